@@ -1,0 +1,91 @@
+//! Accounting: each request is counted once where it ends, and once where it begins.
+
+use crate::class::ClassId;
+use crate::histogram::Histogram;
+use crate::outcome::{End, Outcome};
+use crate::reason::Reason;
+use std::time::Duration;
+
+/// What became of one class's requests since the class exists.
+///
+/// `arrived = admitted at once + queued + refused on arrival`, and
+/// `arrived = finished + refused + cancelled while waiting + waiting + running`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassAccount {
+    /// Requests that came in.
+    pub arrived: u64,
+    /// Requests that got a slot on arrival.
+    pub admitted_at_once: u64,
+    /// Requests that had to wait.
+    pub queued: u64,
+    /// Requests that left the backlog because their client did.
+    pub cancelled_waiting: u64,
+    /// Refusals, by [`Reason::index`].
+    pub refused: [u64; Reason::COUNT],
+    /// Requests that gave their slot back, by [`End::index`].
+    pub finished: [u64; End::COUNT],
+    /// Time in the backlog of the requests that got a slot (zero for those admitted at once).
+    pub wait: Histogram,
+    /// From the grant to the first byte of the answer.
+    pub first_byte: Histogram,
+    /// From the grant to the end.
+    pub service: Histogram,
+}
+
+impl ClassAccount {
+    /// All refusals, whatever the reason.
+    pub fn refused_total(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+
+    /// All requests that gave a slot back.
+    pub fn finished_total(&self) -> u64 {
+        self.finished.iter().sum()
+    }
+}
+
+/// The accounts of all classes and the hits of all rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// By class, in the plan's order.
+    pub classes: Vec<ClassAccount>,
+    /// How often each rule decided the class, by rule index.
+    pub rule_hits: Vec<u64>,
+    /// Requests that no rule matched.
+    pub unmatched: u64,
+}
+
+impl Account {
+    pub(crate) fn sized(classes: usize, rules: usize) -> Self {
+        Account {
+            classes: vec![ClassAccount::default(); classes],
+            rule_hits: vec![0; rules],
+            unmatched: 0,
+        }
+    }
+
+    pub(crate) fn arrived(&mut self, class: ClassId, rule: Option<u32>) {
+        self.classes[class.index()].arrived += 1;
+        match rule.and_then(|rule| self.rule_hits.get_mut(rule as usize)) {
+            Some(hits) => *hits += 1,
+            None => self.unmatched += 1,
+        }
+    }
+
+    pub(crate) fn granted(&mut self, class: ClassId, waited: Duration) {
+        self.classes[class.index()].wait.record(waited);
+    }
+
+    pub(crate) fn refused(&mut self, class: ClassId, reason: Reason) {
+        self.classes[class.index()].refused[reason.index()] += 1;
+    }
+
+    pub(crate) fn finished(&mut self, class: ClassId, service: Duration, outcome: &Outcome) {
+        let account = &mut self.classes[class.index()];
+        account.finished[outcome.end.index()] += 1;
+        account.service.record(service);
+        if let Some(first_byte) = outcome.first_byte {
+            account.first_byte.record(first_byte);
+        }
+    }
+}

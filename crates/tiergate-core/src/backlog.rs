@@ -1,0 +1,300 @@
+//! The backlog: requests that wait for a slot, in arrival order by class and by deadline overall.
+//!
+//! One slab holds every waiter. A waiter is in its class's list (doubly linked, so that leaving the
+//! middle costs O(1)) and in a binary heap by deadline that knows each waiter's place (so that
+//! leaving costs O(log n)). A waiter that was granted a slot or refused leaves both at once and stays
+//! in the slab until its owner takes the news.
+
+use crate::class::ClassId;
+use crate::reason::Reason;
+use crate::time::Moment;
+
+const NONE: u32 = u32::MAX;
+
+/// Names one waiting request. Stale tickets are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    index: u32,
+    generation: u32,
+}
+
+/// What has become of a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Free,
+    Waiting,
+    /// Holds a slot since the moment given; its owner does not know yet.
+    Granted(Moment),
+    /// Was refused; its owner does not know yet.
+    Refused(Reason),
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiter<T> {
+    pub(crate) state: State,
+    pub(crate) class: ClassId,
+    pub(crate) arrived: Moment,
+    pub(crate) deadline: Moment,
+    generation: u32,
+    previous: u32,
+    next: u32,
+    heap_place: u32,
+    wake: Option<T>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+const EMPTY: List = List {
+    head: NONE,
+    tail: NONE,
+    len: 0,
+};
+
+#[derive(Debug)]
+pub(crate) struct Backlog<T> {
+    slab: Vec<Waiter<T>>,
+    free: u32,
+    lists: Vec<List>,
+    heap: Vec<u32>,
+}
+
+impl<T> Backlog<T> {
+    pub(crate) fn new(classes: usize) -> Self {
+        Backlog {
+            slab: Vec::new(),
+            free: NONE,
+            lists: vec![EMPTY; classes],
+            heap: Vec::new(),
+        }
+    }
+
+    /// How many wait in all. O(1).
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// How many of the class wait. O(1).
+    pub(crate) fn len_of(&self, class: ClassId) -> u32 {
+        self.lists[class.index()].len
+    }
+
+    /// Adds a waiter at the end of its class's list. O(log n).
+    pub(crate) fn push(
+        &mut self,
+        class: ClassId,
+        now: Moment,
+        deadline: Moment,
+        wake: T,
+    ) -> Ticket {
+        let index = self.allocate();
+        let list = &mut self.lists[class.index()];
+        let tail = list.tail;
+        let waiter = &mut self.slab[index as usize];
+        waiter.state = State::Waiting;
+        waiter.class = class;
+        waiter.arrived = now;
+        waiter.deadline = deadline;
+        waiter.previous = tail;
+        waiter.next = NONE;
+        waiter.wake = Some(wake);
+        let generation = waiter.generation;
+        list.tail = index;
+        list.len += 1;
+        if tail == NONE {
+            list.head = index;
+        } else {
+            self.slab[tail as usize].next = index;
+        }
+        self.heap.push(index);
+        self.sift_up(self.heap.len() - 1);
+        Ticket { index, generation }
+    }
+
+    /// The class's longest waiter.
+    pub(crate) fn oldest(&self, class: ClassId) -> Option<Ticket> {
+        let head = self.lists[class.index()].head;
+        (head != NONE).then(|| Ticket {
+            index: head,
+            generation: self.slab[head as usize].generation,
+        })
+    }
+
+    /// The waiter whose deadline is next, and that deadline. O(1).
+    pub(crate) fn next_deadline(&self) -> Option<(Moment, Ticket)> {
+        let &index = self.heap.first()?;
+        let waiter = &self.slab[index as usize];
+        Some((
+            waiter.deadline,
+            Ticket {
+                index,
+                generation: waiter.generation,
+            },
+        ))
+    }
+
+    /// Ends the wait with `state`: leaves list and heap, keeps the entry for its owner. O(log n).
+    /// Returns what wakes the owner.
+    pub(crate) fn settle(&mut self, ticket: Ticket, state: State) -> T {
+        debug_assert!(!matches!(state, State::Free | State::Waiting));
+        self.unlink(ticket.index);
+        let waiter = &mut self.slab[ticket.index as usize];
+        waiter.state = state;
+        waiter.wake.take().expect("a waiting entry holds its waker")
+    }
+
+    /// The entry that the ticket names, unless it is stale.
+    pub(crate) fn waiter(&self, ticket: Ticket) -> Option<&Waiter<T>> {
+        self.slab
+            .get(ticket.index as usize)
+            .filter(|waiter| waiter.generation == ticket.generation && waiter.state != State::Free)
+    }
+
+    /// Replaces what wakes the waiter's owner.
+    pub(crate) fn rewake(&mut self, ticket: Ticket, wake: T) {
+        let waiter = &mut self.slab[ticket.index as usize];
+        if waiter.generation == ticket.generation && waiter.state == State::Waiting {
+            waiter.wake = Some(wake);
+        }
+    }
+
+    /// Forgets the entry; a waiter leaves list and heap first. O(log n).
+    pub(crate) fn remove(&mut self, ticket: Ticket) {
+        if self.slab[ticket.index as usize].state == State::Waiting {
+            self.unlink(ticket.index);
+        }
+        let waiter = &mut self.slab[ticket.index as usize];
+        waiter.state = State::Free;
+        waiter.wake = None;
+        waiter.generation = waiter.generation.wrapping_add(1);
+        waiter.next = self.free;
+        self.free = ticket.index;
+    }
+
+    /// Gives every entry the class that `translate` says; lists keep arrival order. O(n log n).
+    /// Returns how many entries hold a slot that their owners have not claimed.
+    pub(crate) fn reclass(
+        &mut self,
+        classes: usize,
+        translate: impl Fn(ClassId) -> ClassId,
+    ) -> u32 {
+        let mut granted = 0;
+        for waiter in self
+            .slab
+            .iter_mut()
+            .filter(|waiter| waiter.state != State::Free)
+        {
+            waiter.class = translate(waiter.class);
+            granted += u32::from(matches!(waiter.state, State::Granted(_)));
+        }
+        let mut waiting = self.heap.clone();
+        waiting.sort_by_key(|&index| (self.slab[index as usize].arrived, index));
+        self.lists = vec![EMPTY; classes];
+        for index in waiting {
+            let list = &mut self.lists[self.slab[index as usize].class.index()];
+            let tail = std::mem::replace(&mut list.tail, index);
+            list.len += 1;
+            if tail == NONE {
+                list.head = index;
+            } else {
+                self.slab[tail as usize].next = index;
+            }
+            let waiter = &mut self.slab[index as usize];
+            waiter.previous = tail;
+            waiter.next = NONE;
+        }
+        granted
+    }
+
+    fn allocate(&mut self) -> u32 {
+        if self.free != NONE {
+            let index = self.free;
+            self.free = self.slab[index as usize].next;
+            return index;
+        }
+        let index = u32::try_from(self.slab.len()).expect("the classes' bounds fit in 32 bits");
+        self.slab.push(Waiter {
+            state: State::Free,
+            class: ClassId(0),
+            arrived: Moment::ZERO,
+            deadline: Moment::NEVER,
+            generation: 0,
+            previous: NONE,
+            next: NONE,
+            heap_place: NONE,
+            wake: None,
+        });
+        index
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let waiter = &self.slab[index as usize];
+        let (class, previous, next) = (waiter.class, waiter.previous, waiter.next);
+        let place = waiter.heap_place as usize;
+        let list = &mut self.lists[class.index()];
+        list.len -= 1;
+        if previous == NONE {
+            list.head = next;
+        } else {
+            self.slab[previous as usize].next = next;
+        }
+        if next == NONE {
+            list.tail = previous;
+        } else {
+            self.slab[next as usize].previous = previous;
+        }
+        self.heap.swap_remove(place);
+        if place < self.heap.len() {
+            self.sift_down(place);
+            self.sift_up(place);
+        }
+    }
+
+    fn deadline_at(&self, place: usize) -> Moment {
+        self.slab[self.heap[place] as usize].deadline
+    }
+
+    fn seat(&mut self, place: usize) {
+        self.slab[self.heap[place] as usize].heap_place = place as u32;
+    }
+
+    fn sift_up(&mut self, mut place: usize) {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if self.deadline_at(parent) <= self.deadline_at(place) {
+                break;
+            }
+            self.heap.swap(parent, place);
+            self.seat(place);
+            place = parent;
+        }
+        self.seat(place);
+    }
+
+    fn sift_down(&mut self, mut place: usize) {
+        loop {
+            let left = 2 * place + 1;
+            if left >= self.heap.len() {
+                break;
+            }
+            let right = left + 1;
+            let least =
+                if right < self.heap.len() && self.deadline_at(right) < self.deadline_at(left) {
+                    right
+                } else {
+                    left
+                };
+            if self.deadline_at(place) <= self.deadline_at(least) {
+                break;
+            }
+            self.heap.swap(place, least);
+            self.seat(place);
+            place = least;
+        }
+        self.seat(place);
+    }
+}

@@ -1,0 +1,524 @@
+//! The gate: where a request's path and a signal's path meet.
+//!
+//! | state | who changes it |
+//! |---|---|
+//! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
+//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::drain`] |
+//! | granted → running | [`Gate::claim`] by the waiter's owner |
+//! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
+//! | running → gone | [`Gate::finish`] with the [`Slot`] |
+//!
+//! Every method that may settle waiters puts what wakes their owners into a list that the caller
+//! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
+
+use crate::account::Account;
+pub use crate::backlog::Ticket;
+use crate::backlog::{Backlog, State};
+use crate::class::ClassId;
+use crate::control::Limit;
+use crate::control::adaptive::{self, Step};
+use crate::outcome::{End, Outcome};
+use crate::plan::Plan;
+use crate::reason::Reason;
+use crate::schedule::Load;
+use crate::schedule::strict::StrictPriority;
+use crate::time::Moment;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A classified request, at the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its class, by the plan `generation`.
+    pub class: ClassId,
+    /// The rule that decided the class; `None` if none matched.
+    pub rule: Option<u32>,
+    /// How long it may wait, where its rule says; else its class's deadline.
+    pub deadline: Option<Duration>,
+    /// The [`Plan::generation`] that it was classified under.
+    pub generation: u32,
+}
+
+/// What the gate says to an arrival.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go on to the origin.
+    Admit(Slot),
+    /// Wait; the waker given is handed back by [`Gate::next_wake`] when the wait ends.
+    Queue(Ticket),
+    /// Answer the client with a refusal.
+    Reject(Reason),
+}
+
+/// What has become of a ticket.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Nothing yet.
+    Waiting,
+    /// The wait is over; the ticket is used up.
+    Admitted(Slot),
+    /// The wait is over; the ticket is used up.
+    Rejected(Reason),
+}
+
+/// The right to be in progress at the origin. Must come back by [`Gate::finish`]: the shell keeps it
+/// in a guard whose drop does so.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a slot that is not finished is lost to every other request"]
+pub struct Slot {
+    class: ClassId,
+    generation: u32,
+    admitted: Moment,
+    waited: Duration,
+}
+
+impl Slot {
+    /// When the slot was granted.
+    pub fn admitted(&self) -> Moment {
+        self.admitted
+    }
+
+    /// How long the request waited for it.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+/// A class's state at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassState {
+    /// Requests that wait.
+    pub waiting: u32,
+    /// Slots held.
+    pub running: u32,
+}
+
+/// How many older plans' class numbers stay known. A request is classified and then at once taken
+/// to the gate, so that one would do; slots pin their own plan however old.
+const GENERATIONS_KEPT: usize = 8;
+
+/// Class numbers of a former plan in terms of the one in force.
+#[derive(Debug)]
+struct Former {
+    generation: u32,
+    classes: Vec<ClassId>,
+    running: u32,
+}
+
+/// Admits, queues and refuses requests; grants slots in the policy's order; finds how many there
+/// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
+#[derive(Debug)]
+pub struct Gate<T> {
+    plan: Plan,
+    limit: Limit,
+    last_step: Option<(Moment, Step)>,
+    strict: StrictPriority,
+    backlog: Backlog<T>,
+    loads: Vec<Load>,
+    running: u32,
+    /// Slots held under the plan in force; the rest are counted in `former`.
+    running_current: u32,
+    former: VecDeque<Former>,
+    draining: bool,
+    wakes: Vec<T>,
+    account: Account,
+}
+
+impl<T> Gate<T> {
+    /// A gate with nothing in it.
+    ///
+    /// # Panics
+    /// If the plan fails [`Plan::check`].
+    pub fn new(plan: Plan) -> Self {
+        if let Err(fault) = plan.check() {
+            panic!("an unchecked plan reached the gate: {fault}");
+        }
+        let classes = plan.classes.len();
+        Gate {
+            limit: Limit::new(&plan.slots),
+            last_step: None,
+            strict: StrictPriority::new(classes),
+            backlog: Backlog::new(classes),
+            loads: loads_of(&plan),
+            running: 0,
+            running_current: 0,
+            former: VecDeque::new(),
+            draining: false,
+            wakes: Vec::new(),
+            account: Account::sized(classes, plan.rules),
+            plan,
+        }
+    }
+
+    /// Decides about a request. `wake` is called only if it must wait.
+    ///
+    /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
+    pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
+        let class = self.translate(arrival.generation, arrival.class);
+        let rule = if arrival.generation == self.plan.generation {
+            arrival.rule
+        } else {
+            None
+        };
+        self.account.arrived(class, rule);
+        if self.draining {
+            return self.reject(class, Reason::Draining);
+        }
+        // Whenever a slot is free nobody waits: every change ends in `dispatch`.
+        if self.running < self.limit.slots() {
+            self.account.classes[class.index()].admitted_at_once += 1;
+            return Verdict::Admit(self.grant(now, class, now));
+        }
+        let settings = &self.plan.classes[class.index()];
+        if self.backlog.len_of(class) >= settings.queue_len_max {
+            return self.reject(class, Reason::QueueFull);
+        }
+        let deadline = now + arrival.deadline.unwrap_or(settings.deadline);
+        self.strict.advance(now, &self.loads, self.limit.slots());
+        self.account.classes[class.index()].queued += 1;
+        self.loads[class.index()].waiting += 1;
+        Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
+    }
+
+    /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
+    /// see (its rule refuses it, no origin is up).
+    pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
+        let class = self.translate(arrival.generation, arrival.class);
+        let rule = if arrival.generation == self.plan.generation {
+            arrival.rule
+        } else {
+            None
+        };
+        self.account.arrived(class, rule);
+        self.account.refused(class, reason);
+    }
+
+    /// What has become of a ticket. A stale ticket counts as reconfigured away.
+    pub fn claim(&mut self, ticket: Ticket) -> Claim {
+        let Some(waiter) = self.backlog.waiter(ticket) else {
+            return Claim::Rejected(Reason::Reconfigured);
+        };
+        match waiter.state {
+            State::Waiting => Claim::Waiting,
+            State::Granted(at) => {
+                let slot = Slot {
+                    class: waiter.class,
+                    generation: self.plan.generation,
+                    admitted: at,
+                    waited: at.since(waiter.arrived),
+                };
+                self.backlog.remove(ticket);
+                Claim::Admitted(slot)
+            }
+            State::Refused(reason) => {
+                self.backlog.remove(ticket);
+                Claim::Rejected(reason)
+            }
+            State::Free => unreachable!("`waiter` gives no free entries"),
+        }
+    }
+
+    /// Replaces what wakes the ticket's owner, if it still waits.
+    pub fn rewake(&mut self, ticket: Ticket, wake: T) {
+        self.backlog.rewake(ticket, wake);
+    }
+
+    /// The owner of the ticket is gone. A slot it was granted meanwhile goes to the next. O(log n).
+    pub fn cancel(&mut self, now: Moment, ticket: Ticket) {
+        let Some(waiter) = self.backlog.waiter(ticket) else {
+            return;
+        };
+        let (class, state) = (waiter.class, waiter.state);
+        match state {
+            State::Waiting => {
+                self.strict.advance(now, &self.loads, self.limit.slots());
+                self.loads[class.index()].waiting -= 1;
+                self.account.classes[class.index()].cancelled_waiting += 1;
+                self.backlog.remove(ticket);
+            }
+            State::Granted(at) => {
+                self.backlog.remove(ticket);
+                let slot = Slot {
+                    class,
+                    generation: self.plan.generation,
+                    admitted: at,
+                    waited: Duration::ZERO,
+                };
+                self.finish(now, slot, Outcome::without_answer(End::Cancelled));
+            }
+            // Already counted as refused.
+            State::Refused(_) => self.backlog.remove(ticket),
+            State::Free => unreachable!("`waiter` gives no free entries"),
+        }
+    }
+
+    /// A request has ended; its slot goes to the next. O(classes + log waiting).
+    pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
+        let class = self.translate(slot.generation, slot.class);
+        self.strict.advance(now, &self.loads, self.limit.slots());
+        let load = self.control_load();
+        self.release(slot.generation, class);
+        self.account
+            .finished(class, now.since(slot.admitted), &outcome);
+        if let Limit::Adaptive(limit) = &mut self.limit {
+            let step = limit.finished(now, slot.admitted, &outcome, load);
+            self.note(now, step);
+        }
+        self.dispatch(now);
+    }
+
+    /// Does what is due: refuses whoever waited past the deadline, lets the limit look around.
+    /// Returns when to call again; [`Moment::NEVER`] if nothing is pending.
+    pub fn tick(&mut self, now: Moment) -> Moment {
+        self.strict.advance(now, &self.loads, self.limit.slots());
+        let load = self.control_load();
+        if let Limit::Adaptive(limit) = &mut self.limit {
+            let step = limit.tick(now, load);
+            self.note(now, step);
+        }
+        self.expire(now);
+        self.dispatch(now);
+        let control = match &self.limit {
+            Limit::Fixed(_) => Moment::NEVER,
+            Limit::Adaptive(limit) => limit.next_tick(),
+        };
+        let deadline = self
+            .backlog
+            .next_deadline()
+            .map_or(Moment::NEVER, |(at, _)| at);
+        control.min(deadline)
+    }
+
+    /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
+    pub fn next_wake(&mut self) -> Option<T> {
+        self.wakes.pop()
+    }
+
+    /// Puts a new plan in force; nobody waiting or running is lost. Classes are known again by their
+    /// names; requests of a class that is gone go on in the least important one.
+    ///
+    /// The limit found so far is kept as long as `slots` does not change. O(n log n).
+    ///
+    /// # Panics
+    /// If the plan fails [`Plan::check`].
+    pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
+        if let Err(fault) = plan.check() {
+            panic!("an unchecked plan reached the gate: {fault}");
+        }
+        let last = ClassId(plan.classes.len() as u16 - 1);
+        let place = |name: &str| {
+            let found = plan.classes.iter().position(|class| class.name == name);
+            found.map_or(last, |place| ClassId(place as u16))
+        };
+        let moved: Vec<ClassId> = self
+            .plan
+            .classes
+            .iter()
+            .map(|class| place(&class.name))
+            .collect();
+
+        for former in &mut self.former {
+            for class in &mut former.classes {
+                *class = moved[class.index()];
+            }
+        }
+        self.former.push_back(Former {
+            generation: self.plan.generation,
+            classes: moved.clone(),
+            running: self.running_current,
+        });
+        // A slot that its waiter has not claimed yet will be claimed under the new plan.
+        let unclaimed = self
+            .backlog
+            .reclass(plan.classes.len(), |class| moved[class.index()]);
+        let former = self.former.back_mut().expect("just pushed");
+        former.running -= unclaimed;
+        self.running_current = unclaimed;
+        self.forget_former();
+
+        let mut loads = loads_of(&plan);
+        let mut account = Account::sized(plan.classes.len(), plan.rules);
+        for (old, &new) in moved.iter().enumerate() {
+            loads[new.index()].waiting += self.loads[old].waiting;
+            loads[new.index()].running += self.loads[old].running;
+            if plan.classes[new.index()].name == self.plan.classes[old].name {
+                account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
+            }
+        }
+        account.unmatched = self.account.unmatched;
+        self.loads = loads;
+        self.account = account;
+        self.strict = StrictPriority::new(plan.classes.len());
+        self.strict.advance(now, &self.loads, self.limit.slots());
+        if plan.slots != self.plan.slots {
+            self.limit = Limit::new(&plan.slots);
+            self.last_step = None;
+        }
+        self.plan = plan;
+        self.dispatch(now);
+    }
+
+    /// Takes no new work; whoever waits or runs goes on to the end.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// The plan in force.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The number of slots in force.
+    pub fn slots(&self) -> u32 {
+        self.limit.slots()
+    }
+
+    /// The last change of the limit, and when.
+    pub fn last_step(&self) -> Option<(Moment, Step)> {
+        self.last_step
+    }
+
+    /// Slots held by all classes.
+    pub fn running(&self) -> u32 {
+        self.running
+    }
+
+    /// Requests waiting in all classes.
+    pub fn waiting(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// What each class is doing, in the plan's order.
+    pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
+        self.loads.iter().map(|load| ClassState {
+            waiting: load.waiting,
+            running: load.running,
+        })
+    }
+
+    /// What has been counted since the start.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    fn reject(&mut self, class: ClassId, reason: Reason) -> Verdict {
+        self.account.refused(class, reason);
+        Verdict::Reject(reason)
+    }
+
+    fn grant(&mut self, now: Moment, class: ClassId, arrived: Moment) -> Slot {
+        let waited = now.since(arrived);
+        self.running += 1;
+        self.running_current += 1;
+        self.loads[class.index()].running += 1;
+        self.account.granted(class, waited);
+        let load = self.control_load();
+        if let Limit::Adaptive(limit) = &mut self.limit {
+            limit.admitted(now, load);
+        }
+        Slot {
+            class,
+            generation: self.plan.generation,
+            admitted: now,
+            waited,
+        }
+    }
+
+    fn release(&mut self, generation: u32, class: ClassId) {
+        self.running -= 1;
+        self.loads[class.index()].running -= 1;
+        if generation == self.plan.generation {
+            self.running_current -= 1;
+        } else if let Some(former) = self
+            .former
+            .iter_mut()
+            .find(|former| former.generation == generation)
+        {
+            former.running -= 1;
+            self.forget_former();
+        }
+    }
+
+    /// Gives free slots to waiters in the policy's order.
+    fn dispatch(&mut self, now: Moment) {
+        while self.running < self.limit.slots() {
+            let Some(class) = self.strict.pick(&self.loads, self.limit.slots()) else {
+                break;
+            };
+            let ticket = self
+                .backlog
+                .oldest(class)
+                .expect("the load counts this list's waiters");
+            let arrived = self.backlog.waiter(ticket).expect("just found").arrived;
+            self.loads[class.index()].waiting -= 1;
+            // The slot is described by the entry until its owner claims it.
+            let Slot { admitted, .. } = self.grant(now, class, arrived);
+            let wake = self.backlog.settle(ticket, State::Granted(admitted));
+            self.wakes.push(wake);
+        }
+    }
+
+    fn expire(&mut self, now: Moment) {
+        while let Some((deadline, ticket)) = self.backlog.next_deadline() {
+            if deadline > now {
+                break;
+            }
+            let class = self.backlog.waiter(ticket).expect("just found").class;
+            self.loads[class.index()].waiting -= 1;
+            self.account.refused(class, Reason::DeadlineExpired);
+            let wake = self
+                .backlog
+                .settle(ticket, State::Refused(Reason::DeadlineExpired));
+            self.wakes.push(wake);
+        }
+    }
+
+    fn note(&mut self, now: Moment, step: Option<Step>) {
+        if let Some(step) = step {
+            self.last_step = Some((now, step));
+        }
+    }
+
+    fn control_load(&self) -> adaptive::Load {
+        adaptive::Load {
+            running: self.running,
+            waiting: self.backlog.len() as u32,
+        }
+    }
+
+    /// A class number of any known plan in terms of the plan in force. An unknown plan's requests
+    /// go to the least important class, which can hurt nobody else.
+    fn translate(&self, generation: u32, class: ClassId) -> ClassId {
+        let last = ClassId(self.plan.classes.len() as u16 - 1);
+        if generation == self.plan.generation {
+            return class.min(last);
+        }
+        self.former
+            .iter()
+            .find(|former| former.generation == generation)
+            .and_then(|former| former.classes.get(class.index()).copied())
+            .unwrap_or(last)
+    }
+
+    fn forget_former(&mut self) {
+        while self.former.len() > GENERATIONS_KEPT {
+            let idle = self.former.iter().position(|former| former.running == 0);
+            match idle {
+                Some(place) => drop(self.former.remove(place)),
+                // Every one of them has a slot out: bounded by the slots.
+                None => break,
+            }
+        }
+    }
+}
+
+fn loads_of(plan: &Plan) -> Vec<Load> {
+    plan.classes
+        .iter()
+        .map(|class| Load {
+            waiting: 0,
+            running: 0,
+            minimum: class.minimum,
+        })
+        .collect()
+}

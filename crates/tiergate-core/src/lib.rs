@@ -1,0 +1,21 @@
+//! Every decision of Tiergate, and nothing else.
+//!
+//! A request: classify → admit → schedule → account. A signal: sense → control. They meet in
+//! [`gate::Gate`]. Nothing here does I/O, reads a clock, takes a lock, logs, spawns or is unsafe:
+//! `now` is an argument, verdicts and settings are return values.
+
+#![forbid(unsafe_code)]
+
+pub mod account;
+mod backlog;
+pub mod class;
+pub mod classify;
+pub mod control;
+pub mod gate;
+pub mod histogram;
+pub mod outcome;
+pub mod plan;
+pub mod reason;
+pub mod request;
+pub mod schedule;
+pub mod time;

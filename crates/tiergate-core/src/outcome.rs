@@ -1,0 +1,69 @@
+//! How a request that got a slot ended.
+
+use std::time::Duration;
+
+/// How the origin's part in a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum End {
+    /// The origin answered (any status below 500) and the answer arrived whole.
+    Served,
+    /// The origin answered 5xx: it worked, or pretended to. Never evidence of capacity.
+    Error,
+    /// No whole answer: connect failed, reset, timed out, malformed.
+    Failed,
+    /// The client left before the end.
+    Cancelled,
+    /// The connection was upgraded; the slot is free, the tunnel is accounted apart.
+    Upgraded,
+}
+
+impl End {
+    /// Every end, in the order of their indices.
+    pub const ALL: [End; 5] = [
+        End::Served,
+        End::Error,
+        End::Failed,
+        End::Cancelled,
+        End::Upgraded,
+    ];
+    /// How many ends there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The end's place in [`End::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The end's name in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            End::Served => "served",
+            End::Error => "error",
+            End::Failed => "failed",
+            End::Cancelled => "cancelled",
+            End::Upgraded => "upgraded",
+        }
+    }
+}
+
+/// What became of a slot, told to [`crate::gate::Gate::finish`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// From the grant of the slot to the first byte of the final answer's head; `None` if none came.
+    /// The part of the time that says how busy the origin is: what follows depends on the
+    /// client's link and on the length of the answer as well.
+    pub first_byte: Option<Duration>,
+}
+
+impl Outcome {
+    /// An outcome without an answer.
+    pub const fn without_answer(end: End) -> Self {
+        Outcome {
+            end,
+            first_byte: None,
+        }
+    }
+}

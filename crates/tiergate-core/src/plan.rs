@@ -1,0 +1,65 @@
+//! The settings of a gate, as a whole: what a reload replaces.
+
+use crate::class::Class;
+use crate::control::Slots;
+
+/// Everything the gate is configured by. Validated by whoever builds it (see [`Plan::check`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Numbers the plans of one process, so that a request classified under an older plan is
+    /// recognised. The shell counts up at each reload.
+    pub generation: u32,
+    /// The classes, most important first. Never empty, at most [`Plan::CLASSES_MAX`].
+    pub classes: Vec<Class>,
+    /// How many rules the classifier has; bounds the per-rule counters.
+    pub rules: usize,
+    /// How many requests the origin works on at once.
+    pub slots: Slots,
+}
+
+impl Plan {
+    /// Most classes that a plan may have. Every grant looks at each class, so this bounds its cost.
+    pub const CLASSES_MAX: usize = 64;
+
+    /// One class called `default`, an adaptive limit: what protects a server nobody has measured.
+    pub fn protective() -> Self {
+        Plan {
+            generation: 0,
+            classes: vec![Class::named("default")],
+            rules: 0,
+            slots: Slots::default(),
+        }
+    }
+
+    /// Checks what the gate relies on.
+    ///
+    /// # Errors
+    /// A sentence that names the first fault found.
+    pub fn check(&self) -> Result<(), String> {
+        if self.classes.is_empty() || self.classes.len() > Self::CLASSES_MAX {
+            return Err(format!(
+                "a plan has 1 to {} classes, got {}",
+                Self::CLASSES_MAX,
+                self.classes.len()
+            ));
+        }
+        let sum: f64 = self.classes.iter().map(|class| class.minimum).sum();
+        if !(0.0..=1.0 + 1e-9).contains(&sum) {
+            return Err(format!(
+                "the classes' minimum shares add up to {sum:.3}, more than 1"
+            ));
+        }
+        for (place, class) in self.classes.iter().enumerate() {
+            if !(0.0..=1.0).contains(&class.minimum) {
+                return Err(format!("class `{}`: minimum must be 0 to 1", class.name));
+            }
+            if self.classes[..place]
+                .iter()
+                .any(|other| other.name == class.name)
+            {
+                return Err(format!("two classes are called `{}`", class.name));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! Why a request was refused: one closed list, the same in logs, metrics, headers and the simulator.
+
+/// Why a request did not get, or did not keep, its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// The class's backlog was at its bound when the request arrived.
+    QueueFull,
+    /// The request waited until its deadline and no slot came free.
+    DeadlineExpired,
+    /// The request's rule says that it is always refused.
+    Rule,
+    /// No origin server can be used: all are down or failing their health checks.
+    OriginDown,
+    /// The gateway is draining and takes no new work.
+    Draining,
+    /// A request of this class was waiting when a reload removed what it waited for.
+    Reconfigured,
+}
+
+impl Reason {
+    /// Every reason, in the order of their indices.
+    pub const ALL: [Reason; 6] = [
+        Reason::QueueFull,
+        Reason::DeadlineExpired,
+        Reason::Rule,
+        Reason::OriginDown,
+        Reason::Draining,
+        Reason::Reconfigured,
+    ];
+    /// How many reasons there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The reason's place in [`Reason::ALL`] and in every table that counts reasons.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The reason's name in logs, metrics and headers: lower case, words joined by underscores.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::QueueFull => "queue_full",
+            Reason::DeadlineExpired => "deadline_expired",
+            Reason::Rule => "rule",
+            Reason::OriginDown => "origin_down",
+            Reason::Draining => "draining",
+            Reason::Reconfigured => "reconfigured",
+        }
+    }
+
+    /// What the reason means, for a person.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Reason::QueueFull => "the class's queue was full",
+            Reason::DeadlineExpired => "no slot came free before the deadline",
+            Reason::Rule => "a rule refuses such requests",
+            Reason::OriginDown => "no origin server is usable",
+            Reason::Draining => "the gateway is shutting down",
+            Reason::Reconfigured => "the configuration changed while the request waited",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_match_the_list() {
+        for (place, reason) in Reason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), place);
+        }
+    }
+}

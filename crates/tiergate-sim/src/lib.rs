@@ -1,0 +1,1 @@
+//! Tiergate in virtual time.
