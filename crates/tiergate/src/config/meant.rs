@@ -203,3 +203,15 @@ pub struct Timeouts {
     /// From SIGTERM to the end, at most.
     pub drain: Duration,
 }
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Server::Tcp(host, port) if host.contains(':') && !host.starts_with('[') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Server::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Server::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
