@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tiergate_core::classify::Classifier;
 use tiergate_core::plan::Plan;
 
 /// Everything that one configuration says.
@@ -15,7 +16,8 @@ pub struct Policy {
     pub origin: Origin,
     /// Classes and slots; the shell numbers it (`plan.generation`) when it puts it in force.
     pub plan: Plan,
-    // pub classifier: tiergate_core::classify::Classifier,  (compiled rules)
+    /// The rules, compiled.
+    pub classifier: Classifier,
     /// How refusals look.
     pub refusal: Refusal,
     /// Peers whose `Forwarded`/`X-Forwarded-For` are believed.
