@@ -1,4 +1,6 @@
 //! The gateway.
 
 pub mod config;
+pub mod forwarded;
 pub mod http1;
+pub mod proxy_protocol;
