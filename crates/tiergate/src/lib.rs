@@ -1,3 +1,4 @@
 //! The gateway.
 
 pub mod config;
+pub mod observe;
