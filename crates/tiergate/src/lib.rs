@@ -12,6 +12,7 @@ pub mod forwarded;
 pub mod http1;
 pub mod link;
 pub mod listen;
+pub mod observe;
 pub mod origin;
 pub mod proxy_protocol;
 pub mod respond;
