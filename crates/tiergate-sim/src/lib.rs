@@ -3,6 +3,7 @@
 //! No clock is read: a run is a function of its scenario and its seed.
 
 pub mod client;
+pub mod compare;
 pub mod distribution;
 pub mod laws;
 pub mod report;

@@ -1,13 +1,20 @@
 //! `tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]`: runs a scenario, prints a table.
+//! `tiergate-sim --laws [--seeds N] [--quick]`: compares the laws of the limit; `--quick` only the
+//! product's, without the half hour.
 
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
-use tiergate_sim::{run, scenario::Scenario};
+use tiergate_sim::compare::{Situation, table};
+use tiergate_sim::laws::LawKind;
+use tiergate_sim::run;
+use tiergate_sim::scenario::{LimitKind, Scenario};
 
-const USAGE: &str = "usage: tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]";
+const USAGE: &str = "usage: tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]
+       tiergate-sim --laws [--seeds N] [--quick]";
 
 fn main() -> Result<ExitCode> {
     let (mut file, mut seed, mut seeds, mut trace) = (None, None, 1_u64, false);
+    let (mut laws, mut quick) = (false, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || -> Result<u64> {
@@ -16,6 +23,8 @@ fn main() -> Result<ExitCode> {
                 .with_context(|| format!("`{text}` is no number"))
         };
         match argument.as_str() {
+            "--laws" => laws = true,
+            "--quick" => quick = true,
             "--seed" => seed = Some(number()?),
             "--seeds" => seeds = number()?,
             "--trace" => trace = true,
@@ -26,6 +35,10 @@ fn main() -> Result<ExitCode> {
             _ if file.is_none() => file = Some(argument),
             _ => bail!(USAGE),
         }
+    }
+    if laws {
+        print!("{}", compare_laws(seeds, quick));
+        return Ok(ExitCode::SUCCESS);
     }
     let file = file.context(USAGE)?;
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
@@ -48,4 +61,16 @@ fn main() -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(u8::from(disappointed > 0)))
+}
+
+fn compare_laws(seeds: u64, quick: bool) -> String {
+    let product = ("adaptive", LimitKind::Adaptive);
+    if quick {
+        return table(&[product], &Situation::ALL[..3], seeds);
+    }
+    let mut laws = vec![product];
+    for (name, law) in LawKind::NAMED {
+        laws.push((name, LimitKind::Law(law)));
+    }
+    table(&laws, &Situation::ALL, seeds)
 }

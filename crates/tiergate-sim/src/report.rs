@@ -25,6 +25,15 @@ pub struct ClassReport {
 }
 
 impl ClassReport {
+    /// Share of the requests that ended well; 1 if none ended.
+    pub fn good_share(&self) -> f64 {
+        let lost = self.refused + self.left_waiting + self.left_running + self.failed;
+        match self.good + lost {
+            0 => 1.0,
+            ended => self.good as f64 / ended as f64,
+        }
+    }
+
     fn add(&mut self, other: &ClassReport) {
         self.arrived += other.arrived;
         self.good += other.good;
@@ -110,7 +119,7 @@ impl Report {
             }
         };
         let goodput = class.good as f64 / phase.seconds();
-        let share = class.good as f64 / class.arrived.max(1) as f64;
+        let share = class.good_share();
         let bounds = [
             (
                 "goodput",
@@ -175,7 +184,7 @@ impl Report {
                     shape.name,
                     class.arrived as f64 / seconds,
                     class.good as f64 / seconds,
-                    100.0 * class.good as f64 / class.arrived.max(1) as f64,
+                    100.0 * class.good_share(),
                     class.total.quantile_ms(0.5),
                     class.total.quantile_ms(0.99),
                     class.service.mean_ms(),

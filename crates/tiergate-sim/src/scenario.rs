@@ -100,7 +100,7 @@ pub struct Expectation {
     pub goodput_min: Option<f64>,
     /// Most good answers a second.
     pub goodput_max: Option<f64>,
-    /// Smallest share of the arrivals that got a good answer.
+    /// Smallest share of the requests that ended with a good answer.
     pub good_share_min: Option<f64>,
     /// Longest 99th percentile from arrival to answer.
     pub p99_ms_max: Option<f64>,

@@ -6,7 +6,7 @@ mod gradient;
 mod vegas;
 
 use serde::Deserialize;
-use tiergate_core::control::adaptive::{AdaptiveLimit, Load, Settings};
+use tiergate_core::control::adaptive::{Load, Settings};
 use tiergate_core::outcome::Outcome;
 use tiergate_core::time::Moment;
 
@@ -34,19 +34,16 @@ pub enum LawKind {
     Aimd,
     /// Hill climbing on throughput by paired windows.
     Climb,
-    /// The product's law, outside of the gate.
-    Product,
 }
 
 impl LawKind {
-    /// Every law.
-    pub const ALL: [LawKind; 6] = [
-        LawKind::Gradient2,
-        LawKind::Envoy,
-        LawKind::Vegas,
-        LawKind::Aimd,
-        LawKind::Climb,
-        LawKind::Product,
+    /// Every law, with its name.
+    pub const NAMED: [(&str, LawKind); 5] = [
+        ("gradient2", LawKind::Gradient2),
+        ("envoy", LawKind::Envoy),
+        ("vegas", LawKind::Vegas),
+        ("aimd", LawKind::Aimd),
+        ("climb", LawKind::Climb),
     ];
 
     /// A law that knows nothing yet.
@@ -57,23 +54,6 @@ impl LawKind {
             LawKind::Vegas => Box::new(vegas::Vegas::new(settings)),
             LawKind::Aimd => Box::new(aimd::Aimd::new(settings)),
             LawKind::Climb => Box::new(climb::Climb::new(settings)),
-            LawKind::Product => Box::new(Product(AdaptiveLimit::new(settings.clone()))),
         }
-    }
-}
-
-struct Product(AdaptiveLimit);
-
-impl Law for Product {
-    fn slots(&self) -> u32 {
-        self.0.slots()
-    }
-
-    fn admitted(&mut self, now: Moment, load: Load) {
-        self.0.admitted(now, load);
-    }
-
-    fn finished(&mut self, now: Moment, admitted: Moment, outcome: &Outcome, load: Load) {
-        self.0.finished(now, admitted, outcome, load);
     }
 }
