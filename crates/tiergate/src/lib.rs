@@ -1,5 +1,6 @@
 //! The gateway.
 
+pub mod account;
 pub mod body;
 pub mod buffers;
 pub mod clock;
@@ -16,6 +17,7 @@ pub mod observe;
 pub mod origin;
 pub mod proxy_protocol;
 pub mod respond;
+pub mod run;
 pub mod serve;
 pub mod shared;
 pub mod stream;
