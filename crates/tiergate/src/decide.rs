@@ -1,18 +1,19 @@
 //! From a request's head to its verdict: parse → classify → admit, without an await between.
 
 use crate::door::{Answer, Held, Waiting};
-use crate::forwarded;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use crate::{buffers, clock};
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::task::Context;
+use tiergate_core::classify::{Scratch, path};
 use tiergate_core::gate::Arrival;
 use tiergate_core::reason::Reason;
-use tiergate_core::request::{Field, RequestView};
+use tiergate_core::request::RequestView;
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +93,11 @@ pub enum Entry<'d> {
     Later(Waiting<'d>),
 }
 
+thread_local! {
+    /// What classification remembers of a request while it looks at it.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
 /// Looks at the bytes received and decides. `context` is the connection's: it is woken when a wait
 /// ends.
 pub fn decide<'d>(
@@ -111,23 +117,31 @@ pub fn decide<'d>(
     let head = match http1::parse_request(bytes, &mut table, &head_limits) {
         Ok(Parsed::Complete(head)) => head,
         Ok(Parsed::Partial) => return Decision::Partial,
-        Err(error) => return Decision::Bad { status: error.status, why: error.why },
+        Err(error) => {
+            return Decision::Bad {
+                status: error.status,
+                why: error.why,
+            };
+        }
     };
     let body_max = limits.request_body_max;
     if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
-        return Decision::Bad { status: 413, why: "the body is larger than this site takes" };
+        return Decision::Bad {
+            status: 413,
+            why: "the body is larger than this site takes",
+        };
     }
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
     let client = match trusted {
-        true => forwarded::client(peer.address.ip(), fields, &config.policy.trusted),
+        true => peer.address.ip(),
         false => peer.address.ip(),
     };
-    let mut normal = NormalPath::default();
+    let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
         host: head.host_name(),
-        path: normal.of(head.path),
+        path: path::normalise(head.path, &mut normal),
         query: head.query,
         fields,
         client,
@@ -172,7 +186,12 @@ pub fn decide<'d>(
         },
     };
     http1::write_request_head(&mut out, &head, &table, &forward, &[]);
-    Decision::Go { facts, head: out, entry, format }
+    Decision::Go {
+        facts,
+        head: out,
+        entry,
+        format,
+    }
 }
 
 /// Classifies a request and takes it to the gate.
@@ -182,7 +201,8 @@ pub fn judge<'d>(
     view: &RequestView<'_>,
     context: &mut Context<'_>,
 ) -> (Arrival, Answer<'d>) {
-    let verdict = config.policy.classifier.classify(view);
+    let classifier = &config.policy.classifier;
+    let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
     let arrival = Arrival {
         class: verdict.class,
         rule: verdict.rule,
@@ -223,7 +243,10 @@ pub fn is_trusted(config: &Config, peer: IpAddr) -> bool {
 }
 
 fn is_idempotent(method: &[u8]) -> bool {
-    matches!(method, b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE")
+    matches!(
+        method,
+        b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
+    )
 }
 
 /// Where `part`, a slice of `whole`, lies in it.

@@ -50,7 +50,9 @@ impl Door {
 
     /// The gate, to be looked at or reconfigured; follow a change by [`Door::wake`].
     pub fn gate(&self) -> MutexGuard<'_, Gate<Waker>> {
-        self.gate.lock().expect("no code panics while it holds the gate")
+        self.gate
+            .lock()
+            .expect("no code panics while it holds the gate")
     }
 
     /// Takes a request to the gate. Called in a poll: the task is woken when a wait is over.
@@ -66,7 +68,10 @@ impl Door {
                 if deadline.nanos() < self.next_tick.load(Ordering::Relaxed) {
                     self.earlier.notify_one();
                 }
-                Answer::Wait(Waiting { door: self, ticket: Some(ticket) })
+                Answer::Wait(Waiting {
+                    door: self,
+                    ticket: Some(ticket),
+                })
             }
         }
     }
@@ -78,7 +83,9 @@ impl Door {
 
     /// Wakes everybody who has news, outside the lock.
     pub fn wake(&self, mut gate: MutexGuard<'_, Gate<Waker>>) {
-        let Some(first) = gate.next_wake() else { return };
+        let Some(first) = gate.next_wake() else {
+            return;
+        };
         let second = gate.next_wake();
         let rest: Vec<Waker> = match &second {
             Some(_) => std::iter::from_fn(|| gate.next_wake()).collect(),
@@ -90,13 +97,18 @@ impl Door {
         second.into_iter().chain(rest).for_each(Waker::wake);
     }
 
+    fn tick(&self) -> Moment {
+        let mut gate = self.gate();
+        let next = gate.tick(clock::now());
+        self.next_tick.store(next.nanos(), Ordering::Relaxed);
+        self.wake(gate);
+        next
+    }
+
     /// Ticks the gate when it wants it, for as long as the runtime lives. One task of the process.
     pub async fn run_ticks(&self) {
         loop {
-            let mut gate = self.gate();
-            let next = gate.tick(clock::now());
-            self.next_tick.store(next.nanos(), Ordering::Relaxed);
-            self.wake(gate);
+            let next = self.tick();
             let pause = next.since(clock::now()).clamp(TICK_MIN, TICK_MAX);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -121,7 +133,11 @@ pub struct Held<'d> {
 
 impl<'d> Held<'d> {
     fn new(door: &'d Door, slot: Slot) -> Self {
-        Held { door, slot: Some(slot), outcome: Outcome::without_answer(End::Cancelled) }
+        Held {
+            door,
+            slot: Some(slot),
+            outcome: Outcome::without_answer(End::Cancelled),
+        }
     }
 
     /// When the slot was granted.

@@ -7,18 +7,17 @@
 //! ```
 
 use crate::body::BodyScanner;
-use crate::buffers::{self, Buffer};
+use crate::buffers::Buffer;
 use crate::clock;
+use crate::decide::Facts;
+use crate::door::Held;
 use crate::forward::Journey;
 use crate::http1::{
-    self, ChunkScanner, Delivery, FieldTable, HeadLimits, Parsed, ResponseHead, ResponseInfo,
-    Version,
+    self, ChunkScanner, Delivery, FieldTable, HeadLimits, Parsed, ResponseInfo, Version,
 };
 use crate::link::{Fault, Link};
 use crate::origin::{Lease, Place};
 use crate::serve::{Connection, Next};
-use crate::decide::Facts;
-use crate::door::Held;
 use crate::shared::{Config, Counted, Shared};
 use crate::stream::ClientStream;
 use crate::tunnel;
@@ -67,16 +66,41 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
         place: Place,
         lease: Lease,
     ) -> Self {
-        Exchange { journey, connection, place, lease }
+        Exchange {
+            journey,
+            connection,
+            place,
+            lease,
+        }
     }
 
     /// Sends the request, passes the answer on. `head` is written over once an answer is there.
     pub(crate) async fn run(self, head: &mut Vec<u8>, may_repeat: bool) -> Result<Next, Failure> {
-        let Exchange { journey, connection, mut place, lease } = self;
-        let Journey { shared, config, facts, held, upload, sent } = journey;
-        let Lease { stream: origin, reused: _ } = lease;
+        let Exchange {
+            journey,
+            connection,
+            mut place,
+            lease,
+        } = self;
+        let Journey {
+            shared,
+            config,
+            facts,
+            held,
+            upload,
+            sent,
+        } = journey;
+        let Lease {
+            stream: origin,
+            reused: _,
+        } = lease;
         let timeouts = config.policy.timeouts;
-        let mut link = Link { connection, origin, upload, timeouts };
+        let mut link = Link {
+            connection,
+            origin,
+            upload,
+            timeouts,
+        };
         match link.send(head, facts.head_len, *sent).await {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 place.broken();
@@ -86,101 +110,150 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => {}
         }
-        let limits = HeadLimits {
-            head_len_max: config.policy.limits.response_head_max,
-            target_len_max: 0,
-            fields_max: config.policy.limits.fields_max,
-        };
         let mut answer: Option<Buffer> = None;
         let mut interims = 0;
         loop {
             let bytes = answer.as_ref().map_or(&[][..], Buffer::content);
-            let mut table = FieldTable::new();
-            let parsed = match bytes {
-                [] => Ok(Parsed::Partial),
-                _ => http1::parse_response(bytes, &mut table, &limits, facts.head_only),
-            };
-            let response = match parsed {
-                Ok(Parsed::Complete(response)) => response,
-                Ok(Parsed::Partial) => {
+            let may_keep = facts.keep && link.is_sent() && !shared.is_draining();
+            match look(bytes, head, config, facts, may_keep) {
+                Seen::Partial => {
                     let nothing_yet = answer.is_none() && interims == 0;
                     if let Some(buffer) = &mut answer {
-                        buffer.make_room(limits.head_len_max + 1);
+                        buffer.make_room(config.policy.limits.response_head_max + 1);
                     }
-                    match link.read(&mut answer, true).await {
+                    let fault = match link.read(&mut answer, true).await {
                         Ok(count) if count > 0 => continue,
-                        Ok(_) | Err(Fault::Origin) if may_repeat && nothing_yet => {
-                            return Err(Failure::Stale);
-                        }
-                        Ok(_) | Err(Fault::Origin) => {
-                            place.broken();
-                            return Err(Fault::Origin.into());
-                        }
-                        Err(fault) => {
-                            if matches!(fault, Fault::OriginSlow) {
-                                place.broken();
-                            }
-                            return Err(fault.into());
-                        }
+                        Ok(_) => Fault::Origin,
+                        Err(fault) => fault,
+                    };
+                    if matches!(fault, Fault::Origin) && may_repeat && nothing_yet {
+                        return Err(Failure::Stale);
                     }
+                    if matches!(fault, Fault::Origin | Fault::OriginSlow) {
+                        place.broken();
+                    }
+                    return Err(fault.into());
                 }
-                Err(error) => {
+                Seen::Bad(why) => {
                     place.broken();
-                    return Err(Fault::Answer(502, error.why).into());
+                    return Err(Fault::Answer(502, why).into());
                 }
-            };
-            // The request will not be sent again: its head's place is free for the answer's.
-            head.clear();
-            let consumed = response.len;
-            if response.is_interim() {
-                interims += 1;
-                if interims > INTERIM_MAX {
-                    place.broken();
-                    return Err(Fault::Answer(502, "the origin sent too many interim answers").into());
+                Seen::Interim { len } => {
+                    interims += 1;
+                    if interims > INTERIM_MAX {
+                        place.broken();
+                        let why = "the origin sent too many interim answers";
+                        return Err(Fault::Answer(502, why).into());
+                    }
+                    // A client of HTTP/1.0 knows none (RFC 9110 §15.2).
+                    if facts.version == Version::Http11 {
+                        link.write(head, &[]).await?;
+                    }
+                    consume(&mut answer, len);
                 }
-                if facts.version == Version::Http11 {
-                    http1::write_response_head(head, &response, &table, &info(config, facts, true));
-                    link.write(head, &[]).await?;
+                Seen::Switch { len } => {
+                    place.alive();
+                    answered(held, 101);
+                    consume(&mut answer, len);
+                    return switch(shared, config, facts, held, link, head, answer).await;
                 }
-                consume(&mut answer, consumed);
-                continue;
+                Seen::Final {
+                    len,
+                    status,
+                    keep,
+                    body,
+                } => {
+                    place.alive();
+                    answered(held, status);
+                    consume(&mut answer, len);
+                    let delivered = deliver(held, link, place, head, body, answer).await;
+                    delivered.map_err(Failure::BrokenOff)?;
+                    return Ok(if keep { Next::Keep } else { Next::Linger });
+                }
             }
-            place.alive();
-            let slot = held.as_mut().expect("held until the origin is done");
-            slot.answered(clock::now());
-            slot.note(if response.status < 500 { End::Served } else { End::Error });
-            if response.upgrade {
-                if !facts.upgrade {
-                    return Err(Fault::Answer(502, "the origin switched protocols unasked").into());
-                }
-                http1::write_response_head(head, &response, &table, &info(config, facts, true));
-                consume(&mut answer, consumed);
-                return switch(shared, config, facts, held, link, head, answer).await;
-            }
-            let keep = facts.keep && link.is_sent() && !shared.is_draining();
-            let delivery = http1::delivery(&response, facts.version);
-            let body = Body {
-                scanner: BodyScanner::new(response.body),
-                dechunker: (delivery == Delivery::Dechunked).then(Box::default),
-                reusable: response.keep_alive,
-            };
-            let keep = http1::write_response_head(head, &response, &table, &info(config, facts, keep));
-            consume(&mut answer, consumed);
-            let delivered = deliver(held, link, place, head, body, answer).await;
-            delivered.map_err(Failure::BrokenOff)?;
-            return Ok(if keep { Next::Keep } else { Next::Linger });
         }
     }
 }
 
-fn info(config: &Config, facts: &Facts, keep_alive: bool) -> ResponseInfo<'static> {
-    ResponseInfo {
+/// What was found at the beginning of what the origin sent.
+enum Seen {
+    Partial,
+    Bad(&'static str),
+    Interim {
+        len: usize,
+    },
+    Switch {
+        len: usize,
+    },
+    Final {
+        len: usize,
+        status: u16,
+        keep: bool,
+        body: Body,
+    },
+}
+
+/// Looks for an answer's head; if it is whole, writes it as it goes to the client over `out`: the
+/// request's head, which will not be sent again.
+///
+/// Apart from [`Exchange::run`] so that the table of fields is not kept across its waits.
+fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_keep: bool) -> Seen {
+    if bytes.is_empty() {
+        return Seen::Partial;
+    }
+    let limits = HeadLimits {
+        head_len_max: config.policy.limits.response_head_max,
+        target_len_max: 0,
+        fields_max: config.policy.limits.fields_max,
+    };
+    let mut table = FieldTable::new();
+    let response = match http1::parse_response(bytes, &mut table, &limits, facts.head_only) {
+        Ok(Parsed::Complete(response)) => response,
+        Ok(Parsed::Partial) => return Seen::Partial,
+        Err(error) => return Seen::Bad(error.why),
+    };
+    if response.upgrade && !facts.upgrade {
+        return Seen::Bad("the origin switched protocols unasked");
+    }
+    let (len, status) = (response.len, response.status);
+    let last = !response.is_interim() && !response.upgrade;
+    out.clear();
+    let info = ResponseInfo {
         client: facts.version,
-        keep_alive,
+        keep_alive: may_keep || !last,
         via: config.policy.forwarding.via,
         date_line: b"",
         extra: &[],
+    };
+    let keep = http1::write_response_head(out, &response, &table, &info);
+    match last {
+        false if response.upgrade => Seen::Switch { len },
+        false => Seen::Interim { len },
+        true => {
+            let dechunk = http1::delivery(&response, facts.version) == Delivery::Dechunked;
+            let body = Body {
+                scanner: BodyScanner::new(response.body),
+                dechunker: dechunk.then(Box::default),
+                reusable: response.keep_alive,
+            };
+            Seen::Final {
+                len,
+                status,
+                keep,
+                body,
+            }
+        }
     }
+}
+
+fn answered(held: &mut Option<Held<'_>>, status: u16) {
+    let held = held.as_mut().expect("held until the origin is done");
+    held.answered(clock::now());
+    held.note(if status < 500 {
+        End::Served
+    } else {
+        End::Error
+    });
 }
 
 /// Forgets the head's bytes; gives the buffer back if no others came with it.
@@ -237,7 +310,10 @@ async fn deliver<S: ClientStream>(
     }
     *held = None;
     if body.reusable && link.is_sent() {
-        place.give_back(Lease { stream: link.origin, reused: true });
+        place.give_back(Lease {
+            stream: link.origin,
+            reused: true,
+        });
     }
     Ok(())
 }
@@ -270,7 +346,12 @@ async fn switch<S: ClientStream>(
     }
     *held = None;
     link.write(head, &[]).await.map_err(Failure::BrokenOff)?;
-    let Link { connection, origin, timeouts, .. } = link;
+    let Link {
+        connection,
+        origin,
+        timeouts,
+        ..
+    } = link;
     connection.use_up(facts.head_len);
     let early = connection.input.take();
     let Connection { io, timer, .. } = connection;

@@ -29,10 +29,19 @@ pub async fn forward<S: ClientStream>(
     mut head: Vec<u8>,
     held: Held<'_>,
 ) -> io::Result<Next> {
-    let mut journey = Journey { shared, config, facts, held: Some(held), upload: None, sent: 0 };
+    let mut journey = Journey {
+        shared,
+        config,
+        facts,
+        held: Some(held),
+        upload: None,
+        sent: 0,
+    };
     let result = journey.run(connection, &mut head).await;
     buffers::keep_text(head);
-    let Journey { held, upload, sent, .. } = journey;
+    let Journey {
+        held, upload, sent, ..
+    } = journey;
     let ended = |end| {
         if let Some(mut held) = held {
             held.note(end);
@@ -54,7 +63,11 @@ pub async fn forward<S: ClientStream>(
                 _ => (502, "the origin closed the connection without an answer"),
             };
             // A client's fault says nothing about the origin.
-            ended(if status < 500 { End::Cancelled } else { End::Failed });
+            ended(if status < 500 {
+                End::Cancelled
+            } else {
+                End::Failed
+            });
             let mut out = buffers::text();
             respond::write_error(&mut out, status, why, false, facts.head_only);
             connection.write(config, &out).await?;
@@ -116,7 +129,10 @@ impl Journey<'_, '_> {
                 },
             };
             let may_repeat = repeatable && lease.reused;
-            match Exchange::new(self, connection, place, lease).run(head, may_repeat).await {
+            match Exchange::new(self, connection, place, lease)
+                .run(head, may_repeat)
+                .await
+            {
                 // Closed while it was idle. Once more on a fresh connection, and then no more.
                 Err(Failure::Stale) => stale = true,
                 result => return result,

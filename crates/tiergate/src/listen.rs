@@ -1,16 +1,12 @@
 //! Listening sockets, and what a connection is before its first request.
 
-use crate::buffers::Buffer;
 use crate::clock;
-use crate::config::meant::{Listener, ProxyProtocol};
-use crate::decide::{Peer, is_trusted};
-use crate::http1::{Parsed, PeerText};
-use crate::proxy_protocol;
+use crate::config::meant::Listener;
+use crate::decide::Peer;
+use crate::http1::PeerText;
 use crate::serve;
 use crate::shared::{Counted, Shared};
-use crate::stream::{ClientStream, poll_fill_held};
-use crate::timers::Timer;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -29,7 +25,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// # Errors
 /// What the system says.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
@@ -93,7 +93,11 @@ async fn admit(
         }
     };
     let max = shared.config.load().policy.limits.connections_max;
-    while shared.connections.load(std::sync::atomic::Ordering::Relaxed) >= max {
+    while shared
+        .connections
+        .load(std::sync::atomic::Ordering::Relaxed)
+        >= max
+    {
         tokio::time::sleep(PAUSE).await;
     }
     tokio::spawn(connection(stream, from, settings.clone(), shared.clone()));
@@ -110,8 +114,10 @@ async fn connection(
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let Ok(local) = stream.local_addr() else { return };
-    let mut peer = Peer {
+    let Ok(local) = stream.local_addr() else {
+        return;
+    };
+    let peer = Peer {
         address: from,
         text: PeerText::new(from.ip()),
         local,

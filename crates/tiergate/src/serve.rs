@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::reason::Reason;
-use tokio::io::AsyncWrite;
 
 /// A client connection between two requests.
 #[derive(Debug)]
@@ -63,7 +62,12 @@ pub async fn serve<S: ClientStream>(
     early: Option<Buffer>,
     shared: &Arc<Shared>,
 ) {
-    let mut connection = Connection { io, peer, timer: Timer::new(), input: early };
+    let mut connection = Connection {
+        io,
+        peer,
+        timer: Timer::new(),
+        input: early,
+    };
     let first_wait = shared.config.load().policy.timeouts.request_head;
     connection.timer.arm(first_wait);
     let next = loop {
@@ -103,7 +107,9 @@ impl<S: ClientStream> Connection<S> {
             match self.read_more(config.policy.limits.request_head_max).await {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    return self.fail(&config, 408, "the request's head took too long").await;
+                    return self
+                        .fail(&config, 408, "the request's head took too long")
+                        .await;
                 }
                 Err(error) => return Err(error),
             }
@@ -114,7 +120,12 @@ impl<S: ClientStream> Connection<S> {
             Decision::Refuse(facts, reason, format) => {
                 self.refuse(shared, &config, &facts, reason, format).await
             }
-            Decision::Go { facts, head, entry, format } => {
+            Decision::Go {
+                facts,
+                head,
+                entry,
+                format,
+            } => {
                 let held = match entry {
                     Entry::Now(held) => held,
                     Entry::Later(waiting) => {
@@ -129,15 +140,19 @@ impl<S: ClientStream> Connection<S> {
                         }
                     }
                 };
-                forward::forward(self, shared, &config, facts, head, held).await
+                forward::forward(self, shared, &config, &facts, head, held).await
             }
         }
     }
 
     /// Waits for the first byte of a request; holds no buffer meanwhile.
     async fn await_bytes(&mut self) -> io::Result<()> {
-        let Connection { io, timer, input, .. } = self;
-        let count = timer.bound(|context| poll_fill_held(io, input, Buffer::small, context)).await?;
+        let Connection {
+            io, timer, input, ..
+        } = self;
+        let count = timer
+            .bound(|context| poll_fill_held(io, input, Buffer::small, context))
+            .await?;
         if count == 0 {
             *input = None;
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -146,11 +161,16 @@ impl<S: ClientStream> Connection<S> {
     }
 
     async fn read_more(&mut self, len_max: usize) -> io::Result<()> {
-        let Connection { io, timer, input, .. } = self;
+        let Connection {
+            io, timer, input, ..
+        } = self;
         let buffer = input.get_or_insert_with(Buffer::small);
         // One byte more than the bound, so that the parser sees that it is passed.
         buffer.make_room(len_max + 1);
-        match timer.bound(|context| poll_fill(io, buffer, context)).await? {
+        match timer
+            .bound(|context| poll_fill(io, buffer, context))
+            .await?
+        {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
@@ -198,7 +218,8 @@ impl<S: ClientStream> Connection<S> {
             && facts.version == crate::http1::Version::Http11
             && !shared.is_draining();
         let ready = config.refusals.ready(reason, format);
-        self.write(config, ready.bytes(keep, facts.head_only)).await?;
+        self.write(config, ready.bytes(keep, facts.head_only))
+            .await?;
         self.use_up(facts.head_len);
         match body {
             Some(len) if keep => {
@@ -244,7 +265,10 @@ impl<S: ClientStream> Connection<S> {
     /// Reads and forgets `len` bytes.
     async fn skip(&mut self, mut len: u64) -> io::Result<()> {
         loop {
-            let there = self.input.as_ref().map_or(0, |buffer| buffer.content().len());
+            let there = self
+                .input
+                .as_ref()
+                .map_or(0, |buffer| buffer.content().len());
             let skipped = len.min(there as u64);
             self.use_up(skipped as usize);
             len -= skipped;
@@ -258,8 +282,12 @@ impl<S: ClientStream> Connection<S> {
     /// Ends our side and reads what the client still sends, bounded in time and bytes.
     async fn linger(&mut self) -> io::Result<()> {
         self.timer.arm(LINGER);
-        let Connection { io, timer, input, .. } = self;
-        timer.bound(|context| Pin::new(&mut *io).poll_shutdown(context)).await?;
+        let Connection {
+            io, timer, input, ..
+        } = self;
+        timer
+            .bound(|context| Pin::new(&mut *io).poll_shutdown(context))
+            .await?;
         let mut left = LINGER_BYTES_MAX;
         while left > 0 {
             *input = None;

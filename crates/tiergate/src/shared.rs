@@ -35,7 +35,12 @@ impl Config {
             }
         };
         let refusals = Refusals::new(&policy.refusal);
-        Config { policy, generation, origin, refusals }
+        Config {
+            policy,
+            generation,
+            origin,
+            refusals,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A request's body on its way to the origin, driven by whatever the answer's side waits for.
 
-use crate::buffers::Buffer;
 use crate::body::{BodyScanner, Malformed};
+use crate::buffers::Buffer;
 use crate::origin::stream::OriginStream;
 use crate::stream::{ClientStream, poll_fill_held};
 use crate::timers::Timer;
@@ -98,7 +98,10 @@ impl Upload {
     /// Looks at what was just read.
     fn check(&mut self) -> Result<(), UploadError> {
         let buffer = self.pending.as_ref().expect("just read");
-        let scan = self.scanner.feed(buffer.content()).map_err(|Malformed| UploadError::Malformed)?;
+        let scan = self
+            .scanner
+            .feed(buffer.content())
+            .map_err(|Malformed| UploadError::Malformed)?;
         self.checked = scan.consumed;
         self.total += scan.consumed as u64;
         if self.total_max > 0 && self.total > self.total_max {

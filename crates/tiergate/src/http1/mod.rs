@@ -31,6 +31,7 @@ pub use fields::{CONNECTION_OPTIONS_MAX, FIELDS_CAPACITY, FieldTable, HeadSearch
 pub use peer::{ForwardInfo, PeerText};
 pub use request::{METHOD_LEN_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};
+pub(crate) use scan::is_token;
 pub use target::host_name;
 pub use write_request::write_request_head;
 pub use write_response::{Delivery, ResponseInfo, delivery, write_response_head};

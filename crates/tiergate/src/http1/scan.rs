@@ -59,7 +59,7 @@ pub(super) fn token_len(bytes: &[u8]) -> (usize, bool) {
 }
 
 /// Whether all of `bytes` is one token.
-pub(super) fn is_token(bytes: &[u8]) -> bool {
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_len(bytes).0 == bytes.len()
 }
 

@@ -17,12 +17,19 @@ const STATUS_LEN: usize = 64;
 
 /// Looks after the origin until `origin` changes (the configuration was reloaded) or for ever.
 pub async fn watch(origin: Arc<Origin>) {
-    let checks = origin.settings.health.clone().into_iter().flat_map(|check| {
-        (0..origin.servers.len()).map(move |server| (check.clone(), server))
-    });
+    let checks = origin
+        .settings
+        .health
+        .clone()
+        .into_iter()
+        .flat_map(|check| (0..origin.servers.len()).map(move |server| (check.clone(), server)));
     let mut tasks = tokio::task::JoinSet::new();
     for (check, server) in checks {
-        tasks.spawn(check_for_ever(origin.clone(), ServerId(server as u16), check));
+        tasks.spawn(check_for_ever(
+            origin.clone(),
+            ServerId(server as u16),
+            check,
+        ));
     }
     // Dropped with this future, the set ends its tasks.
     loop {
@@ -39,7 +46,9 @@ async fn check_for_ever(origin: Arc<Origin>, server: ServerId, check: HealthChec
         let outcome = tokio::time::timeout(check.timeout, check_once(&origin, server, &check))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let changed = origin.balance().checked(server, matches!(outcome, Ok(200..=399)));
+        let changed = origin
+            .balance()
+            .checked(server, matches!(outcome, Ok(200..=399)));
         let address = &origin.servers[server.index()].address;
         match (changed, outcome) {
             (Some(true), _) => tracing::info!(%address, "origin server is healthy"),
@@ -79,7 +88,10 @@ async fn check_once(origin: &Origin, server: ServerId, check: &HealthCheck) -> i
 fn status_of(answer: &[u8]) -> Option<u16> {
     let rest = answer.strip_prefix(b"HTTP/1.")?;
     let digits = std::str::from_utf8(rest.get(2..5)?).ok()?;
-    digits.parse().ok().filter(|status| (100..600).contains(status))
+    digits
+        .parse()
+        .ok()
+        .filter(|status| (100..600).contains(status))
 }
 
 #[cfg(test)]
