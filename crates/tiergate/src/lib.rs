@@ -1,4 +1,6 @@
 //! The gateway.
 
+pub mod admin;
 pub mod config;
+pub mod dashboard;
 pub mod observe;
