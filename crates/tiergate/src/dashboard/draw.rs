@@ -15,6 +15,11 @@ use ratatui::widgets::{Cell, Gauge, Paragraph, Row, Sparkline, Table};
 
 /// Lines of the part above the tables, with the empty one below it.
 const HEAD_LINES: u16 = 5;
+/// Columns of the class table without the names, with the space before each.
+const FIGURES_WIDTH: u16 = 69;
+/// Columns of the line with the number of slots, before the gauge: `slots 10000`, the limit's kind,
+/// `waiting` and `connections` with six digits each.
+const NUMBERS_WIDTH: u16 = 56;
 /// Fewest lines for refusals, with their head, if there are more classes than lines.
 const REFUSAL_LINES_MIN: u16 = 3;
 /// Most origin servers shown when lines are short.
@@ -126,11 +131,11 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
 
     let kind = if limit.adaptive { "adaptive" } else { "fixed" };
     let [numbers, gauge] =
-        Layout::horizontal([Constraint::Length(46), Constraint::Fill(1)]).areas(slots);
+        Layout::horizontal([Constraint::Length(NUMBERS_WIDTH), Constraint::Fill(1)]).areas(slots);
     let line = Line::from(vec![
-        Span::styled(format!("slots {:<5}", limit.slots), paint.title()),
+        Span::styled(format!("slots {:<6}", limit.slots), paint.title()),
         Span::raw(format!(
-            "{kind:<9}waiting {:<7}connections {:<5}",
+            "{kind:<9} waiting {:<6} connections {:<6}",
             limit.waiting, status.clients.connections_active
         )),
     ]);
@@ -181,16 +186,21 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     } else {
         room.saturating_sub(1)
     };
+    // The names get what the other columns leave, and no more than they need.
+    let lens = classes.iter().map(|class| class.name.chars().count());
+    let left = usize::from(area.width.saturating_sub(FIGURES_WIDTH)).max(5);
+    // Room for the line that counts what is not shown.
+    let name_width = lens.max().unwrap_or(0).max(9).min(left);
     let mut rows: Vec<Row<'_>> = classes[..shown]
         .iter()
-        .map(|class| class_row(class, paint))
+        .map(|class| class_row(class, name_width, paint))
         .collect();
     if shown < classes.len() {
         let more = format!("… {} more", classes.len() - shown);
         rows.push(Row::new([more]).style(paint.soft()));
     }
     let widths = [
-        Constraint::Fill(1),
+        Constraint::Length(name_width as u16),
         Constraint::Length(5),
         Constraint::Length(5),
         Constraint::Length(6),
@@ -220,7 +230,7 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     );
 }
 
-fn class_row<'a>(class: &ClassRow, paint: Paint) -> Row<'a> {
+fn class_row<'a>(class: &ClassRow, name_width: usize, paint: Paint) -> Row<'a> {
     let refusing = class.refused.is_some_and(|refused| refused > 0.0);
     let style = if refusing {
         paint.colour(Color::Yellow)
@@ -228,7 +238,7 @@ fn class_row<'a>(class: &ClassRow, paint: Paint) -> Row<'a> {
         Style::new()
     };
     Row::new([
-        Cell::new(harmless(&class.name)),
+        Cell::new(cut(&harmless(&class.name), name_width)),
         right(per_second(class.arrived)),
         right(per_second(class.admitted)),
         right(per_second(class.served)).style(paint.colour(Color::Green)),
@@ -420,7 +430,7 @@ mod tests {
         for part in [
             "tiergate 0.1.0  up 11s  serving",
             "shop.toml generation 3",
-            "slots 40",
+            "slots 40    adaptive  waiting 24     connections 310",
             "38 running, 95 %",
             "last minute, 20–39 slots",
             "limit changed 12s ago: 36 → 40, grew",
