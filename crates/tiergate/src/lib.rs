@@ -1,10 +1,12 @@
 //! The gateway.
 
 pub mod account;
+pub mod admin;
 pub mod body;
 pub mod buffers;
 pub mod clock;
 pub mod config;
+pub mod dashboard;
 pub mod decide;
 pub mod door;
 pub mod exchange;
