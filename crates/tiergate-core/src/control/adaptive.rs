@@ -204,7 +204,7 @@ impl AdaptiveLimit {
         let least = match self.doubt {
             doubt if doubt > 0.7 => 16,
             doubt if doubt > 0.3 => 40,
-            _ => 120,
+            _ => 240,
         };
         ((f64::from(least) * self.dispersion) as u32).max(self.slots)
     }
@@ -244,13 +244,14 @@ impl AdaptiveLimit {
         let moved = self.ln_base - before;
         // A probe that is smaller than the noise of two windows tells nothing.
         let noise = 2.0 * point.variance.sqrt();
-        let reach = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, LN_PROBE.1);
+        let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, LN_PROBE.1);
+        let reach = (0.7 * doubt).clamp(LN_PROBE.0, LN_PROBE.1);
         let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.
         let aside = if moved.abs() > reach {
             0.0
         } else {
-            self.probe(base, reach)
+            self.probe(base, wide, reach)
         };
         let slots = base + aside;
         let cause = match aside {
@@ -262,13 +263,13 @@ impl AdaptiveLimit {
     }
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows.
-    fn probe(&mut self, base: f64, reach: f64) -> f64 {
+    fn probe(&mut self, base: f64, wide: f64, reach: f64) -> f64 {
         let budget = if self.doubt > 0.3 {
             PROBE_BUDGET.1
         } else {
             PROBE_BUDGET.0
         };
-        let up = ((base * reach.exp()).round() - base).max(1.0);
+        let up = ((base * wide.exp()).round() - base).max(1.0);
         let down = (base - (base / reach.exp()).round()).max(1.0);
         self.credit_up = (self.credit_up + budget).min(1.0);
         self.credit_down = (self.credit_down + budget).min(1.0);

@@ -28,13 +28,15 @@ const FALLS: [(f64, f64); 2] = [(0.0, 0.8), (0.7, 0.2)];
 pub(super) const LATENCY_PRICE: f64 = 0.3;
 /// No window is truer than 3 %, however many requests it holds: the curve is only a model.
 const MISFIT_VARIANCE: f64 = 0.03 * 0.03;
-/// What is known fades by a twelfth with each window that is added.
-const AGING: f64 = 1.0 + 1.0 / 12.0;
+/// What is known fades by a twelfth with each window of full length that is added; by less with a
+/// shorter one, so that many vague windows do not drive out what was known better.
+const AGING: f64 = 1.0 / 12.0;
+const SETTLED_VARIANCE: f64 = 1.0 / 240.0 + MISFIT_VARIANCE;
 /// A window so many standard deviations off the curve is looked at again, at the same concurrency.
 const SURPRISE_DOUBTED: f64 = 2.0;
 /// Windows in a row that are together so far off come from another curve: the origin has changed.
-/// By chance that happens once in some 10,000 windows.
-const SURPRISE_CHANGED: f64 = 3.5;
+/// By chance that happens once in some hundred windows that are looked at again.
+const SURPRISE_CHANGED: f64 = 3.0;
 /// Most windows in a row that are looked at again.
 const SUSPECTS: usize = 4;
 
@@ -64,8 +66,6 @@ pub(super) struct Curve {
     points: Vec<Point>,
     /// The latest windows, which do not fit; the next one decides.
     suspects: Vec<Point>,
-    /// Sum of their distances from the curve, in standard deviations.
-    surprise: f64,
     /// Where the knee is thought to be before any window, and how it goes on after a flush.
     centre: f64,
     /// ln of the lowest knee on the grid.
@@ -91,7 +91,6 @@ impl Curve {
         Curve {
             points: Vec::with_capacity(POINTS),
             suspects: Vec::with_capacity(SUSPECTS),
-            surprise: 0.0,
             centre: slots.ln(),
             low: 0.0,
             weights: [[0.0; FALLS.len()]; KNEES],
@@ -104,7 +103,6 @@ impl Curve {
     pub(super) fn flush(&mut self, ln_centre: f64) {
         self.points.clear();
         self.suspects.clear();
-        self.surprise = 0.0;
         self.centre = ln_centre;
     }
 
@@ -115,10 +113,9 @@ impl Curve {
             ..point
         };
         if self.points.len() >= 2 {
-            self.surprise += self.surprise_of(&point);
             self.suspects.push(point);
             let count = self.suspects.len();
-            let surprise = self.surprise.abs() / (count as f64).sqrt();
+            let surprise = self.surprise();
             if surprise > SURPRISE_CHANGED && count > 1 {
                 // The origin has changed: only what is known since counts.
                 self.points.clear();
@@ -128,7 +125,6 @@ impl Curve {
         } else {
             self.suspects.push(point);
         }
-        self.surprise = 0.0;
         for place in 0..self.suspects.len() {
             self.take(self.suspects[place]);
         }
@@ -138,8 +134,9 @@ impl Curve {
     }
 
     fn take(&mut self, point: Point) {
+        let aging = 1.0 + AGING * (SETTLED_VARIANCE / point.variance).min(1.0);
         for old in &mut self.points {
-            old.variance *= AGING;
+            old.variance *= aging;
         }
         if self.points.len() == POINTS {
             self.merge_nearest();
@@ -169,19 +166,26 @@ impl Curve {
         kept.variance = (1.0 / (first + second)).max(MISFIT_VARIANCE);
     }
 
-    /// Distance of a window from what the others predict, in standard deviations.
-    fn surprise_of(&self, point: &Point) -> f64 {
+    /// Distance of the suspects, all at one concurrency, from what the other windows predict, in
+    /// standard deviations.
+    fn surprise(&self) -> f64 {
+        let (mut precision, mut rate) = (0.0, 0.0);
+        for suspect in &self.suspects {
+            precision += 1.0 / suspect.variance;
+            rate += suspect.ln_rate / suspect.variance;
+        }
+        let ln_slots = self.suspects[0].ln_slots;
         let (mut mean, mut square) = (0.0, 0.0);
         for (knee, weights) in self.weights.iter().enumerate() {
             for (fall, weight) in weights.iter().enumerate() {
-                let predicted = self.heights[knee][fall] + self.ln_share(point.ln_slots, knee, fall);
+                let predicted = self.heights[knee][fall] + self.ln_share(ln_slots, knee, fall);
                 mean += weight * predicted;
                 square += weight * predicted * predicted;
             }
         }
-        let precision: f64 = self.points.iter().map(|point| 1.0 / point.variance).sum();
-        let variance = (square - mean * mean).max(0.0) + point.variance + 1.0 / precision;
-        (point.ln_rate - mean) / variance.sqrt()
+        let known: f64 = self.points.iter().map(|point| 1.0 / point.variance).sum();
+        let variance = (square - mean * mean).max(0.0) + 1.0 / precision + 1.0 / known;
+        (rate / precision - mean).abs() / variance.sqrt()
     }
 
     /// Gives each knee its likelihood. O(knees × windows), about 10 µs.
