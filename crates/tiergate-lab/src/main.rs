@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod demo;
 mod load;
 mod origin;
 mod process;
@@ -14,6 +15,7 @@ mod units;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -29,6 +31,8 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Experiment {
+    /// The same overload without and with Tiergate, live, and a table at the end
+    Demo(demo::Settings),
     /// A server of known capacity
     Origin(origin::Settings),
     /// An open-loop load generator
@@ -49,6 +53,7 @@ async fn main() -> ExitCode {
 async fn run(experiment: Experiment) -> Result<()> {
     let work = async {
         match experiment {
+            Experiment::Demo(settings) => demo::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::Load(settings) => load::run(settings).await,
         }
@@ -60,6 +65,18 @@ async fn run(experiment: Experiment) -> Result<()> {
         // Dropping the experiment ends every program that it started.
         () = interrupted() => anyhow::bail!("interrupted"),
     }
+}
+
+/// The gateway's program: as given, or `tiergate` in the directory of this program.
+fn gateway_program(given: Option<&Path>) -> Result<PathBuf> {
+    let beside = || Ok(std::env::current_exe()?.with_file_name("tiergate"));
+    let path = given.map_or_else(beside, |path| Ok::<_, anyhow::Error>(path.into()))?;
+    anyhow::ensure!(
+        path.is_file(),
+        "no gateway at {}; build it with `cargo build --release`",
+        path.display()
+    );
+    Ok(path)
 }
 
 /// Waits for Ctrl-C or SIGTERM.

@@ -14,7 +14,8 @@ mod tally;
 pub(crate) use population::Population;
 pub(crate) use report::Report;
 pub(crate) use schedule::{Arrivals, Step, exponential};
-pub(crate) use tally::{Counts, Outcome, Tally};
+use tally::Outcome;
+pub(crate) use tally::Tally;
 
 use anyhow::{Context, Result, bail};
 use http::Request;
