@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod demo;
 mod load;
 mod origin;
@@ -33,6 +34,8 @@ struct CommandLine {
 enum Experiment {
     /// The same overload without and with Tiergate, live, and a table at the end
     Demo(demo::Settings),
+    /// Processor time per request: Tiergate, HAProxy and nginx side by side
+    Bench(bench::Settings),
     /// A server of known capacity
     Origin(origin::Settings),
     /// An open-loop load generator
@@ -54,6 +57,7 @@ async fn run(experiment: Experiment) -> Result<()> {
     let work = async {
         match experiment {
             Experiment::Demo(settings) => demo::run(settings).await,
+            Experiment::Bench(settings) => bench::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::Load(settings) => load::run(settings).await,
         }

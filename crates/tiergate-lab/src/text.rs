@@ -28,10 +28,15 @@ impl Palette {
     pub(crate) fn of_stdout() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
-        Self {
-            coloured: std::io::stdout().is_terminal() && !refused && !dumb,
+        if std::io::stdout().is_terminal() && !refused && !dumb {
+            Self { coloured: true }
+        } else {
+            Self::PLAIN
         }
     }
+
+    /// No colours.
+    pub(crate) const PLAIN: Self = Self { coloured: false };
 
     /// Text in that tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
@@ -136,7 +141,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let text = sample().render(Palette { coloured: false });
+        let text = sample().render(Palette::PLAIN);
         assert_eq!(
             text,
             "  class     rate\n  premium     80\n\n  basic    4,000\n"
@@ -151,6 +156,6 @@ mod tests {
             plain = plain.replace(code, "");
         }
         assert!(coloured.contains("\x1b[32m80\x1b[0m"));
-        assert_eq!(plain, sample().render(Palette { coloured: false }));
+        assert_eq!(plain, sample().render(Palette::PLAIN));
     }
 }

@@ -115,8 +115,8 @@ impl<'a> View<'a> {
 
     /// Seconds since the beginning, seconds in all, and the stage's number.
     fn progress(&self) -> (f64, f64, usize) {
-        let steps = &self.plan.populations[0].steps;
-        let total: f64 = steps.iter().map(|s| s.lasting.as_secs_f64()).sum();
+        let population = &self.plan.populations[0];
+        let (steps, total) = (&population.steps, population.lasting().as_secs_f64());
         let now = self.begun.elapsed().as_secs_f64().min(total);
         let stage = (now / steps[0].lasting.as_secs_f64()) as usize;
         (now, total, stage.min(steps.len() - 1))
