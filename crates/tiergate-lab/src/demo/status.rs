@@ -14,12 +14,24 @@ const STATUS_BYTES_MAX: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The gateway's own view, as far as the demonstration shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Status {
     /// Slots in force: how many requests the origin may work on at once.
     pub(super) slots: Option<u64>,
-    /// By class name: requests that wait, requests that hold a slot.
-    pub(super) classes: Vec<(String, u64, u64)>,
+    /// The classes, most important first.
+    classes: Vec<Class>,
+}
+
+/// One class at the gate.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Class {
+    name: String,
+    /// Requests in its queue.
+    pub(super) waiting: u64,
+    /// Slots that it holds.
+    pub(super) running: u64,
+    /// What all but one in a hundred did not wait longer than, over the last seconds.
+    pub(super) wait_p99: Option<Duration>,
 }
 
 impl Status {
@@ -34,20 +46,23 @@ impl Status {
             .as_array()
             .map_or(&[][..], Vec::as_slice);
         let class = |class: &Value| {
-            let name = class["name"].as_str()?.to_owned();
-            Some((name, class["waiting"].as_u64()?, class["running"].as_u64()?))
+            let wait = class["wait"]["window"]["p99_seconds"].as_f64();
+            Some(Class {
+                name: class["name"].as_str()?.to_owned(),
+                waiting: class["waiting"].as_u64()?,
+                running: class["running"].as_u64()?,
+                wait_p99: wait.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            })
         };
-        let slots = &document["slots"];
         Self {
-            slots: slots.as_u64().or_else(|| slots["limit"].as_u64()),
+            slots: document["limit"]["slots"].as_u64(),
             classes: classes.iter().filter_map(class).collect(),
         }
     }
 
-    /// Requests of that class that wait, and that hold a slot.
-    pub(super) fn class(&self, name: &str) -> Option<(u64, u64)> {
-        let class = self.classes.iter().find(|class| class.0 == name)?;
-        Some((class.1, class.2))
+    /// The class of that name.
+    pub(super) fn class(&self, name: &str) -> Option<&Class> {
+        self.classes.iter().find(|class| class.name == name)
     }
 }
 
@@ -74,10 +89,28 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn what_is_shown_is_found_in_the_document() {
+        let status = Status::read(&json!({
+            "limit": { "adaptive": true, "slots": 17, "running": 9 },
+            "classes": [
+                { "name": "premium", "waiting": 0, "running": 4, "wait": { "window": {} } },
+                { "name": "basic", "waiting": 30, "running": 5,
+                  "wait": { "window": { "count": 9, "p99_seconds": 0.25 } } },
+            ],
+        }));
+        assert_eq!(status.slots, Some(17));
+        assert_eq!(status.class("premium").unwrap().wait_p99, None);
+        let basic = status.class("basic").unwrap();
+        assert_eq!((basic.waiting, basic.running), (30, 5));
+        assert_eq!(basic.wait_p99, Some(Duration::from_millis(250)));
+        assert!(status.class("other").is_none());
+    }
+
+    #[test]
     fn a_document_without_what_is_looked_for_is_no_error() {
         assert_eq!(Status::read(&json!({})), Status::default());
         assert_eq!(
-            Status::read(&json!({ "classes": 3, "slots": "x" })),
+            Status::read(&json!({ "classes": 3, "limit": "x" })),
             Status::default()
         );
     }

@@ -139,6 +139,7 @@ impl<'a> View<'a> {
             "timed out/s",
             "p50 ms",
             "p99 ms",
+            "wait p99",
             "waiting",
             "running",
         ]);
@@ -153,6 +154,7 @@ impl<'a> View<'a> {
             };
             let gate = moment.status.as_ref().and_then(|status| status.class(name));
             let of_gate = |n: Option<u64>| n.map_or("-".into(), thousands);
+            let wait = gate.and_then(|class| class.wait_p99);
             table.row([
                 (*name).into(),
                 rate(counts.sent).into(),
@@ -161,8 +163,9 @@ impl<'a> View<'a> {
                 Cell(rate(counts.timed_out), gone),
                 milliseconds(tally.quantile(0.5)).into(),
                 milliseconds(tally.quantile(0.99)).into(),
-                of_gate(gate.map(|g| g.0)).into(),
-                of_gate(gate.map(|g| g.1)).into(),
+                milliseconds(wait).into(),
+                of_gate(gate.map(|class| class.waiting)).into(),
+                of_gate(gate.map(|class| class.running)).into(),
             ]);
         }
         out += &table.render(self.palette);
