@@ -206,14 +206,21 @@ impl Bench {
             let of = |list: &Option<String>| Ticks::now(list.as_deref().unwrap_or("0"));
             (of(&self.split.proxy), of(&self.split.load))
         };
+        let begun = std::time::Instant::now();
         let (busy_before, used_before) = (ticks(), peer.processes.used()?);
         let driven = self.tools.drive(row, target, seconds).await?;
         let (used, busy) = (peer.processes.used()?, ticks());
+        let (used, took) = (
+            (used - used_before).as_secs_f64(),
+            begun.elapsed().as_secs_f64(),
+        );
         tool::check(row, &driven)?;
+        let proxy_busy = busy.0.busy_since(busy_before.0);
         Ok(Measurement {
-            cpu_us: (used - used_before).as_secs_f64() * 1e6 / driven.answers() as f64,
+            cpu_us: used * 1e6 / driven.answers() as f64,
             per_second: driven.per_second,
-            proxy_busy: busy.0.busy_since(busy_before.0),
+            proxy_busy,
+            foreign_busy: (proxy_busy - used / took).max(0.0),
             load_busy: busy.1.busy_since(busy_before.1),
         })
     }

@@ -9,6 +9,10 @@ use serde_json::{Value, json};
 /// Above this a processor has no time left.
 const BUSY_FULL: f64 = 0.97;
 
+/// Above this part of the proxy's processor, other programs spoil its caches and its figures: with a
+/// compiler beside it a request was seen to cost twice its time.
+const FOREIGN_MAX: f64 = 0.1;
+
 /// One measurement of one proxy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measurement {
@@ -18,6 +22,8 @@ pub(super) struct Measurement {
     pub(super) per_second: f64,
     /// Busy part of the proxy's processor, 0.0 to 1.0.
     pub(super) proxy_busy: f64,
+    /// Part of that processor that other programs used.
+    pub(super) foreign_busy: f64,
     /// Busy part of the processors of load and origin.
     pub(super) load_busy: f64,
 }
@@ -98,6 +104,7 @@ impl RowResult {
                     "cpu_us": list(|m| m.cpu_us),
                     "requests_per_second": list(|m| m.per_second),
                     "proxy_processor_busy": list(|m| m.proxy_busy),
+                    "proxy_processor_used_by_others": list(|m| m.foreign_busy),
                     "load_processors_busy": list(|m| m.load_busy),
                 })
             }
@@ -155,6 +162,18 @@ pub(super) fn table(rows: &[RowResult], palette: Palette) -> String {
         out += &palette.paint(
             Tone::Faint,
             "  ~ limited by the load and the origin, not by the proxy; the time per request stands\n",
+        );
+    }
+    let measured = rows
+        .iter()
+        .flat_map(|row| row.peers.iter().flatten())
+        .flatten();
+    let foreign = measured.map(|m| m.foreign_busy).fold(0.0, f64::max);
+    if foreign > FOREIGN_MAX {
+        let percent = foreign * 100.0;
+        out += &palette.paint(
+            Tone::Bad,
+            &format!("  other programs used up to {percent:.0} % of the proxies' processor: rough figures\n"),
         );
     }
     for (place, kind) in Kind::ALL.iter().enumerate() {
@@ -218,6 +237,7 @@ mod tests {
             cpu_us: *cpu_us,
             per_second: 50_000.0,
             proxy_busy: 0.8,
+            foreign_busy: if load_busy < 0.5 { 0.2 } else { 0.0 },
             load_busy,
         };
         Ok(cpu_us.iter().map(round).collect())
@@ -256,6 +276,12 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("nginx, every row: not installed"), "{text}");
-        assert!(!table(&[sample(0.5)], Palette::PLAIN).contains('~'));
+        let text = table(&[sample(0.5)], Palette::PLAIN);
+        assert!(
+            !text.contains('~') && !text.contains("other programs"),
+            "{text}"
+        );
+        let text = table(&[sample(0.4)], Palette::PLAIN);
+        assert!(text.contains("other programs used up to 20 %"), "{text}");
     }
 }
