@@ -17,7 +17,7 @@ LAB := target/release/tiergate-lab
 
 .PHONY: help
 help: ## Lists what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s @
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Builds the gateway and the lab, optimised
@@ -37,8 +37,9 @@ test: setup ## All tests
 	$(CARGO) test --workspace --locked
 
 .PHONY: sim
-sim: ## The simulator; ARGS='…' are passed on
-	$(CARGO) run --release --locked -p tiergate-sim -- $(ARGS)
+sim: ## The simulator on all scenarios, or on SCENARIO=file; ARGS='--seeds 100' are passed on
+	@for scenario in $(or $(SCENARIO),$(wildcard crates/tiergate-sim/scenarios/*.toml)); do \
+		$(CARGO) run --release --locked --quiet -p tiergate-sim -- $$scenario $(ARGS) || exit 1; done
 
 .PHONY: fuzz
 fuzz: ## Each fuzzer for SECONDS=n seconds (30)
