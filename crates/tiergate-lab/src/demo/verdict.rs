@@ -175,3 +175,83 @@ fn cells(class: &str, load: &str, pass: &str, tally: &Tally) -> Vec<Cell> {
         milliseconds(tally.quantile(0.99)).into(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario;
+    use super::*;
+    use crate::load::Outcome;
+    use crate::load::report::PopulationReport;
+
+    const CAPACITY: f64 = 400.0;
+    const LASTING: Duration = Duration::from_secs(8);
+
+    /// A pass in which each stage brings so many good answers, at that latency, and as many others.
+    fn pass(premium: (u64, u64), p99_ms: u64, basic: u64) -> Report {
+        let target = "127.0.0.1:1".parse().unwrap();
+        let plan = scenario::clients(target, CAPACITY, LASTING);
+        let tally = |ok: u64, lost: u64, ms: u64| {
+            let mut tally = Tally::new();
+            tally.counts.sent = ok + lost;
+            (0..ok).for_each(|_| tally.ended(Outcome::Ok, Duration::from_millis(ms)));
+            (0..lost).for_each(|_| tally.ended(Outcome::TimedOut, Duration::from_secs(1)));
+            tally
+        };
+        let report = |number: usize, (ok, lost): (u64, u64), ms: u64| {
+            let steps = STAGES.map(|_| tally(ok, lost, ms)).into();
+            PopulationReport::new(&plan.populations[number], steps)
+        };
+        let populations = vec![report(0, premium, p99_ms), report(1, (basic, 100), 500)];
+        Report {
+            populations,
+            lateness_p99: Duration::from_millis(1),
+        }
+    }
+
+    fn verdict(with: Report) -> (bool, String) {
+        let without = pass((60, 580), 40, 500);
+        Passes {
+            without,
+            with,
+            capacity: CAPACITY,
+            stage_lasting: LASTING,
+        }
+        .verdict()
+    }
+
+    #[test]
+    fn what_is_promised_is_recognised() {
+        let (kept, line) = verdict(pass((640, 0), 50, 2500));
+        assert!(kept, "{line}");
+        assert!(
+            line.contains("kept 100 % of premium (without it: 9.3 %)"),
+            "{line}"
+        );
+        assert!(line.contains("1.25x of unloaded, and 98.1 %"), "{line}");
+    }
+
+    #[test]
+    fn each_promise_can_be_missed() {
+        for (with, missed) in [
+            (pass((639, 1), 50, 2500), "premium lost requests"),
+            (pass((640, 0), 70, 2500), "premium became slow"),
+            (pass((640, 0), 50, 2300), "capacity was left unused"),
+        ] {
+            let (kept, line) = verdict(with);
+            assert!(!kept && line.contains(missed), "{line}");
+        }
+        let (_, line) = verdict(pass((63_999, 1), 50, 2500));
+        assert!(
+            !line.contains("kept 100 %"),
+            "a lost request is not rounded away: {line}"
+        );
+    }
+
+    #[test]
+    fn a_late_generator_voids_the_verdict() {
+        let mut with = pass((640, 0), 50, 2500);
+        with.lateness_p99 = Duration::from_millis(80);
+        let (kept, line) = verdict(with);
+        assert!(!kept && line.starts_with("void"), "{line}");
+    }
+}

@@ -106,7 +106,8 @@ impl<'a> View<'a> {
                 write!(out, "\x1b[{}A\x1b[J", self.drawn)?;
             }
             self.drawn = lines;
-            write!(out, "{block}")?;
+            // A line that wraps would be two, and the block could not be taken back whole.
+            write!(out, "\x1b[?7l{block}\x1b[?7h")?;
         } else {
             writeln!(out, "{}", self.line(moment))?;
         }
@@ -137,7 +138,6 @@ impl<'a> View<'a> {
             "goodput/s",
             "refused/s",
             "timed out/s",
-            "p50 ms",
             "p99 ms",
             "wait p99",
             "waiting",
@@ -161,7 +161,6 @@ impl<'a> View<'a> {
                 Cell(rate(counts.ok), Tone::Good),
                 shown(counts.refused),
                 Cell(rate(counts.timed_out), gone),
-                milliseconds(tally.quantile(0.5)).into(),
                 milliseconds(tally.quantile(0.99)).into(),
                 milliseconds(wait).into(),
                 of_gate(gate.map(|class| class.waiting)).into(),

@@ -7,15 +7,14 @@
 
 mod pool;
 mod population;
-mod report;
+pub(crate) mod report;
 mod schedule;
 mod tally;
 
 pub(crate) use population::Population;
 pub(crate) use report::Report;
 pub(crate) use schedule::{Arrivals, Step, exponential};
-use tally::Outcome;
-pub(crate) use tally::Tally;
+pub(crate) use tally::{Outcome, Tally};
 
 use anyhow::{Context, Result, bail};
 use http::Request;

@@ -31,7 +31,8 @@ pub(crate) struct PopulationReport {
 }
 
 impl PopulationReport {
-    fn new(population: &Population, steps: Vec<Tally>) -> Self {
+    /// A population's tallies, one for each of its steps.
+    pub(crate) fn new(population: &Population, steps: Vec<Tally>) -> Self {
         let mut overall = Tally::new();
         steps.iter().for_each(|step| overall.add(step));
         Self {
