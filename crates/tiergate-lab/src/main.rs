@@ -14,10 +14,11 @@ mod process;
 mod text;
 mod units;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Parser)]
 #[command(
@@ -54,6 +55,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(experiment: Experiment) -> Result<()> {
+    // Caught before anything is started, so that nothing is started that a signal would leave.
+    let mut interruption = Interruption::catch()?;
     let work = async {
         match experiment {
             Experiment::Demo(settings) => demo::run(settings).await,
@@ -67,7 +70,7 @@ async fn run(experiment: Experiment) -> Result<()> {
         biased;
         result = work => result,
         // Dropping the experiment ends every program that it started.
-        () = interrupted() => anyhow::bail!("interrupted"),
+        () = interruption.happens() => anyhow::bail!("interrupted"),
     }
 }
 
@@ -83,13 +86,26 @@ fn gateway_program(given: Option<&Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut term = signal(SignalKind::terminate()).expect("SIGTERM can be caught");
-    let mut int = signal(SignalKind::interrupt()).expect("SIGINT can be caught");
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+/// Ctrl-C and SIGTERM, which from the moment of catching no longer end the program by themselves.
+struct Interruption {
+    term: Signal,
+    int: Signal,
+}
+
+impl Interruption {
+    fn catch() -> Result<Self> {
+        let catch = |kind| signal(kind).context("cannot catch signals");
+        Ok(Self {
+            term: catch(SignalKind::terminate())?,
+            int: catch(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one of them. Cancel safe.
+    async fn happens(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
     }
 }

@@ -3,7 +3,6 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -172,9 +171,10 @@ fn no_child_survives_an_experiment_whatever_ends_it() {
             .expect("the lab was built");
         let mut demo = Started(child);
         let mut origin = 0;
+        // Before that it is a copy of the demonstration, then setpriv.
         let serves = |pid: u32| {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            Path::new(LAB).ends_with(name.trim())
+            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split('\0').nth(1) == Some("origin")
         };
         wait_until("the demonstration has an origin", || {
             origin = children(demo.0.id())

@@ -113,18 +113,27 @@ mod tests {
 
     #[test]
     fn work_of_a_process_is_seen() {
-        // Without the children, which other tests start and end.
-        let own = Processes {
-            pids: vec![std::process::id()],
-        };
-        let before = own.used().unwrap();
-        let mut sum = 0_u64;
+        let mut command = std::process::Command::new("sh");
+        let mut child = command.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let processes = Processes::of(child.id());
+        let before = processes.used().unwrap();
         let begun = std::time::Instant::now();
-        while begun.elapsed() < Duration::from_millis(30) {
-            sum = std::hint::black_box(sum.wrapping_add(1));
+        let mut used = Duration::ZERO;
+        while used < Duration::from_millis(20) && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+            used = processes.used().unwrap() - before;
         }
-        // Half of it at least, on a machine that others use too.
-        assert!(own.used().unwrap() - before > Duration::from_millis(5));
+        let took = begun.elapsed();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            used >= Duration::from_millis(20) && used <= took,
+            "{used:?} in {took:?}"
+        );
+        assert!(
+            processes.used().is_err(),
+            "a process that is gone must not count as idle"
+        );
     }
 
     #[test]

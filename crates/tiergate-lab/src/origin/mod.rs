@@ -73,6 +73,7 @@ impl Settings {
 
 /// Serves until SIGTERM or Ctrl-C, then prints one line: what was served, and for whom.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let mut interruption = crate::Interruption::catch()?;
     anyhow::ensure!(settings.workers > 0, "--workers must be at least 1");
     anyhow::ensure!(
         settings.bytes <= ANSWER_BYTES_MAX,
@@ -92,7 +93,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     );
     tokio::select! {
         () = accept(listener, &settings, Arc::clone(&workers)) => {}
-        () = crate::interrupted() => {}
+        () = interruption.happens() => {}
     }
     let served = workers.counts.served.load(Ordering::Relaxed);
     let wasted = workers.counts.wasted.load(Ordering::Relaxed);
