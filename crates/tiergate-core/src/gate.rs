@@ -289,6 +289,13 @@ impl<T> Gate<T> {
         control.min(deadline)
     }
 
+    /// When the first of those who wait has waited long enough; [`Moment::NEVER`] if nobody waits.
+    pub fn next_deadline(&self) -> Moment {
+        self.backlog
+            .next_deadline()
+            .map_or(Moment::NEVER, |(at, _)| at)
+    }
+
     /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
     pub fn next_wake(&mut self) -> Option<T> {
         self.wakes.pop()

@@ -1,6 +1,26 @@
 //! The gateway.
 
 pub mod admin;
+pub mod body;
+pub mod buffers;
+pub mod clock;
 pub mod config;
 pub mod dashboard;
+pub mod decide;
+pub mod door;
+pub mod exchange;
+pub mod forward;
+pub mod forwarded;
+pub mod http1;
+pub mod link;
+pub mod listen;
 pub mod observe;
+pub mod origin;
+pub mod proxy_protocol;
+pub mod respond;
+pub mod serve;
+pub mod shared;
+pub mod stream;
+pub mod timers;
+pub mod tunnel;
+pub mod upload;

@@ -1,7 +1,19 @@
-//! The adaptive limit.
+//! The adaptive limit: the fewest slots that give the origin's full throughput, found while serving.
+//!
+//! While the limit binds, throughput is measured in windows at the limit and now and then a little
+//! above and below it. [`Curve`] says where throughput stops growing, and how sure that is; the limit
+//! goes there, and the less sure, the wider the next windows spread. Nothing is refused or starved to
+//! measure: a probe changes the number of slots by as little as tells something.
+//!
+//! What is not evidence: time in which slots are free, 5xx, failures, clients that leave, the length
+//! of single answers (streams and long polls hold slots; all that counts is whether more slots give
+//! more answers).
 
+use super::curve::{Advice, Curve, Point};
+use super::window::{Window, is_answer};
 use crate::outcome::Outcome;
 use crate::time::Moment;
+use std::time::Duration;
 
 /// What a policy may say of the adaptive limit. Needs no tuning.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +31,8 @@ impl Default for Settings {
         Settings {
             slots_min: 1,
             slots_max: 10_000,
-            slots_start: 20,
+            // A single-threaded origin bears it for a moment; 10,000 are ten steps away.
+            slots_start: 10,
         }
     }
 }
@@ -27,8 +40,26 @@ impl Default for Settings {
 /// Why the limit changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// More requests at once gave more throughput.
+    /// More requests at once give more throughput.
     Grew,
+    /// Fewer requests at once give as much throughput.
+    Shrank,
+    /// A look above or below the limit.
+    Probed,
+    /// Nearly every request ended without an answer in time.
+    Lost,
+}
+
+impl Cause {
+    /// The cause's name in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Grew => "grew",
+            Cause::Shrank => "shrank",
+            Cause::Probed => "probed",
+            Cause::Lost => "lost",
+        }
+    }
 }
 
 /// A change of the limit, and why.
@@ -49,17 +80,51 @@ pub struct Load {
     pub waiting: u32,
 }
 
+/// Shortest window: longer than the hiccups of a scheduler.
+const WINDOW_MIN: Duration = Duration::from_millis(25);
+/// A window that took longer than this from first to last (the limit hardly ever binds) is stale.
+const WINDOW_STALE: Duration = Duration::from_secs(60);
+/// Most that the limit grows or shrinks between two windows.
+const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;
+/// How far probes go, as ln: at least far enough to tell something, at most where it still costs
+/// little.
+const LN_PROBE: (f64, f64) = (0.1, 0.5);
+/// The order of windows: at the limit, above, below.
+const PROBES: [f64; 6] = [0.0, 1.0, 0.0, 0.0, -1.0, 0.0];
+/// So many requests lost for each answered make the limit fall whatever the throughput.
+const LOST_PER_SERVED: u32 = 9;
+
 /// Finds how many requests the origin can work on at once.
 #[derive(Clone, Debug)]
 pub struct AdaptiveLimit {
+    settings: Settings,
     slots: u32,
+    /// ln of the limit that the probes surround.
+    ln_base: f64,
+    doubt: f64,
+    probe: usize,
+    window: Window,
+    curve: Curve,
+    /// Mean time a slot is held by an answered request, and mean of its square; seconds.
+    held_s: f64,
+    held_square: f64,
 }
 
 impl AdaptiveLimit {
     /// A limit that knows nothing yet.
     pub fn new(settings: Settings) -> Self {
+        let low = settings.slots_min.max(1);
+        let slots = settings.slots_start.clamp(low, settings.slots_max.max(low));
         AdaptiveLimit {
-            slots: settings.slots_start,
+            slots,
+            ln_base: f64::from(slots).ln(),
+            doubt: f64::INFINITY,
+            probe: 0,
+            window: Window::open(Moment::ZERO, slots, Duration::ZERO),
+            curve: Curve::new(f64::from(slots)),
+            held_s: 0.0,
+            held_square: 0.0,
+            settings,
         }
     }
 
@@ -68,27 +133,150 @@ impl AdaptiveLimit {
         self.slots
     }
 
-    /// A slot was granted.
-    pub fn admitted(&mut self, _now: Moment, _load: Load) {}
+    /// A slot was granted. A few nanoseconds.
+    pub fn admitted(&mut self, now: Moment, load: Load) {
+        self.window.pass(now, load.running - 1);
+    }
 
-    /// A slot came back; it was granted at `admitted`.
+    /// A slot came back; it was granted at `admitted`. A few nanoseconds; about 20 µs at the end of a
+    /// window, at most 40 times a second. Never allocates.
     pub fn finished(
         &mut self,
-        _now: Moment,
-        _admitted: Moment,
-        _outcome: &Outcome,
-        _load: Load,
+        now: Moment,
+        admitted: Moment,
+        outcome: &Outcome,
+        load: Load,
     ) -> Option<Step> {
+        let held_s = now.since(admitted).as_secs_f64();
+        self.window.pass(now, load.running);
+        let slow = held_s >= self.held_s;
+        self.window.count(load.running, outcome, slow);
+        if is_answer(outcome) {
+            let factor = if self.held_s == 0.0 { 1.0 } else { 1.0 / 64.0 };
+            self.held_s += (held_s - self.held_s) * factor;
+            self.held_square += (held_s * held_s - self.held_square) * factor;
+        }
+        if self.window.served() >= self.served_wanted() {
+            if self.window.bound() >= self.time_wanted() {
+                return self.conclude(now);
+            }
+        } else if self.window.lost() >= 8
+            && self.window.lost() > LOST_PER_SERVED * self.window.served()
+        {
+            return self.back_off(now);
+        }
         None
     }
 
-    /// Time has passed; returns a step, if any.
+    /// Time has passed; returns a step, if any. Does nothing: without ends there is no evidence.
     pub fn tick(&mut self, _now: Moment, _load: Load) -> Option<Step> {
         None
     }
 
-    /// When [`AdaptiveLimit::tick`] wants to be called next; [`Moment::NEVER`] if events suffice.
+    /// When [`AdaptiveLimit::tick`] wants to be called next: never, events suffice.
     pub fn next_tick(&self) -> Moment {
         Moment::NEVER
+    }
+
+    /// Answers that make a window: the surer the curve, the more it takes to tell something new.
+    fn served_wanted(&self) -> u32 {
+        let least = match self.doubt {
+            doubt if doubt > 0.7 => 10,
+            doubt if doubt > 0.3 => 24,
+            _ => 120,
+        };
+        least.max(self.slots)
+    }
+
+    /// Binding time that makes a window: each slot is used about once.
+    fn time_wanted(&self) -> Duration {
+        WINDOW_MIN.max(self.held())
+    }
+
+    fn held(&self) -> Duration {
+        Duration::from_secs_f64(self.held_s.min(60.0))
+    }
+
+    /// The window is complete: adds it to the curve and chooses the next.
+    fn conclude(&mut self, now: Moment) -> Option<Step> {
+        if now.since(self.window.opened()) > WINDOW_STALE {
+            self.window = Window::open(now, self.slots, Duration::ZERO);
+            return None;
+        }
+        let measured = self.window.measured();
+        let point = Point {
+            ln_slots: measured.running.ln(),
+            ln_rate: (f64::from(measured.served) / measured.seconds).ln(),
+            variance: self.dispersion() / f64::from(measured.served),
+        };
+        let Some(Advice { ln_best, doubt }) = self.curve.add(point) else {
+            return self.enter(now, self.slots, Cause::Probed);
+        };
+        self.doubt = doubt;
+        let before = self.ln_base;
+        let low = f64::from(self.settings.slots_min.max(1)).ln();
+        let high = f64::from(self.settings.slots_max).ln().max(low);
+        self.ln_base = ln_best
+            .clamp(before - LN_STEP_MAX, before + LN_STEP_MAX)
+            .clamp(low, high);
+        let moved = self.ln_base - before;
+        let reach = (0.7 * doubt).clamp(LN_PROBE.0, LN_PROBE.1);
+        self.probe = (self.probe + 1) % PROBES.len();
+        // A limit on the move shows other concurrencies anyway.
+        let aside = if moved.abs() > reach {
+            0.0
+        } else {
+            PROBES[self.probe]
+        };
+        let base = self.ln_base.exp().round();
+        let slots = match aside {
+            0.0 => base,
+            aside => {
+                let there = (self.ln_base + aside * reach).exp().round();
+                if aside > 0.0 {
+                    there.max(base + 1.0)
+                } else {
+                    there.min(base - 1.0)
+                }
+            }
+        };
+        let cause = match aside {
+            0.0 if moved > 0.0 => Cause::Grew,
+            0.0 if moved < 0.0 => Cause::Shrank,
+            _ => Cause::Probed,
+        };
+        self.enter(now, slots as u32, cause)
+    }
+
+    /// Nearly nothing is answered in time: fewer at once may be.
+    fn back_off(&mut self, now: Moment) -> Option<Step> {
+        self.ln_base = (f64::from(self.slots) * 0.7).floor().max(1.0).ln();
+        self.curve.flush(self.ln_base);
+        self.doubt = f64::INFINITY;
+        self.enter(now, self.ln_base.exp().round() as u32, Cause::Lost)
+    }
+
+    /// Opens the next window.
+    fn enter(&mut self, now: Moment, slots: u32, cause: Cause) -> Option<Step> {
+        let low = self.settings.slots_min.max(1);
+        let slots = slots.clamp(low, self.settings.slots_max.max(low));
+        let settling = if slots == self.slots {
+            Duration::ZERO
+        } else {
+            self.held()
+        };
+        self.window = Window::open(now, slots, settling);
+        if slots == self.slots {
+            return None;
+        }
+        self.slots = slots;
+        Some(Step { slots, cause })
+    }
+
+    /// Index of dispersion of the count of answers: the squared coefficient of variation of the
+    /// service times, as in a renewal process; never taken for less than a Poisson process's.
+    fn dispersion(&self) -> f64 {
+        let square = self.held_s * self.held_s;
+        ((self.held_square - square) / square).clamp(1.0, 10.0)
     }
 }

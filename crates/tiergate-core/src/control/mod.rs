@@ -1,6 +1,8 @@
 //! Control: how many requests the origin should work on at once.
 
 pub mod adaptive;
+mod curve;
+mod window;
 
 use adaptive::AdaptiveLimit;
 

@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tiergate_core::classify::Classifier;
 use tiergate_core::plan::Plan;
 
 /// Everything that one configuration says.
@@ -15,7 +16,8 @@ pub struct Policy {
     pub origin: Origin,
     /// Classes and slots; the shell numbers it (`plan.generation`) when it puts it in force.
     pub plan: Plan,
-    // pub classifier: tiergate_core::classify::Classifier,  (compiled rules)
+    /// The rules, compiled.
+    pub classifier: Classifier,
     /// How refusals look.
     pub refusal: Refusal,
     /// Peers whose `Forwarded`/`X-Forwarded-For` are believed.
@@ -202,4 +204,16 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
     /// From SIGTERM to the end, at most.
     pub drain: Duration,
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Server::Tcp(host, port) if host.contains(':') && !host.starts_with('[') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Server::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Server::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }

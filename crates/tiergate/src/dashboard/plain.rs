@@ -2,7 +2,7 @@
 
 use super::rates::{ClassRow, ServerRow, View};
 use crate::admin::status::Quantiles;
-use crate::observe::words::{harmless, rate, span};
+use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 
 /// The whole view as text, one thing a line.
@@ -83,7 +83,7 @@ pub(super) fn change(view: &View) -> Option<String> {
         span(change.age_seconds),
         change.from,
         change.to,
-        harmless(&change.cause.replace('_', " "))
+        words::cause(&change.cause)
     ))
 }
 
@@ -166,7 +166,10 @@ mod tests {
             lines[1],
             "slots 40 (adaptive)  running 38  waiting 24  connections 310"
         );
-        assert_eq!(lines[2], "limit changed 12s ago: 36 → 40, grew");
+        assert_eq!(
+            lines[2],
+            "limit changed 12s ago: 36 → 40, more at once gives more throughput"
+        );
         let columns = lines[4].split_whitespace().count();
         assert_eq!(columns, 12);
         for line in &lines[5..7] {

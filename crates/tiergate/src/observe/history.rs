@@ -37,7 +37,7 @@ pub struct Change {
     /// Slots after it.
     pub to: u32,
     /// Its cause's name.
-    pub cause: String,
+    pub cause: &'static str,
 }
 
 /// Duration histograms of one class at one moment.
@@ -130,7 +130,12 @@ impl History {
         self.course.iter().copied()
     }
 
-    /// The last change of the limit.
+    /// Slots at the latest sample.
+    pub fn slots(&self) -> Option<u32> {
+        self.slots_before
+    }
+
+    /// The last change of the limit that a sample saw.
     pub fn change(&self) -> Option<&Change> {
         self.change.as_ref()
     }
@@ -146,7 +151,7 @@ impl History {
                 at,
                 from: before.unwrap_or(step.slots),
                 to: step.slots,
-                cause: super::cause::name(step.cause),
+                cause: step.cause.name(),
             });
         }
     }
@@ -213,10 +218,7 @@ mod tests {
         for _ in 0..2 {
             history.sample(&snapshot);
             let change = history.change().expect("a step was seen");
-            assert_eq!(
-                (change.from, change.to, change.cause.as_str()),
-                (before, 31, "grew")
-            );
+            assert_eq!((change.from, change.to, change.cause), (before, 31, "grew"));
         }
     }
 

@@ -1,0 +1,111 @@
+//! One window of measurement: throughput at one number of slots, while the limit binds.
+
+use crate::outcome::{End, Outcome};
+use crate::time::Moment;
+use std::time::Duration;
+
+/// What a finished window found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measured {
+    /// Mean number of requests in progress.
+    pub(super) running: f64,
+    /// Answers counted.
+    pub(super) served: u32,
+    /// Time in which the limit was binding.
+    pub(super) seconds: f64,
+}
+
+/// Counts answers while every slot is used. Time in which slots are free says nothing of the
+/// origin's capacity, so the window's clock stands still then.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    slots: u32,
+    /// Binding time still to pass until the change of slots has worked through.
+    settling_ns: u64,
+    bound_ns: u64,
+    area_ns: f64,
+    served: u32,
+    /// Requests that ended without an answer because it took too long.
+    lost: u32,
+    seen: Moment,
+    opened: Moment,
+}
+
+impl Window {
+    pub(super) fn open(now: Moment, slots: u32, settling: Duration) -> Self {
+        Window {
+            slots,
+            settling_ns: settling.as_nanos() as u64,
+            bound_ns: 0,
+            area_ns: 0.0,
+            served: 0,
+            lost: 0,
+            seen: now,
+            opened: now,
+        }
+    }
+
+    /// Lets time pass in which `running` requests were in progress.
+    pub(super) fn pass(&mut self, now: Moment, running: u32) {
+        let elapsed = now.nanos().saturating_sub(self.seen.nanos());
+        self.seen = now;
+        if running < self.slots {
+            return;
+        }
+        if self.settling_ns > 0 {
+            self.settling_ns = self.settling_ns.saturating_sub(elapsed);
+        } else {
+            self.bound_ns += elapsed;
+            self.area_ns += elapsed as f64 * f64::from(running);
+        }
+    }
+
+    /// Counts the end of a request; call after [`Window::pass`].
+    pub(super) fn count(&mut self, running: u32, outcome: &Outcome, slow: bool) {
+        if running < self.slots {
+            return;
+        }
+        match outcome.end {
+            _ if is_answer(outcome) => {
+                self.served += u32::from(self.settling_ns == 0 && self.bound_ns > 0);
+            }
+            End::Cancelled => self.lost += 1,
+            End::Failed if slow => self.lost += 1,
+            _ => {}
+        }
+    }
+
+    pub(super) fn served(&self) -> u32 {
+        self.served
+    }
+
+    pub(super) fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    pub(super) fn bound(&self) -> Duration {
+        Duration::from_nanos(self.bound_ns)
+    }
+
+    pub(super) fn opened(&self) -> Moment {
+        self.opened
+    }
+
+    pub(super) fn measured(&self) -> Measured {
+        Measured {
+            running: self.area_ns / self.bound_ns.max(1) as f64,
+            served: self.served,
+            seconds: self.bound_ns as f64 / 1e9,
+        }
+    }
+}
+
+/// Whether the origin did the work that was asked of it. A 5xx never counts, however fast; an answer
+/// that the client did not stay for does.
+pub(super) fn is_answer(outcome: &Outcome) -> bool {
+    match outcome.end {
+        End::Served | End::Upgraded => true,
+        End::Cancelled => outcome.first_byte.is_some(),
+        End::Error | End::Failed => false,
+    }
+}

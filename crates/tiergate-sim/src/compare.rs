@@ -1,0 +1,303 @@
+//! Laws of the limit side by side: each law in front of each server in each situation, against the
+//! best fixed limit.
+//!
+//! The best fixed limit is the smallest that gives at least 98 % of the most throughput that any
+//! fixed limit gives, found by search on the same seed. A law is judged by two ratios to what that
+//! fixed limit gives: of goodput, and of mean time in service (below the knee the first falls, above
+//! it the second rises).
+
+use crate::client::{Arrivals, Population, Profile};
+use crate::distribution::Distribution;
+use crate::report::Phase;
+use crate::run;
+use crate::scenario::{ClassShape, LimitKind, Scenario};
+use crate::server::{Shape, Step};
+
+/// A server and what it can take.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What kind of server.
+    pub name: &'static str,
+    /// The server.
+    pub shape: Shape,
+    /// Requests/s that it can take.
+    pub capacity: f64,
+}
+
+/// What happens to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Situation {
+    /// Judged from 5 s to 10 s after the first request.
+    Cold,
+    /// Half the capacity at 20 s, judged from 25 s to 35 s.
+    Down,
+    /// Twice the capacity at 20 s, judged from 25 s to 35 s.
+    Up,
+    /// Saturated for 30 minutes, judged in the last one.
+    Lasting,
+}
+
+impl Situation {
+    /// Every situation.
+    pub const ALL: [Situation; 4] = [
+        Situation::Cold,
+        Situation::Down,
+        Situation::Up,
+        Situation::Lasting,
+    ];
+
+    fn factor(self) -> f64 {
+        match self {
+            Situation::Cold | Situation::Lasting => 1.0,
+            Situation::Down => 0.5,
+            Situation::Up => 2.0,
+        }
+    }
+
+    fn judged_s(self) -> (f64, f64) {
+        match self {
+            Situation::Cold => (5.0, 10.0),
+            Situation::Down | Situation::Up => (25.0, 35.0),
+            Situation::Lasting => (1740.0, 1800.0),
+        }
+    }
+}
+
+/// A law against the best fixed limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Ratios {
+    /// Goodput over the best fixed limit's.
+    pub goodput: f64,
+    /// Mean time in service over the best fixed limit's.
+    pub service: f64,
+    /// Mean slots.
+    pub slots: f64,
+}
+
+impl Ratios {
+    /// At least 90 % of the goodput at no more than 1.25 of the time in service.
+    pub fn holds(&self) -> bool {
+        self.goodput >= 0.9 && self.service <= 1.25
+    }
+}
+
+/// The best fixed limit and what it gives.
+#[derive(Clone, Copy, Debug)]
+pub struct Best {
+    /// The limit.
+    pub slots: u32,
+    /// Good answers a second.
+    pub goodput: f64,
+    /// Mean time in service.
+    pub service_ms: f64,
+}
+
+/// The servers that the laws are compared on.
+pub fn subjects() -> Vec<Subject> {
+    let none = Distribution::NONE;
+    let exponential = |mean_ms| Distribution::Exponential { mean_ms };
+    let shape = |workers, cores, wait, cpu| Shape {
+        workers,
+        cores,
+        wait,
+        cpu,
+        knee: None,
+        thrash: 0.0,
+        accept_queue: 100_000,
+        slow_start_s: 0.0,
+        notices_cancel: false,
+        step: Vec::new(),
+        fault: Vec::new(),
+    };
+    let subject = |name, shape, capacity| Subject {
+        name,
+        shape,
+        capacity,
+    };
+    let uniform = Distribution::Uniform {
+        low_ms: 2.0,
+        high_ms: 6.0,
+    };
+    let lognormal = Distribution::Lognormal {
+        mean_ms: 100.0,
+        cv: 0.5,
+    };
+    let bimodal = Distribution::Bimodal {
+        short_ms: 2.0,
+        long_ms: 40.0,
+        long_share: 0.1,
+    };
+    let mut thrashing = shape(None, Some(8.0), none, exponential(5.0));
+    thrashing.knee = Some(30);
+    thrashing.thrash = 0.05;
+    vec![
+        subject("cpu 8 cores", shape(None, Some(8.0), none, exponential(5.0)), 1600.0),
+        subject("32 workers", shape(Some(32), None, exponential(20.0), none), 1600.0),
+        subject("1 worker", shape(Some(1), None, uniform, none), 250.0),
+        subject("4 workers", shape(Some(4), None, uniform, none), 1000.0),
+        subject("i/o", shape(Some(1000), Some(4.0), lognormal, exponential(2.0)), 2000.0),
+        subject("bimodal", shape(Some(16), None, bimodal, none), 16.0 / 0.0058),
+        subject("thrashing", thrashing, 1600.0),
+    ]
+}
+
+/// A saturated server with one class of clients.
+pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f64) -> Scenario {
+    Scenario {
+        about: subject.name.to_owned(),
+        seconds,
+        seed: 1,
+        cuts_s: Vec::new(),
+        limit,
+        origin_timeout_ms: 60_000.0,
+        class: vec![ClassShape {
+            name: "all".to_owned(),
+            deadline_ms: 1000.0,
+            minimum: 0.0,
+            queue_len_max: 10_000,
+        }],
+        server: subject.shape.clone(),
+        population: vec![Population {
+            class: "all".to_owned(),
+            arrivals: Arrivals::Poisson {
+                rate: Profile::Flat(subject.capacity * overload),
+            },
+            patience_ms: 30_000.0,
+            retries: 0,
+            retry_after_ms: 1000.0,
+            from_s: 0.0,
+            to_s: f64::INFINITY,
+        }],
+        expect: Vec::new(),
+    }
+}
+
+/// The subject with its capacity multiplied.
+pub fn scaled(subject: &Subject, factor: f64) -> Subject {
+    let mut scaled = subject.clone();
+    let workers = |workers: u32| ((f64::from(workers) * factor).round() as u32).max(1);
+    scaled.shape.workers = subject.shape.workers.map(workers);
+    scaled.shape.cores = subject.shape.cores.map(|cores| cores * factor);
+    // Half a worker is a worker at half the speed.
+    scaled.capacity *= factor;
+    scaled
+}
+
+/// Searches the best fixed limit.
+pub fn best_fixed(subject: &Subject, seed: u64) -> Best {
+    let give = |slots: u32| {
+        let mut scenario = saturated(subject, 2.0, LimitKind::Fixed(slots), 15.0);
+        scenario.cuts_s = vec![3.0];
+        let phase = run(&scenario, seed).phases.swap_remove(1);
+        Best {
+            slots,
+            goodput: phase.goodput(),
+            service_ms: phase.all().service.mean_ms(),
+        }
+    };
+    let mut tried = Vec::new();
+    let mut slots = 1_u32;
+    let mut most = 0.0_f64;
+    while slots <= 1000 {
+        let found = give(slots);
+        // Far beyond the knee there is nothing more to find.
+        let past = found.goodput < most * 1.001 && slots > 3 * best_of(&tried, most).slots;
+        most = most.max(found.goodput);
+        tried.push(found);
+        if past {
+            break;
+        }
+        slots = (slots + 1).max((f64::from(slots) * 1.05).round() as u32);
+    }
+    best_of(&tried, most)
+}
+
+fn best_of(tried: &[Best], most: f64) -> Best {
+    tried
+        .iter()
+        .copied()
+        .find(|found| found.goodput >= 0.98 * most)
+        .unwrap_or(Best {
+            slots: 1000,
+            goodput: 0.0,
+            service_ms: 0.0,
+        })
+}
+
+/// Judges a law.
+pub fn judge(
+    subject: &Subject,
+    situation: Situation,
+    limit: LimitKind,
+    seed: u64,
+    best: &Best,
+) -> Ratios {
+    let (from, to) = situation.judged_s();
+    let factor = situation.factor();
+    let mut scenario = saturated(subject, 1.5 * factor.max(1.0), limit, to);
+    scenario.cuts_s = vec![from];
+    if factor != 1.0 {
+        let after = scaled(subject, factor);
+        scenario.server.step.push(Step {
+            at_s: 20.0,
+            workers: after.shape.workers,
+            cores: after.shape.cores,
+            speed: None,
+        });
+    }
+    let phase = run(&scenario, seed).phases.swap_remove(1);
+    ratios(&phase, best)
+}
+
+fn ratios(phase: &Phase, best: &Best) -> Ratios {
+    Ratios {
+        goodput: phase.goodput() / best.goodput,
+        service: phase.all().service.mean_ms() / best.service_ms,
+        slots: phase.slots(),
+    }
+}
+
+/// Law × server × situation as a table: the worst and the median over the seeds.
+pub fn table(laws: &[(&str, LimitKind)], situations: &[Situation], seeds: u64) -> String {
+    let mut text = format!(
+        "{:<12} {:<10} {:>5} {:<10} {:>12} {:>12} {:>12} {:>12} {:>7} {:>6}\n",
+        "server", "situation", "best", "law", "goodput min", "goodput med", "service max",
+        "service med", "slots", "holds"
+    );
+    for subject in subjects() {
+        for &situation in situations {
+            let after = scaled(&subject, situation.factor());
+            let bests: Vec<Best> = (1..=seeds).map(|seed| best_fixed(&after, seed)).collect();
+            for (name, limit) in laws {
+                let all: Vec<Ratios> = bests
+                    .iter()
+                    .zip(1..)
+                    .map(|(best, seed)| judge(&subject, situation, *limit, seed, best))
+                    .collect();
+                let sorted = |value: fn(&Ratios) -> f64| {
+                    let mut list: Vec<f64> = all.iter().map(value).collect();
+                    list.sort_by(f64::total_cmp);
+                    list
+                };
+                let (goodput, service) = (sorted(|r| r.goodput), sorted(|r| r.service));
+                let slots = sorted(|r| r.slots);
+                let middle = all.len() / 2;
+                text += &format!(
+                    "{:<12} {:<10} {:>5} {:<10} {:>12.3} {:>12.3} {:>12.3} {:>12.3} {:>7.1} {:>3}/{}\n",
+                    subject.name,
+                    format!("{situation:?}").to_lowercase(),
+                    bests[middle].slots,
+                    name,
+                    goodput[0],
+                    goodput[middle],
+                    service[all.len() - 1],
+                    service[middle],
+                    slots[middle],
+                    all.iter().filter(|ratios| ratios.holds()).count(),
+                    all.len(),
+                );
+            }
+        }
+    }
+    text
+}

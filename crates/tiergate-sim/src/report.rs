@@ -1,0 +1,199 @@
+//! What came out of a simulation.
+
+use crate::scenario::{Expectation, Scenario};
+use crate::spread::Spread;
+
+/// One class in one phase.
+#[derive(Clone, Debug, Default)]
+pub struct ClassReport {
+    /// Requests that came in.
+    pub arrived: u64,
+    /// Answers that reached a client that was still there.
+    pub good: u64,
+    /// Refusals: full queue, deadline, or the server's own.
+    pub refused: u64,
+    /// Clients that left while their request waited.
+    pub left_waiting: u64,
+    /// Clients that left while the server worked for them.
+    pub left_running: u64,
+    /// 5xx, refused connections, time-outs of the gateway.
+    pub failed: u64,
+    /// From arrival to answer, of the good ones.
+    pub total: Spread,
+    /// From the grant of the slot to the answer, of the good ones.
+    pub service: Spread,
+}
+
+impl ClassReport {
+    /// Share of the requests that ended well; 1 if none ended.
+    pub fn good_share(&self) -> f64 {
+        let lost = self.refused + self.left_waiting + self.left_running + self.failed;
+        match self.good + lost {
+            0 => 1.0,
+            ended => self.good as f64 / ended as f64,
+        }
+    }
+
+    fn add(&mut self, other: &ClassReport) {
+        self.arrived += other.arrived;
+        self.good += other.good;
+        self.refused += other.refused;
+        self.left_waiting += other.left_waiting;
+        self.left_running += other.left_running;
+        self.failed += other.failed;
+        self.total.merge(&other.total);
+        self.service.merge(&other.service);
+    }
+}
+
+/// One phase of a run.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// Beginning, in seconds.
+    pub from_s: f64,
+    /// End, in seconds.
+    pub to_s: f64,
+    /// By class, most important first.
+    pub classes: Vec<ClassReport>,
+    /// Slots times seconds.
+    pub slot_seconds: f64,
+}
+
+impl Phase {
+    /// All classes together.
+    pub fn all(&self) -> ClassReport {
+        let mut all = ClassReport::default();
+        for class in &self.classes {
+            all.add(class);
+        }
+        all
+    }
+
+    /// Good answers a second, all classes.
+    pub fn goodput(&self) -> f64 {
+        let good: u64 = self.classes.iter().map(|class| class.good).sum();
+        good as f64 / self.seconds()
+    }
+
+    /// Length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to_s - self.from_s
+    }
+
+    /// Mean number of slots.
+    pub fn slots(&self) -> f64 {
+        self.slot_seconds / self.seconds()
+    }
+}
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the random numbers began with.
+    pub seed: u64,
+    /// Requests simulated.
+    pub requests: u64,
+    /// The phases in order.
+    pub phases: Vec<Phase>,
+    /// `(second, slots)` at each change.
+    pub slots: Vec<(f64, u32)>,
+}
+
+impl Report {
+    /// Whatever the scenario expected and did not get, in words.
+    pub fn disappointments(&self, scenario: &Scenario) -> Vec<String> {
+        let mut list = Vec::new();
+        for expectation in &scenario.expect {
+            self.compare(scenario, expectation, &mut list);
+        }
+        list
+    }
+
+    fn compare(&self, scenario: &Scenario, expected: &Expectation, list: &mut Vec<String>) {
+        let phase = &self.phases[expected.phase];
+        let (name, class) = match &expected.class {
+            None => ("all", phase.all()),
+            Some(name) => {
+                let place = scenario.class_index(name).expect("checked by `parse`");
+                (name.as_str(), phase.classes[place].clone())
+            }
+        };
+        let goodput = class.good as f64 / phase.seconds();
+        let share = class.good_share();
+        let bounds = [
+            (
+                "goodput",
+                goodput,
+                expected.goodput_min,
+                expected.goodput_max,
+            ),
+            ("good share", share, expected.good_share_min, None),
+            (
+                "p99 ms",
+                class.total.quantile_ms(0.99),
+                None,
+                expected.p99_ms_max,
+            ),
+            (
+                "service ms",
+                class.service.mean_ms(),
+                None,
+                expected.service_ms_max,
+            ),
+            (
+                "slots",
+                phase.slots(),
+                expected.slots_min,
+                expected.slots_max,
+            ),
+        ];
+        for (what, found, low, high) in bounds {
+            if low.is_some_and(|low| found < low) || high.is_some_and(|high| found > high) {
+                let low = low.map_or(String::new(), |low| format!(" at least {low}"));
+                let high = high.map_or(String::new(), |high| format!(" at most {high}"));
+                list.push(format!(
+                    "phase {}, {name}: {what} is {found:.3}, expected{low}{high}",
+                    expected.phase
+                ));
+            }
+        }
+    }
+
+    /// The report as an aligned table.
+    pub fn table(&self, scenario: &Scenario) -> String {
+        let mut text = format!(
+            "{:>6} {:<12} {:>9} {:>10} {:>7} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}\n",
+            "phase",
+            "class",
+            "arrived/s",
+            "goodput/s",
+            "good %",
+            "p50 ms",
+            "p99 ms",
+            "service",
+            "refused/s",
+            "left/s",
+            "slots"
+        );
+        for (place, phase) in self.phases.iter().enumerate() {
+            let seconds = phase.seconds();
+            for (class, shape) in phase.classes.iter().zip(&scenario.class) {
+                text += &format!(
+                    "{:>6} {:<12} {:>9.1} {:>10.1} {:>7.1} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>8.1} {:>8.1}\n",
+                    place,
+                    shape.name,
+                    class.arrived as f64 / seconds,
+                    class.good as f64 / seconds,
+                    100.0 * class.good_share(),
+                    class.total.quantile_ms(0.5),
+                    class.total.quantile_ms(0.99),
+                    class.service.mean_ms(),
+                    (class.refused + class.failed) as f64 / seconds,
+                    (class.left_waiting + class.left_running) as f64 / seconds,
+                    phase.slots(),
+                );
+            }
+        }
+        text
+    }
+}

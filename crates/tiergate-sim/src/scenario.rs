@@ -1,0 +1,168 @@
+//! A scenario as written in TOML: classes, limit, server, clients, and what must come out.
+
+use crate::client::Population;
+use crate::laws::LawKind;
+use crate::server::Shape;
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::time::Duration;
+use tiergate_core::class::Class;
+use tiergate_core::control::{Slots, adaptive};
+use tiergate_core::plan::Plan;
+
+/// Everything that one simulation is made of.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What the scenario shows, in a sentence.
+    pub about: String,
+    /// How long it lasts, in virtual seconds.
+    pub seconds: f64,
+    /// The seed where the command line names none.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Moments that cut the run into phases that are counted apart.
+    #[serde(default)]
+    pub cuts_s: Vec<f64>,
+    /// Who limits the requests in progress.
+    pub limit: LimitKind,
+    /// How long the gateway waits for an answer before it gives up.
+    #[serde(default = "origin_timeout")]
+    pub origin_timeout_ms: f64,
+    /// The classes, most important first.
+    pub class: Vec<ClassShape>,
+    /// The server.
+    pub server: Shape,
+    /// The clients.
+    pub population: Vec<Population>,
+    /// What must come out.
+    #[serde(default)]
+    pub expect: Vec<Expectation>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn origin_timeout() -> f64 {
+    60_000.0
+}
+
+/// Who limits the requests in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKind {
+    /// Nobody: requests go straight to the server.
+    None,
+    /// Tiergate with its adaptive limit.
+    Adaptive,
+    /// Tiergate with so many slots.
+    Fixed(u32),
+    /// Tiergate with another law, for comparison.
+    Law(LawKind),
+}
+
+/// A class as written.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassShape {
+    /// Its name.
+    pub name: String,
+    /// Longest wait.
+    #[serde(default = "deadline")]
+    pub deadline_ms: f64,
+    /// Share of the slots that it is sure of.
+    #[serde(default)]
+    pub minimum: f64,
+    /// Most that may wait.
+    #[serde(default = "queue_len_max")]
+    pub queue_len_max: u32,
+}
+
+fn deadline() -> f64 {
+    Class::DEADLINE_DEFAULT.as_secs_f64() * 1e3
+}
+
+fn queue_len_max() -> u32 {
+    Class::QUEUE_LEN_MAX_DEFAULT
+}
+
+/// A bound on something counted in one phase. Absent bounds are not checked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// The phase, from 0.
+    #[serde(default)]
+    pub phase: usize,
+    /// The class; absent: all together.
+    pub class: Option<String>,
+    /// Fewest good answers a second.
+    pub goodput_min: Option<f64>,
+    /// Most good answers a second.
+    pub goodput_max: Option<f64>,
+    /// Smallest share of the requests that ended with a good answer.
+    pub good_share_min: Option<f64>,
+    /// Longest 99th percentile from arrival to answer.
+    pub p99_ms_max: Option<f64>,
+    /// Longest mean time in service.
+    pub service_ms_max: Option<f64>,
+    /// Lowest mean number of slots.
+    pub slots_min: Option<f64>,
+    /// Highest mean number of slots.
+    pub slots_max: Option<f64>,
+}
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the place where TOML knows it.
+    pub fn parse(text: &str) -> Result<Scenario> {
+        let scenario: Scenario = toml::from_str(text)?;
+        scenario.plan().check().map_err(anyhow::Error::msg)?;
+        for population in &scenario.population {
+            scenario
+                .class_index(&population.class)
+                .with_context(|| format!("no class is called `{}`", population.class))?;
+        }
+        for expectation in &scenario.expect {
+            ensure!(
+                expectation.phase <= scenario.cuts_s.len(),
+                "phase {} does not exist: there are {}",
+                expectation.phase,
+                scenario.cuts_s.len() + 1
+            );
+        }
+        Ok(scenario)
+    }
+
+    /// The plan that the gate gets.
+    pub fn plan(&self) -> Plan {
+        let millis = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+        Plan {
+            generation: 0,
+            classes: self
+                .class
+                .iter()
+                .map(|class| Class {
+                    name: class.name.clone(),
+                    deadline: millis(class.deadline_ms),
+                    minimum: class.minimum,
+                    queue_len_max: class.queue_len_max,
+                })
+                .collect(),
+            rules: 0,
+            slots: match self.limit {
+                LimitKind::Fixed(slots) => Slots::Fixed(slots),
+                LimitKind::None => Slots::Fixed(u32::MAX),
+                LimitKind::Law(_) => Slots::Fixed(adaptive::Settings::default().slots_start),
+                LimitKind::Adaptive => Slots::default(),
+            },
+        }
+    }
+
+    /// A class's place in the order of importance.
+    pub fn class_index(&self, name: &str) -> Option<usize> {
+        self.class.iter().position(|class| class.name == name)
+    }
+}
