@@ -65,10 +65,9 @@ fn head(status: &Status) -> String {
     let kind = if limit.adaptive { "adaptive" } else { "fixed" };
     let change = limit.last_change.as_ref().map_or(String::new(), |change| {
         format!(
-            "; last changed {} ago, {} → {} ({})",
+            "; set to {} {} ago: {}",
+            change.slots,
             span(change.age_seconds),
-            change.from,
-            change.to,
             escaped(&words::cause(&change.cause))
         )
     });

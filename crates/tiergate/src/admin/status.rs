@@ -85,10 +85,8 @@ pub struct LimitStatus {
 pub struct LastChange {
     /// How long ago. Seconds.
     pub age_seconds: f64,
-    /// Slots up to a second before: the law may make several steps a second.
-    pub from: u32,
-    /// Slots after.
-    pub to: u32,
+    /// Slots since.
+    pub slots: u32,
     /// Why: the name of a cause.
     pub cause: String,
 }
@@ -253,16 +251,10 @@ fn config_status(context: &Context, config: &super::ConfigInForce) -> ConfigStat
 }
 
 fn limit_status(snapshot: &Snapshot, history: &History) -> LimitStatus {
-    let last_change = snapshot.last_step.map(|(at, step)| {
-        // The sampler sees a step within a second; until then its latest sample is from before.
-        let seen = history.change().filter(|change| change.at == at);
-        let before = seen.map(|change| change.from).or_else(|| history.slots());
-        LastChange {
-            age_seconds: snapshot.at.since(at).as_secs_f64(),
-            from: before.unwrap_or(step.slots),
-            to: step.slots,
-            cause: step.cause.name().to_owned(),
-        }
+    let last_change = snapshot.last_step.map(|(at, step)| LastChange {
+        age_seconds: snapshot.at.since(at).as_secs_f64(),
+        slots: step.slots,
+        cause: step.cause.name().to_owned(),
     });
     LimitStatus {
         adaptive: snapshot.adaptive,

@@ -79,10 +79,9 @@ pub(super) fn state(view: &View) -> String {
 pub(super) fn change(view: &View) -> Option<String> {
     let change = view.reading.status.limit.last_change.as_ref()?;
     Some(format!(
-        "limit changed {} ago: {} → {}, {}",
+        "limit set to {} {} ago: {}",
+        change.slots,
         span(change.age_seconds),
-        change.from,
-        change.to,
         words::cause(&change.cause)
     ))
 }
@@ -168,7 +167,7 @@ mod tests {
         );
         assert_eq!(
             lines[2],
-            "limit changed 12s ago: 36 → 40, more at once gives more throughput"
+            "limit set to 40 12s ago: more at once gives more throughput"
         );
         let columns = lines[4].split_whitespace().count();
         assert_eq!(columns, 12);
