@@ -3,6 +3,7 @@
 use super::status::{ClassStatus, Quantiles, Status};
 use super::{Mode, Phase};
 use crate::observe::origin::Health;
+use crate::observe::words;
 use std::fmt::Write;
 
 const STYLE: &str = "\
@@ -64,11 +65,10 @@ fn head(status: &Status) -> String {
     let kind = if limit.adaptive { "adaptive" } else { "fixed" };
     let change = limit.last_change.as_ref().map_or(String::new(), |change| {
         format!(
-            "; last changed {} ago, {} → {} ({})",
+            "; set to {} {} ago: {}",
+            change.slots,
             span(change.age_seconds),
-            change.from,
-            change.to,
-            escaped(&change.cause.replace('_', " "))
+            escaped(&words::cause(&change.cause))
         )
     });
     format!(
@@ -169,7 +169,7 @@ fn pair(quantiles: &Quantiles) -> String {
 }
 
 fn span(seconds: f64) -> String {
-    crate::observe::words::span(seconds)
+    words::span(seconds)
 }
 
 fn escaped(text: &str) -> String {

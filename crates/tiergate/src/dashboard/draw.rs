@@ -433,7 +433,7 @@ mod tests {
             "slots 40    adaptive  waiting 24     connections 310",
             "38 running, 95 %",
             "last minute, 20–39 slots",
-            "limit changed 12s ago: 36 → 40, grew",
+            "limit set to 40 12s ago: more at once gives more",
             "arr/s adm/s good/s ref/s reason   wait   run queue 50/99 first 50/99",
             "151   120    120    31 expired    12     4  12ms/400ms  12ms/400ms",
             "10.0.0.6:8080            down",

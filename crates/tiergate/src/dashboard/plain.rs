@@ -2,7 +2,7 @@
 
 use super::rates::{ClassRow, ServerRow, View};
 use crate::admin::status::Quantiles;
-use crate::observe::words::{harmless, rate, span};
+use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 
 /// The whole view as text, one thing a line.
@@ -79,11 +79,10 @@ pub(super) fn state(view: &View) -> String {
 pub(super) fn change(view: &View) -> Option<String> {
     let change = view.reading.status.limit.last_change.as_ref()?;
     Some(format!(
-        "limit changed {} ago: {} → {}, {}",
+        "limit set to {} {} ago: {}",
+        change.slots,
         span(change.age_seconds),
-        change.from,
-        change.to,
-        harmless(&change.cause.replace('_', " "))
+        words::cause(&change.cause)
     ))
 }
 
@@ -166,7 +165,10 @@ mod tests {
             lines[1],
             "slots 40 (adaptive)  running 38  waiting 24  connections 310"
         );
-        assert_eq!(lines[2], "limit changed 12s ago: 36 → 40, grew");
+        assert_eq!(
+            lines[2],
+            "limit set to 40 12s ago: more at once gives more throughput"
+        );
         let columns = lines[4].split_whitespace().count();
         assert_eq!(columns, 12);
         for line in &lines[5..7] {

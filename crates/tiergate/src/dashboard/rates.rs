@@ -174,8 +174,7 @@ pub(super) mod tests {
         };
         let change = LastChange {
             age_seconds: 12.0,
-            from: 36,
-            to: 40,
+            slots: 40,
             cause: "grew".to_owned(),
         };
         let refusal = Shown {

@@ -29,6 +29,17 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
+/// Why the limit changed, by the name of its cause; a name that is not known here as it is.
+pub fn cause(name: &str) -> String {
+    match name {
+        "grew" => "more at once gives more throughput".to_owned(),
+        "shrank" => "fewer at once give as much throughput".to_owned(),
+        "probed" => "a look above or below the limit".to_owned(),
+        "lost" => "nearly nothing was answered in time".to_owned(),
+        other => harmless(other).replace('_', " "),
+    }
+}
+
 /// The text cut to `width` letters; a cut shows as `…`.
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
@@ -56,6 +67,7 @@ pub fn harmless(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tiergate_core::control::adaptive::Cause;
 
     #[test]
     fn spans_stay_short_at_every_bound() {
@@ -92,6 +104,14 @@ mod tests {
             shown,
             ["0", "0.4", "10", "38", "10.0k", "12.3k", "100k", "2.0M"]
         );
+    }
+
+    #[test]
+    fn causes_of_this_version_have_words_and_others_their_name() {
+        for known in [Cause::Grew, Cause::Shrank, Cause::Probed, Cause::Lost] {
+            assert!(cause(known.name()).contains(' '), "{known:?}");
+        }
+        assert_eq!(cause("looked_lower"), "looked lower");
     }
 
     #[test]

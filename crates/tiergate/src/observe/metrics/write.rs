@@ -2,7 +2,6 @@
 
 use super::Readings;
 use super::page::Page;
-use crate::observe::cause;
 use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES, ServerCounters};
 use crate::observe::origin::ServerStatus;
 use crate::observe::snapshot::ClassSnapshot;
@@ -190,9 +189,8 @@ impl Readings {
         let Some((at, step)) = gate.last_step else {
             return Ok(());
         };
-        let cause = cause::name(step.cause);
         let help = "Number of slots that the last change set, by its cause";
-        let rows = [([("cause", cause.as_str())], step.slots)];
+        let rows = [([("cause", step.cause.name())], step.slots)];
         page.gauges("tiergate_slots_last_step", help, rows)?;
         let changed = epoch_seconds(self.now) - gate.at.since(at).as_secs_f64();
         let help = "When the number of slots last changed, as UNIX time";
