@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod buffers;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod decide;

@@ -134,7 +134,8 @@ impl Curve {
         let (mut mean, mut square) = (0.0, 0.0);
         for (knee, weights) in self.weights.iter().enumerate() {
             for (fall, weight) in weights.iter().enumerate() {
-                let predicted = self.heights[knee][fall] + self.ln_share(point.ln_slots, knee, fall);
+                let predicted =
+                    self.heights[knee][fall] + self.ln_share(point.ln_slots, knee, fall);
                 mean += weight * predicted;
                 square += weight * predicted * predicted;
             }
