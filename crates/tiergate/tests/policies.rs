@@ -171,3 +171,42 @@ fn every_policy_has_the_shape_of_the_schema() {
         assert!(accepts(wrong).is_err(), "the schema accepts\n{wrong}");
     }
 }
+
+/// Every key of a schema and of all tables in it.
+fn keys(schema: &Value, found: &mut Vec<String>) {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        found.extend(properties.keys().cloned());
+    }
+    let inner = schema
+        .as_object()
+        .into_iter()
+        .flat_map(|object| object.values());
+    for value in inner.chain(schema.as_array().into_iter().flatten()) {
+        keys(value, found);
+    }
+}
+
+#[test]
+fn every_key_is_in_the_reference() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let reference = std::fs::read_to_string(path).unwrap();
+    let mut found = Vec::new();
+    keys(&serde_json::from_str(&schema()).unwrap(), &mut found);
+    assert!(found.len() > 60, "only {found:?}");
+    for key in found {
+        let written = [
+            format!("`{key}`"),
+            format!("[[{key}]]"),
+            format!("`[{key}]`"),
+            format!("`[origin.{key}]`"),
+            format!("`{key}."),
+            format!("{{ {key}, "),
+            format!("{{ {key} ="),
+            format!(", {key} }}"),
+        ];
+        assert!(
+            written.iter().any(|text| reference.contains(text)),
+            "{key} is not in the reference"
+        );
+    }
+}
