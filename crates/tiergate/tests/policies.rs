@@ -9,10 +9,7 @@ fn policies() -> Vec<PathBuf> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies");
     let entries = std::fs::read_dir(directory).unwrap();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "toml")
-    });
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths.sort();
     assert!(paths.len() >= 6, "only {paths:?}");
     paths
@@ -23,29 +20,17 @@ fn every_policy_is_read_and_has_nothing_to_warn_of() {
     for path in policies() {
         let policy = load(&path).unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!(policy.plan.check(), Ok(()), "{}", path.display());
-        assert_eq!(
-            check::warnings(&policy),
-            [] as [&str; 0],
-            "{}",
-            path.display()
-        );
+        assert_eq!(check::warnings(&policy), [] as [&str; 0], "{}", path.display());
         let words = check::check(&path).unwrap();
         for class in &policy.plan.classes {
-            assert!(
-                words.contains(&class.name),
-                "{} is missing in\n{words}",
-                class.name
-            );
+            assert!(words.contains(&class.name), "{} is missing in\n{words}", class.name);
         }
     }
 }
 
 #[test]
 fn the_shop_puts_requests_where_its_comments_say() {
-    let path = policies()
-        .into_iter()
-        .find(|path| path.ends_with("shop.toml"))
-        .unwrap();
+    let path = policies().into_iter().find(|path| path.ends_with("shop.toml")).unwrap();
     let policy = load(&path).unwrap();
     let class = |request: &str, header: &str| {
         let question = explain::Question {
@@ -56,31 +41,15 @@ fn the_shop_puts_requests_where_its_comments_say() {
         let said = explain::explain(&policy, "shop.toml", &question).unwrap();
         match said.contains("It is refused") {
             true => "refused".to_owned(),
-            false => said
-                .split("\nClass ")
-                .nth(1)
-                .unwrap()
-                .split(',')
-                .next()
-                .unwrap()
-                .to_owned(),
+            false => said.split("\nClass ").nth(1).unwrap().split(',').next().unwrap().to_owned(),
         }
     };
     assert_eq!(class("POST /cart/add", "A: b"), "checkout");
     assert_eq!(class("GET /x/..//%63art", "A: b"), "checkout");
     assert_eq!(class("GET /product/7", "A: b"), "browse");
-    assert_eq!(
-        class("GET /product/7", "Cookie: a=b; cart_items=12"),
-        "checkout"
-    );
-    assert_eq!(
-        class("GET /product/7", "Cookie: a=b; cart_items=0"),
-        "browse"
-    );
-    assert_eq!(
-        class("GET /cart", "Sec-Purpose: prefetch;prerender"),
-        "prefetch"
-    );
+    assert_eq!(class("GET /product/7", "Cookie: a=b; cart_items=12"), "checkout");
+    assert_eq!(class("GET /product/7", "Cookie: a=b; cart_items=0"), "browse");
+    assert_eq!(class("GET /cart", "Sec-Purpose: prefetch;prerender"), "prefetch");
     assert_eq!(class("GET /internal/x", "A: b"), "refused");
 }
 
@@ -92,9 +61,7 @@ fn accepts(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     }
     for choices in ["anyOf", "oneOf"] {
         if let Some(choices) = schema.get(choices).and_then(Value::as_array)
-            && !choices
-                .iter()
-                .any(|choice| accepts(root, choice, value).is_ok())
+            && !choices.iter().any(|choice| accepts(root, choice, value).is_ok())
         {
             return Err(format!("{value} fits none of {choices:?}"));
         }
@@ -127,20 +94,13 @@ fn accepts(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
         accepts(root, &schema["items"], element)?;
     }
     for (key, value) in value.as_object().into_iter().flatten() {
-        let of_key = schema["properties"]
-            .get(key)
-            .or(schema.get("additionalProperties"));
+        let of_key = schema["properties"].get(key).or(schema.get("additionalProperties"));
         match of_key {
             Some(of_key) if of_key != &Value::Bool(false) => accepts(root, of_key, value)?,
             _ => return Err(format!("unknown key {key}")),
         }
     }
-    for key in schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    for key in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
         if value.get(key.as_str().unwrap()).is_none() {
             return Err(format!("{key} is missing"));
         }
@@ -177,10 +137,7 @@ fn keys(schema: &Value, found: &mut Vec<String>) {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         found.extend(properties.keys().cloned());
     }
-    let inner = schema
-        .as_object()
-        .into_iter()
-        .flat_map(|object| object.values());
+    let inner = schema.as_object().into_iter().flat_map(|object| object.values());
     for value in inner.chain(schema.as_array().into_iter().flatten()) {
         keys(value, found);
     }

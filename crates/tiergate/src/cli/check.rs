@@ -51,11 +51,7 @@ fn listeners(policy: &Policy) -> Vec<String> {
             Some(tls) => format!("https, {} certificates", tls.certificates.len()),
             None => "http".to_owned(),
         };
-        let http2 = if listener.http2 {
-            "HTTP/1.1 and HTTP/2"
-        } else {
-            "HTTP/1.1 only"
-        };
+        let http2 = if listener.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
         let proxied = match listener.proxy_protocol {
             ProxyProtocol::Off => "",
             ProxyProtocol::Required => ", PROXY protocol required",
@@ -65,10 +61,7 @@ fn listeners(policy: &Policy) -> Vec<String> {
     let mut lines: Vec<String> = policy.listeners.iter().map(listener).collect();
     if !policy.trusted.is_empty() {
         let trusted: Vec<String> = policy.trusted.iter().map(ToString::to_string).collect();
-        lines.push(format!(
-            "forwarded client addresses are believed from {}",
-            trusted.join(", ")
-        ));
+        lines.push(format!("forwarded client addresses are believed from {}", trusted.join(", ")));
     }
     lines
 }
@@ -103,11 +96,7 @@ fn origin(policy: &Policy) -> Vec<String> {
         (forwarding.forwarded, "Forwarded"),
         (forwarding.via, "Via"),
     ];
-    let added: Vec<&str> = headers
-        .iter()
-        .filter(|(on, _)| *on)
-        .map(|(_, name)| *name)
-        .collect();
+    let added: Vec<&str> = headers.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
     if !added.is_empty() {
         lines.push(format!("with {}", added.join(", ")));
     }
@@ -116,22 +105,13 @@ fn origin(policy: &Policy) -> Vec<String> {
 
 fn classes(policy: &Policy) -> Vec<String> {
     let classes = &policy.plan.classes;
-    let width = classes
-        .iter()
-        .map(|class| class.name.len())
-        .max()
-        .unwrap_or(0);
+    let width = classes.iter().map(|class| class.name.len()).max().unwrap_or(0);
     let line = |(index, class): (usize, &tiergate_core::class::Class)| {
         let default = match policy.classifier.default_class().index() == index {
             true => "; takes what no rule matches",
             false => "",
         };
-        format!(
-            "{}  {:width$}  {}{default}",
-            index + 1,
-            class.name,
-            words::class(class)
-        )
+        format!("{}  {:width$}  {}{default}", index + 1, class.name, words::class(class))
     };
     classes.iter().enumerate().map(line).collect()
 }
@@ -140,11 +120,7 @@ fn rules(policy: &Policy) -> Vec<String> {
     let rule = |(index, rule): (usize, &crate::config::meant::PolicyRule)| {
         let conditions = words::conditions(&rule.rule);
         let action = words::action(&rule.rule, policy);
-        format!(
-            "{}  (line {})  {conditions} → {action}",
-            index + 1,
-            rule.line
-        )
+        format!("{}  (line {})  {conditions} → {action}", index + 1, rule.line)
     };
     policy.rules.iter().enumerate().map(rule).collect()
 }
@@ -183,10 +159,7 @@ fn limits(policy: &Policy) -> Vec<String> {
             show::bytes(limits.target_len_max as u64),
             limits.fields_max
         ),
-        format!(
-            "answer: head {}",
-            show::bytes(limits.response_head_max as u64)
-        ),
+        format!("answer: head {}", show::bytes(limits.response_head_max as u64)),
         format!(
             "{} client connections, {} HTTP/2 streams each, {} tunnels; {} threads",
             limits.connections_max, limits.http2_streams_max, limits.tunnels_max, policy.threads
@@ -197,10 +170,8 @@ fn limits(policy: &Policy) -> Vec<String> {
 fn timeouts(policy: &Policy) -> Vec<String> {
     let timeouts = policy.timeouts;
     let times = |named: &[(&str, std::time::Duration)]| {
-        let named: Vec<String> = named
-            .iter()
-            .map(|(name, time)| format!("{name} {}", show::time(*time)))
-            .collect();
+        let named: Vec<String> =
+            named.iter().map(|(name, time)| format!("{name} {}", show::time(*time))).collect();
         named.join(", ")
     };
     vec![
@@ -217,10 +188,7 @@ fn timeouts(policy: &Policy) -> Vec<String> {
             ("pause in an answer", timeouts.response_body),
             ("idle", timeouts.origin_idle),
         ]),
-        times(&[
-            ("tunnel idle", timeouts.tunnel_idle),
-            ("drain", timeouts.drain),
-        ]),
+        times(&[("tunnel idle", timeouts.tunnel_idle), ("drain", timeouts.drain)]),
     ]
 }
 
@@ -234,10 +202,7 @@ fn seen(policy: &Policy) -> Vec<String> {
         Some(log) => {
             let path = log.path.as_ref().map(|path| path.display().to_string());
             let format = format!("{:?}", log.format).to_lowercase();
-            format!(
-                "access log: {} ({format})",
-                path.as_deref().unwrap_or("standard output")
-            )
+            format!("access log: {} ({format})", path.as_deref().unwrap_or("standard output"))
         }
     };
     vec![admin, log]
@@ -264,10 +229,7 @@ fn shadowed(policy: &Policy) -> Vec<String> {
     for (index, later) in policy.rules.iter().enumerate() {
         pairs += index;
         if pairs > PAIRS_MAX {
-            warnings.push(format!(
-                "rules from {} on were not compared: too many",
-                index + 1
-            ));
+            warnings.push(format!("rules from {} on were not compared: too many", index + 1));
             break;
         }
         let earlier = policy.rules[..index].iter().enumerate();
@@ -336,10 +298,7 @@ mod tests {
             "  503 with Retry-After 1s; a built-in page, JSON or plain text by Accept",
             "  metrics and status: http://127.0.0.1:9090",
         ] {
-            assert!(
-                words.lines().any(|found| found == line),
-                "`{line}` is missing in\n{words}"
-            );
+            assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
         }
         assert!(!words.contains("Warnings"), "{words}");
     }

@@ -2,9 +2,10 @@
 
 use super::words;
 use crate::config::meant::Policy;
-use crate::config::show;
+use crate::config::{load, show};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use tiergate_core::classify::path::normalise;
 use tiergate_core::classify::rule::Condition;
 use tiergate_core::classify::{Match, Scratch};
@@ -24,6 +25,16 @@ pub struct Question {
     pub client: Option<IpAddr>,
     /// The host; else the target's or the `Host` header's.
     pub host: Option<String>,
+}
+
+/// Reads a policy file and says what a request gets by it. The program ends with 0 then, and with 1 on
+/// an error.
+///
+/// # Errors
+/// When the file cannot be read or has faults, or the question is none.
+pub fn explain_file(path: &Path, question: &Question) -> anyhow::Result<String> {
+    let policy = load(path)?;
+    explain(&policy, &path.to_string_lossy(), question).map_err(anyhow::Error::msg)
 }
 
 /// A request taken apart.
@@ -79,14 +90,9 @@ fn request(question: &Question) -> Result<Request<'_>, String> {
             .split_once(':')
             .filter(|(name, _)| !name.trim().is_empty())
             .ok_or_else(|| format!("a header must be 'Name: value', got {header:?}"))?;
-        fields.push(Field {
-            name: name.trim().as_bytes(),
-            value: value.trim().as_bytes(),
-        });
+        fields.push(Field { name: name.trim().as_bytes(), value: value.trim().as_bytes() });
     }
-    let absolute = target
-        .strip_prefix("http://")
-        .or_else(|| target.strip_prefix("https://"));
+    let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
     let (authority, local) = match absolute {
         Some(rest) => rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())),
         None => ("", target),
@@ -94,30 +100,18 @@ fn request(question: &Question) -> Result<Request<'_>, String> {
     let local = local.split('#').next().unwrap_or(local);
     let (raw_path, query) = local.split_once('?').unwrap_or((local, ""));
     let from_header = || {
-        let host = fields
-            .iter()
-            .find(|field| field.name.eq_ignore_ascii_case(b"host"))?;
+        let host = fields.iter().find(|field| field.name.eq_ignore_ascii_case(b"host"))?;
         Some(String::from_utf8_lossy(host.value).into_owned())
     };
     let given = question.host.clone();
     let host = given.or_else(|| (!authority.is_empty()).then(|| authority.to_owned()));
     let host = without_port(&host.or_else(from_header).unwrap_or_default()).to_owned();
     let client = question.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    Ok(Request {
-        method,
-        host,
-        raw_path,
-        query,
-        fields,
-        client,
-    })
+    Ok(Request { method, host, raw_path, query, fields, client })
 }
 
 fn without_port(host: &str) -> &str {
-    match host
-        .rfind(':')
-        .filter(|colon| host[*colon..].find(']').is_none())
-    {
+    match host.rfind(':').filter(|colon| host[*colon..].find(']').is_none()) {
         Some(colon) => &host[..colon],
         None => host,
     }
@@ -149,11 +143,7 @@ fn decided(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -
         words::action(&rule.rule, policy)
     );
     for condition in &rule.rule.conditions {
-        text += &format!(
-            "  yes  {}: {}\n",
-            words::condition(condition),
-            fact(condition, view)
-        );
+        text += &format!("  yes  {}: {}\n", words::condition(condition), fact(condition, view));
     }
     text
 }
@@ -168,10 +158,9 @@ fn consequence(policy: &Policy, found: &Match) -> String {
     class.deadline = found.deadline.unwrap_or(class.deadline);
     let classes = policy.plan.classes.len();
     let because = match found.deadline {
-        Some(deadline) => format!(
-            "\n  the rule says {} instead of the class's deadline",
-            show::time(deadline)
-        ),
+        Some(deadline) => {
+            format!("\n  the rule says {} instead of the class's deadline", show::time(deadline))
+        }
         None => String::new(),
     };
     format!(
@@ -187,12 +176,8 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
     let mut text = String::new();
     let mut shown = 0;
     for (index, rule) in policy.rules[..before].iter().enumerate() {
-        let failing: Vec<_> = rule
-            .rule
-            .conditions
-            .iter()
-            .filter(|condition| !condition.holds(view))
-            .collect();
+        let failing: Vec<_> =
+            rule.rule.conditions.iter().filter(|condition| !condition.holds(view)).collect();
         let ([failing], true) = (&failing[..], rule.rule.conditions.len() > 1) else {
             continue;
         };
@@ -219,10 +204,8 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
 fn fact(condition: &Condition, view: &RequestView<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let values = |name: &[u8]| -> String {
-        let values: Vec<String> = view
-            .values(name)
-            .map(|value| format!("{:?}", text(value)))
-            .collect();
+        let values: Vec<String> =
+            view.values(name).map(|value| format!("{:?}", text(value))).collect();
         match values.is_empty() {
             true => "there is none".to_owned(),
             false => format!("it is {}", values.join(" and ")),
@@ -302,24 +285,14 @@ Earlier rules that nearly match
     fn refusals_and_requests_that_no_rule_matches_are_explained() {
         let request = || "GET http://[::1]:80/x".to_owned();
         let client = Some("::ffff:192.0.2.7".parse().unwrap());
-        let refused = say(Question {
-            request: request(),
-            client,
-            ..Question::default()
-        });
-        assert!(
-            refused.contains("from ::ffff:192.0.2.7, host [::1]"),
-            "{refused}"
-        );
+        let refused = say(Question { request: request(), client, ..Question::default() });
+        assert!(refused.contains("from ::ffff:192.0.2.7, host [::1]"), "{refused}");
         assert!(
             refused.contains("Rule 3 (p.toml:17) decides: client in 192.0.2.0/24"),
             "{refused}"
         );
         assert!(refused.contains("It is refused, whatever the load, and counted in class rest"));
-        let unmatched = say(Question {
-            request: request(),
-            ..Question::default()
-        });
+        let unmatched = say(Question { request: request(), ..Question::default() });
         assert!(
             unmatched.contains("No rule matches (of 3): the default class takes it"),
             "{unmatched}"
@@ -335,20 +308,13 @@ Earlier rules that nearly match
         let policy = parse(POLICY, "p.toml").unwrap();
         let fault = |request: &str, header: &str| {
             let headers = vec![header.to_owned()];
-            let question = Question {
-                request: request.into(),
-                headers,
-                ..Question::default()
-            };
+            let question = Question { request: request.into(), headers, ..Question::default() };
             explain(&policy, "p.toml", &question).unwrap_err()
         };
         assert_eq!(
             fault("GET", "A: b"),
             "the request must be a method and a target, such as 'GET /x', got \"GET\""
         );
-        assert_eq!(
-            fault("GET /x", "A b"),
-            "a header must be 'Name: value', got \"A b\""
-        );
+        assert_eq!(fault("GET /x", "A b"), "a header must be 'Name: value', got \"A b\"");
     }
 }

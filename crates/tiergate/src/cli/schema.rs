@@ -16,9 +16,6 @@ mod tests {
             std::fs::write(path, &schema).expect("the repository can be written");
         }
         let kept = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            kept == schema,
-            "docs/policy.schema.json is old: run with UPDATE_SCHEMA=1"
-        );
+        assert!(kept == schema, "docs/policy.schema.json is old: run with UPDATE_SCHEMA=1");
     }
 }

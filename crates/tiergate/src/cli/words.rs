@@ -29,11 +29,8 @@ fn values_in_words(values: &[Pattern]) -> String {
 /// Alternatives joined by "or"; of many, the first ones.
 fn any_of(alternatives: &[impl Display]) -> String {
     const SHOWN_MAX: usize = 8;
-    let mut shown: Vec<String> = alternatives
-        .iter()
-        .take(SHOWN_MAX)
-        .map(|alternative| alternative.to_string())
-        .collect();
+    let mut shown: Vec<String> =
+        alternatives.iter().take(SHOWN_MAX).map(|alternative| alternative.to_string()).collect();
     if alternatives.len() > SHOWN_MAX {
         shown.push(format!("{} more", alternatives.len() - SHOWN_MAX));
     }
@@ -71,10 +68,7 @@ pub(super) fn class_name(policy: &Policy, class: ClassId) -> &str {
 pub(super) fn class(class: &Class) -> String {
     let queue = match class.queue_len_max {
         0 => "never waits".to_owned(),
-        len => format!(
-            "waits at most {}, at most {len} in the queue",
-            show::time(class.deadline)
-        ),
+        len => format!("waits at most {}, at most {len} in the queue", show::time(class.deadline)),
     };
     match class.minimum {
         0.0 => queue,
