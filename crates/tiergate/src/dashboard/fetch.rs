@@ -78,7 +78,11 @@ pub(super) fn keep_reading(
             let gone = tokio::select! {
                 gone = reading => gone,
                 _ = terminate.recv() => break,
-                _ = hang_up.recv() => break,
+                _ = hang_up.recv() => {
+                    // The terminal is gone: there is nothing to give back, and waiting for its keys
+                    // never ends (the event library reads an ended terminal over and over).
+                    std::process::exit(0);
+                }
                 _ = interrupt.recv() => break,
             };
             if gone {
