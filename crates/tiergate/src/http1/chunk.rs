@@ -265,6 +265,7 @@ impl ChunkScanner {
         let line = &self.trailers[self.trailer_line_at..];
         match parse_trailer(line) {
             Ok(Parsed::Complete((_, line_len))) if line_len == line.len() => {}
+            // Cannot be, since the line ends with its first LF; refused rather than believed.
             Ok(_) => return wrong("bare LF"),
             Err(error) => return wrong(error.why),
         }
