@@ -58,6 +58,8 @@ pub(super) struct Advice {
     pub(super) ln_best: f64,
     /// Standard deviation of ln of the knee.
     pub(super) doubt: f64,
+    /// Windows taken in since nothing was known.
+    pub(super) windows: u32,
 }
 
 /// Windows, and the likelihood of each knee.
@@ -66,6 +68,8 @@ pub(super) struct Curve {
     points: Vec<Point>,
     /// The latest windows, which do not fit; the next one decides.
     suspects: Vec<Point>,
+    /// Windows taken in since the last flush.
+    windows: u32,
     /// Where the knee is thought to be before any window, and how it goes on after a flush.
     centre: f64,
     /// ln of the lowest knee on the grid.
@@ -91,6 +95,7 @@ impl Curve {
         Curve {
             points: Vec::with_capacity(POINTS),
             suspects: Vec::with_capacity(SUSPECTS),
+            windows: 0,
             centre: slots.ln(),
             low: 0.0,
             weights: [[0.0; FALLS.len()]; KNEES],
@@ -103,6 +108,7 @@ impl Curve {
     pub(super) fn flush(&mut self, ln_centre: f64) {
         self.points.clear();
         self.suspects.clear();
+        self.windows = 0;
         self.centre = ln_centre;
     }
 
@@ -119,6 +125,7 @@ impl Curve {
             if surprise > SURPRISE_CHANGED && count > 1 {
                 // The origin has changed: only what is known since counts.
                 self.points.clear();
+                self.windows = 0;
             } else if surprise > SURPRISE_DOUBTED && count < SUSPECTS {
                 return None;
             }
@@ -142,6 +149,7 @@ impl Curve {
             self.merge_nearest();
         }
         self.points.push(point);
+        self.windows = self.windows.saturating_add(1);
     }
 
     /// Makes one of the two points nearest in concurrency, so that a rare look far from the limit is
@@ -240,6 +248,7 @@ impl Curve {
         Advice {
             ln_best: self.low + PITCH * least.0 as f64,
             doubt: (square - mean * mean).max(0.0).sqrt(),
+            windows: self.windows,
         }
     }
 
