@@ -82,6 +82,8 @@ pub struct Load {
 
 /// Shortest window: longer than the hiccups of a scheduler.
 const WINDOW_MIN: Duration = Duration::from_millis(25);
+/// Shortest window once the curve is known.
+const WINDOW_SETTLED_MIN: Duration = Duration::from_millis(100);
 /// A window this long ends with fewer answers than wanted.
 const WINDOW_ENOUGH: Duration = Duration::from_secs(1);
 const WINDOW_SERVED_MIN: u32 = 10;
@@ -181,9 +183,7 @@ impl AdaptiveLimit {
         if self.window_is_over() {
             return self.conclude(now);
         }
-        if self.window.lost() >= 8
-            && self.window.lost() > LOST_PER_SERVED * self.window.served()
-        {
+        if self.window.lost() >= 8 && self.window.lost() > LOST_PER_SERVED * self.window.served() {
             return self.back_off(now);
         }
         None
@@ -217,7 +217,12 @@ impl AdaptiveLimit {
 
     /// Binding time that makes a window: each slot is used about once.
     fn time_wanted(&self) -> Duration {
-        WINDOW_MIN.max(self.held())
+        let least = if self.searching {
+            WINDOW_MIN
+        } else {
+            WINDOW_SETTLED_MIN
+        };
+        least.max(self.held())
     }
 
     fn held(&self) -> Duration {
@@ -241,7 +246,8 @@ impl AdaptiveLimit {
             ln_best,
             doubt,
             windows,
-        }) = self.curve.add(point) else {
+        }) = self.curve.add(point)
+        else {
             return self.enter(now, self.slots, Cause::Probed);
         };
         self.doubt = doubt;
@@ -256,7 +262,13 @@ impl AdaptiveLimit {
         // A probe that is smaller than the noise of two windows tells nothing.
         let noise = 2.0 * point.variance.sqrt();
         let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, LN_PROBE.1);
-        let reach = (0.7 * doubt).clamp(LN_PROBE.0, LN_PROBE.1);
+        // Downward a probe costs throughput as soon as it is below the knee.
+        let deepest = if self.searching {
+            LN_PROBE.1
+        } else {
+            2.0 * LN_PROBE.0
+        };
+        let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.
         let aside = if moved.abs() > reach {
