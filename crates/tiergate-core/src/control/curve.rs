@@ -24,8 +24,8 @@ const POINTS: usize = 16;
 const SHARPNESS: f64 = 8.0;
 /// How steeply throughput may fall beyond the knee (thrash), and how likely that is beforehand.
 const FALLS: [(f64, f64); 2] = [(0.0, 0.8), (0.7, 0.2)];
-/// What latency costs: slots are added as long as 1 % more of them give at least 0.2 % throughput.
-pub(super) const LATENCY_PRICE: f64 = 0.2;
+/// What latency costs: slots are added as long as 1 % more of them give at least 0.25 % throughput.
+pub(super) const LATENCY_PRICE: f64 = 0.25;
 /// No window is truer than 3 %, however many requests it holds: the curve is only a model.
 const MISFIT_VARIANCE: f64 = 0.03 * 0.03;
 /// What is known fades by a twelfth with each window of full length that is added; by less with a
@@ -38,7 +38,7 @@ const SURPRISE_DOUBTED: f64 = 2.0;
 /// By chance that happens once in some hundred windows that are looked at again.
 const SURPRISE_CHANGED: f64 = 3.0;
 /// Most windows in a row that are looked at again.
-const SUSPECTS: usize = 4;
+const SUSPECTS: usize = 3;
 
 /// Throughput at one concurrency.
 #[derive(Clone, Copy, Debug)]
@@ -247,13 +247,16 @@ impl Curve {
             mean += weight * ln_knee;
             square += weight * ln_knee * ln_knee;
         }
-        self.centre = mean;
         let least = (0..KNEES)
             .map(|choice| (choice, self.loss(choice)))
             .min_by(|one, other| one.1.total_cmp(&other.1))
             .expect("the grid is not empty");
+        let ln_best = self.low + PITCH * least.0 as f64;
+        // Not the mean: where nothing tells one knee from another it would drift away from the limit
+        // without evidence.
+        self.centre = ln_best;
         Advice {
-            ln_best: self.low + PITCH * least.0 as f64,
+            ln_best,
             doubt: (square - mean * mean).max(0.0).sqrt(),
             windows: self.windows,
         }
