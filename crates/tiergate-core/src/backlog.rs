@@ -191,8 +191,16 @@ impl<T> Backlog<T> {
             waiter.class = translate(waiter.class);
             granted += u32::from(matches!(waiter.state, State::Granted(_)));
         }
-        let mut waiting = self.heap.clone();
-        waiting.sort_by_key(|&index| (self.slab[index as usize].arrived, index));
+        let mut waiting = Vec::with_capacity(self.heap.len());
+        for list in &self.lists {
+            let mut index = list.head;
+            while index != NONE {
+                waiting.push(index);
+                index = self.slab[index as usize].next;
+            }
+        }
+        // Stable: who arrived in the same nanosecond stays in the order of its list.
+        waiting.sort_by_key(|&index| self.slab[index as usize].arrived);
         self.lists = vec![EMPTY; classes];
         for index in waiting {
             let list = &mut self.lists[self.slab[index as usize].class.index()];

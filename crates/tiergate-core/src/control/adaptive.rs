@@ -82,8 +82,10 @@ pub struct Load {
 
 /// Shortest window: longer than the hiccups of a scheduler.
 const WINDOW_MIN: Duration = Duration::from_millis(25);
+/// Shortest window once the curve is known.
+const WINDOW_SETTLED_MIN: Duration = Duration::from_millis(100);
 /// A window this long ends with fewer answers than wanted.
-const WINDOW_ENOUGH: Duration = Duration::from_secs(1);
+const WINDOW_ENOUGH: Duration = Duration::from_millis(500);
 const WINDOW_SERVED_MIN: u32 = 10;
 /// A window that took longer than this from first to last (the limit hardly ever binds) is stale.
 const WINDOW_STALE: Duration = Duration::from_secs(60);
@@ -104,8 +106,6 @@ const HELD_WEIGHT: f64 = 1.0 / 128.0;
 const DISPERSION_FADING: f64 = 0.98;
 /// Heavier tails are not waited for: the windows would take too long.
 const DISPERSION_MAX: f64 = 10.0;
-/// So many requests lost for each answered make the limit fall whatever the throughput.
-const LOST_PER_SERVED: u32 = 9;
 
 /// Finds how many requests the origin can work on at once.
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl AdaptiveLimit {
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
         let slow = held_s >= self.held_s;
-        self.window.count(load.running, outcome, slow);
+        self.window.count(load.running, admitted, outcome, slow);
         if is_answer(outcome) {
             let factor = if self.held_s == 0.0 { 1.0 } else { HELD_WEIGHT };
             self.held_s += (held_s - self.held_s) * factor;
@@ -181,9 +181,7 @@ impl AdaptiveLimit {
         if self.window_is_over() {
             return self.conclude(now);
         }
-        if self.window.lost() >= 8
-            && self.window.lost() > LOST_PER_SERVED * self.window.served()
-        {
+        if self.window.is_losing() {
             return self.back_off(now);
         }
         None
@@ -217,7 +215,12 @@ impl AdaptiveLimit {
 
     /// Binding time that makes a window: each slot is used about once.
     fn time_wanted(&self) -> Duration {
-        WINDOW_MIN.max(self.held())
+        let least = if self.searching {
+            WINDOW_MIN
+        } else {
+            WINDOW_SETTLED_MIN
+        };
+        least.max(self.held())
     }
 
     fn held(&self) -> Duration {
@@ -241,7 +244,8 @@ impl AdaptiveLimit {
             ln_best,
             doubt,
             windows,
-        }) = self.curve.add(point) else {
+        }) = self.curve.add(point)
+        else {
             return self.enter(now, self.slots, Cause::Probed);
         };
         self.doubt = doubt;
@@ -253,10 +257,16 @@ impl AdaptiveLimit {
             .clamp(before - LN_STEP_MAX, before + LN_STEP_MAX)
             .clamp(low, high);
         let moved = self.ln_base - before;
+        // Downward a probe costs throughput as soon as it is below the knee.
+        let (highest, deepest) = if self.searching {
+            (LN_PROBE.1, LN_PROBE.1)
+        } else {
+            (3.0 * LN_PROBE.0, 2.0 * LN_PROBE.0)
+        };
         // A probe that is smaller than the noise of two windows tells nothing.
         let noise = 2.0 * point.variance.sqrt();
-        let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, LN_PROBE.1);
-        let reach = (0.7 * doubt).clamp(LN_PROBE.0, LN_PROBE.1);
+        let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, highest);
+        let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.
         let aside = if moved.abs() > reach {
