@@ -211,20 +211,30 @@ pub fn best_fixed(subject: &Subject, seed: u64) -> Best {
             service_ms: phase.all().service.mean_ms(),
         }
     };
-    let mut tried = Vec::new();
+    let mut tried: Vec<Best> = Vec::new();
     let mut slots = 1_u32;
     let mut most = 0.0_f64;
-    while slots <= 1000 {
+    // Coarsely upward until far beyond the knee, then finely between the last that is too few and
+    // the first that suffices.
+    while slots <= 2000 {
         let found = give(slots);
-        // Far beyond the knee there is nothing more to find.
-        let past = found.goodput < most * 1.001 && slots > 3 * best_of(&tried, most).slots;
+        let enough = best_of(&tried, most).slots;
+        let past = found.goodput < most * 1.001 && slots > 3 * enough;
         most = most.max(found.goodput);
         tried.push(found);
         if past {
             break;
         }
-        slots = (slots + 1).max((f64::from(slots) * 1.05).round() as u32);
+        slots = (slots + 1).max((f64::from(slots) * 1.3).round() as u32);
     }
+    let enough = best_of(&tried, most).slots;
+    let too_few = tried.iter().rev().find(|best| best.slots < enough);
+    let mut slots = too_few.map_or(1, |best| best.slots) + 1;
+    while slots < enough {
+        tried.push(give(slots));
+        slots = (slots + 1).max((f64::from(slots) * 1.04).round() as u32);
+    }
+    tried.sort_by_key(|best| best.slots);
     best_of(&tried, most)
 }
 
@@ -234,7 +244,7 @@ fn best_of(tried: &[Best], most: f64) -> Best {
         .copied()
         .find(|found| found.goodput >= 0.98 * most)
         .unwrap_or(Best {
-            slots: 1000,
+            slots: 2000,
             goodput: 0.0,
             service_ms: 0.0,
         })
@@ -248,6 +258,13 @@ pub fn judge(
     seed: u64,
     best: &Best,
 ) -> Ratios {
+    let scenario = scenario_of(subject, situation, limit);
+    let phase = run(&scenario, seed).phases.swap_remove(1);
+    ratios(&phase, best)
+}
+
+/// The scenario in which a law is judged, in the second phase.
+pub fn scenario_of(subject: &Subject, situation: Situation, limit: LimitKind) -> Scenario {
     let (from, to) = situation.judged_s();
     let factor = situation.factor();
     let mut scenario = saturated(subject, 1.5 * factor.max(1.0), limit, to);
@@ -261,8 +278,7 @@ pub fn judge(
             speed: None,
         });
     }
-    let phase = run(&scenario, seed).phases.swap_remove(1);
-    ratios(&phase, best)
+    scenario
 }
 
 fn ratios(phase: &Phase, best: &Best) -> Ratios {

@@ -55,6 +55,11 @@ impl Door {
             .expect("no code panics while it holds the gate")
     }
 
+    /// The number of slots in force.
+    pub fn slots(&self) -> u32 {
+        self.gate().slots()
+    }
+
     /// Takes a request to the gate. Called in a poll: the task is woken when a wait is over.
     pub fn arrive(&self, now: Moment, arrival: Arrival, context: &mut Context<'_>) -> Answer<'_> {
         let mut gate = self.gate();

@@ -6,12 +6,13 @@
 //!               └─ final: pass on with the body's beginning ─▶ body ─▶ end
 //! ```
 
+use crate::account::{self, Record};
 use crate::body::BodyScanner;
 use crate::buffers::Buffer;
 use crate::clock;
 use crate::decide::Facts;
 use crate::door::Held;
-use crate::forward::Journey;
+use crate::forward::{Ended, Journey};
 use crate::http1::{
     self, ChunkScanner, Delivery, FieldTable, HeadLimits, Parsed, ResponseInfo, Version,
 };
@@ -75,21 +76,14 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
     }
 
     /// Sends the request, passes the answer on. `head` is written over once an answer is there.
-    pub(crate) async fn run(self, head: &mut Vec<u8>, may_repeat: bool) -> Result<Next, Failure> {
+    pub(crate) async fn run(self, head: &mut Vec<u8>, may_repeat: bool) -> Result<Ended, Failure> {
         let Exchange {
             journey,
             connection,
             mut place,
             lease,
         } = self;
-        let Journey {
-            shared,
-            config,
-            facts,
-            held,
-            upload,
-            sent,
-        } = journey;
+        let Journey { shared, config, facts, record, held, upload, sent } = journey;
         let Lease {
             stream: origin,
             reused: _,
@@ -153,9 +147,9 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                 }
                 Seen::Switch { len } => {
                     place.alive();
-                    answered(held, 101);
+                    answered(held, record, 101);
                     consume(&mut answer, len);
-                    return switch(shared, config, facts, held, link, head, answer).await;
+                    return switch(shared, config, facts, record, held, link, head, answer).await;
                 }
                 Seen::Final {
                     len,
@@ -164,11 +158,15 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                     body,
                 } => {
                     place.alive();
-                    answered(held, status);
+                    answered(held, record, status);
                     consume(&mut answer, len);
-                    let delivered = deliver(held, link, place, head, body, answer).await;
+                    let delivered = deliver(held, record, link, place, head, body, answer).await;
                     delivered.map_err(Failure::BrokenOff)?;
-                    return Ok(if keep { Next::Keep } else { Next::Linger });
+                    return Ok(Ended::Answered(if keep {
+                        Next::Keep
+                    } else {
+                        Next::Linger
+                    }));
                 }
             }
         }
@@ -246,14 +244,13 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
     }
 }
 
-fn answered(held: &mut Option<Held<'_>>, status: u16) {
+fn answered(held: &mut Option<Held<'_>>, record: &mut Record, status: u16) {
     let held = held.as_mut().expect("held until the origin is done");
     held.answered(clock::now());
-    held.note(if status < 500 {
-        End::Served
-    } else {
-        End::Error
-    });
+    held.note(if status < 500 { End::Served } else { End::Error });
+    record.status = status;
+    record.first_byte = held.outcome().first_byte;
+    record.end = Some(held.outcome().end);
 }
 
 /// Forgets the head's bytes; gives the buffer back if no others came with it.
@@ -270,6 +267,7 @@ fn consume(answer: &mut Option<Buffer>, count: usize) {
 /// connection are given back, before the last bytes are written to a client that may be slow.
 async fn deliver<S: ClientStream>(
     held: &mut Option<Held<'_>>,
+    record: &mut Record,
     mut link: Link<'_, S>,
     place: Place,
     head: &[u8],
@@ -294,6 +292,7 @@ async fn deliver<S: ClientStream>(
             Some(chunks) => link.write(head, &dechunk(chunks, &bytes[..used])?).await?,
             None => link.write(head, &bytes[..used]).await?,
         }
+        record.sent_bytes += (head.len() + used) as u64;
         head = &[];
         consume(&mut answer, used);
         if done {
@@ -333,16 +332,18 @@ async fn switch<S: ClientStream>(
     shared: &Shared,
     config: &Config,
     facts: &Facts,
+    record: &mut Record,
     held: &mut Option<Held<'_>>,
     mut link: Link<'_, S>,
     head: &[u8],
     answer: Option<Buffer>,
-) -> Result<Next, Failure> {
+) -> Result<Ended, Failure> {
     let Some(_counted) = Counted::below(&shared.tunnels, config.policy.limits.tunnels_max) else {
         return Err(Fault::Answer(503, "too many upgraded connections").into());
     };
     if let Some(held) = held {
         held.note(End::Upgraded);
+        record.end = Some(End::Upgraded);
     }
     *held = None;
     link.write(head, &[]).await.map_err(Failure::BrokenOff)?;
@@ -352,10 +353,14 @@ async fn switch<S: ClientStream>(
         timeouts,
         ..
     } = link;
+    // Logged now: the head's bytes make room for the tunnel's.
+    account::http1(shared, config, facts, connection.received(), record);
+    shared.tally().tunnels_opened.one();
     connection.use_up(facts.head_len);
     let early = connection.input.take();
     let Connection { io, timer, .. } = connection;
     // However a tunnel ends, nothing is left to be said.
     let _ = tunnel::relay(io, origin, early, answer, timer, timeouts.tunnel_idle).await;
-    Ok(Next::Cut)
+    shared.tally().tunnels_closed.one();
+    Ok(Ended::Switched)
 }

@@ -1,5 +1,6 @@
 //! A request's way to the origin: which server, which connection, and what to do if it fails.
 
+use crate::account::{self, Record};
 use crate::body::BodyScanner;
 use crate::buffers::{self, Buffer};
 use crate::decide::Facts;
@@ -15,6 +16,7 @@ use crate::upload::Upload;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::task::Poll;
+use tiergate_core::origin::ServerId;
 use tiergate_core::outcome::End;
 
 /// Forwards one request and its answer.
@@ -26,62 +28,73 @@ pub async fn forward<S: ClientStream>(
     shared: &Shared,
     config: &Config,
     facts: &Facts,
+    mut record: Record,
     mut head: Vec<u8>,
     held: Held<'_>,
 ) -> io::Result<Next> {
-    let mut journey = Journey {
-        shared,
-        config,
-        facts,
-        held: Some(held),
-        upload: None,
-        sent: 0,
-    };
+    record.waited = Some(held.waited());
+    record.received_bytes = facts.head_len as u64;
+    let mut journey =
+        Journey { shared, config, facts, record, held: Some(held), upload: None, sent: 0 };
     let result = journey.run(connection, &mut head).await;
     buffers::keep_text(head);
-    let Journey {
-        held, upload, sent, ..
-    } = journey;
-    let ended = |end| {
-        if let Some(mut held) = held {
+    let Journey { mut record, mut held, upload, sent, .. } = journey;
+    record.received_bytes += upload.as_ref().map_or(sent as u64, Upload::total);
+    let mut ended = |end, record: &mut Record| {
+        record.end = Some(end);
+        if let Some(mut held) = held.take() {
             held.note(end);
         }
     };
-    match result {
-        Ok(next) => {
+    let fault = match result {
+        Ok(Ended::Switched) => return Ok(Next::Cut),
+        Ok(Ended::Answered(next)) => {
+            account::http1(shared, config, facts, connection.received(), &record);
             connection.use_up(facts.head_len + sent);
             if let Some(rest) = upload.and_then(|upload| upload.rest) {
                 connection.input = Some(rest);
             }
-            Ok(next)
-        }
-        Err(Failure::Unanswered(Fault::Client(error))) => Err(error),
-        Err(Failure::Unanswered(fault)) => {
-            let (status, why) = match fault {
-                Fault::Answer(status, why) => (status, why),
-                Fault::OriginSlow => (504, "the origin did not answer in time"),
-                _ => (502, "the origin closed the connection without an answer"),
-            };
-            // A client's fault says nothing about the origin.
-            ended(if status < 500 {
-                End::Cancelled
-            } else {
-                End::Failed
-            });
-            let mut out = buffers::text();
-            respond::write_error(&mut out, status, why, false, facts.head_only);
-            connection.write(config, &out).await?;
-            buffers::keep_text(out);
-            Ok(Next::Linger)
-        }
-        // The head was sent: only closing tells the client that the rest will not come.
-        Err(Failure::BrokenOff(Fault::Client(error))) => Err(error),
-        Err(Failure::BrokenOff(_)) => {
-            ended(End::Failed);
-            Ok(Next::Cut)
+            return Ok(next);
         }
         Err(Failure::Stale) => unreachable!("`run` tries again"),
-    }
+        Err(
+            Failure::Unanswered(Fault::Client(error)) | Failure::BrokenOff(Fault::Client(error)),
+        ) => {
+            ended(End::Cancelled, &mut record);
+            account::http1(shared, config, facts, connection.received(), &record);
+            return Err(error);
+        }
+        // The head was sent: only closing tells the client that the rest will not come.
+        Err(Failure::BrokenOff(_)) => {
+            ended(End::Failed, &mut record);
+            account::http1(shared, config, facts, connection.received(), &record);
+            return Ok(Next::Cut);
+        }
+        Err(Failure::Unanswered(fault)) => fault,
+    };
+    let (status, why) = match fault {
+        Fault::Answer(status, why) => (status, why),
+        Fault::OriginSlow => (504, "the origin did not answer in time"),
+        _ => (502, "the origin closed the connection without an answer"),
+    };
+    // A client's fault says nothing about the origin.
+    ended(if status < 500 { End::Cancelled } else { End::Failed }, &mut record);
+    record.status = status;
+    account::http1(shared, config, facts, connection.received(), &record);
+    let mut out = buffers::text();
+    respond::write_error(&mut out, status, why, false, facts.head_only);
+    connection.write(config, &out).await?;
+    buffers::keep_text(out);
+    Ok(Next::Linger)
+}
+
+/// How a journey came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The answer was passed on.
+    Answered(Next),
+    /// The connection was a tunnel, and is used up; it is accounted for.
+    Switched,
 }
 
 /// A request on its way.
@@ -89,6 +102,7 @@ pub(crate) struct Journey<'c, 'd> {
     pub(crate) shared: &'c Shared,
     pub(crate) config: &'c Config,
     pub(crate) facts: &'c Facts,
+    pub(crate) record: Record,
     /// Given back when the origin is done.
     pub(crate) held: Option<Held<'d>>,
     /// The rest of the request's body, if it did not come with the head.
@@ -102,7 +116,7 @@ impl Journey<'_, '_> {
         &mut self,
         connection: &mut Connection<S>,
         head: &mut Vec<u8>,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Ended, Failure> {
         self.look_at_body(connection).map_err(Failure::Unanswered)?;
         // What has been streamed cannot be sent twice.
         let repeatable = self.facts.idempotent && self.upload.is_none();
@@ -129,15 +143,27 @@ impl Journey<'_, '_> {
                 },
             };
             let may_repeat = repeatable && lease.reused;
+            let id = place.id();
+            self.record.server = Some(id);
             match Exchange::new(self, connection, place, lease)
                 .run(head, may_repeat)
                 .await
             {
                 // Closed while it was idle. Once more on a fresh connection, and then no more.
-                Err(Failure::Stale) => stale = true,
+                Err(Failure::Stale) => {
+                    stale = true;
+                    self.retried(id);
+                }
                 result => return result,
             }
         }
+    }
+
+    fn retried(&self, server: ServerId) {
+        self.config.origin.servers[server.index()]
+            .counters
+            .retries
+            .one();
     }
 
     /// Finds how much of the body came with the head.

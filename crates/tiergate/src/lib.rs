@@ -1,9 +1,12 @@
 //! The gateway.
 
+pub mod account;
+pub mod admin;
 pub mod body;
 pub mod buffers;
 pub mod clock;
 pub mod config;
+pub mod dashboard;
 pub mod decide;
 pub mod door;
 pub mod exchange;
@@ -16,6 +19,7 @@ pub mod observe;
 pub mod origin;
 pub mod proxy_protocol;
 pub mod respond;
+pub mod run;
 pub mod serve;
 pub mod shared;
 pub mod stream;

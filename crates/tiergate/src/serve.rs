@@ -6,7 +6,9 @@
 //!                  └──bad, too slow──▶ error, close
 //! ```
 
+use crate::account::{self, Record};
 use crate::buffers::{self, Buffer};
+use crate::clock;
 use crate::config::meant::RefusalConnection;
 use crate::decide::{self, Decision, Entry, Facts, Peer};
 use crate::forward;
@@ -55,21 +57,16 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Bytes that a lingering close reads at most.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
-/// Serves a connection until either side ends it.
+/// Serves a connection until either side ends it. `early` was read already; `timer` runs for the first
+/// request.
 pub async fn serve<S: ClientStream>(
     io: S,
     peer: Peer,
     early: Option<Buffer>,
+    timer: Timer,
     shared: &Arc<Shared>,
 ) {
-    let mut connection = Connection {
-        io,
-        peer,
-        timer: Timer::new(),
-        input: early,
-    };
-    let first_wait = shared.config.load().policy.timeouts.request_head;
-    connection.timer.arm(first_wait);
+    let mut connection = Connection { io, peer, timer, input: early };
     let next = loop {
         match connection.turn(shared).await {
             Ok(Next::Keep) => {}
@@ -107,6 +104,7 @@ impl<S: ClientStream> Connection<S> {
             match self.read_more(config.policy.limits.request_head_max).await {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    shared.tally().bad_request(408);
                     return self
                         .fail(&config, 408, "the request's head took too long")
                         .await;
@@ -114,11 +112,23 @@ impl<S: ClientStream> Connection<S> {
                 Err(error) => return Err(error),
             }
         };
+        let arrived = clock::recent();
         match decision {
             Decision::Partial => unreachable!("the loop above ends with a decision"),
-            Decision::Bad { status, why } => self.fail(&config, status, why).await,
+            Decision::Bad { status, why } => {
+                shared.tally().bad_request(status);
+                self.fail(&config, status, why).await
+            }
             Decision::Refuse(facts, reason, format) => {
-                self.refuse(shared, &config, &facts, reason, format).await
+                self.refuse(
+                    shared,
+                    &config,
+                    &facts,
+                    reason,
+                    format,
+                    Record::new(arrived),
+                )
+                .await
             }
             Decision::Go {
                 facts,
@@ -134,13 +144,21 @@ impl<S: ClientStream> Connection<S> {
                             None => return Ok(Next::Cut),
                             Some(Err(reason)) => {
                                 buffers::keep_text(head);
-                                return self.refuse(shared, &config, &facts, reason, format).await;
+                                let waited = Some(clock::now().since(arrived));
+                                let record = Record {
+                                    waited,
+                                    ..Record::new(arrived)
+                                };
+                                return self
+                                    .refuse(shared, &config, &facts, reason, format, record)
+                                    .await;
                             }
                             Some(Ok(held)) => held,
                         }
                     }
                 };
-                forward::forward(self, shared, &config, &facts, head, held).await
+                let record = Record::new(arrived);
+                forward::forward(self, shared, &config, &facts, record, head, held).await
             }
         }
     }
@@ -200,9 +218,12 @@ impl<S: ClientStream> Connection<S> {
         facts: &Facts,
         reason: Reason,
         format: Format,
+        mut record: Record,
     ) -> io::Result<Next> {
+        record.reason = Some(reason);
         if config.policy.refusal.connection == RefusalConnection::Reset {
             // Closing with a zero linger time sends a reset.
+            account::http1(shared, config, facts, self.received(), &record);
             let _ = socket2::SockRef::from(self.io.socket()).set_linger(Some(Duration::ZERO));
             return Ok(Next::Cut);
         }
@@ -218,8 +239,11 @@ impl<S: ClientStream> Connection<S> {
             && facts.version == crate::http1::Version::Http11
             && !shared.is_draining();
         let ready = config.refusals.ready(reason, format);
-        self.write(config, ready.bytes(keep, facts.head_only))
-            .await?;
+        let bytes = ready.bytes(keep, facts.head_only);
+        record.status = respond::REFUSED;
+        record.sent_bytes = bytes.len() as u64;
+        account::http1(shared, config, facts, self.received(), &record);
+        self.write(config, bytes).await?;
         self.use_up(facts.head_len);
         match body {
             Some(len) if keep => {
@@ -250,6 +274,11 @@ impl<S: ClientStream> Connection<S> {
         let mut outgoing = Outgoing::new(bytes, &[]);
         let Connection { io, timer, .. } = self;
         timer.bound(|context| outgoing.poll(io, context)).await
+    }
+
+    /// What was received and is not used up.
+    pub(crate) fn received(&self) -> &[u8] {
+        self.input.as_ref().map_or(&[], Buffer::content)
     }
 
     /// Forgets bytes of the input; gives the buffer back if none are left.

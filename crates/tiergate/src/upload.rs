@@ -58,6 +58,11 @@ impl Upload {
         self.done
     }
 
+    /// Bytes of the body that were read, those that came with the head included.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// Whether it is the client's turn: all that was read has been taken.
     pub fn is_dry(&self) -> bool {
         self.checked == 0

@@ -9,7 +9,7 @@
 //! of single answers (streams and long polls hold slots; all that counts is whether more slots give
 //! more answers).
 
-use super::curve::{Advice, Curve, Point};
+use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
 use super::window::{Window, is_answer};
 use crate::outcome::Outcome;
 use crate::time::Moment;
@@ -82,6 +82,9 @@ pub struct Load {
 
 /// Shortest window: longer than the hiccups of a scheduler.
 const WINDOW_MIN: Duration = Duration::from_millis(25);
+/// A window this long ends with fewer answers than wanted.
+const WINDOW_ENOUGH: Duration = Duration::from_secs(1);
+const WINDOW_SERVED_MIN: u32 = 10;
 /// A window that took longer than this from first to last (the limit hardly ever binds) is stale.
 const WINDOW_STALE: Duration = Duration::from_secs(60);
 /// Most that the limit grows or shrinks between two windows.
@@ -89,8 +92,15 @@ const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;
 /// How far probes go, as ln: at least far enough to tell something, at most where it still costs
 /// little.
 const LN_PROBE: (f64, f64) = (0.1, 0.5);
-/// The order of windows: at the limit, above, below.
-const PROBES: [f64; 6] = [0.0, 1.0, 0.0, 0.0, -1.0, 0.0];
+/// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
+/// on average over all windows, when the curve is sure and when it is not.
+const PROBE_BUDGET: (f64, f64) = (0.015, 0.04);
+/// Weight of the latest answer in the mean time that a slot is held.
+const HELD_WEIGHT: f64 = 1.0 / 128.0;
+/// What remains of a high dispersion after a window.
+const DISPERSION_FADING: f64 = 0.98;
+/// Heavier tails are not waited for: the windows would take too long.
+const DISPERSION_MAX: f64 = 10.0;
 /// So many requests lost for each answered make the limit fall whatever the throughput.
 const LOST_PER_SERVED: u32 = 9;
 
@@ -102,12 +112,16 @@ pub struct AdaptiveLimit {
     /// ln of the limit that the probes surround.
     ln_base: f64,
     doubt: f64,
-    probe: usize,
+    /// Credit for probes upward and downward, in windows' worth.
+    credit_up: f64,
+    credit_down: f64,
     window: Window,
     curve: Curve,
     /// Mean time a slot is held by an answered request, and mean of its square; seconds.
     held_s: f64,
     held_square: f64,
+    /// Variance over mean of the count of answers.
+    dispersion: f64,
 }
 
 impl AdaptiveLimit {
@@ -119,11 +133,13 @@ impl AdaptiveLimit {
             slots,
             ln_base: f64::from(slots).ln(),
             doubt: f64::INFINITY,
-            probe: 0,
+            credit_up: 0.0,
+            credit_down: 0.0,
             window: Window::open(Moment::ZERO, slots, Duration::ZERO),
             curve: Curve::new(f64::from(slots)),
             held_s: 0.0,
             held_square: 0.0,
+            dispersion: 1.0,
             settings,
         }
     }
@@ -152,15 +168,14 @@ impl AdaptiveLimit {
         let slow = held_s >= self.held_s;
         self.window.count(load.running, outcome, slow);
         if is_answer(outcome) {
-            let factor = if self.held_s == 0.0 { 1.0 } else { 1.0 / 64.0 };
+            let factor = if self.held_s == 0.0 { 1.0 } else { HELD_WEIGHT };
             self.held_s += (held_s - self.held_s) * factor;
             self.held_square += (held_s * held_s - self.held_square) * factor;
         }
-        if self.window.served() >= self.served_wanted() {
-            if self.window.bound() >= self.time_wanted() {
-                return self.conclude(now);
-            }
-        } else if self.window.lost() >= 8
+        if self.window_is_over() {
+            return self.conclude(now);
+        }
+        if self.window.lost() >= 8
             && self.window.lost() > LOST_PER_SERVED * self.window.served()
         {
             return self.back_off(now);
@@ -178,14 +193,20 @@ impl AdaptiveLimit {
         Moment::NEVER
     }
 
+    fn window_is_over(&self) -> bool {
+        let (served, bound) = (self.window.served(), self.window.bound());
+        served >= self.served_wanted() && bound >= self.time_wanted()
+            || served >= WINDOW_SERVED_MIN && bound >= WINDOW_ENOUGH
+    }
+
     /// Answers that make a window: the surer the curve, the more it takes to tell something new.
     fn served_wanted(&self) -> u32 {
         let least = match self.doubt {
-            doubt if doubt > 0.7 => 10,
-            doubt if doubt > 0.3 => 24,
-            _ => 120,
+            doubt if doubt > 0.7 => 16,
+            doubt if doubt > 0.3 => 40,
+            _ => 240,
         };
-        least.max(self.slots)
+        ((f64::from(least) * self.dispersion) as u32).max(self.slots)
     }
 
     /// Binding time that makes a window: each slot is used about once.
@@ -203,11 +224,12 @@ impl AdaptiveLimit {
             self.window = Window::open(now, self.slots, Duration::ZERO);
             return None;
         }
+        self.measure_dispersion();
         let measured = self.window.measured();
         let point = Point {
             ln_slots: measured.running.ln(),
             ln_rate: (f64::from(measured.served) / measured.seconds).ln(),
-            variance: self.dispersion() / f64::from(measured.served),
+            variance: self.dispersion / f64::from(measured.served),
         };
         let Some(Advice { ln_best, doubt }) = self.curve.add(point) else {
             return self.enter(now, self.slots, Cause::Probed);
@@ -220,32 +242,48 @@ impl AdaptiveLimit {
             .clamp(before - LN_STEP_MAX, before + LN_STEP_MAX)
             .clamp(low, high);
         let moved = self.ln_base - before;
+        // A probe that is smaller than the noise of two windows tells nothing.
+        let noise = 2.0 * point.variance.sqrt();
+        let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, LN_PROBE.1);
         let reach = (0.7 * doubt).clamp(LN_PROBE.0, LN_PROBE.1);
-        self.probe = (self.probe + 1) % PROBES.len();
+        let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.
         let aside = if moved.abs() > reach {
             0.0
         } else {
-            PROBES[self.probe]
+            self.probe(base, wide, reach)
         };
-        let base = self.ln_base.exp().round();
-        let slots = match aside {
-            0.0 => base,
-            aside => {
-                let there = (self.ln_base + aside * reach).exp().round();
-                if aside > 0.0 {
-                    there.max(base + 1.0)
-                } else {
-                    there.min(base - 1.0)
-                }
-            }
-        };
+        let slots = base + aside;
         let cause = match aside {
             0.0 if moved > 0.0 => Cause::Grew,
             0.0 if moved < 0.0 => Cause::Shrank,
             _ => Cause::Probed,
         };
         self.enter(now, slots as u32, cause)
+    }
+
+    /// How many slots above or below the limit the next window looks: as often as the budget allows.
+    fn probe(&mut self, base: f64, wide: f64, reach: f64) -> f64 {
+        let budget = if self.doubt > 0.3 {
+            PROBE_BUDGET.1
+        } else {
+            PROBE_BUDGET.0
+        };
+        let up = ((base * wide.exp()).round() - base).max(1.0);
+        let down = (base - (base / reach.exp()).round()).max(1.0);
+        self.credit_up = (self.credit_up + budget).min(1.0);
+        self.credit_down = (self.credit_down + budget).min(1.0);
+        let cost_up = LATENCY_PRICE * (up / base).ln_1p();
+        let cost_down = down / base;
+        if self.credit_up >= cost_up {
+            self.credit_up -= cost_up;
+            up
+        } else if self.credit_down >= cost_down && base > 1.0 {
+            self.credit_down -= cost_down;
+            -down
+        } else {
+            0.0
+        }
     }
 
     /// Nearly nothing is answered in time: fewer at once may be.
@@ -273,10 +311,15 @@ impl AdaptiveLimit {
         Some(Step { slots, cause })
     }
 
-    /// Index of dispersion of the count of answers: the squared coefficient of variation of the
-    /// service times, as in a renewal process; never taken for less than a Poisson process's.
-    fn dispersion(&self) -> f64 {
+    /// Brings the index of dispersion of the count of answers up to date: the squared coefficient of
+    /// variation of the service times, as in a renewal process.
+    fn measure_dispersion(&mut self) {
         let square = self.held_s * self.held_s;
-        ((self.held_square - square) / square).clamp(1.0, 10.0)
+        let now = (self.held_square - square) / square;
+        // Where requests queue at the origin the times vary less than the services do, so the highest
+        // value counts, and fades.
+        self.dispersion = (self.dispersion * DISPERSION_FADING)
+            .max(now)
+            .clamp(1.0, DISPERSION_MAX);
     }
 }

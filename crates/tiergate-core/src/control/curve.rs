@@ -17,21 +17,28 @@
 const PITCH: f64 = 0.08;
 /// Knees considered, centred on the latest window: a factor of 12 to each side.
 const KNEES: usize = 63;
-/// Windows remembered. Bounds the memory and the time it takes to forget a former origin.
-const POINTS: usize = 24;
+/// Concurrencies remembered. When there are more, the two nearest become one.
+const POINTS: usize = 16;
 /// Sharpness of the corner: 8 loses 8 % at the knee and 2 % a quarter above it, between the sharp
 /// corner of constant and the round one of exponential service times.
 const SHARPNESS: f64 = 8.0;
 /// How steeply throughput may fall beyond the knee (thrash), and how likely that is beforehand.
 const FALLS: [(f64, f64); 2] = [(0.0, 0.8), (0.7, 0.2)];
-/// What latency costs: slots are added as long as 1 % more of them give at least 0.18 % throughput.
-const LATENCY_PRICE: f64 = 0.18;
+/// What latency costs: slots are added as long as 1 % more of them give at least 0.3 % throughput.
+pub(super) const LATENCY_PRICE: f64 = 0.3;
 /// No window is truer than 3 %, however many requests it holds: the curve is only a model.
 const MISFIT_VARIANCE: f64 = 0.03 * 0.03;
-/// A window's variance grows by this each time another is added: after 10 it is 6 % vaguer.
-const AGING_VARIANCE: f64 = 4e-5;
-/// A window more than so many standard deviations off the curve is from another curve.
-const SURPRISE: f64 = 3.0;
+/// What is known fades by a twelfth with each window of full length that is added; by less with a
+/// shorter one, so that many vague windows do not drive out what was known better.
+const AGING: f64 = 1.0 / 12.0;
+const SETTLED_VARIANCE: f64 = 1.0 / 240.0 + MISFIT_VARIANCE;
+/// A window so many standard deviations off the curve is looked at again, at the same concurrency.
+const SURPRISE_DOUBTED: f64 = 2.0;
+/// Windows in a row that are together so far off come from another curve: the origin has changed.
+/// By chance that happens once in some hundred windows that are looked at again.
+const SURPRISE_CHANGED: f64 = 3.0;
+/// Most windows in a row that are looked at again.
+const SUSPECTS: usize = 4;
 
 /// Throughput at one concurrency.
 #[derive(Clone, Copy, Debug)]
@@ -51,14 +58,18 @@ pub(super) struct Advice {
     pub(super) ln_best: f64,
     /// Standard deviation of ln of the knee.
     pub(super) doubt: f64,
+    /// Windows taken in since nothing was known.
+    pub(super) windows: u32,
 }
 
 /// Windows, and the likelihood of each knee.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     points: Vec<Point>,
-    /// The latest window did not fit; the next one decides which of them is right.
-    suspect: Option<Point>,
+    /// The latest windows, which do not fit; the next one decides.
+    suspects: Vec<Point>,
+    /// Windows taken in since the last flush.
+    windows: u32,
     /// Where the knee is thought to be before any window, and how it goes on after a flush.
     centre: f64,
     /// ln of the lowest knee on the grid.
@@ -83,7 +94,8 @@ impl Curve {
         }
         Curve {
             points: Vec::with_capacity(POINTS),
-            suspect: None,
+            suspects: Vec::with_capacity(SUSPECTS),
+            windows: 0,
             centre: slots.ln(),
             low: 0.0,
             weights: [[0.0; FALLS.len()]; KNEES],
@@ -95,7 +107,8 @@ impl Curve {
     /// Forgets every window.
     pub(super) fn flush(&mut self, ln_centre: f64) {
         self.points.clear();
-        self.suspect = None;
+        self.suspects.clear();
+        self.windows = 0;
         self.centre = ln_centre;
     }
 
@@ -105,44 +118,82 @@ impl Curve {
             variance: point.variance + MISFIT_VARIANCE,
             ..point
         };
-        let fits = self.points.len() < 2 || self.surprise(&point) < SURPRISE;
-        match (fits, self.suspect.take()) {
-            (true, _) => {}
-            (false, None) => {
-                self.suspect = Some(point);
+        if self.points.len() >= 2 {
+            self.suspects.push(point);
+            let count = self.suspects.len();
+            let surprise = self.surprise();
+            if surprise > SURPRISE_CHANGED && count > 1 {
+                // The origin has changed: only what is known since counts.
+                self.points.clear();
+                self.windows = 0;
+            } else if surprise > SURPRISE_DOUBTED && count < SUSPECTS {
                 return None;
             }
-            (false, Some(suspect)) => {
-                // Twice in a row: the origin has changed.
-                self.points.clear();
-                self.points.push(suspect);
-            }
+        } else {
+            self.suspects.push(point);
         }
-        for old in &mut self.points {
-            old.variance += AGING_VARIANCE;
+        for place in 0..self.suspects.len() {
+            self.take(self.suspects[place]);
         }
-        if self.points.len() == POINTS {
-            self.points.remove(0);
-        }
-        self.points.push(point);
+        self.suspects.clear();
         self.fit(point.ln_slots);
         Some(self.advise())
     }
 
-    /// Distance of a window from what the others predict, in standard deviations.
-    fn surprise(&self, point: &Point) -> f64 {
+    fn take(&mut self, point: Point) {
+        let aging = 1.0 + AGING * (SETTLED_VARIANCE / point.variance).min(1.0);
+        for old in &mut self.points {
+            old.variance *= aging;
+        }
+        if self.points.len() == POINTS {
+            self.merge_nearest();
+        }
+        self.points.push(point);
+        self.windows = self.windows.saturating_add(1);
+    }
+
+    /// Makes one of the two points nearest in concurrency, so that a rare look far from the limit is
+    /// remembered until age has made it vague.
+    fn merge_nearest(&mut self) {
+        let mut nearest = (f64::INFINITY, 0, 1);
+        for (place, one) in self.points.iter().enumerate() {
+            for (further, other) in self.points.iter().enumerate().skip(place + 1) {
+                let distance = (one.ln_slots - other.ln_slots).abs();
+                if distance < nearest.0 {
+                    nearest = (distance, place, further);
+                }
+            }
+        }
+        let (_, one, other) = nearest;
+        let gone = self.points.swap_remove(other);
+        let kept = &mut self.points[one];
+        let (first, second) = (1.0 / kept.variance, 1.0 / gone.variance);
+        let share = first / (first + second);
+        kept.ln_slots = kept.ln_slots * share + gone.ln_slots * (1.0 - share);
+        kept.ln_rate = kept.ln_rate * share + gone.ln_rate * (1.0 - share);
+        kept.variance = (1.0 / (first + second)).max(MISFIT_VARIANCE);
+    }
+
+    /// Distance of the suspects, all at one concurrency, from what the other windows predict, in
+    /// standard deviations.
+    fn surprise(&self) -> f64 {
+        let (mut precision, mut rate) = (0.0, 0.0);
+        for suspect in &self.suspects {
+            precision += 1.0 / suspect.variance;
+            rate += suspect.ln_rate / suspect.variance;
+        }
+        let ln_slots = self.suspects[0].ln_slots;
         let (mut mean, mut square) = (0.0, 0.0);
         for (knee, weights) in self.weights.iter().enumerate() {
             for (fall, weight) in weights.iter().enumerate() {
-                let predicted =
-                    self.heights[knee][fall] + self.ln_share(point.ln_slots, knee, fall);
+                let predicted = self.heights[knee][fall] + self.ln_share(ln_slots, knee, fall);
                 mean += weight * predicted;
                 square += weight * predicted * predicted;
             }
         }
-        let precision: f64 = self.points.iter().map(|point| 1.0 / point.variance).sum();
-        let variance = (square - mean * mean).max(0.0) + point.variance + 1.0 / precision;
-        (point.ln_rate - mean).abs() / variance.sqrt()
+        let known: f64 = self.points.iter().map(|point| 1.0 / point.variance).sum();
+        let variance = (square - mean * mean).max(0.0) + 1.0 / precision + 1.0 / known;
+        (rate / precision - mean).abs() / variance.sqrt()
     }
 
     /// Gives each knee its likelihood. O(knees × windows), about 10 µs.
@@ -197,6 +248,7 @@ impl Curve {
         Advice {
             ln_best: self.low + PITCH * least.0 as f64,
             doubt: (square - mean * mean).max(0.0).sqrt(),
+            windows: self.windows,
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tiergate_core::classify::Classifier;
+use tiergate_core::classify::rule::Rule;
 use tiergate_core::plan::Plan;
 
 /// Everything that one configuration says.
@@ -18,8 +19,14 @@ pub struct Policy {
     pub plan: Plan,
     /// The rules, compiled.
     pub classifier: Classifier,
+    /// The rules as they stand in the file, for explanations; a [`Match::rule`] is a place in here.
+    ///
+    /// [`Match::rule`]: tiergate_core::classify::Match::rule
+    pub rules: Vec<PolicyRule>,
     /// How refusals look.
     pub refusal: Refusal,
+    /// The file that [`Refusal::page_html`] is read from by [`super::load`].
+    pub refusal_page: Option<PathBuf>,
     /// Peers whose `Forwarded`/`X-Forwarded-For` are believed.
     pub trusted: Vec<IpNet>,
     /// Which forwarding headers the origin gets.
@@ -34,6 +41,15 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Threads that serve requests, each with its own runtime and listening sockets.
     pub threads: usize,
+}
+
+/// A rule of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRule {
+    /// The line that it begins on, from 1.
+    pub line: usize,
+    /// What it says.
+    pub rule: Rule,
 }
 
 /// A socket that clients connect to.

@@ -12,3 +12,4 @@ pub mod metrics;
 pub mod origin;
 pub mod refusals;
 pub mod snapshot;
+pub mod words;

@@ -58,7 +58,8 @@ pub struct Snapshot {
 impl Snapshot {
     /// Copies the gate's numbers. Call it under the gate's lock and do nothing else there.
     ///
-    /// Cost: about 3.5 KiB copied per class, no formatting; measured in `docs/observability.md`.
+    /// Cost: about 3.5 KiB copied per class, no formatting; the figures stand in
+    /// `docs/observability.md`.
     pub fn take<T>(gate: &Gate<T>, now: Moment) -> Self {
         let (plan, account) = (gate.plan(), gate.account());
         let classes = plan.classes.iter().zip(gate.states()).zip(&account.classes);

@@ -6,6 +6,7 @@ pub mod stream;
 
 use crate::clock;
 use crate::config::meant::{self, Server};
+use crate::observe::counters::{Counters, ServerCounters};
 use arc_swap::ArcSwap;
 use pool::ServerKey;
 use std::io;
@@ -22,6 +23,8 @@ use tokio::net::{TcpStream, UnixStream};
 pub struct OriginServer {
     /// Its address as the policy has it.
     pub address: Server,
+    /// What is counted of it.
+    pub counters: Arc<ServerCounters>,
     key: ServerKey,
     /// What the name stands for; the address itself if it is one.
     resolved: ArcSwap<Vec<SocketAddr>>,
@@ -43,7 +46,7 @@ pub struct Origin {
 
 impl Origin {
     /// The policy's origin; what `former` knew of servers that stay is taken over.
-    pub fn new(settings: meant::Origin, former: Option<&Origin>) -> Self {
+    pub fn new(settings: meant::Origin, former: Option<&Origin>, counters: &Counters) -> Self {
         let rules = HealthRules {
             failures_max: settings.failures_max,
             retry_after: settings.retry_after,
@@ -51,8 +54,11 @@ impl Origin {
             rise: settings.health.as_ref().map_or(1, |check| check.rise),
         };
         let mut balance = Servers::new(settings.servers.len(), rules);
+        let names: Vec<String> = settings.servers.iter().map(Server::to_string).collect();
+        let counted = counters.set_servers(&names);
         let mut servers = Vec::new();
         for (place, address) in settings.servers.iter().enumerate() {
+            let counters = counted[place].clone();
             let mut resolved = literal(address);
             // A server that stays keeps its key, so that its idle connections outlive the reload.
             let mut key = None;
@@ -69,6 +75,7 @@ impl Origin {
             }
             servers.push(OriginServer {
                 address: address.clone(),
+                counters,
                 key: key.unwrap_or_else(fresh_key),
                 stale: AtomicBool::new(resolved.is_empty()),
                 resolved: ArcSwap::from_pointee(resolved),
@@ -193,12 +200,14 @@ impl Place {
     /// It could not be reached, or broke off.
     pub fn broken(&mut self) {
         self.finding = Finding::Broken;
+        self.server().counters.failures.one();
         self.server().stale.store(true, Ordering::Relaxed);
     }
 
     /// An idle connection to the server, if there is one.
     pub fn idle(&self) -> Option<Lease> {
         let stream = pool::take(self.server().key)?;
+        self.server().counters.reuses.one();
         Some(Lease {
             stream,
             reused: true,
@@ -213,6 +222,7 @@ impl Place {
         let stream = tokio::time::timeout(within, self.server().connect())
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        self.server().counters.connects.one();
         Ok(Lease {
             stream,
             reused: false,

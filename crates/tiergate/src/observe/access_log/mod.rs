@@ -8,13 +8,15 @@
 //! [`Entry`]. The query of the target and of the referrer is left out unless
 //! [`Options::query`] asks for it: queries carry tokens, addresses and what people searched for.
 
+mod buffer;
 mod escape;
 mod format;
 mod time;
 mod writer;
 
+pub use buffer::{Buffer, FLUSH_INTERVAL};
 pub(crate) use time::rfc3339;
-pub use writer::{Buffer, FLUSH_INTERVAL, Log, Options};
+pub use writer::{Log, Options};
 
 use super::counters::Protocol;
 use std::net::IpAddr;

@@ -11,8 +11,7 @@
 //! each [`RETRY_INTERVAL`]: no line is torn. Meanwhile the channel fills, and what does not fit is
 //! dropped and counted.
 
-use super::Entry;
-use super::format::Formatter;
+use super::buffer::{Buffer, Message, Shared};
 use crate::config::meant::{AccessLog, LogFormat};
 use crate::observe::counters::Counters;
 use std::fs::{File, OpenOptions};
@@ -21,17 +20,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes at which a buffer is handed over. Large enough that a system call serves 200 lines.
-const BATCH_LEN: usize = 64 * 1024;
 /// Batches that may wait for the writer, over all threads: 8 MiB.
 const BATCHES_MAX: usize = 128;
-/// Longest time that a line stays in a buffer that is ticked.
-pub const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 /// Time between two attempts at a file that cannot be written.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the writer looks for a request to reopen when nothing comes in.
@@ -57,22 +52,6 @@ impl From<&AccessLog> for Options {
             query: false,
         }
     }
-}
-
-enum Message {
-    Batch {
-        bytes: Vec<u8>,
-        lines: u64,
-    },
-    /// Answered when everything sent before has been tried.
-    Flush(SyncSender<()>),
-}
-
-/// What the writer has in common with its senders. As long as one of them holds it, the writer goes
-/// on trying.
-#[derive(Debug, Default)]
-struct Shared {
-    reopen: AtomicBool,
 }
 
 /// The access log's writer. Its thread ends when this and every [`Buffer`] are gone.
@@ -129,17 +108,14 @@ impl Log {
 
     /// A buffer for one thread.
     pub fn buffer(&self) -> Buffer {
-        Buffer {
-            bytes: Vec::with_capacity(BATCH_LEN),
-            lines: 0,
-            flushed: Instant::now(),
-            formatter: Formatter::default(),
-            format: self.format,
-            query: self.query,
-            sender: self.sender.clone(),
-            _shared: Arc::clone(&self.shared),
-            counters: Arc::clone(&self.counters),
-        }
+        let (sender, shared) = (self.sender.clone(), Arc::clone(&self.shared));
+        Buffer::new(
+            self.format,
+            self.query,
+            sender,
+            shared,
+            Arc::clone(&self.counters),
+        )
     }
 
     /// Asks the writer to open its path anew (after logrotate moved the file). Returns at once; the
@@ -164,72 +140,6 @@ impl Log {
         }
         done.recv_timeout(until.saturating_duration_since(Instant::now()))
             .is_ok()
-    }
-}
-
-/// One thread's lines on their way to the writer.
-#[derive(Debug)]
-pub struct Buffer {
-    bytes: Vec<u8>,
-    lines: u64,
-    flushed: Instant,
-    formatter: Formatter,
-    format: LogFormat,
-    query: bool,
-    sender: SyncSender<Message>,
-    _shared: Arc<Shared>,
-    counters: Arc<Counters>,
-}
-
-impl Buffer {
-    /// Formats a line; hands the buffer over when it is full. Never blocks, allocates once per
-    /// batch.
-    pub fn record(&mut self, entry: &Entry<'_>) {
-        self.formatter
-            .push(&mut self.bytes, self.format, self.query, entry);
-        self.lines += 1;
-        if self.bytes.len() >= BATCH_LEN - LINE_ROOM {
-            self.flush();
-        }
-    }
-
-    /// Hands over what is there if [`FLUSH_INTERVAL`] has passed; call it now and then.
-    pub fn tick(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.flushed) >= FLUSH_INTERVAL {
-            self.flush();
-            self.flushed = now;
-        }
-    }
-
-    /// Hands over what is there. Never blocks: if the writer is behind, the lines are dropped and
-    /// counted.
-    pub fn flush(&mut self) {
-        if self.lines == 0 {
-            return;
-        }
-        let lines = std::mem::take(&mut self.lines);
-        let bytes = std::mem::take(&mut self.bytes);
-        match self.sender.try_send(Message::Batch { bytes, lines }) {
-            Ok(()) => self.bytes.reserve(BATCH_LEN),
-            Err(refused) => {
-                self.counters.access_log.dropped.add(lines);
-                let (TrySendError::Full(message) | TrySendError::Disconnected(message)) = refused;
-                if let Message::Batch { bytes, .. } = message {
-                    // Its memory serves the next lines.
-                    self.bytes = bytes;
-                    self.bytes.clear();
-                }
-            }
-        }
-    }
-}
-
-/// Room left in a batch for the line that fills it, so that it rarely grows.
-const LINE_ROOM: usize = 1024;
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.flush();
     }
 }
 
@@ -473,32 +383,5 @@ mod tests {
         );
         assert_eq!(counters.access_log.errors.total(), 1);
         assert!(Log::start(&options(Some(path)), counters).is_err());
-    }
-
-    #[test]
-    fn a_tick_hands_over_what_is_old_enough_and_a_full_buffer_goes_by_itself() {
-        let disk = Disk {
-            room: usize::MAX,
-            ..Disk::default()
-        };
-        let (log, counters) = on(&disk);
-        let mut buffer = log.buffer();
-        buffer.record(&entry());
-        buffer.tick(Instant::now());
-        assert_eq!(buffer.lines, 1);
-        buffer.tick(Instant::now() + FLUSH_INTERVAL);
-        assert_eq!(buffer.lines, 0);
-        for _ in 0..1_000 {
-            buffer.record(&entry());
-        }
-        assert!(
-            buffer.lines < 1_000,
-            "{} bytes were kept",
-            buffer.bytes.len()
-        );
-        assert!(buffer.bytes.capacity() <= 2 * BATCH_LEN);
-        drop(buffer);
-        assert!(log.flush(PATIENCE));
-        assert_eq!(counters.access_log.written.total(), 1_001);
     }
 }
