@@ -60,8 +60,10 @@ struct Health {
 pub struct ServerState {
     /// Requests in progress there.
     pub outstanding: u32,
-    /// Whether requests are sent there.
+    /// Whether it is well.
     pub up: bool,
+    /// Whether a request may be sent there now: if it is well, or to try it again.
+    pub usable: bool,
     /// Failures in a row.
     pub failures: u32,
 }
@@ -181,10 +183,11 @@ impl Servers {
     }
 
     /// Every server's state, in the policy's order.
-    pub fn states(&self) -> impl Iterator<Item = ServerState> + '_ {
-        self.list.iter().map(|health| ServerState {
+    pub fn states(&self, now: Moment) -> impl Iterator<Item = ServerState> + '_ {
+        self.list.iter().enumerate().map(move |(server, health)| ServerState {
             outstanding: health.outstanding,
             up: !health.sick && health.retry_at.is_none(),
+            usable: self.is_usable(now, server),
             failures: health.failures,
         })
     }
@@ -246,7 +249,7 @@ mod tests {
         assert_eq!(servers.pick(at(2000), 0), Some(ServerId(0)));
         servers.done(at(2100), ServerId(0), Finding::Alive);
         assert!(servers.any_usable(at(2100)));
-        assert!(servers.states().next().expect("one server").up);
+        assert!(servers.states(at(2100)).next().expect("one server").up);
     }
 
     #[test]

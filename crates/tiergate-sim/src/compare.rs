@@ -131,28 +131,12 @@ pub fn subjects() -> Vec<Subject> {
     thrashing.knee = Some(30);
     thrashing.thrash = 0.05;
     vec![
-        subject(
-            "cpu 8 cores",
-            shape(None, Some(8.0), none, exponential(5.0)),
-            1600.0,
-        ),
-        subject(
-            "32 workers",
-            shape(Some(32), None, exponential(20.0), none),
-            1600.0,
-        ),
+        subject("cpu 8 cores", shape(None, Some(8.0), none, exponential(5.0)), 1600.0),
+        subject("32 workers", shape(Some(32), None, exponential(20.0), none), 1600.0),
         subject("1 worker", shape(Some(1), None, uniform, none), 250.0),
         subject("4 workers", shape(Some(4), None, uniform, none), 1000.0),
-        subject(
-            "i/o",
-            shape(Some(1000), Some(4.0), lognormal, exponential(2.0)),
-            2000.0,
-        ),
-        subject(
-            "bimodal",
-            shape(Some(16), None, bimodal, none),
-            16.0 / 0.0058,
-        ),
+        subject("i/o", shape(Some(1000), Some(4.0), lognormal, exponential(2.0)), 2000.0),
+        subject("bimodal", shape(Some(16), None, bimodal, none), 16.0 / 0.0058),
         subject("thrashing", thrashing, 1600.0),
     ]
 }
@@ -293,16 +277,8 @@ fn ratios(phase: &Phase, best: &Best) -> Ratios {
 pub fn table(laws: &[(&str, LimitKind)], situations: &[Situation], seeds: u64) -> String {
     let mut text = format!(
         "{:<12} {:<10} {:>5} {:<10} {:>12} {:>12} {:>12} {:>12} {:>7} {:>6}\n",
-        "server",
-        "situation",
-        "best",
-        "law",
-        "goodput min",
-        "goodput med",
-        "service max",
-        "service med",
-        "slots",
-        "holds"
+        "server", "situation", "best", "law", "goodput min", "goodput med", "service max",
+        "service med", "slots", "holds"
     );
     for subject in subjects() {
         for &situation in situations {

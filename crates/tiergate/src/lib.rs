@@ -4,6 +4,7 @@ pub mod account;
 pub mod admin;
 pub mod body;
 pub mod buffers;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod dashboard;

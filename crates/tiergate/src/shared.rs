@@ -70,7 +70,7 @@ pub struct Shared {
     /// What the gateway itself counts.
     pub counters: Arc<Counters>,
     /// The last requests that were refused.
-    pub refusals: refusals::Refusals,
+    pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
     pub log: ArcSwapOption<Log>,
     draining: AtomicBool,
@@ -94,7 +94,7 @@ impl Shared {
         Shared {
             door: Door::new(config.policy.plan.clone()),
             counters,
-            refusals: refusals::Refusals::with_capacity(REFUSALS_KEPT),
+            refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
             connections: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),

@@ -92,6 +92,9 @@ const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;
 /// How far probes go, as ln: at least far enough to tell something, at most where it still costs
 /// little.
 const LN_PROBE: (f64, f64) = (0.1, 0.5);
+/// A search ends after so many windows, or when ln of the knee is known to within this.
+const SEARCH_WINDOWS: u32 = 16;
+const SEARCH_DOUBT: f64 = 0.25;
 /// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
 /// on average over all windows, when the curve is sure and when it is not.
 const PROBE_BUDGET: (f64, f64) = (0.015, 0.04);
@@ -112,6 +115,8 @@ pub struct AdaptiveLimit {
     /// ln of the limit that the probes surround.
     ln_base: f64,
     doubt: f64,
+    /// The curve is new and not sure yet: short windows, bold probes.
+    searching: bool,
     /// Credit for probes upward and downward, in windows' worth.
     credit_up: f64,
     credit_down: f64,
@@ -133,6 +138,7 @@ impl AdaptiveLimit {
             slots,
             ln_base: f64::from(slots).ln(),
             doubt: f64::INFINITY,
+            searching: true,
             credit_up: 0.0,
             credit_down: 0.0,
             window: Window::open(Moment::ZERO, slots, Duration::ZERO),
@@ -203,7 +209,7 @@ impl AdaptiveLimit {
     fn served_wanted(&self) -> u32 {
         let least = match self.doubt {
             doubt if doubt > 0.7 => 16,
-            doubt if doubt > 0.3 => 40,
+            _ if self.searching => 40,
             _ => 240,
         };
         ((f64::from(least) * self.dispersion) as u32).max(self.slots)
@@ -231,10 +237,15 @@ impl AdaptiveLimit {
             ln_rate: (f64::from(measured.served) / measured.seconds).ln(),
             variance: self.dispersion / f64::from(measured.served),
         };
-        let Some(Advice { ln_best, doubt }) = self.curve.add(point) else {
+        let Some(Advice {
+            ln_best,
+            doubt,
+            windows,
+        }) = self.curve.add(point) else {
             return self.enter(now, self.slots, Cause::Probed);
         };
         self.doubt = doubt;
+        self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
         let low = f64::from(self.settings.slots_min.max(1)).ln();
         let high = f64::from(self.settings.slots_max).ln().max(low);
@@ -264,7 +275,7 @@ impl AdaptiveLimit {
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows.
     fn probe(&mut self, base: f64, wide: f64, reach: f64) -> f64 {
-        let budget = if self.doubt > 0.3 {
+        let budget = if self.searching {
             PROBE_BUDGET.1
         } else {
             PROBE_BUDGET.0
@@ -291,6 +302,7 @@ impl AdaptiveLimit {
         self.ln_base = (f64::from(self.slots) * 0.7).floor().max(1.0).ln();
         self.curve.flush(self.ln_base);
         self.doubt = f64::INFINITY;
+        self.searching = true;
         self.enter(now, self.ln_base.exp().round() as u32, Cause::Lost)
     }
 

@@ -27,6 +27,8 @@ pub struct Policy {
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].
     pub refusal_page: Option<PathBuf>,
+    /// The file's text; empty without a file.
+    pub text: String,
     /// Peers whose `Forwarded`/`X-Forwarded-For` are believed.
     pub trusted: Vec<IpNet>,
     /// Which forwarding headers the origin gets.

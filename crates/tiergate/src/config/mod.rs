@@ -68,6 +68,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
 pub fn load(path: &Path) -> Result<Policy, ConfigError> {
     let text = read_text(path, defaults::FILE_LEN_MAX)?;
     let mut policy = parse(&text, &path.to_string_lossy()).map_err(ConfigError::Faults)?;
+    policy.text = text;
     if let Some(page) = &policy.refusal_page {
         policy.refusal.page_html = Some(read_text(page, defaults::PAGE_LEN_MAX)?);
     }
@@ -122,6 +123,7 @@ impl Policy {
             rules: Vec::new(),
             refusal: defaults::REFUSAL,
             refusal_page: None,
+            text: String::new(),
             trusted: Vec::new(),
             forwarding: defaults::FORWARDING,
             admin: Some(admin.unwrap_or(defaults::ADMIN)),

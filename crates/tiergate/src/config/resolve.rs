@@ -69,6 +69,7 @@ pub(super) fn policy(
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
         refusal,
         refusal_page,
+        text: String::new(),
         trusted,
         forwarding: forwarding(value(raw.forwarding)),
         admin: raw
