@@ -21,11 +21,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Parser)]
-#[command(
-    name = "tiergate-lab",
-    version,
-    about = "Experiments with Tiergate on real servers"
-)]
+#[command(name = "tiergate-lab", version, about = "Experiments with Tiergate on real servers")]
 struct CommandLine {
     #[command(subcommand)]
     experiment: Experiment,
@@ -95,10 +91,7 @@ struct Interruption {
 impl Interruption {
     fn catch() -> Result<Self> {
         let catch = |kind| signal(kind).context("cannot catch signals");
-        Ok(Self {
-            term: catch(SignalKind::terminate())?,
-            int: catch(SignalKind::interrupt())?,
-        })
+        Ok(Self { term: catch(SignalKind::terminate())?, int: catch(SignalKind::interrupt())? })
     }
 
     /// Waits for one of them. Cancel safe.

@@ -3,10 +3,7 @@ use tiergate_sim::scenario::LimitKind;
 fn main() {
     let a: Vec<String> = std::env::args().collect();
     let s = subjects().into_iter().find(|s| s.name == a[1]).unwrap();
-    let sit = Situation::ALL
-        .into_iter()
-        .find(|x| format!("{x:?}").to_lowercase() == a[2])
-        .unwrap();
+    let sit = Situation::ALL.into_iter().find(|x| format!("{x:?}").to_lowercase() == a[2]).unwrap();
     let seed: u64 = a[3].parse().unwrap();
     let best = best_fixed(
         &scaled(

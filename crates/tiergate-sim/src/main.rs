@@ -21,8 +21,7 @@ fn main() -> Result<ExitCode> {
     while let Some(argument) = arguments.next() {
         let mut number = || -> Result<u64> {
             let text = arguments.next().context(USAGE)?;
-            text.parse()
-                .with_context(|| format!("`{text}` is no number"))
+            text.parse().with_context(|| format!("`{text}` is no number"))
         };
         match argument.as_str() {
             "--laws" => laws = true,

@@ -297,11 +297,7 @@ fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -
 
 fn quantiles(histogram: &Histogram) -> Quantiles {
     let seconds = |quantile| histogram.quantile(quantile).map(|span| span.as_secs_f64());
-    Quantiles {
-        count: histogram.count(),
-        p50_seconds: seconds(0.5),
-        p99_seconds: seconds(0.99),
-    }
+    Quantiles { count: histogram.count(), p50_seconds: seconds(0.5), p99_seconds: seconds(0.99) }
 }
 
 fn origin_servers(context: &Context, origin: &OriginStatus) -> Vec<OriginServer> {
@@ -328,12 +324,7 @@ fn clients(totals: &Totals) -> Clients {
         connections_accepted: totals.connections_accepted,
         tunnels_active: totals.tunnels_active(),
         tls_failed: totals.tls_failed,
-        requests: named(
-            Protocol::ALL
-                .map(Protocol::name)
-                .into_iter()
-                .zip(totals.requests),
-        ),
+        requests: named(Protocol::ALL.map(Protocol::name).into_iter().zip(totals.requests)),
         responses: named(STATUS_CLASSES.into_iter().zip(totals.responses)),
         bad_requests: totals.bad_requests.iter().sum(),
         received_bytes: totals.received_bytes,
@@ -342,8 +333,6 @@ fn clients(totals: &Totals) -> Clients {
 }
 
 fn named(counts: impl IntoIterator<Item = (&'static str, u64)>) -> BTreeMap<String, u64> {
-    let owned = counts
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count));
+    let owned = counts.into_iter().map(|(name, count)| (name.to_owned(), count));
     owned.collect()
 }

@@ -66,10 +66,7 @@ impl History {
             wait: class.account.wait.clone(),
             first_byte: class.account.first_byte.clone(),
         });
-        self.samples.push_back(Sample {
-            at: snapshot.at,
-            classes: classes.collect(),
-        });
+        self.samples.push_back(Sample { at: snapshot.at, classes: classes.collect() });
         if self.samples.len() > SAMPLES_MAX {
             self.samples.pop_front();
         }
@@ -101,10 +98,7 @@ impl History {
                 wait: wait.since(&before.wait),
                 first_byte: first_byte.since(&before.first_byte),
             },
-            None => Window {
-                wait: wait.clone(),
-                first_byte: first_byte.clone(),
-            },
+            None => Window { wait: wait.clone(), first_byte: first_byte.clone() },
         };
         (window, now.at.since(base.at))
     }

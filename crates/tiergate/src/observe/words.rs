@@ -54,13 +54,7 @@ pub fn cut(text: &str, width: usize) -> String {
 pub fn harmless(text: &str) -> String {
     let turns = |letter| matches!(letter, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
-        .map(|letter| {
-            if letter.is_control() || turns(letter) {
-                '·'
-            } else {
-                letter
-            }
-        })
+        .map(|letter| if letter.is_control() || turns(letter) { '·' } else { letter })
         .collect()
 }
 
@@ -88,11 +82,7 @@ mod tests {
         }
         let mut seconds = 1e-7;
         while seconds < 1e6 {
-            assert!(
-                span(seconds).chars().count() <= 6,
-                "{seconds}: {}",
-                span(seconds)
-            );
+            assert!(span(seconds).chars().count() <= 6, "{seconds}: {}", span(seconds));
             seconds *= 1.01;
         }
     }
@@ -100,10 +90,7 @@ mod tests {
     #[test]
     fn rates_stay_short() {
         let shown = [0.0, 0.42, 9.96, 38.2, 9_999.6, 12_345.0, 99_960.0, 2e6].map(rate);
-        assert_eq!(
-            shown,
-            ["0", "0.4", "10", "38", "10.0k", "12.3k", "100k", "2.0M"]
-        );
+        assert_eq!(shown, ["0", "0.4", "10", "38", "10.0k", "12.3k", "100k", "2.0M"]);
     }
 
     #[test]
