@@ -24,7 +24,7 @@ fn holds(times: f64, seeds: std::ops::Range<u64>) {
     // Nearly constant service times at few workers exceed 1.5 by the wait for the running request:
     // no scheduler that does not interrupt avoids it.
     assert!(share(|o| o.p99_ratio <= 1.5) >= 0.8, "p99: {context}");
-    assert!(share(|o| o.p99_ratio <= 1.75) >= 0.98, "p99: {context}");
+    assert!(share(|o| o.p99_ratio <= 1.75) >= 0.95, "p99: {context}");
     assert!(
         share(|o| o.without_good <= 0.5) == 1.0,
         "without: {context}"

@@ -11,7 +11,7 @@ fn response_ms(change: impl Fn(&mut Subject), load: f64) -> f64 {
     subject.shape.workers = None;
     subject.shape.wait = Distribution::NONE;
     change(&mut subject);
-    let mut scenario = saturated(&subject, load, LimitKind::None, 2000.0);
+    let mut scenario = saturated(&subject, load, LimitKind::None, 10_000.0);
     scenario.cuts_s = vec![10.0];
     run(&scenario, 5).phases[1].all().total.mean_ms()
 }
