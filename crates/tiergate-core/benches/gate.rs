@@ -21,14 +21,11 @@ const REQUESTS: u32 = 20_000;
 fn main() {
     println!("{:<44} {:>9} {:>9}", "", "median ns", "range ns");
     for classes in [2, 8] {
-        report(&format!("admitted at once, {classes} classes"), || {
-            at_once(classes)
-        });
+        report(&format!("admitted at once, {classes} classes"), || at_once(classes));
         for waiting in [10, 100, 1_000, 10_000, 100_000] {
-            report(
-                &format!("behind {waiting} waiting, {classes} classes"),
-                || behind(classes, waiting),
-            );
+            report(&format!("behind {waiting} waiting, {classes} classes"), || {
+                behind(classes, waiting)
+            });
         }
     }
 }
@@ -36,12 +33,7 @@ fn main() {
 fn report(name: &str, mut round: impl FnMut() -> f64) {
     let mut times: Vec<f64> = (0..ROUNDS).map(|_| round()).collect();
     times.sort_by(f64::total_cmp);
-    println!(
-        "{name:<44} {:>9.0} {:>4.0}-{:.0}",
-        times[ROUNDS / 2],
-        times[0],
-        times[ROUNDS - 1]
-    );
+    println!("{name:<44} {:>9.0} {:>4.0}-{:.0}", times[ROUNDS / 2], times[0], times[ROUNDS - 1]);
 }
 
 fn plan(classes: u16) -> Plan {
@@ -70,10 +62,7 @@ fn arrival(number: u32, classes: u16) -> Arrival {
 }
 
 fn served(slot: &Slot, now: Moment) -> Outcome {
-    Outcome {
-        end: End::Served,
-        first_byte: Some(now.since(slot.admitted())),
-    }
+    Outcome { end: End::Served, first_byte: Some(now.since(slot.admitted())) }
 }
 
 fn at_once(classes: u16) -> f64 {

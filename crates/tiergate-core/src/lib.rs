@@ -13,6 +13,7 @@ pub mod classify;
 pub mod control;
 pub mod gate;
 pub mod histogram;
+pub mod origin;
 pub mod outcome;
 pub mod plan;
 pub mod reason;

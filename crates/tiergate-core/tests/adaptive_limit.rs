@@ -36,45 +36,27 @@ impl Origin {
             }
             self.now = self.now + service / workers.min(self.running).max(1);
             let begun = self.begun.remove(0);
-            let outcome = Outcome {
-                end,
-                first_byte: (end == End::Served).then(|| self.now.since(begun)),
-            };
-            self.limit
-                .finished(self.now, begun, &outcome, self.load(waiting));
+            let outcome =
+                Outcome { end, first_byte: (end == End::Served).then(|| self.now.since(begun)) };
+            self.limit.finished(self.now, begun, &outcome, self.load(waiting));
             self.running -= 1;
             self.slots += u64::from(self.limit.slots());
         }
     }
 
     fn load(&self, waiting: u32) -> Load {
-        Load {
-            running: self.running,
-            waiting,
-        }
+        Load { running: self.running, waiting }
     }
 }
 
 #[test]
 fn settles_near_the_knee_from_far_below_and_far_above() {
     for (start, workers) in [(1, 100), (1000, 10), (10, 1), (10, 400)] {
-        let mut origin = Origin::new(Settings {
-            slots_start: start,
-            ..Settings::default()
-        });
-        origin.serve(
-            200_000,
-            workers,
-            Duration::from_millis(10),
-            End::Served,
-            1000,
-        );
+        let mut origin = Origin::new(Settings { slots_start: start, ..Settings::default() });
+        origin.serve(200_000, workers, Duration::from_millis(10), End::Served, 1000);
         let (least, most) = (workers * 85 / 100, (workers * 13).div_ceil(10) + 1);
         let found = origin.limit.slots();
-        assert!(
-            (least..=most).contains(&found),
-            "{workers} workers: {found}"
-        );
+        assert!((least..=most).contains(&found), "{workers} workers: {found}");
     }
 }
 
@@ -93,13 +75,7 @@ fn lasting_saturation_does_not_move_it() {
 fn follows_the_capacity_both_ways() {
     let mut origin = Origin::new(Settings::default());
     for (workers, within) in [(50, 42..=66), (10, 8..=15), (100, 85..=132), (1, 1..=2)] {
-        origin.serve(
-            20_000,
-            workers,
-            Duration::from_millis(20),
-            End::Served,
-            1000,
-        );
+        origin.serve(20_000, workers, Duration::from_millis(20), End::Served, 1000);
         let found = origin.limit.slots();
         assert!(within.contains(&found), "{workers} workers: {found}");
     }
@@ -130,18 +106,12 @@ fn clients_that_all_leave_lower_it_and_answers_bring_it_back() {
 fn a_limit_that_never_binds_never_moves() {
     let mut limit = AdaptiveLimit::new(Settings::default());
     let before = limit.slots();
-    let load = Load {
-        running: before - 1,
-        waiting: 0,
-    };
+    let load = Load { running: before - 1, waiting: 0 };
     for milli in 0..100_000 {
         let begun = Moment::from_millis(milli);
         limit.admitted(begun, load);
         let end = begun + Duration::from_micros(900);
-        let outcome = Outcome {
-            end: End::Served,
-            first_byte: Some(Duration::from_micros(900)),
-        };
+        let outcome = Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)) };
         assert_eq!(limit.finished(end, begun, &outcome, load), None);
     }
     assert_eq!(limit.slots(), before);
@@ -149,11 +119,7 @@ fn a_limit_that_never_binds_never_moves() {
 
 #[test]
 fn bounds_hold_whatever_happens() {
-    let settings = Settings {
-        slots_min: 5,
-        slots_max: 20,
-        slots_start: 1,
-    };
+    let settings = Settings { slots_min: 5, slots_max: 20, slots_start: 1 };
     for (workers, service) in [
         (1, Duration::from_millis(10)),
         (10_000, Duration::from_millis(10)),
@@ -174,17 +140,11 @@ fn each_step_says_why() {
     let mut now = Moment::ZERO;
     let mut causes = Vec::new();
     for _ in 0..100_000 {
-        let load = Load {
-            running: limit.slots(),
-            waiting: 100,
-        };
+        let load = Load { running: limit.slots(), waiting: 100 };
         limit.admitted(now, load);
         let begun = now;
         now = now + Duration::from_millis(10) / limit.slots().min(30);
-        let outcome = Outcome {
-            end: End::Served,
-            first_byte: None,
-        };
+        let outcome = Outcome { end: End::Served, first_byte: None };
         let before = limit.slots();
         if let Some(step) = limit.finished(now, begun, &outcome, load) {
             assert_eq!(step.slots, limit.slots());

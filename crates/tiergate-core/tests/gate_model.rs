@@ -50,12 +50,7 @@ impl PlanShape {
                 });
             }
         }
-        Plan {
-            generation,
-            classes,
-            rules: 0,
-            slots: Slots::Fixed(self.slots),
-        }
+        Plan { generation, classes, rules: 0, slots: Slots::Fixed(self.slots) }
     }
 }
 
@@ -110,12 +105,7 @@ impl Model {
             waiting: plan.classes.iter().map(|_| VecDeque::new()).collect(),
             running: Vec::new(),
             used: Vec::new(),
-            names: vec![
-                plan.classes
-                    .iter()
-                    .map(|class| class.name.clone())
-                    .collect(),
-            ],
+            names: vec![plan.classes.iter().map(|class| class.name.clone()).collect()],
             gate: Gate::new(plan),
             ids: 0,
             arrived: 0,
@@ -142,8 +132,7 @@ impl Model {
                 if !self.running.is_empty() {
                     let (_, slot) = self.running.remove(which as usize % self.running.len());
                     self.ended += 1;
-                    self.gate
-                        .finish(self.now, slot, Outcome::without_answer(End::Failed));
+                    self.gate.finish(self.now, slot, Outcome::without_answer(End::Failed));
                     self.settle();
                 }
             }
@@ -152,12 +141,7 @@ impl Model {
                 self.now = self.now + Duration::from_millis(u64::from(millis));
                 let next = self.gate.tick(self.now);
                 self.settle();
-                let due = self
-                    .waiting
-                    .iter()
-                    .flatten()
-                    .map(|waiter| waiter.deadline)
-                    .min();
+                let due = self.waiting.iter().flatten().map(|waiter| waiter.deadline).min();
                 assert_eq!(next, due.unwrap_or(Moment::NEVER));
                 assert!(next > self.now, "whoever is due has been refused");
             }
@@ -166,10 +150,7 @@ impl Model {
             Op::ClaimStale(which) => {
                 if !self.used.is_empty() {
                     let ticket = self.used[which as usize % self.used.len()];
-                    assert_eq!(
-                        self.gate.claim(ticket),
-                        Claim::Rejected(Reason::Reconfigured)
-                    );
+                    assert_eq!(self.gate.claim(ticket), Claim::Rejected(Reason::Reconfigured));
                     self.gate.cancel(self.now, ticket);
                     self.gate.rewake(ticket, 0);
                 }
@@ -199,12 +180,8 @@ impl Model {
         self.ids += 1;
         self.arrived += 1;
         let own = deadline.map(|millis| Duration::from_millis(u64::from(millis)));
-        let arrival = Arrival {
-            class: ClassId(class as u16),
-            rule: None,
-            deadline: own,
-            generation,
-        };
+        let arrival =
+            Arrival { class: ClassId(class as u16), rule: None, deadline: own, generation };
         let settings = self.gate.plan().classes[now].clone();
         let free = self.gate.running() < self.gate.slots();
         let full = self.waiting[now].len() >= settings.queue_len_max as usize;
@@ -216,12 +193,7 @@ impl Model {
             Verdict::Queue(ticket) => {
                 assert!(!free && !full);
                 let deadline = self.now + own.unwrap_or(settings.deadline);
-                self.waiting[now].push_back(Waiter {
-                    id,
-                    ticket,
-                    arrived: self.now,
-                    deadline,
-                });
+                self.waiting[now].push_back(Waiter { id, ticket, arrived: self.now, deadline });
             }
             Verdict::Reject(reason) => {
                 assert!(!free && full && reason == Reason::QueueFull);
@@ -249,11 +221,7 @@ impl Model {
     }
 
     fn reconfigure(&mut self, plan: Plan) {
-        let names: Vec<String> = plan
-            .classes
-            .iter()
-            .map(|class| class.name.clone())
-            .collect();
+        let names: Vec<String> = plan.classes.iter().map(|class| class.name.clone()).collect();
         let old = self.names.last().expect("one plan").clone();
         self.names.push(names);
         let moved: Vec<usize> = old.iter().map(|name| self.place_now_in(name)).collect();
@@ -296,10 +264,7 @@ impl Model {
                 .position(|list| list.iter().any(|waiter| waiter.id == id))
                 .expect("only who waits is woken");
             let list = &mut self.waiting[class];
-            let place = list
-                .iter()
-                .position(|waiter| waiter.id == id)
-                .expect("found");
+            let place = list.iter().position(|waiter| waiter.id == id).expect("found");
             let waiter = list.remove(place).expect("in range");
             self.used.push(waiter.ticket);
             match self.gate.claim(waiter.ticket) {
@@ -330,15 +295,8 @@ impl Model {
             }
             let minimum = self.gate.plan().classes[class].minimum;
             let sure = (minimum * f64::from(self.gate.slots())).ceil() as usize;
-            let held = self
-                .running
-                .iter()
-                .filter(|(other, _)| *other == class)
-                .count();
-            assert!(
-                held <= sure,
-                "class {class} holds {held}, is sure of {sure}"
-            );
+            let held = self.running.iter().filter(|(other, _)| *other == class).count();
+            assert!(held <= sure, "class {class} holds {held}, is sure of {sure}");
         }
     }
 
@@ -347,10 +305,7 @@ impl Model {
         assert_eq!(self.gate.waiting(), waiting);
         assert_eq!(self.gate.running() as usize, self.running.len());
         assert!(waiting == 0 || self.gate.running() >= self.gate.slots());
-        assert_eq!(
-            self.arrived,
-            self.ended + (waiting + self.running.len()) as u64
-        );
+        assert_eq!(self.arrived, self.ended + (waiting + self.running.len()) as u64);
         for (class, state) in self.gate.states().enumerate() {
             assert_eq!(state.waiting as usize, self.waiting[class].len());
             let running = self.running.iter().filter(|(other, _)| *other == class);

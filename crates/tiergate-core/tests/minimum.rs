@@ -48,12 +48,8 @@ impl Busy {
 
     fn send(&mut self, class: usize) {
         let number = self.tickets.len();
-        let arrival = Arrival {
-            class: ClassId(class as u16),
-            rule: None,
-            deadline: None,
-            generation: 0,
-        };
+        let arrival =
+            Arrival { class: ClassId(class as u16), rule: None, deadline: None, generation: 0 };
         self.tickets.push(None);
         match self.gate.arrive(self.now, arrival, || number) {
             Verdict::Admit(slot) => self.start(class, slot),
@@ -76,8 +72,7 @@ impl Busy {
             let (at, class, slot) = self.running.pop_front().expect("just seen");
             self.now = at;
             self.held[class] += at.since(slot.admitted());
-            self.gate
-                .finish(at, slot, Outcome::without_answer(End::Served));
+            self.gate.finish(at, slot, Outcome::without_answer(End::Served));
             while let Some(number) = self.gate.next_wake() {
                 let (class, ticket) = self.tickets[number].take().expect("woken once");
                 match self.gate.claim(ticket) {
@@ -122,10 +117,7 @@ fn shares_hold_for_whole_and_broken_numbers_of_slots() {
             let mut busy = busy(slots, &[0.0, minimum], &[10, 13], &[100, 100]);
             busy.run(Moment::from_millis(100_000));
             let share = busy.share(1);
-            assert!(
-                (share - minimum).abs() < 0.02,
-                "{slots} slots, minimum {minimum}: {share}"
-            );
+            assert!((share - minimum).abs() < 0.02, "{slots} slots, minimum {minimum}: {share}");
         }
     }
 }

@@ -44,12 +44,8 @@ pub fn factor_of(situation: Situation) -> f64 {
 
 impl Situation {
     /// Every situation.
-    pub const ALL: [Situation; 4] = [
-        Situation::Cold,
-        Situation::Down,
-        Situation::Up,
-        Situation::Lasting,
-    ];
+    pub const ALL: [Situation; 4] =
+        [Situation::Cold, Situation::Down, Situation::Up, Situation::Lasting];
 
     fn factor(self) -> f64 {
         match self {
@@ -114,50 +110,20 @@ pub fn subjects() -> Vec<Subject> {
         step: Vec::new(),
         fault: Vec::new(),
     };
-    let subject = |name, shape, capacity| Subject {
-        name,
-        shape,
-        capacity,
-    };
-    let uniform = Distribution::Uniform {
-        low_ms: 2.0,
-        high_ms: 6.0,
-    };
-    let lognormal = Distribution::Lognormal {
-        mean_ms: 100.0,
-        cv: 0.5,
-    };
-    let bimodal = Distribution::Bimodal {
-        short_ms: 2.0,
-        long_ms: 40.0,
-        long_share: 0.1,
-    };
+    let subject = |name, shape, capacity| Subject { name, shape, capacity };
+    let uniform = Distribution::Uniform { low_ms: 2.0, high_ms: 6.0 };
+    let lognormal = Distribution::Lognormal { mean_ms: 100.0, cv: 0.5 };
+    let bimodal = Distribution::Bimodal { short_ms: 2.0, long_ms: 40.0, long_share: 0.1 };
     let mut thrashing = shape(None, Some(8.0), none, exponential(5.0));
     thrashing.knee = Some(30);
     thrashing.thrash = 0.05;
     vec![
-        subject(
-            "cpu 8 cores",
-            shape(None, Some(8.0), none, exponential(5.0)),
-            1600.0,
-        ),
-        subject(
-            "32 workers",
-            shape(Some(32), None, exponential(20.0), none),
-            1600.0,
-        ),
+        subject("cpu 8 cores", shape(None, Some(8.0), none, exponential(5.0)), 1600.0),
+        subject("32 workers", shape(Some(32), None, exponential(20.0), none), 1600.0),
         subject("1 worker", shape(Some(1), None, uniform, none), 250.0),
         subject("4 workers", shape(Some(4), None, uniform, none), 1000.0),
-        subject(
-            "i/o",
-            shape(Some(1000), Some(4.0), lognormal, exponential(2.0)),
-            2000.0,
-        ),
-        subject(
-            "bimodal",
-            shape(Some(16), None, bimodal, none),
-            16.0 / 0.0058,
-        ),
+        subject("i/o", shape(Some(1000), Some(4.0), lognormal, exponential(2.0)), 2000.0),
+        subject("bimodal", shape(Some(16), None, bimodal, none), 16.0 / 0.0058),
         subject("thrashing", thrashing, 1600.0),
     ]
 }
@@ -180,9 +146,7 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
         server: subject.shape.clone(),
         population: vec![Population {
             class: "all".to_owned(),
-            arrivals: Arrivals::Poisson {
-                rate: Profile::Flat(subject.capacity * overload),
-            },
+            arrivals: Arrivals::Poisson { rate: Profile::Flat(subject.capacity * overload) },
             patience_ms: 30_000.0,
             retries: 0,
             retry_after_ms: 1000.0,
@@ -210,11 +174,7 @@ pub fn best_fixed(subject: &Subject, seed: u64) -> Best {
         let mut scenario = saturated(subject, 2.0, LimitKind::Fixed(slots), 15.0);
         scenario.cuts_s = vec![3.0];
         let phase = run(&scenario, seed).phases.swap_remove(1);
-        Best {
-            slots,
-            goodput: phase.goodput(),
-            service_ms: phase.all().service.mean_ms(),
-        }
+        Best { slots, goodput: phase.goodput(), service_ms: phase.all().service.mean_ms() }
     };
     let mut tried: Vec<Best> = Vec::new();
     let mut slots = 1_u32;
@@ -244,15 +204,11 @@ pub fn best_fixed(subject: &Subject, seed: u64) -> Best {
 }
 
 fn best_of(tried: &[Best], most: f64) -> Best {
-    tried
-        .iter()
-        .copied()
-        .find(|found| found.goodput >= 0.98 * most)
-        .unwrap_or(Best {
-            slots: 2000,
-            goodput: 0.0,
-            service_ms: 0.0,
-        })
+    tried.iter().copied().find(|found| found.goodput >= 0.98 * most).unwrap_or(Best {
+        slots: 2000,
+        goodput: 0.0,
+        service_ms: 0.0,
+    })
 }
 
 /// Judges a law.

@@ -36,11 +36,7 @@ mod tests {
         let claimants = (0..count)
             .map(|_| Claimant {
                 demand: 20.0 * rng.f64(),
-                minimum: if rng.bool() {
-                    rng.f64() / count as f64
-                } else {
-                    0.0
-                },
+                minimum: if rng.bool() { rng.f64() / count as f64 } else { 0.0 },
             })
             .collect();
         (1.0 + 30.0 * rng.f64(), claimants)

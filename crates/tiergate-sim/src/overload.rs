@@ -47,15 +47,9 @@ pub fn draw(seed: u64) -> Case {
     let mean_ms = drawn_ms.max(f64::from(workers) / 4.0);
     let capacity = 1e3 * f64::from(workers) / mean_ms;
     let service = match rng.u32(0..4) {
-        0 => Distribution::Uniform {
-            low_ms: 0.9 * mean_ms,
-            high_ms: 1.1 * mean_ms,
-        },
+        0 => Distribution::Uniform { low_ms: 0.9 * mean_ms, high_ms: 1.1 * mean_ms },
         1 => Distribution::Exponential { mean_ms },
-        2 => Distribution::Lognormal {
-            mean_ms,
-            cv: 0.5 + rng.f64(),
-        },
+        2 => Distribution::Lognormal { mean_ms, cv: 0.5 + rng.f64() },
         _ => Distribution::Bimodal {
             // A tenth takes ten times as long.
             short_ms: mean_ms / 1.9,
@@ -117,9 +111,7 @@ pub fn scenario_of(case: &Case, times: f64, limit: LimitKind) -> Scenario {
     scenario.class.push(less);
     let clients = |class: &str, share: f64| Population {
         class: class.to_owned(),
-        arrivals: Arrivals::Poisson {
-            rate: Profile::Flat(case.subject.capacity * share),
-        },
+        arrivals: Arrivals::Poisson { rate: Profile::Flat(case.subject.capacity * share) },
         patience_ms: 3000.0,
         retries: 0,
         retry_after_ms: 1000.0,
@@ -128,18 +120,15 @@ pub fn scenario_of(case: &Case, times: f64, limit: LimitKind) -> Scenario {
     };
     scenario.population = vec![clients("important", case.important)];
     if times > case.important {
-        scenario
-            .population
-            .push(clients("other", times - case.important));
+        scenario.population.push(clients("other", times - case.important));
     }
     scenario
 }
 
 /// Quantiles over many seeds as a table.
 pub fn table(times: f64, limit: LimitKind, seeds: std::ops::Range<u64>) -> (String, Vec<Outcome>) {
-    let outcomes: Vec<Outcome> = seeds
-        .map(|seed| overload(&draw(seed), times, limit, seed))
-        .collect();
+    let outcomes: Vec<Outcome> =
+        seeds.map(|seed| overload(&draw(seed), times, limit, seed)).collect();
     let mut text = format!(
         "{times} times the capacity, {} seeds\n{:<26} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
         outcomes.len(),

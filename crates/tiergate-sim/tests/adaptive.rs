@@ -18,15 +18,9 @@ fn near_the_best_fixed_limit(situation: Situation, seeds: std::ops::Range<u64>) 
         let mut service = Vec::new();
         for seed in seeds.clone() {
             let best = best_fixed(&after, seed);
-            let Ratios {
-                goodput: good,
-                service: time,
-                ..
-            } = judge(&subject, situation, LimitKind::Adaptive, seed, &best);
-            println!(
-                "{} {situation:?} seed {seed}: {good:.3} {time:.3}",
-                subject.name
-            );
+            let Ratios { goodput: good, service: time, .. } =
+                judge(&subject, situation, LimitKind::Adaptive, seed, &best);
+            println!("{} {situation:?} seed {seed}: {good:.3} {time:.3}", subject.name);
             goodput.push(good);
             service.push(time);
         }
@@ -34,20 +28,11 @@ fn near_the_best_fixed_limit(situation: Situation, seeds: std::ops::Range<u64>) 
         service.sort_by(f64::total_cmp);
         let name = subject.name;
         let middle = goodput.len() / 2;
-        assert!(
-            goodput[middle] >= 0.9,
-            "{name} {situation:?}: goodput {goodput:?}"
-        );
-        assert!(
-            goodput[0] >= 0.8,
-            "{name} {situation:?}: goodput {goodput:?}"
-        );
+        assert!(goodput[middle] >= 0.9, "{name} {situation:?}: goodput {goodput:?}");
+        assert!(goodput[0] >= 0.8, "{name} {situation:?}: goodput {goodput:?}");
         // Bimodal service times scatter the best fixed limit's own measure as much.
         let most = if name == "bimodal" { 1.5 } else { 1.25 };
-        assert!(
-            service[middle] <= most,
-            "{name} {situation:?}: service {service:?}"
-        );
+        assert!(service[middle] <= most, "{name} {situation:?}: service {service:?}");
     }
 }
 
@@ -70,11 +55,7 @@ fn near_the_best_fixed_limit_five_seconds_after_the_capacity_doubled() {
 #[ignore = "minutes: half an hour of saturation for each server, and many seeds"]
 fn near_the_best_fixed_limit_in_every_situation_with_many_seeds() {
     for situation in Situation::ALL {
-        let seeds = if situation == Situation::Lasting {
-            5
-        } else {
-            30
-        };
+        let seeds = if situation == Situation::Lasting { 5 } else { 30 };
         near_the_best_fixed_limit(situation, 1..seeds + 1);
     }
 }
@@ -93,12 +74,7 @@ fn around_a_fault(subject: &Subject, fault: Fault, recovery_s: f64, seed: u64) -
 }
 
 fn fault(what: FaultKind, share: f64) -> Fault {
-    Fault {
-        from_s: 10.0,
-        to_s: 20.0,
-        what,
-        share,
-    }
+    Fault { from_s: 10.0, to_s: 20.0, what, share }
 }
 
 #[test]
@@ -126,14 +102,8 @@ fn fast_failures_of_every_second_request_neither_raise_nor_collapse_the_limit() 
             let (before, during) = (report.phases[1].slots(), report.phases[3].slots());
             let name = subject.name;
             // A 5xx holds its slot for a moment too, so a little more is right.
-            assert!(
-                during < 3.0 * before + 2.0,
-                "{name} {what:?}: {before} to {during}"
-            );
-            assert!(
-                during > before / 3.0,
-                "{name} {what:?}: {before} to {during}"
-            );
+            assert!(during < 3.0 * before + 2.0, "{name} {what:?}: {before} to {during}");
+            assert!(during > before / 3.0, "{name} {what:?}: {before} to {during}");
         }
     }
 }

@@ -17,10 +17,7 @@ fn response_ms(change: impl Fn(&mut Subject), load: f64) -> f64 {
 }
 
 fn close(found: f64, expected: f64) {
-    assert!(
-        (found / expected - 1.0).abs() < 0.05,
-        "{found}, expected {expected}"
-    );
+    assert!((found / expected - 1.0).abs() < 0.05, "{found}, expected {expected}");
 }
 
 #[test]
@@ -55,11 +52,7 @@ fn constant_service_halves_the_wait() {
 fn processor_sharing_does_not_mind_how_service_times_are_distributed() {
     for cpu in [
         Distribution::Constant { mean_ms: 10.0 },
-        Distribution::Bimodal {
-            short_ms: 2.0,
-            long_ms: 82.0,
-            long_share: 0.1,
-        },
+        Distribution::Bimodal { short_ms: 2.0, long_ms: 82.0, long_share: 0.1 },
     ] {
         let found = response_ms(
             |subject| {

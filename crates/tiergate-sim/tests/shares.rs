@@ -25,11 +25,7 @@ fn used(seed: u64, swap: bool) -> (Vec<f64>, Vec<f64>) {
     for place in 0..count {
         let claimant = Claimant {
             demand: f64::from(slots) * 1.5 * rng.f64(),
-            minimum: if rng.bool() {
-                0.8 * rng.f64() / count as f64
-            } else {
-                0.0
-            },
+            minimum: if rng.bool() { 0.8 * rng.f64() / count as f64 } else { 0.0 },
         };
         claimants.push(claimant);
         let mut class = class.clone();
@@ -39,9 +35,7 @@ fn used(seed: u64, swap: bool) -> (Vec<f64>, Vec<f64>) {
         scenario.class.push(class);
         scenario.population.push(Population {
             class: format!("class {place}"),
-            arrivals: Arrivals::Poisson {
-                rate: Profile::Flat(claimant.demand / mean_s),
-            },
+            arrivals: Arrivals::Poisson { rate: Profile::Flat(claimant.demand / mean_s) },
             ..clients.clone()
         });
     }
@@ -72,10 +66,7 @@ fn every_class_uses_what_the_oracle_says() {
     for seed in 1..60 {
         let (found, expected) = used(seed, false);
         let off = furthest(&found, &expected);
-        assert!(
-            off < 0.06,
-            "seed {seed}: {found:.2?}, expected {expected:.2?}"
-        );
+        assert!(off < 0.06, "seed {seed}: {found:.2?}, expected {expected:.2?}");
     }
 }
 

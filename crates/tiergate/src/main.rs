@@ -1,3 +1,5 @@
-//! The command line.
+//! The `tiergate` program.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tiergate::cli::main()
+}

@@ -215,11 +215,7 @@ impl AdaptiveLimit {
 
     /// Binding time that makes a window: each slot is used about once.
     fn time_wanted(&self) -> Duration {
-        let least = if self.searching {
-            WINDOW_MIN
-        } else {
-            WINDOW_SETTLED_MIN
-        };
+        let least = if self.searching { WINDOW_MIN } else { WINDOW_SETTLED_MIN };
         least.max(self.held())
     }
 
@@ -240,12 +236,7 @@ impl AdaptiveLimit {
             ln_rate: (f64::from(measured.served) / measured.seconds).ln(),
             variance: self.dispersion / f64::from(measured.served),
         };
-        let Some(Advice {
-            ln_best,
-            doubt,
-            windows,
-        }) = self.curve.add(point)
-        else {
+        let Some(Advice { ln_best, doubt, windows }) = self.curve.add(point) else {
             return self.enter(now, self.slots, Cause::Probed);
         };
         self.doubt = doubt;
@@ -253,9 +244,7 @@ impl AdaptiveLimit {
         let before = self.ln_base;
         let low = f64::from(self.settings.slots_min.max(1)).ln();
         let high = f64::from(self.settings.slots_max).ln().max(low);
-        self.ln_base = ln_best
-            .clamp(before - LN_STEP_MAX, before + LN_STEP_MAX)
-            .clamp(low, high);
+        self.ln_base = ln_best.clamp(before - LN_STEP_MAX, before + LN_STEP_MAX).clamp(low, high);
         let moved = self.ln_base - before;
         // Downward a probe costs throughput as soon as it is below the knee.
         let (highest, deepest) = if self.searching {
@@ -269,11 +258,7 @@ impl AdaptiveLimit {
         let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.
-        let aside = if moved.abs() > reach {
-            0.0
-        } else {
-            self.probe(base, wide, reach)
-        };
+        let aside = if moved.abs() > reach { 0.0 } else { self.probe(base, wide, reach) };
         let slots = base + aside;
         let cause = match aside {
             0.0 if moved > 0.0 => Cause::Grew,
@@ -285,11 +270,7 @@ impl AdaptiveLimit {
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows.
     fn probe(&mut self, base: f64, wide: f64, reach: f64) -> f64 {
-        let budget = if self.searching {
-            PROBE_BUDGET.1
-        } else {
-            PROBE_BUDGET.0
-        };
+        let budget = if self.searching { PROBE_BUDGET.1 } else { PROBE_BUDGET.0 };
         let up = ((base * wide.exp()).round() - base).max(1.0);
         let down = (base - (base / reach.exp()).round()).max(1.0);
         self.credit_up = (self.credit_up + budget).min(1.0);
@@ -320,11 +301,7 @@ impl AdaptiveLimit {
     fn enter(&mut self, now: Moment, slots: u32, cause: Cause) -> Option<Step> {
         let low = self.settings.slots_min.max(1);
         let slots = slots.clamp(low, self.settings.slots_max.max(low));
-        let settling = if slots == self.slots {
-            Duration::ZERO
-        } else {
-            self.held()
-        };
+        let settling = if slots == self.slots { Duration::ZERO } else { self.held() };
         self.window = Window::open(now, slots, settling);
         if slots == self.slots {
             return None;
@@ -340,8 +317,6 @@ impl AdaptiveLimit {
         let now = (self.held_square - square) / square;
         // Where requests queue at the origin the times vary less than the services do, so the highest
         // value counts, and fades.
-        self.dispersion = (self.dispersion * DISPERSION_FADING)
-            .max(now)
-            .clamp(1.0, DISPERSION_MAX);
+        self.dispersion = (self.dispersion * DISPERSION_FADING).max(now).clamp(1.0, DISPERSION_MAX);
     }
 }

@@ -120,10 +120,7 @@ impl Curve {
 
     /// Adds a window. `None` if it fits so badly that another at the same concurrency is needed.
     pub(super) fn add(&mut self, point: Point) -> Option<Advice> {
-        let point = Point {
-            variance: point.variance + MISFIT_VARIANCE,
-            ..point
-        };
+        let point = Point { variance: point.variance + MISFIT_VARIANCE, ..point };
         if self.points.len() >= 2 {
             self.suspects.push(point);
             let count = self.suspects.len();
@@ -254,11 +251,7 @@ impl Curve {
         // Not the mean: where nothing tells one knee from another it would drift away from the limit
         // without evidence.
         self.centre = ln_best;
-        Advice {
-            ln_best,
-            doubt: (square - mean * mean).max(0.0).sqrt(),
-            windows: self.windows,
-        }
+        Advice { ln_best, doubt: (square - mean * mean).max(0.0).sqrt(), windows: self.windows }
     }
 
     /// Expected loss of a concurrency on the grid.

@@ -31,10 +31,7 @@ pub struct StrictPriority {
 impl StrictPriority {
     /// A policy for so many classes, with every balance at zero.
     pub fn new(classes: usize) -> Self {
-        StrictPriority {
-            balances: vec![0.0; classes],
-            settled: Moment::ZERO,
-        }
+        StrictPriority { balances: vec![0.0; classes], settled: Moment::ZERO }
     }
 
     /// Brings the balances up to `now`; call before anything in `loads` changes. O(classes).
@@ -50,11 +47,7 @@ impl StrictPriority {
             let others_wait = waiting > usize::from(load.waiting > 0);
             let owed = load.minimum * f64::from(slots);
             // Nobody else wants the slots that it holds: they cost it nothing.
-            let held = if others_wait {
-                f64::from(load.running).min(owed.ceil())
-            } else {
-                0.0
-            };
+            let held = if others_wait { f64::from(load.running).min(owed.ceil()) } else { 0.0 };
             let highest = match load.waiting {
                 // A class that asks for nothing saves nothing up; what it owes, it goes on owing.
                 0 => 0.0,

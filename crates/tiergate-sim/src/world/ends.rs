@@ -83,12 +83,7 @@ impl World<'_> {
             let held = u64::from(state.waiting) + u64::from(state.running);
             let gone =
                 account.finished_total() + account.refused_total() + account.cancelled_waiting;
-            assert_eq!(
-                account.arrived,
-                gone + held,
-                "class {class} at {}",
-                self.now
-            );
+            assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);
             assert_eq!(self.unsettled[class], held, "class {class} at {}", self.now);
         }
     }

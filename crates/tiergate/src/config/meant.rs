@@ -4,6 +4,8 @@ use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tiergate_core::classify::Classifier;
+use tiergate_core::classify::rule::Rule;
 use tiergate_core::plan::Plan;
 
 /// Everything that one configuration says.
@@ -15,9 +17,18 @@ pub struct Policy {
     pub origin: Origin,
     /// Classes and slots; the shell numbers it (`plan.generation`) when it puts it in force.
     pub plan: Plan,
-    // pub classifier: tiergate_core::classify::Classifier,  (compiled rules)
+    /// The rules, compiled.
+    pub classifier: Classifier,
+    /// The rules as they stand in the file, for explanations; a [`Match::rule`] is a place in here.
+    ///
+    /// [`Match::rule`]: tiergate_core::classify::Match::rule
+    pub rules: Vec<PolicyRule>,
     /// How refusals look.
     pub refusal: Refusal,
+    /// The file that [`Refusal::page_html`] is read from by [`super::load`].
+    pub refusal_page: Option<PathBuf>,
+    /// The file's text; empty without a file.
+    pub text: String,
     /// Peers whose `Forwarded`/`X-Forwarded-For` are believed.
     pub trusted: Vec<IpNet>,
     /// Which forwarding headers the origin gets.
@@ -32,6 +43,15 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Threads that serve requests, each with its own runtime and listening sockets.
     pub threads: usize,
+}
+
+/// A rule of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRule {
+    /// The line that it begins on, from 1.
+    pub line: usize,
+    /// What it says.
+    pub rule: Rule,
 }
 
 /// A socket that clients connect to.
@@ -202,4 +222,16 @@ pub struct Timeouts {
     pub tunnel_idle: Duration,
     /// From SIGTERM to the end, at most.
     pub drain: Duration,
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Server::Tcp(host, port) if host.contains(':') && !host.starts_with('[') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Server::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Server::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }

@@ -1,0 +1,65 @@
+# What people and CI run. Every target works from a clean checkout; `make help` lists them.
+
+CARGO ?= cargo
+# Given on the command line: make bench QUICK=1 ONLY=plain-64-1k ROUNDS=3
+QUICK ?=
+ONLY ?=
+ROUNDS ?=
+# Other builds of the peers than the installed ones.
+HAPROXY ?=
+NGINX ?=
+# How long `make fuzz` runs each fuzzer.
+FUZZ_SECONDS ?= $(or $(SECONDS),30)
+# The shell counts in a variable of that name.
+unexport SECONDS
+
+LAB := target/release/tiergate-lab
+
+.PHONY: help
+help: ## Lists what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Builds the gateway and the lab, optimised
+	@$(CARGO) build --release --locked -p tiergate -p tiergate-lab
+
+.PHONY: demo
+demo: build ## Shows overload without and with Tiergate, in under two minutes; QUICK=1: half a minute
+	@$(LAB) demo $(if $(QUICK),--quick)
+
+.PHONY: bench
+bench: setup build ## Processor time per request beside haproxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
+	@$(LAB) bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(HAPROXY),--haproxy $(HAPROXY)) $(if $(NGINX),--nginx $(NGINX))
+
+.PHONY: test
+test: setup ## All tests
+	$(CARGO) test --workspace --locked
+
+.PHONY: sim
+sim: ## The simulator on all scenarios, or on SCENARIO=file; ARGS='--seeds 100' are passed on
+	@for scenario in $(or $(SCENARIO),$(wildcard crates/tiergate-sim/scenarios/*.toml)); do \
+		$(CARGO) run --release --locked --quiet -p tiergate-sim -- $$scenario $(ARGS) || exit 1; done
+
+.PHONY: fuzz
+fuzz: ## Each fuzzer for SECONDS=n seconds (30)
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+.PHONY: lint
+lint: ## Formatting, clippy, and the licences and origins of dependencies if cargo-deny is installed
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(MAKE) --no-print-directory deny; \
+		else echo "cargo-deny is not installed; dependencies are not checked"; fi
+
+.PHONY: deny
+deny: ## Licences, bans and origins of dependencies (needs cargo-deny)
+	$(CARGO) deny --locked check bans licenses sources
+
+.PHONY: fmt
+fmt: ## Formats all code
+	$(CARGO) fmt --all
+
+.PHONY: setup
+setup: ## Installs the servers and load generators that tests and benchmarks use
+	@scripts/setup.sh

@@ -1,0 +1,216 @@
+//! A radix tree over bytes that finds every key that a text begins with, in one pass.
+
+/// Entries under byte strings, each either for texts that are the string (`here`) or for texts that
+/// begin with it (`through`).
+///
+/// Nodes lie in one array, a node's children side by side. Cost of a walk: O(length of the text),
+/// whatever the number of keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trie {
+    nodes: Vec<Node>,
+    labels: Vec<u8>,
+    entries: Vec<u32>,
+    wide: Vec<[u8; 256]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    /// First bytes of up to eight children, lowest byte first; unused ones repeat the first.
+    keys: u64,
+    label: u32,
+    label_len: u32,
+    /// The first child; the others follow.
+    children: u32,
+    children_len: u16,
+    /// Place in `wide` of the children's order, if there are more than eight.
+    wide: u32,
+    entries: u32,
+    through_len: u32,
+    here_len: u32,
+}
+
+/// A key to build a trie from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// The byte string.
+    pub bytes: Vec<u8>,
+    /// Whether the entry is only for texts that are the string, not for those that go on.
+    pub here: bool,
+    /// What is found.
+    pub entry: u32,
+}
+
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+/// In `wide`: no such child. A node has at most 256 children, the last number 255 is told apart by
+/// the count of children.
+const ABSENT: u8 = 255;
+
+impl Trie {
+    /// A trie of all keys; a key may stand several times.
+    pub(super) fn new(mut keys: Vec<Key>) -> Self {
+        let mut trie = Trie::default();
+        if keys.is_empty() {
+            return trie;
+        }
+        keys.sort_unstable();
+        trie.nodes.push(Node::default());
+        // Breadth first, so that siblings lie side by side.
+        let mut open = std::collections::VecDeque::from([(0usize, 0..keys.len(), 0usize)]);
+        while let Some((place, range, depth)) = open.pop_front() {
+            let keys = &keys[range.clone()];
+            let (first, last) = (&keys[0].bytes, &keys[keys.len() - 1].bytes);
+            let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+            let ending = keys.partition_point(|key| key.bytes.len() == common);
+            let through = keys[..ending].partition_point(|key| !key.here);
+            let mut node = Node {
+                label: trie.labels.len() as u32,
+                label_len: (common - depth) as u32,
+                children: trie.nodes.len() as u32,
+                entries: trie.entries.len() as u32,
+                through_len: through as u32,
+                here_len: (ending - through) as u32,
+                ..Node::default()
+            };
+            trie.labels.extend_from_slice(&first[depth..common]);
+            trie.entries.extend(keys[..ending].iter().map(|key| key.entry));
+            let mut firsts = Vec::new();
+            let mut from = ending;
+            while from < keys.len() {
+                let byte = keys[from].bytes[common];
+                let to = from + keys[from..].partition_point(|key| key.bytes[common] == byte);
+                open.push_back((
+                    trie.nodes.len() + firsts.len(),
+                    range.start + from..range.start + to,
+                    common + 1,
+                ));
+                firsts.push(byte);
+                from = to;
+            }
+            trie.nodes.extend(vec![Node::default(); firsts.len()]);
+            node.children_len = firsts.len() as u16;
+            if firsts.len() > 8 {
+                node.wide = trie.wide.len() as u32;
+                let mut order = [ABSENT; 256];
+                for (place, byte) in firsts.iter().enumerate() {
+                    order[usize::from(*byte)] = place as u8;
+                }
+                trie.wide.push(order);
+            } else if let Some(&filler) = firsts.first() {
+                let mut keys = [filler; 8];
+                keys[..firsts.len()].copy_from_slice(&firsts);
+                node.keys = u64::from_le_bytes(keys);
+            }
+            trie.nodes[place] = node;
+        }
+        trie
+    }
+
+    /// Calls `emit` for every entry that the text of `len` bytes, read by `at`, has.
+    ///
+    /// The text is read through a function so that it can be read backwards or in lower case
+    /// without a copy.
+    #[inline]
+    pub(super) fn walk(&self, len: usize, at: impl Fn(usize) -> u8, mut emit: impl FnMut(u32)) {
+        let Some(mut node) = self.nodes.first() else {
+            return;
+        };
+        let mut place = 0;
+        loop {
+            let label = &self.labels[node.label as usize..][..node.label_len as usize];
+            if len - place < label.len() {
+                return;
+            }
+            for (offset, byte) in label.iter().enumerate() {
+                if at(place + offset) != *byte {
+                    return;
+                }
+            }
+            place += label.len();
+            let end = place == len;
+            let found = node.through_len + if end { node.here_len } else { 0 };
+            for entry in &self.entries[node.entries as usize..][..found as usize] {
+                emit(*entry);
+            }
+            if end {
+                return;
+            }
+            let Some(child) = self.child(node, at(place)) else {
+                return;
+            };
+            node = &self.nodes[child];
+            place += 1;
+        }
+    }
+
+    #[inline]
+    fn child(&self, node: &Node, byte: u8) -> Option<usize> {
+        let place = match node.children_len {
+            0 => return None,
+            1..=8 => {
+                // The lowest set mark of a zero byte is exact; those above it may be false.
+                let apart = node.keys ^ (LOW * u64::from(byte));
+                let zeros = apart.wrapping_sub(LOW) & !apart & HIGH;
+                if zeros == 0 {
+                    return None;
+                }
+                zeros.trailing_zeros() as usize / 8
+            }
+            256 => usize::from(byte),
+            _ => match self.wide[node.wide as usize][usize::from(byte)] {
+                ABSENT => return None,
+                place => usize::from(place),
+            },
+        };
+        Some(node.children as usize + place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(trie: &Trie, text: &[u8]) -> Vec<u32> {
+        let mut found = Vec::new();
+        trie.walk(text.len(), |place| text[place], |entry| found.push(entry));
+        found.sort_unstable();
+        found
+    }
+
+    fn key(bytes: &[u8], here: bool, entry: u32) -> Key {
+        Key { bytes: bytes.to_vec(), here, entry }
+    }
+
+    #[test]
+    fn finds_every_prefix_and_the_exact_key() {
+        let trie = Trie::new(vec![
+            key(b"", false, 0),
+            key(b"/a", true, 1),
+            key(b"/a", false, 2),
+            key(b"/ab/", false, 3),
+            key(b"/ab/c", true, 4),
+            key(b"/ab/c", true, 5),
+            key(b"/b", true, 6),
+        ]);
+        assert_eq!(found(&trie, b""), [0]);
+        assert_eq!(found(&trie, b"/a"), [0, 1, 2]);
+        assert_eq!(found(&trie, b"/ab/c"), [0, 2, 3, 4, 5]);
+        assert_eq!(found(&trie, b"/ab/cd"), [0, 2, 3]);
+        assert_eq!(found(&trie, b"/b"), [0, 6]);
+        assert_eq!(found(&trie, b"/c"), [0]);
+        assert_eq!(found(&Trie::new(Vec::new()), b"/"), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn every_number_of_children_up_to_all_bytes_is_found() {
+        for count in [1usize, 7, 8, 9, 255, 256] {
+            let keys = (0..count).map(|byte| key(&[byte as u8], true, byte as u32));
+            let trie = Trie::new(keys.collect());
+            for byte in 0..=255u8 {
+                let expected: Vec<u32> =
+                    (usize::from(byte) < count).then_some(u32::from(byte)).into_iter().collect();
+                assert_eq!(found(&trie, &[byte]), expected, "{count} children, byte {byte}");
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Processor time: of a server with all its threads and children, and of a processor as a whole.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::time::Duration;
+
+/// A server's processes: what was started, and its children (nginx's worker).
+pub(super) struct Processes {
+    pids: Vec<u32>,
+}
+
+impl Processes {
+    /// The process and its children, as they are now.
+    pub(super) fn of(pid: u32) -> Self {
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let parent = |child: u32| {
+            let stat = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+            parent_of(&stat)
+        };
+        let children = numbers.filter(|child| parent(*child) == Some(pid));
+        Self { pids: [pid].into_iter().chain(children).collect() }
+    }
+
+    /// Processor time that they have used since they began.
+    ///
+    /// Source: the first number of `/proc/PID/task/TID/schedstat`, nanoseconds on a processor.
+    /// Threads that have ended are not in it; the servers measured here keep theirs.
+    pub(super) fn used(&self) -> Result<Duration> {
+        let mut sum = 0;
+        for pid in &self.pids {
+            let threads = fs::read_dir(format!("/proc/{pid}/task"))
+                .with_context(|| format!("process {pid} is gone"))?;
+            for thread in threads.flatten() {
+                // A thread may end between the listing and the reading.
+                let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+                sum += first_number(&text).unwrap_or(0);
+            }
+        }
+        Ok(Duration::from_nanos(sum))
+    }
+}
+
+/// Parent of a process, from its `stat` line. Its name stands in parentheses and may hold any
+/// character, so the fields are counted from the last closing one.
+fn parent_of(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn first_number(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Time that processors were busy, and time that passed on them, in clock ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ticks {
+    busy: u64,
+    all: u64,
+}
+
+impl Ticks {
+    /// Of the processors in `list` ("0", "1-3"), since the machine started.
+    pub(super) fn now(list: &str) -> Self {
+        Self::read(&fs::read_to_string("/proc/stat").unwrap_or_default(), list)
+    }
+
+    fn read(stat: &str, list: &str) -> Self {
+        let mut ticks = Self::default();
+        for processor in processors(list) {
+            let name = format!("cpu{processor} ");
+            let Some(line) = stat.lines().find_map(|line| line.strip_prefix(&name)) else {
+                continue;
+            };
+            let fields: Vec<u64> =
+                line.split_ascii_whitespace().filter_map(|f| f.parse().ok()).collect();
+            // user nice system idle iowait irq softirq steal (guest times are within user).
+            let all: u64 = fields.iter().take(8).sum();
+            let idle: u64 = fields.iter().skip(3).take(2).sum();
+            ticks.all += all;
+            ticks.busy += all - idle;
+        }
+        ticks
+    }
+
+    /// The busy part of the time since `before`, 0.0 to 1.0.
+    pub(super) fn busy_since(self, before: Self) -> f64 {
+        let all = self.all.saturating_sub(before.all);
+        self.busy.saturating_sub(before.busy) as f64 / all.max(1) as f64
+    }
+}
+
+/// The numbers in "0,2-3".
+fn processors(list: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_a_process_is_seen() {
+        let mut command = std::process::Command::new("sh");
+        let mut child = command.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let processes = Processes::of(child.id());
+        let before = processes.used().unwrap();
+        let begun = std::time::Instant::now();
+        let mut used = Duration::ZERO;
+        while used < Duration::from_millis(20) && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+            used = processes.used().unwrap() - before;
+        }
+        let took = begun.elapsed();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(used >= Duration::from_millis(20) && used <= took, "{used:?} in {took:?}");
+        assert!(processes.used().is_err(), "a process that is gone must not count as idle");
+    }
+
+    #[test]
+    fn children_are_found_whatever_their_name() {
+        assert_eq!(parent_of("12 (nginx) S 7 12 12 0"), Some(7));
+        assert_eq!(parent_of("12 (a) b (c) S 7 12 12 0"), Some(7));
+        assert_eq!(parent_of(""), None);
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        assert!(Processes::of(std::process::id()).pids.contains(&child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn ticks_are_of_the_processors_asked_for() {
+        let before = "cpu  9 9 9 9\ncpu0 10 0 10 80 0 0 0 0 0 0\ncpu1 0 0 0 50 50 0 0 0 0 0\n";
+        let after = "cpu  9 9 9 9\ncpu0 20 0 20 160 0 0 0 0 0 0\ncpu1 70 10 10 60 50 5 5 0 9 9\n";
+        let busy = |list| Ticks::read(after, list).busy_since(Ticks::read(before, list));
+        assert!((busy("0") - 0.2).abs() < 1e-9);
+        assert!((busy("1") - 100.0 / 110.0).abs() < 1e-9);
+        assert!((busy("0-1") - 120.0 / 210.0).abs() < 1e-9);
+        assert_eq!(busy("9"), 0.0);
+    }
+}

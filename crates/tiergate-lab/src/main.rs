@@ -1,0 +1,104 @@
+//! Experiments with the built gateway on real servers.
+//!
+//! `origin` and `load` are the two ends: a server of known capacity and an open-loop generator.
+//! `demo` shows what overload does without and with Tiergate; `bench` measures the processor time
+//! that Tiergate, HAProxy and nginx spend on a request. The gateway is started as a program.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod demo;
+mod load;
+mod origin;
+mod process;
+mod text;
+mod units;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+#[derive(Parser)]
+#[command(name = "tiergate-lab", version, about = "Experiments with Tiergate on real servers")]
+struct CommandLine {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// The same overload without and with Tiergate, live, and a table at the end
+    Demo(demo::Settings),
+    /// Processor time per request: Tiergate, HAProxy and nginx side by side
+    Bench(bench::Settings),
+    /// A server of known capacity
+    Origin(origin::Settings),
+    /// An open-loop load generator
+    Load(load::Settings),
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match run(CommandLine::parse().experiment).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tiergate-lab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(experiment: Experiment) -> Result<()> {
+    // Caught before anything is started, so that nothing is started that a signal would leave.
+    let mut interruption = Interruption::catch()?;
+    let work = async {
+        match experiment {
+            Experiment::Demo(settings) => demo::run(settings).await,
+            Experiment::Bench(settings) => bench::run(settings).await,
+            Experiment::Origin(settings) => origin::run(settings).await,
+            Experiment::Load(settings) => load::run(settings).await,
+        }
+    };
+    tokio::select! {
+        // First, so that the origin, which ends by the same signals, tells what it has done.
+        biased;
+        result = work => result,
+        // Dropping the experiment ends every program that it started.
+        () = interruption.happens() => anyhow::bail!("interrupted"),
+    }
+}
+
+/// The gateway's program: as given, or `tiergate` in the directory of this program.
+fn gateway_program(given: Option<&Path>) -> Result<PathBuf> {
+    let beside = || Ok(std::env::current_exe()?.with_file_name("tiergate"));
+    let path = given.map_or_else(beside, |path| Ok::<_, anyhow::Error>(path.into()))?;
+    anyhow::ensure!(
+        path.is_file(),
+        "no gateway at {}; build it with `cargo build --release`",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// Ctrl-C and SIGTERM, which from the moment of catching no longer end the program by themselves.
+struct Interruption {
+    term: Signal,
+    int: Signal,
+}
+
+impl Interruption {
+    fn catch() -> Result<Self> {
+        let catch = |kind| signal(kind).context("cannot catch signals");
+        Ok(Self { term: catch(SignalKind::terminate())?, int: catch(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one of them. Cancel safe.
+    async fn happens(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+}

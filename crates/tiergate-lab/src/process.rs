@@ -1,0 +1,229 @@
+//! Programs that an experiment starts, and their end on every way out.
+//!
+//! A started program ends in one of three ways: its [`Running`] is dropped (return, error, Ctrl-C,
+//! which drops the experiment's future); the experiment dies without unwinding, and the kernel
+//! sends the program SIGTERM (`setpriv --pdeathsig`, of util-linux, essential on Debian); or it
+//! ends by itself, which [`Running::ended`] tells.
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to end after SIGTERM, before SIGKILL.
+const TERM_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a server may take until it accepts connections.
+const READY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A command line and the processors that it may use.
+pub(crate) struct Program {
+    name: String,
+    argv: Vec<OsString>,
+    processors: Option<String>,
+}
+
+impl Program {
+    /// A program by path, called `name` in messages.
+    pub(crate) fn new(name: &str, path: impl AsRef<OsStr>) -> Self {
+        Self { name: name.into(), argv: vec![path.as_ref().into()], processors: None }
+    }
+
+    /// Adds arguments.
+    pub(crate) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.argv.extend(args.into_iter().map(|a| a.as_ref().into()));
+        self
+    }
+
+    /// Restricts it to processors, in the words of `taskset -c` ("0", "1-3"); `None`: all.
+    pub(crate) fn processors(mut self, list: Option<&str>) -> Self {
+        self.processors = list.map(Into::into);
+        self
+    }
+
+    /// The command: itself, under `taskset` if pinned, under `setpriv` so that it cannot outlive us.
+    /// Each of them replaces itself by the next, so the process id stays that of the program.
+    pub(crate) fn command(&self) -> Command {
+        let mut words: Vec<OsString> =
+            ["setpriv", "--pdeathsig", "TERM", "--"].map(Into::into).into();
+        if let Some(list) = &self.processors {
+            words.extend(["taskset", "-c", list].map(Into::into));
+        }
+        words.extend(self.argv.iter().cloned());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        // Its own group: a Ctrl-C at the terminal reaches us first, and we end it in order.
+        command.process_group(0);
+        command
+    }
+
+    /// Starts it with both outputs appended to `log`.
+    pub(crate) fn start(self, log: &Path) -> Result<Running> {
+        let file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
+        let child = self
+            .command()
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.name))?;
+        Ok(Running { name: self.name, child, log: log.to_path_buf() })
+    }
+}
+
+/// A started program; ended when dropped.
+pub(crate) struct Running {
+    name: String,
+    child: Child,
+    log: std::path::PathBuf,
+}
+
+impl Running {
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until `address` accepts a connection; an error tells what the program printed.
+    pub(crate) async fn ready(&mut self, address: SocketAddr) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            if tokio::net::TcpStream::connect(address).await.is_ok() {
+                return Ok(());
+            }
+            if let Some(why) = self.ended() {
+                bail!("{why}");
+            }
+            if begun.elapsed() > READY_PATIENCE {
+                bail!("{} does not listen on {address}{}", self.name, self.last_words());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Why it is no longer there, in words; `None` while it runs.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("{} ended ({status}){}", self.name, self.last_words()))
+    }
+
+    /// Ends it in order: SIGTERM, patience, SIGKILL.
+    pub(crate) fn stop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // An error means that it has just ended, which is what is wanted.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < TERM_PATIENCE {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// The end of what it printed, for an error message.
+    fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(8)..].join("\n  ");
+        if tail.is_empty() { String::new() } else { format!("; it said:\n  {tail}") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Runs a program to its end within `patience` and returns what it printed on standard output;
+/// longer, or a failure, is an error with its own words. Cancel safe: dropped, it is killed.
+pub(crate) async fn output(program: Program, patience: Duration) -> Result<String> {
+    let mut command = tokio::process::Command::from(program.command());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let child = command.spawn().with_context(|| format!("cannot start {}", program.name))?;
+    let done = tokio::time::timeout(patience, child.wait_with_output())
+        .await
+        .with_context(|| format!("{} took longer than {patience:?}", program.name))??;
+    if !done.status.success() {
+        let words = String::from_utf8_lossy(&done.stderr);
+        bail!("{} failed ({}): {}", program.name, done.status, words.trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Where a program of that name is, along `PATH`; `None`: not installed.
+/// Debian keeps servers in `/usr/sbin`, which an ordinary user's `PATH` lacks.
+pub(crate) fn find(name: &str) -> Option<std::path::PathBuf> {
+    if name.contains('/') {
+        return Path::new(name).exists().then(|| name.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain([Path::new("/usr/sbin").to_path_buf(), Path::new("/usr/local/sbin").to_path_buf()])
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+}
+
+/// A loopback address that nobody listens on. Another process may take the port before it is used;
+/// then the program that was to have it says so and ends.
+pub(crate) fn free_address() -> Result<SocketAddr> {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").context("no free loopback port")?;
+    Ok(socket.local_addr()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_program_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let running =
+            Program::new("sleep", "sleep").args(["60"]).start(&dir.path().join("log")).unwrap();
+        let proc = format!("/proc/{}", running.pid());
+        assert!(Path::new(&proc).exists());
+        drop(running);
+        assert!(!Path::new(&proc).exists());
+    }
+
+    #[test]
+    fn the_process_id_is_that_of_the_pinned_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let running = Program::new("sleep", "sleep")
+            .args(["60"])
+            .processors(Some("0"))
+            .start(&dir.path().join("log"))
+            .unwrap();
+        let comm = format!("/proc/{}/comm", running.pid());
+        let begun = Instant::now();
+        while std::fs::read_to_string(&comm).unwrap() != "sleep\n" {
+            assert!(begun.elapsed() < Duration::from_secs(5), "it never became sleep");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn an_ended_program_tells_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut running = Program::new("a shell", "sh")
+            .args(["-c", "echo no such key; exit 3"])
+            .start(&dir.path().join("log"))
+            .unwrap();
+        running.child.wait().unwrap();
+        let why = running.ended().unwrap();
+        assert!(why.contains("exit status: 3") && why.contains("no such key"), "{why}");
+    }
+}

@@ -1,0 +1,75 @@
+//! Durations as written on a command line and as shown to people.
+
+use std::time::Duration;
+
+/// Reads "40ms", "1.5s", "20us", "2m" or "0".
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "" if number == "0" => 1.0,
+        _ => {
+            return Err(format!("expected a time such as 40ms or 1.5s, got {text:?}"));
+        }
+    };
+    let number: f64 = number.parse().map_err(|_| format!("not a number: {number:?}"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|e| format!("{text:?}: {e}"))
+}
+
+/// A latency in milliseconds with three significant digits: "0.84", "41.2", "982"; "-" for none.
+pub(crate) fn milliseconds(latency: Option<Duration>) -> String {
+    let Some(latency) = latency else {
+        return "-".into();
+    };
+    let ms = latency.as_secs_f64() * 1e3;
+    match ms {
+        ms if ms < 10.0 => format!("{ms:.2}"),
+        ms if ms < 100.0 => format!("{ms:.1}"),
+        ms => format!("{ms:.0}"),
+    }
+}
+
+/// A number with thousands apart: "12,345".
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        assert_eq!(parse_duration("40ms"), Ok(Duration::from_millis(40)));
+        assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        for wrong in ["", "40", "ms", "-1s", "1h", "1 s", "1e999s"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn numbers_are_shown_shortly() {
+        assert_eq!(milliseconds(Some(Duration::from_micros(840))), "0.84");
+        assert_eq!(milliseconds(Some(Duration::from_micros(41_234))), "41.2");
+        assert_eq!(milliseconds(Some(Duration::from_millis(982))), "982");
+        assert_eq!(milliseconds(None), "-");
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+    }
+}

@@ -1,0 +1,165 @@
+//! The two ends of every experiment, origin and load, over loopback; and that nothing survives one.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LAB: &str = env!("CARGO_BIN_EXE_tiergate-lab");
+/// Longer than any wait here on a machine that works.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A child that does not outlive its test.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Started {
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.0.id() as i32).expect("a process has a number");
+        kill_process(pid, signal).expect("it is ours and has not been waited for");
+    }
+
+    /// Waits until it has ended, and returns its exit code.
+    fn ended(&mut self) -> Option<i32> {
+        let mut status = None;
+        wait_until("the program ends", || {
+            status = self.0.try_wait().expect("it is our child");
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn start_origin(args: &[&str]) -> (Started, SocketAddr) {
+    let free = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = free.local_addr().expect("it is bound");
+    drop(free);
+    let child = Command::new(LAB)
+        .args(["origin", "--listen", &address.to_string()])
+        .args(args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the lab was built");
+    let origin = Started(child);
+    wait_until("the origin listens", || TcpStream::connect(address).is_ok());
+    (origin, address)
+}
+
+/// Runs a load and returns its one population's overall figures.
+fn load(target: SocketAddr, population: &str) -> Value {
+    let output = Command::new(LAB)
+        .args(["load", "--json", "--target", &target.to_string(), "--population", population])
+        .output()
+        .expect("the lab was built");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
+    });
+    report["populations"][0]["overall"].clone()
+}
+
+#[test]
+fn below_capacity_everybody_is_served_and_counted_alike_at_both_ends() {
+    let (mut origin, address) = start_origin(&["--workers", "4", "--service", "20ms"]);
+    let figures = load(address, "rate=50x1s,arrivals=constant,patience=10s");
+    assert_eq!(figures["sent"], 50);
+    assert_eq!(figures["ok"], 50, "{figures}");
+    assert!(figures["p50_ms"].as_f64().unwrap() >= 20.0, "{figures}");
+    origin.signal(Signal::TERM);
+    assert_eq!(origin.ended(), Some(0));
+    let mut said = String::new();
+    let mut stdout = origin.0.stdout.take().expect("it is piped");
+    std::io::Read::read_to_string(&mut stdout, &mut said).unwrap();
+    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["served"], &last["wasted"]), (&50.into(), &0.into()));
+}
+
+#[test]
+fn waiting_counts_from_the_moment_a_request_was_due() {
+    // 400 requests in one second on 200 a second, through few connections: a generator that
+    // waited for answers before it sent the next request would see 40 ms at most.
+    let (_origin, address) = start_origin(&["--workers", "4", "--service", "20ms"]);
+    let figures = load(address, "rate=400x1s,arrivals=constant,patience=60s,connections=8");
+    assert_eq!(figures["ok"], 400, "{figures}");
+    let p99 = figures["p99_ms"].as_f64().unwrap();
+    assert!(p99 > 800.0, "the queue at the end is a second long: {figures}");
+}
+
+#[test]
+fn the_impatient_leave_and_the_origin_works_for_nobody() {
+    let (mut origin, address) = start_origin(&["--workers", "1", "--service", "100ms"]);
+    let figures = load(address, "rate=100x500ms,arrivals=constant,patience=300ms");
+    let (ok, gone) = (figures["ok"].as_u64().unwrap(), figures["timed_out"].as_u64().unwrap());
+    assert_eq!(ok + gone, 50, "{figures}");
+    assert!(gone >= 40, "at most three or so can be served in time: {figures}");
+    // It goes on with what it has queued: at the very least the request in its hands.
+    std::thread::sleep(Duration::from_millis(300));
+    origin.signal(Signal::TERM);
+    origin.ended();
+    let mut said = String::new();
+    let mut stdout = origin.0.stdout.take().expect("it is piped");
+    std::io::Read::read_to_string(&mut stdout, &mut said).unwrap();
+    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert!(last["wasted"].as_u64().unwrap() >= 1, "{last}");
+}
+
+/// Children of a process, by number.
+fn children(parent: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("this is Linux").flatten();
+    let numbers = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent_field = stat.rsplit_once(')').and_then(|s| s.1.split_whitespace().nth(1));
+        parent_field == Some(&parent.to_string())
+    };
+    numbers.filter(is_child).collect()
+}
+
+/// Whether a process is there and not merely waiting to be reaped.
+fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|s| s.1.split_whitespace().next());
+    state.is_some_and(|state| state != "Z")
+}
+
+#[test]
+fn no_child_survives_an_experiment_whatever_ends_it() {
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        // The first pass needs no gateway; any program will do.
+        let child = Command::new(LAB)
+            .args(["demo", "--quick", "--gateway", "/bin/true"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the lab was built");
+        let mut demo = Started(child);
+        let mut origin = 0;
+        // Before that it is a copy of the demonstration, then setpriv.
+        let serves = |pid: u32| {
+            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split('\0').nth(1) == Some("origin")
+        };
+        wait_until("the demonstration has an origin", || {
+            origin = children(demo.0.id()).into_iter().find(|pid| serves(*pid)).unwrap_or(0);
+            origin != 0
+        });
+        demo.signal(signal);
+        let code = demo.ended();
+        assert_eq!(code, if signal == Signal::KILL { None } else { Some(1) });
+        wait_until("its origin has ended too", || !lives(origin));
+    }
+}

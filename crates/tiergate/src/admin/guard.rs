@@ -1,0 +1,77 @@
+//! Who may ask: keeps web pages that a person on this machine visits away from the admin listener.
+//!
+//! A page can make a browser send requests to loopback. It cannot read the answers (no CORS header
+//! is ever sent) unless its own name is made to resolve to loopback (DNS rebinding): then `Host`
+//! carries that name. It can cause effects by a POST: then the browser sends `Origin`, and cannot
+//! add a header of its own without asking first (a preflight, which gets 405).
+
+use http::header::{HOST, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, Request};
+use std::net::IpAddr;
+
+/// The header that a browser's script cannot add across origins; any value will do.
+pub(super) const INTENT: &str = "x-tiergate-admin";
+
+/// Whether the host asked for is one that loopback really has: an address, or `localhost`. No host
+/// at all is not a browser.
+pub(super) fn host_is_local<B>(request: &Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let named = hosts.all(|host| {
+        let authority = Authority::try_from(host.as_bytes());
+        authority.is_ok_and(|authority| is_local(authority.host()))
+    });
+    named && request.uri().host().is_none_or(is_local)
+}
+
+/// Whether a request that changes something was meant: see the module's head.
+pub(super) fn is_meant(headers: &HeaderMap) -> bool {
+    let from_page = headers.contains_key(ORIGIN)
+        || headers.get("sec-fetch-site").is_some_and(|site| site != "none");
+    !from_page || headers.contains_key(INTENT)
+}
+
+fn is_local(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    let host = host.to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking(hosts: &[&str]) -> Request<()> {
+        let mut request = Request::new(());
+        for host in hosts {
+            request.headers_mut().append(HOST, host.parse().expect("a value"));
+        }
+        request
+    }
+
+    #[test]
+    fn addresses_and_localhost_are_local_and_names_are_not() {
+        for host in ["127.0.0.1:9090", "[::1]:9090", "localhost", "LOCALHOST.:1", "a.localhost"] {
+            assert!(host_is_local(&asking(&[host])), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io:9090", "", "a b"] {
+            assert!(!host_is_local(&asking(&[host])), "{host}");
+        }
+        assert!(host_is_local(&asking(&[])));
+        assert!(!host_is_local(&asking(&["localhost", "evil.example"])));
+    }
+
+    #[test]
+    fn pages_must_show_intent() {
+        let headers = |pairs: &[(&'static str, &str)]| -> HeaderMap {
+            let pair = |(name, value): &(&'static str, &str)| {
+                (name.parse().expect("a name"), value.parse().expect("a value"))
+            };
+            pairs.iter().map(pair).collect()
+        };
+        assert!(is_meant(&headers(&[])));
+        assert!(!is_meant(&headers(&[("origin", "null")])));
+        assert!(!is_meant(&headers(&[("sec-fetch-site", "cross-site")])));
+        assert!(is_meant(&headers(&[("origin", "http://localhost"), (INTENT, "1")])));
+    }
+}

@@ -1,0 +1,145 @@
+//! The policy's text without its secrets.
+
+use toml_edit::{DocumentMut, Item, Table, Value};
+
+/// What stands in a secret's place.
+const MASK: &str = "(masked)";
+
+/// Words that make a key's values secret when they are part of it.
+const SECRET_PARTS: [&str; 7] =
+    ["secret", "password", "passwd", "token", "api-key", "apikey", "credential"];
+/// Keys whose values, and all values below them, are secret: what a rule compares with a client's
+/// credentials is a credential.
+const SECRET_KEYS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+
+/// The text with every secret string replaced; comments and layout stay. Text that is not TOML is
+/// withheld altogether.
+pub(super) fn masked(text: &str) -> String {
+    let Ok(mut document) = text.parse::<DocumentMut>() else {
+        return "# withheld: the text is not valid TOML\n".to_owned();
+    };
+    mask_table(document.as_table_mut(), false);
+    let text = document.to_string();
+    text.split_inclusive('\n').map(mask_comment).collect()
+}
+
+fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase().replace('_', "-");
+    SECRET_KEYS.contains(&key.as_str()) || SECRET_PARTS.iter().any(|part| key.contains(part))
+}
+
+fn mask_table(table: &mut Table, secret: bool) {
+    for (key, item) in table.iter_mut() {
+        let secret = secret || is_secret(key.get());
+        mask_item(item, secret);
+    }
+}
+
+fn mask_item(item: &mut Item, secret: bool) {
+    match item {
+        Item::None => {}
+        Item::Value(value) => mask_value(value, secret),
+        Item::Table(table) => mask_table(table, secret),
+        Item::ArrayOfTables(tables) => {
+            tables.iter_mut().for_each(|table| mask_table(table, secret));
+        }
+    }
+}
+
+fn mask_value(value: &mut Value, secret: bool) {
+    match value {
+        Value::String(text) if secret || has_password(text.value()) => {
+            let decor = value.decor().clone();
+            *value = Value::from(MASK);
+            *value.decor_mut() = decor;
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| mask_value(value, secret)),
+        Value::InlineTable(table) => {
+            for (key, value) in table.iter_mut() {
+                let secret = secret || is_secret(key.get());
+                mask_value(value, secret);
+            }
+        }
+        // Numbers and times bound things; no secret is one.
+        _ => {}
+    }
+}
+
+/// Whether the text is a URL with a password in it.
+fn has_password(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else {
+        return false;
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.split_once('@').is_some_and(|(user, _)| user.contains(':'))
+}
+
+/// A setting that was commented out is still a setting.
+fn mask_comment(line: &str) -> String {
+    let Some((before, comment)) = line.split_once('#') else {
+        return line.to_owned();
+    };
+    let Some((key, _)) = comment.split_once('=') else {
+        return line.to_owned();
+    };
+    let own_line = before.trim().is_empty();
+    let parts = key.split(['.', ' ', '"', '\'', '{']);
+    let secret = parts.into_iter().any(is_secret);
+    if own_line && secret { format!("{before}#{key}= {MASK}\n") } else { line.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: &str = r#"
+# The shop's policy.
+[origin]
+servers = ["http://user:hush@10.0.0.5:8080", "10.0.0.6:8080"]  # two
+# password = "hush"
+
+[[rule]]
+cookie.session = "hush"
+header.authorization = 'Bearer hush'
+header.x-api-key = ["hush", "hush"]
+header = { X-Auth-Token = """
+hush""", sec-purpose = "prefetch" }
+class = "checkout"
+
+[rule.cookie.deep]
+name = "hush"
+
+[limits]
+tokens_max = 5
+"#;
+
+    #[test]
+    fn secrets_go_and_everything_else_stays() {
+        let text = POLICY.replace("header = {", "headers = {");
+        let shown = masked(&text);
+        assert!(!shown.contains("hush"), "{shown}");
+        for kept in [
+            "# The shop's policy.",
+            "\"10.0.0.6:8080\"]  # two",
+            "sec-purpose = \"prefetch\"",
+            "class = \"checkout\"",
+            "tokens_max = 5",
+            "cookie.session = \"(masked)\"",
+            "[rule.cookie.deep]",
+        ] {
+            assert!(shown.contains(kept), "{kept} is missing in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_secrets_is_shown_as_it_is() {
+        let text = "[[class]]\nname = \"a\"   # odd   spacing\n\n\n[origin]\nservers=['b:1']\n";
+        assert_eq!(masked(text), text);
+        assert_eq!(masked(""), "");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_shown() {
+        assert!(!masked("password = 'hush").contains("hush"));
+    }
+}

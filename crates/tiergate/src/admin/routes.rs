@@ -1,0 +1,192 @@
+//! What is answered to which path.
+
+use super::status::Status;
+use super::{Context, guard, index, mask, unready};
+use crate::observe::history::History;
+use crate::observe::metrics::{Form, Readings};
+use crate::observe::refusals;
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Incoming};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Bytes of a request's body. No request needs one; a form's empty body is let pass.
+const BODY_LEN_MAX: u64 = 1024;
+/// Longest time that a reload is waited for; it goes on by itself.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const HTML: &str = "text/html; charset=utf-8";
+const TOML: &str = "application/toml; charset=utf-8";
+
+/// The admin's own state.
+pub(super) struct Admin {
+    context: Arc<Context>,
+    history: Mutex<History>,
+    /// One reload at a time.
+    reloading: Arc<Semaphore>,
+    /// Whether only this machine can connect.
+    local: bool,
+}
+
+impl Admin {
+    pub(super) fn new(context: Arc<Context>, local: bool) -> Self {
+        Admin { context, history: Mutex::default(), reloading: Arc::new(Semaphore::new(1)), local }
+    }
+
+    /// Takes the second's sample.
+    pub(super) fn sample(&self) {
+        let snapshot = (self.context.snapshot)();
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.sample(&snapshot);
+    }
+
+    fn status(&self) -> Status {
+        let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        Status::read(&self.context, &history)
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+/// Answers one request.
+pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer {
+    if admin.local && !guard::host_is_local(&request) {
+        let text = "this listener answers to localhost and to addresses only\n";
+        return plain(StatusCode::MISDIRECTED_REQUEST, text);
+    }
+    if request.body().size_hint().lower() > BODY_LEN_MAX {
+        return plain(StatusCode::PAYLOAD_TOO_LARGE, "no request here needs a body\n");
+    }
+    match (request.uri().path(), request.method()) {
+        ("/reload", &Method::POST) if guard::is_meant(request.headers()) => reload(admin).await,
+        ("/reload", &Method::POST) => {
+            let text = format!("a web page may not reload: send `{}: 1`\n", guard::INTENT);
+            plain(StatusCode::FORBIDDEN, text)
+        }
+        ("/reload", _) => not_allowed("POST"),
+        (path, &Method::GET | &Method::HEAD) => show(admin, path, &request),
+        (path, _) if PATHS.contains(&path) => not_allowed("GET, HEAD"),
+        _ => not_found(),
+    }
+}
+
+const PATHS: [&str; 7] =
+    ["/", "/healthz", "/readyz", "/metrics", "/status", "/config", "/refusals"];
+
+fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
+    let context = &admin.context;
+    match path {
+        "/" => html(index::page(&admin.status())),
+        "/healthz" => plain(StatusCode::OK, "ok\n"),
+        "/readyz" => match unready((context.phase)(), &(context.origin)()) {
+            None => plain(StatusCode::OK, "ready\n"),
+            Some(why) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        },
+        "/metrics" => {
+            let accept = request.headers().get(ACCEPT);
+            let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+            let form = Form::accepted(accept);
+            let (counters, refusals) = (&context.counters, &context.refusals);
+            let (snapshot, origin) = ((context.snapshot)(), (context.origin)());
+            let readings = Readings::take(snapshot, counters, refusals, origin, context.version);
+            respond(StatusCode::OK, form.content_type(), readings.encode(form))
+        }
+        "/status" => json(&admin.status()),
+        "/config" => config(context),
+        "/refusals" => json(&serde_json::json!({
+            "recent": context.refusals.recent(limit(request.uri().query())),
+            "skipped": context.refusals.skipped(),
+        })),
+        _ => not_found(),
+    }
+}
+
+fn config(context: &Context) -> Answer {
+    let config = (context.config)();
+    let path = match &config.path {
+        Some(path) => path.display().to_string(),
+        None => "no file: made from the command line".to_owned(),
+    };
+    let generation = config.generation;
+    let text = format!(
+        "# In force: {path} (generation {generation}); secrets are masked.\n{}",
+        mask::masked(&config.text)
+    );
+    respond(StatusCode::OK, TOML, text)
+}
+
+async fn reload(admin: &Admin) -> Answer {
+    let Ok(turn) = Arc::clone(&admin.reloading).try_acquire_owned() else {
+        return plain(StatusCode::CONFLICT, "a reload is under way\n");
+    };
+    let reload = (admin.context.reload)();
+    // A task of its own: a client that leaves must not stop a reload half way.
+    let task = tokio::spawn(async move {
+        let result = reload.await;
+        drop(turn);
+        result
+    });
+    match tokio::time::timeout(RELOAD_PATIENCE, task).await {
+        Ok(Ok(Ok(text))) => plain(StatusCode::OK, line(text)),
+        Ok(Ok(Err(fault))) => plain(StatusCode::UNPROCESSABLE_ENTITY, line(fault)),
+        Ok(Err(_)) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off\n"),
+        Err(_) => plain(StatusCode::GATEWAY_TIMEOUT, "the reload is still under way\n"),
+    }
+}
+
+fn line(mut text: String) -> String {
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// `limit=N` of a query; all if there is none that can be read.
+fn limit(query: Option<&str>) -> usize {
+    let mut pairs = query.unwrap_or_default().split('&');
+    let limit = pairs.find_map(|pair| pair.strip_prefix("limit="));
+    limit.and_then(|limit| limit.parse().ok()).unwrap_or(refusals::CAPACITY)
+}
+
+fn not_found() -> Answer {
+    plain(StatusCode::NOT_FOUND, "nothing here; see /\n")
+}
+
+fn not_allowed(allowed: &'static str) -> Answer {
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, format!("allowed: {allowed}\n"));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+fn plain(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+    respond(status, TEXT, text)
+}
+
+fn json(value: &impl serde::Serialize) -> Answer {
+    let text = serde_json::to_vec_pretty(value).expect("plain data with text keys");
+    respond(StatusCode::OK, JSON, text)
+}
+
+fn html(text: String) -> Answer {
+    let mut answer = respond(StatusCode::OK, HTML, text);
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    answer
+}
+
+fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    answer
+}

@@ -1,0 +1,338 @@
+//! `/status`: the whole state as one JSON object, and the type that `tiergate top` reads it by.
+
+use super::{Context, Mode, Phase, unready};
+use crate::observe::access_log::rfc3339;
+use crate::observe::counters::{Protocol, STATUS_CLASSES, Totals};
+use crate::observe::history::{History, Point};
+use crate::observe::origin::{Health, OriginStatus};
+use crate::observe::snapshot::{ClassSnapshot, Snapshot};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+use tiergate_core::histogram::Histogram;
+use tiergate_core::outcome::End;
+use tiergate_core::reason::Reason;
+
+/// The gateway at one moment. Counters count from the start; who wants rates asks twice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The program's version.
+    pub version: String,
+    /// When this was read, on a clock that only runs forward. Seconds.
+    pub at_seconds: f64,
+    /// Time since the process started. Seconds.
+    pub uptime_seconds: f64,
+    /// What the gateway is doing.
+    pub phase: Phase,
+    /// What stands against readiness.
+    pub unready: Option<String>,
+    /// What is done with verdicts.
+    pub mode: Mode,
+    /// The configuration in force.
+    pub config: ConfigStatus,
+    /// The number of slots.
+    pub limit: LimitStatus,
+    /// The classes, most important first.
+    pub classes: Vec<ClassStatus>,
+    /// Requests that no rule matched.
+    pub unmatched: u64,
+    /// The servers behind.
+    pub origin: Vec<OriginServer>,
+    /// Where clients connect.
+    pub listeners: Vec<String>,
+    /// Connections, requests, responses.
+    pub clients: Clients,
+    /// The access log.
+    pub access_log: LogStatus,
+}
+
+/// The configuration in force and its reloads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConfigStatus {
+    /// Its file.
+    pub path: Option<String>,
+    /// Its number.
+    pub generation: u32,
+    /// Reloads that worked.
+    pub reloads_ok: u64,
+    /// Reloads that were refused.
+    pub reloads_failed: u64,
+    /// When the latest one was, RFC 3339 in UTC.
+    pub last_reload: Option<String>,
+    /// Why the latest one was refused.
+    pub last_fault: Option<String>,
+}
+
+/// The number of slots, and its course.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitStatus {
+    /// Whether it is found while running.
+    pub adaptive: bool,
+    /// Slots there are.
+    pub slots: u32,
+    /// Slots held.
+    pub running: u32,
+    /// Requests that wait.
+    pub waiting: u64,
+    /// The last change.
+    pub last_change: Option<LastChange>,
+    /// A point a second, the oldest first, at most a minute.
+    pub course: Vec<Point>,
+}
+
+/// A change of the number of slots.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastChange {
+    /// How long ago. Seconds.
+    pub age_seconds: f64,
+    /// Slots since.
+    pub slots: u32,
+    /// Why: the name of a cause.
+    pub cause: String,
+}
+
+/// One class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Its sure share of the slots, 0.0 to 1.0.
+    pub minimum_share: f64,
+    /// Bound on its queue.
+    pub queue_len_max: u32,
+    /// Longest time in its queue. Seconds.
+    pub deadline_seconds: f64,
+    /// Requests that wait now.
+    pub waiting: u32,
+    /// Slots held now.
+    pub running: u32,
+    /// Requests that came.
+    pub arrived: u64,
+    /// Of them, those that got a slot at once.
+    pub admitted_at_once: u64,
+    /// Of them, those that had to wait.
+    pub queued: u64,
+    /// Requests whose client left while they waited.
+    pub cancelled_waiting: u64,
+    /// Requests that got a slot, at once or later.
+    pub admitted: u64,
+    /// Refusals by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Slots given back, by how the request ended; `served` is goodput.
+    pub finished: BTreeMap<String, u64>,
+    /// Time in the queue.
+    pub wait: Spread,
+    /// From the slot to the origin's first byte.
+    pub first_byte: Spread,
+}
+
+/// How a duration is spread, lately and since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Over the last ten seconds.
+    pub window: Quantiles,
+    /// Since the class exists.
+    pub total: Quantiles,
+}
+
+/// Quantiles of a duration, each at most 25 % above the true value. Seconds; absent if nothing was
+/// counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many were counted.
+    pub count: u64,
+    /// Half are at most this.
+    pub p50_seconds: Option<f64>,
+    /// All but one in a hundred are at most this.
+    pub p99_seconds: Option<f64>,
+}
+
+/// One origin server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OriginServer {
+    /// Address as configured.
+    pub address: String,
+    /// Whether it gets requests.
+    pub health: Health,
+    /// Requests in progress there.
+    pub outstanding: u32,
+    /// Why it is not up.
+    pub detail: Option<String>,
+    /// Connections opened.
+    pub connects: u64,
+    /// Requests on kept connections.
+    pub reuses: u64,
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Requests sent again.
+    pub retries: u64,
+}
+
+/// The clients' side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Clients {
+    /// Connections open now.
+    pub connections_active: u64,
+    /// Connections accepted.
+    pub connections_accepted: u64,
+    /// Tunnels open now.
+    pub tunnels_active: u64,
+    /// TLS handshakes that failed.
+    pub tls_failed: u64,
+    /// Requests by protocol.
+    pub requests: BTreeMap<String, u64>,
+    /// Responses by class of status.
+    pub responses: BTreeMap<String, u64>,
+    /// Requests that were malformed, too large or too slow.
+    pub bad_requests: u64,
+    /// Bytes read.
+    pub received_bytes: u64,
+    /// Bytes written.
+    pub sent_bytes: u64,
+}
+
+/// The access log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogStatus {
+    /// Lines written.
+    pub written: u64,
+    /// Lines dropped.
+    pub dropped: u64,
+    /// Writes or reopens that failed.
+    pub errors: u64,
+}
+
+impl Status {
+    /// Reads everything.
+    pub fn read(context: &Context, history: &History) -> Self {
+        let snapshot = (context.snapshot)();
+        let origin = (context.origin)();
+        let phase = (context.phase)();
+        let config = (context.config)();
+        let log = &context.counters.access_log;
+        let uptime = SystemTime::now().duration_since(context.counters.started());
+        Status {
+            version: context.version.to_owned(),
+            at_seconds: snapshot.at.seconds(),
+            uptime_seconds: uptime.unwrap_or_default().as_secs_f64(),
+            phase,
+            unready: unready(phase, &origin).map(str::to_owned),
+            mode: config.mode,
+            config: config_status(context, &config),
+            limit: limit_status(&snapshot, history),
+            classes: snapshot
+                .classes
+                .iter()
+                .map(|class| class_status(class, &snapshot, history))
+                .collect(),
+            unmatched: snapshot.unmatched,
+            origin: origin_servers(context, &origin),
+            listeners: (context.listeners)(),
+            clients: clients(&context.counters.totals()),
+            access_log: LogStatus {
+                written: log.written.total(),
+                dropped: log.dropped.total(),
+                errors: log.errors.total(),
+            },
+        }
+    }
+}
+
+fn config_status(context: &Context, config: &super::ConfigInForce) -> ConfigStatus {
+    let last = context.counters.last_reload();
+    ConfigStatus {
+        path: config.path.as_ref().map(|path| path.display().to_string()),
+        generation: config.generation,
+        reloads_ok: context.counters.reloads_ok.total(),
+        reloads_failed: context.counters.reloads_failed.total(),
+        last_reload: last.at.map(rfc3339),
+        last_fault: last.fault,
+    }
+}
+
+fn limit_status(snapshot: &Snapshot, history: &History) -> LimitStatus {
+    let last_change = snapshot.last_step.map(|(at, step)| LastChange {
+        age_seconds: snapshot.at.since(at).as_secs_f64(),
+        slots: step.slots,
+        cause: step.cause.name().to_owned(),
+    });
+    LimitStatus {
+        adaptive: snapshot.adaptive,
+        slots: snapshot.slots,
+        running: snapshot.running,
+        waiting: snapshot.waiting as u64,
+        last_change,
+        course: history.course().collect(),
+    }
+}
+
+fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -> ClassStatus {
+    let account = &class.account;
+    let (window, _) = history.window(snapshot, &class.name);
+    let spread = |window: &Histogram, total: &Histogram| Spread {
+        window: quantiles(window),
+        total: quantiles(total),
+    };
+    let refused = Reason::ALL.map(|reason| (reason.name(), account.refused[reason.index()]));
+    let finished = End::ALL.map(|end| (end.name(), account.finished[end.index()]));
+    ClassStatus {
+        name: class.name.clone(),
+        minimum_share: class.minimum,
+        queue_len_max: class.queue_len_max,
+        deadline_seconds: class.deadline.as_secs_f64(),
+        waiting: class.state.waiting,
+        running: class.state.running,
+        arrived: account.arrived,
+        admitted_at_once: account.admitted_at_once,
+        queued: account.queued,
+        cancelled_waiting: account.cancelled_waiting,
+        // Each slot granted has recorded its wait.
+        admitted: account.wait.count(),
+        refused: named(refused),
+        finished: named(finished),
+        wait: spread(&window.wait, &account.wait),
+        first_byte: spread(&window.first_byte, &account.first_byte),
+    }
+}
+
+fn quantiles(histogram: &Histogram) -> Quantiles {
+    let seconds = |quantile| histogram.quantile(quantile).map(|span| span.as_secs_f64());
+    Quantiles { count: histogram.count(), p50_seconds: seconds(0.5), p99_seconds: seconds(0.99) }
+}
+
+fn origin_servers(context: &Context, origin: &OriginStatus) -> Vec<OriginServer> {
+    let counted = context.counters.servers();
+    let server = |server: &crate::observe::origin::ServerStatus| {
+        let counted = counted.iter().find(|it| it.address == server.address);
+        OriginServer {
+            address: server.address.clone(),
+            health: server.health,
+            outstanding: server.outstanding,
+            detail: server.detail.clone(),
+            connects: counted.map_or(0, |it| it.connects.total()),
+            reuses: counted.map_or(0, |it| it.reuses.total()),
+            failures: counted.map_or(0, |it| it.failures.total()),
+            retries: counted.map_or(0, |it| it.retries.total()),
+        }
+    };
+    origin.servers.iter().map(server).collect()
+}
+
+fn clients(totals: &Totals) -> Clients {
+    Clients {
+        connections_active: totals.connections_active(),
+        connections_accepted: totals.connections_accepted,
+        tunnels_active: totals.tunnels_active(),
+        tls_failed: totals.tls_failed,
+        requests: named(Protocol::ALL.map(Protocol::name).into_iter().zip(totals.requests)),
+        responses: named(STATUS_CLASSES.into_iter().zip(totals.responses)),
+        bad_requests: totals.bad_requests.iter().sum(),
+        received_bytes: totals.received_bytes,
+        sent_bytes: totals.sent_bytes,
+    }
+}
+
+fn named(counts: impl IntoIterator<Item = (&'static str, u64)>) -> BTreeMap<String, u64> {
+    let owned = counts.into_iter().map(|(name, count)| (name.to_owned(), count));
+    owned.collect()
+}

@@ -1,0 +1,263 @@
+//! A real listener on loopback, asked over real connections.
+
+use super::status::Status;
+use super::*;
+use crate::observe::origin::{Health, ServerStatus};
+use crate::observe::refusals::Refusal;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+use tiergate_core::class::ClassId;
+use tiergate_core::gate::{Arrival, Gate};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What the tests may change while the listener runs.
+struct House {
+    phase: Mutex<Phase>,
+    origin_up: AtomicBool,
+    reloads: AtomicU32,
+    refuse_reload: AtomicBool,
+}
+
+fn gate() -> Gate<()> {
+    let mut plan = Plan::protective();
+    plan.classes[0].name = "<b>odd</b>".to_owned();
+    let mut gate: Gate<()> = Gate::new(plan);
+    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+    for _ in 0..3 {
+        let verdict = gate.arrive(Moment::ZERO, arrival, || ());
+        let tiergate_core::gate::Verdict::Admit(slot) = verdict else {
+            panic!("the limit begins above 3");
+        };
+        let first_byte = Some(Duration::from_millis(2));
+        let end = End::Served;
+        gate.finish(Moment::from_millis(5), slot, Outcome { end, first_byte });
+    }
+    gate.refuse(arrival, Reason::OriginDown);
+    gate
+}
+
+fn start() -> (SocketAddr, Arc<House>) {
+    let house = Arc::new(House {
+        phase: Mutex::new(Phase::Serving),
+        origin_up: AtomicBool::new(true),
+        reloads: AtomicU32::new(0),
+        refuse_reload: AtomicBool::new(false),
+    });
+    let refusals = Refusals::default();
+    for path in ["/first", "/second"] {
+        refusals.record(&Refusal {
+            at: SystemTime::now(),
+            class: "browse",
+            rule: None,
+            reason: Reason::QueueFull,
+            client: "192.0.2.1".parse().expect("an address"),
+            method: b"GET",
+            path: path.as_bytes(),
+        });
+    }
+    let (a, b, c) = (Arc::clone(&house), Arc::clone(&house), Arc::clone(&house));
+    let gate = Mutex::new(gate());
+    let context = Context {
+        version: "0.1.0",
+        snapshot: Box::new(move || {
+            Snapshot::take(&gate.lock().expect("nobody panicked"), Moment::from_millis(9_000))
+        }),
+        counters: Counters::new(1),
+        refusals: Arc::new(refusals),
+        phase: Box::new(move || *a.phase.lock().expect("nobody panicked")),
+        origin: Box::new(move || OriginStatus {
+            servers: vec![ServerStatus {
+                address: "10.0.0.5:80".to_owned(),
+                health: if b.origin_up.load(Ordering::SeqCst) { Health::Up } else { Health::Down },
+                outstanding: 1,
+                detail: None,
+            }],
+        }),
+        listeners: Box::new(|| vec!["http 127.0.0.1:8080".to_owned()]),
+        config: Box::new(|| ConfigInForce {
+            path: Some("/etc/tiergate.toml".into()),
+            text: "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n".to_owned(),
+            generation: 0,
+            mode: Mode::Enforce,
+        }),
+        reload: Box::new(move || {
+            let house = Arc::clone(&c);
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                house.reloads.fetch_add(1, Ordering::SeqCst);
+                if house.refuse_reload.load(Ordering::SeqCst) {
+                    Err("policy.toml:3:1: no such key".to_owned())
+                } else {
+                    Ok("generation 1 is in force".to_owned())
+                }
+            })
+        }),
+    };
+    let listener = bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(serve(listener, Arc::new(context)));
+    (address, house)
+}
+
+/// Sends a head as given and reads to the end of the connection.
+async fn raw(address: SocketAddr, head: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    // A connection that is reset after its answer still gave one.
+    let _end = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).expect("text")
+}
+
+async fn ask(address: SocketAddr, method: &str, path: &str, fields: &str) -> (u16, String) {
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{fields}\r\n");
+    let answer = raw(address, &head).await;
+    let status = answer.get(9..12).and_then(|code| code.parse().ok()).expect("a status");
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+    (status, body.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn health_and_readiness_tell_life_from_service() {
+    let (address, house) = start();
+    assert_eq!(ask(address, "GET", "/readyz", "").await, (200, "ready\n".to_owned()));
+    house.origin_up.store(false, Ordering::SeqCst);
+    let (status, why) = ask(address, "GET", "/readyz", "").await;
+    assert_eq!((status, why.as_str()), (503, "no origin server is usable\n"));
+    house.origin_up.store(true, Ordering::SeqCst);
+    for phase in [Phase::Draining, Phase::Starting] {
+        *house.phase.lock().expect("nobody panicked") = phase;
+        assert_eq!(ask(address, "GET", "/readyz", "").await.0, 503);
+    }
+    assert_eq!(ask(address, "GET", "/healthz", "").await, (200, "ok\n".to_owned()));
+}
+
+#[tokio::test]
+async fn status_metrics_and_refusals_show_the_gate() {
+    let (address, _house) = start();
+    let (status, body) = ask(address, "GET", "/status", "").await;
+    assert_eq!(status, 200);
+    let status: Status = serde_json::from_str(&body).expect("the type that `top` reads");
+    let class = &status.classes[0];
+    assert_eq!((class.arrived, class.admitted, class.finished["served"]), (4, 3, 3));
+    assert_eq!(class.refused["origin_down"], 1);
+    assert_eq!(class.first_byte.total.count, 3);
+    assert_eq!(status.origin[0].health, Health::Up);
+    assert!(status.unready.is_none() && status.limit.adaptive);
+
+    let (_, metrics) = ask(address, "GET", "/metrics", "").await;
+    assert!(metrics.contains("tiergate_requests_arrived_total{class=\"<b>odd</b>\"} 4\n"));
+    let (_, metrics) =
+        ask(address, "GET", "/metrics", "Accept: application/openmetrics-text\r\n").await;
+    assert!(metrics.ends_with("# EOF\n"));
+
+    let (_, body) = ask(address, "GET", "/refusals?limit=1", "").await;
+    let refusals: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(refusals["recent"][0]["path"], "/second");
+    assert_eq!(refusals["recent"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn the_page_escapes_and_the_configuration_is_masked() {
+    let (address, _house) = start();
+    let (status, page) = ask(address, "GET", "/", "").await;
+    assert_eq!(status, 200);
+    assert!(page.contains("&lt;b&gt;odd&lt;/b&gt;") && !page.contains("<b>odd"), "{page}");
+    let (_, config) = ask(address, "GET", "/config", "").await;
+    assert!(config.contains("/etc/tiergate.toml (generation 0)"), "{config}");
+    assert!(config.contains("servers = [\"10.0.0.5:80\"]") && !config.contains("hush"), "{config}");
+}
+
+#[tokio::test]
+async fn a_reload_says_what_came_of_it() {
+    let (address, house) = start();
+    let (status, text) = ask(address, "POST", "/reload", "").await;
+    assert_eq!((status, text.as_str()), (200, "generation 1 is in force\n"));
+    house.refuse_reload.store(true, Ordering::SeqCst);
+    let (status, text) = ask(address, "POST", "/reload", "Content-Length: 0\r\n").await;
+    assert_eq!((status, text.as_str()), (422, "policy.toml:3:1: no such key\n"));
+    let both =
+        tokio::join!(ask(address, "POST", "/reload", ""), ask(address, "POST", "/reload", ""));
+    let mut statuses = [both.0.0, both.1.0];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [409, 422]);
+}
+
+#[tokio::test]
+async fn a_reload_goes_on_when_whoever_asked_leaves() {
+    let (address, house) = start();
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    let head = format!("POST /reload HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    drop(stream);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(house.reloads.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn web_pages_are_kept_out() {
+    let (address, house) = start();
+    let origin = "Origin: https://evil.example\r\n";
+    assert_eq!(ask(address, "POST", "/reload", origin).await.0, 403);
+    let meant = format!("{origin}X-Tiergate-Admin: 1\r\n");
+    assert_eq!(ask(address, "POST", "/reload", &meant).await.0, 200);
+    assert_eq!(house.reloads.load(Ordering::SeqCst), 1);
+    for path in ["/status", "/healthz", "/reload"] {
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+        let answer = raw(address, &head).await;
+        assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+    }
+    assert_eq!(ask(address, "OPTIONS", "/reload", origin).await.0, 405);
+}
+
+#[tokio::test]
+async fn other_methods_paths_and_sizes_are_refused() {
+    let (address, _house) = start();
+    for (method, path, expected) in [
+        ("GET", "/nothing", 404),
+        ("GET", "/status/", 404),
+        ("POST", "/nothing", 404),
+        ("POST", "/status", 405),
+        ("DELETE", "/", 405),
+        ("GET", "/reload", 405),
+        ("HEAD", "/metrics", 200),
+    ] {
+        assert_eq!(ask(address, method, path, "").await.0, expected, "{method} {path}");
+    }
+    let head = ask(address, "HEAD", "/metrics", "").await;
+    assert_eq!(head.1, "");
+    let answer = raw(address, "PUT /status HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+    assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
+    assert_eq!(ask(address, "POST", "/reload", "Content-Length: 5000\r\n").await.0, 413);
+    let long = format!("X: {}\r\n", "a".repeat(20_000));
+    assert_eq!(ask(address, "GET", "/status", &long).await.0, 431);
+    let many: String = (0..100).map(|field| format!("X-{field}: 1\r\n")).collect();
+    assert_eq!(ask(address, "GET", "/status", &many).await.0, 431);
+}
+
+#[tokio::test]
+async fn connections_are_bounded_and_come_free() {
+    let (address, _house) = start();
+    let mut held = Vec::new();
+    for _ in 0..80 {
+        held.push(TcpStream::connect(address).await.expect("the listen queue takes it"));
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let late = ask(address, "GET", "/healthz", "");
+    let waited = tokio::time::timeout(Duration::from_millis(200), late).await;
+    assert!(waited.is_err(), "the 81st was served beside 80 open ones");
+    drop(held);
+    let after = ask(address, "GET", "/healthz", "");
+    let after = tokio::time::timeout(Duration::from_secs(5), after).await;
+    assert_eq!(after.expect("places came free").0, 200);
+}

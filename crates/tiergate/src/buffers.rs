@@ -1,0 +1,169 @@
+//! Buffers: taken when bytes are there to be held, given back as soon as they are gone.
+//!
+//! A waiting connection holds none. Each thread keeps a few of each size, last given first taken, so
+//! that the hot one stays in the cache.
+
+use std::cell::RefCell;
+
+/// Bytes of a small buffer: holds nearly every request head.
+pub const SMALL: usize = 8 * 1024;
+/// Bytes of a large buffer: what is read from a socket at once while a body streams.
+pub const LARGE: usize = 64 * 1024;
+
+/// Buffers of each size that a thread keeps: 512 KiB and 2 MiB.
+const KEPT_SMALL: usize = 64;
+const KEPT_LARGE: usize = 32;
+
+#[derive(Default)]
+struct Kept {
+    small: Vec<Box<[u8]>>,
+    large: Vec<Box<[u8]>>,
+    text: Vec<Vec<u8>>,
+}
+
+thread_local! {
+    static KEPT: RefCell<Kept> = RefCell::default();
+}
+
+/// A byte buffer with content in `start..end`.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    /// An empty buffer of [`SMALL`] bytes.
+    pub fn small() -> Self {
+        let kept = KEPT.with_borrow_mut(|kept| kept.small.pop());
+        Self::over(kept.unwrap_or_else(|| vec![0; SMALL].into()))
+    }
+
+    /// An empty buffer of [`LARGE`] bytes.
+    pub fn large() -> Self {
+        let kept = KEPT.with_borrow_mut(|kept| kept.large.pop());
+        Self::over(kept.unwrap_or_else(|| vec![0; LARGE].into()))
+    }
+
+    fn over(bytes: Box<[u8]>) -> Self {
+        Buffer { bytes, start: 0, end: 0 }
+    }
+
+    /// The content.
+    pub fn content(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Whether there is no content.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The room behind the content.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// Whether there is no room behind the content.
+    pub fn is_full(&self) -> bool {
+        self.end == self.bytes.len()
+    }
+
+    /// The first `count` bytes of the room have been filled.
+    pub fn filled(&mut self, count: usize) {
+        self.end += count;
+        assert!(self.end <= self.bytes.len(), "more was filled than there is room");
+    }
+
+    /// Forgets the first `count` bytes of the content.
+    pub fn consume(&mut self, count: usize) {
+        self.start += count;
+        assert!(self.start <= self.end, "more was consumed than there is");
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Makes room behind the content: moves it to the front, and into a buffer of `len` bytes if it
+    /// fills this one.
+    pub fn make_room(&mut self, len: usize) {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.is_full() && len > self.bytes.len() {
+            let mut larger: Box<[u8]> = vec![0; len].into();
+            larger[..self.end].copy_from_slice(&self.bytes);
+            keep(std::mem::replace(&mut self.bytes, larger));
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        keep(std::mem::take(&mut self.bytes));
+    }
+}
+
+fn keep(bytes: Box<[u8]>) {
+    let _ = KEPT.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        match bytes.len() {
+            SMALL if kept.small.len() < KEPT_SMALL => kept.small.push(bytes),
+            LARGE if kept.large.len() < KEPT_LARGE => kept.large.push(bytes),
+            _ => {}
+        }
+    });
+}
+
+/// An empty byte string for a head that is being written; give it back with [`keep_text`].
+pub fn text() -> Vec<u8> {
+    KEPT.with_borrow_mut(|kept| kept.text.pop()).unwrap_or_else(|| Vec::with_capacity(2048))
+}
+
+/// Gives a byte string back, unless it grew beyond what is worth keeping.
+pub fn keep_text(mut text: Vec<u8>) {
+    text.clear();
+    if text.capacity() <= SMALL {
+        let _ = KEPT.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            if kept.text.len() < KEPT_SMALL {
+                kept.text.push(text);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_survives_growth_and_moves() {
+        let mut buffer = Buffer::small();
+        let filling = buffer.room().len();
+        buffer.room().fill(7);
+        buffer.filled(filling);
+        assert!(buffer.is_full());
+        buffer.make_room(SMALL * 4);
+        assert_eq!(buffer.content().len(), SMALL);
+        assert!(buffer.content().iter().all(|&byte| byte == 7));
+        assert_eq!(buffer.room().len(), SMALL * 3);
+        buffer.consume(SMALL - 1);
+        buffer.make_room(SMALL * 4);
+        assert_eq!(buffer.content(), [7]);
+        assert_eq!(buffer.room().len(), SMALL * 4 - 1);
+    }
+
+    #[test]
+    fn buffers_are_used_again_and_only_so_many_kept() {
+        let place = Buffer::small().bytes.as_ptr();
+        assert_eq!(Buffer::small().bytes.as_ptr(), place);
+        let many: Vec<Buffer> = (0..KEPT_SMALL * 2).map(|_| Buffer::small()).collect();
+        drop(many);
+        assert_eq!(KEPT.with_borrow(|kept| kept.small.len()), KEPT_SMALL);
+    }
+}

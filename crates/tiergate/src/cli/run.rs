@@ -1,0 +1,165 @@
+//! `tiergate run`: the gateway itself.
+
+use crate::admin::{self, ConfigInForce, Context, Mode, Phase};
+use crate::clock;
+use crate::config;
+use crate::config::meant::Policy;
+use crate::observe::origin::{Health, OriginStatus, ServerStatus};
+use crate::observe::snapshot::Snapshot;
+use crate::run::{self, Process, Source};
+use anyhow::Context as _;
+use notify::{RecursiveMode, Watcher};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// What `tiergate run` is asked for.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// The policy file; without one, give --origin
+    #[arg(value_name = "POLICY.toml", required_unless_present = "origin")]
+    policy: Option<PathBuf>,
+
+    /// Protect this server by the defaults: http://HOST:PORT, HOST:PORT or unix:/PATH
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "policy")]
+    origin: Option<String>,
+
+    /// Where clients connect [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
+    listen: Option<SocketAddr>,
+
+    /// Where metrics and status are served [default: 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
+    admin: Option<SocketAddr>,
+
+    /// Reload when the policy file changes
+    #[arg(long, conflicts_with = "origin")]
+    watch: bool,
+}
+
+/// Runs the gateway until it has drained.
+///
+/// # Errors
+/// The configuration is wrong, or an address cannot be bound.
+pub fn run(options: Options) -> anyhow::Result<()> {
+    let source = source(&options);
+    run::run(source, |process| beside(process, options))
+}
+
+fn source(options: &Options) -> Source {
+    let options = options.clone();
+    Arc::new(move || match &options.policy {
+        Some(path) => config::load(path).map_err(|fault| fault.to_string()),
+        None => {
+            let origin = options.origin.as_deref().unwrap_or_default();
+            Policy::for_origin(origin, options.listen, options.admin)
+        }
+    })
+}
+
+/// What runs beside the gateway on its first thread: the admin listener and the watch on the file.
+async fn beside(process: Arc<Process>, options: Options) -> anyhow::Result<()> {
+    if let Some(address) = process.shared.config.load().policy.admin {
+        let listener = admin::bind(address)
+            .with_context(|| format!("cannot listen on {address} for the admin"))?;
+        admin::spawn(listener, Arc::new(context(&process, options.policy.clone())))?;
+        tracing::info!("metrics and status on http://{address}/");
+    }
+    match &options.policy {
+        Some(path) if options.watch => watch(&process, path).await,
+        _ => std::future::pending().await,
+    }
+}
+
+/// How long a file must be left alone before it is read: editors write in several steps.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Reloads whenever the file changes, also when an editor or a mounted configuration replaces it.
+async fn watch(process: &Arc<Process>, path: &Path) -> anyhow::Result<()> {
+    // The folder is watched: a replaced file is another file.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).to_owned();
+    let (changed, mut changes) = mpsc::channel(1);
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        if event.is_ok_and(|event| !event.kind.is_access()) {
+            // Full: a reload is due already.
+            let _ = changed.try_send(());
+        }
+    })?;
+    watcher
+        .watch(&folder, RecursiveMode::NonRecursive)
+        .with_context(|| format!("cannot watch {}", folder.display()))?;
+    let mut known = std::fs::read(path).ok();
+    while changes.recv().await.is_some() {
+        tokio::time::sleep(SETTLE).await;
+        while changes.try_recv().is_ok() {}
+        let now = std::fs::read(path).ok();
+        if now.is_some() && now != known {
+            known = now;
+            let process = process.clone();
+            let _ = tokio::task::spawn_blocking(move || process.reload()).await;
+        }
+    }
+    Ok(())
+}
+
+fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
+    let shared = &process.shared;
+    let (snapshot, phase, origin) = (shared.clone(), shared.clone(), shared.clone());
+    let (listeners, config) = (shared.clone(), shared.clone());
+    let reload = process.clone();
+    Context {
+        version: env!("CARGO_PKG_VERSION"),
+        snapshot: Box::new(move || Snapshot::take(&snapshot.door.gate(), clock::now())),
+        counters: shared.counters.clone(),
+        refusals: shared.refusals.clone(),
+        phase: Box::new(move || match phase.is_draining() {
+            true => Phase::Draining,
+            false => Phase::Serving,
+        }),
+        origin: Box::new(move || origin_status(&origin.config.load().origin)),
+        listeners: Box::new(move || {
+            let config = listeners.config.load();
+            let words = config.policy.listeners.iter().map(|listener| {
+                let scheme = if listener.tls.is_some() { "https" } else { "http" };
+                format!("{scheme} {}", listener.address)
+            });
+            words.collect()
+        }),
+        config: Box::new(move || {
+            let config = config.config.load();
+            ConfigInForce {
+                path: path.clone(),
+                text: config.policy.text.clone(),
+                generation: config.generation,
+                mode: Mode::Enforce,
+            }
+        }),
+        reload: Box::new(move || {
+            let process = reload.clone();
+            Box::pin(async move {
+                let reloaded = tokio::task::spawn_blocking(move || process.reload()).await;
+                let generation = reloaded.map_err(|fault| fault.to_string())??;
+                Ok(format!("configuration {generation} is in force\n"))
+            })
+        }),
+    }
+}
+
+fn origin_status(origin: &crate::origin::Origin) -> OriginStatus {
+    let balance = origin.balance();
+    let servers = origin.servers.iter().zip(balance.states(clock::now()));
+    let servers = servers.map(|(server, state)| ServerStatus {
+        address: server.address.to_string(),
+        health: match (state.up, state.usable) {
+            (true, _) => Health::Up,
+            (false, true) => Health::Probing,
+            (false, false) => Health::Down,
+        },
+        outstanding: state.outstanding,
+        detail: (!state.up).then(|| format!("{} failures in a row", state.failures)),
+    });
+    OriginStatus { servers: servers.collect() }
+}

@@ -1,0 +1,26 @@
+//! The gateway's clock: moments since the process started.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::Instant;
+use tiergate_core::time::Moment;
+
+static START: OnceLock<Instant> = OnceLock::new();
+
+thread_local! {
+    static RECENT: Cell<Moment> = const { Cell::new(Moment::ZERO) };
+}
+
+/// Now, counted from the first call in this process. About 25 ns (vDSO).
+pub fn now() -> Moment {
+    let start = *START.get_or_init(Instant::now);
+    let now = Moment::ZERO + start.elapsed();
+    RECENT.set(now);
+    now
+}
+
+/// The last moment that this thread asked for: at most a timer tick old, and free. For what does not
+/// mind, such as how long a connection has been idle.
+pub fn recent() -> Moment {
+    RECENT.get()
+}

@@ -1,0 +1,120 @@
+//! Every default and every bound of the policy file, each with its reason.
+//!
+//! A default must be safe in front of a server that nobody has measured: it may neither turn away
+//! what the server would have answered nor let a slow or huge client use up the gateway.
+//! (What a class has by default stands at [`tiergate_core::class::Class`].)
+
+use super::meant::{Forwarding, Limits, Refusal, RefusalConnection, Timeouts};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// Loopback: nothing is offered to a network that nobody asked for.
+pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// Loopback: metrics and status name paths and clients. 9090 is where Prometheus users look first.
+pub const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
+/// Name of the only class where none is given.
+pub const CLASS_NAME: &str = "default";
+/// One failed connect may be chance, three in a row are not.
+pub const FAILURES_MAX: u32 = 3;
+/// A restarting server is back within seconds; one trial request a second costs nothing.
+pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// More than the slots of most origins; an idle connection costs the origin a little memory, or, if it
+/// has a process each, a process, which `timeouts.origin_idle` gives back soon.
+pub const IDLE_CONNECTIONS_MAX: usize = 64;
+/// With `fall` 3 a dead server is found in about five seconds.
+pub const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
+/// A server that needs longer for its health page is not well.
+pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
+/// As for failures of requests.
+pub const HEALTH_FALL: u32 = 3;
+/// One success may come from a server that is still starting.
+pub const HEALTH_RISE: u32 = 2;
+
+/// Answer and keep the connection: closing costs four times the refusal (measured), and whoever was
+/// refused comes back.
+pub const REFUSAL: Refusal = Refusal {
+    connection: RefusalConnection::Keep,
+    // The shortest that the header can say: the limit is found anew several times a second.
+    retry_after: Duration::from_secs(1),
+    // What is refused and why is the operator's business unless they say otherwise.
+    reason_header: None,
+    page_html: None,
+};
+
+/// What proxied applications expect: the client's address in the header that everyone reads, `Via`
+/// because RFC 9110 §7.6.3 demands it; `Forwarded` few read, and two spellings may contradict.
+pub const FORWARDING: Forwarding = Forwarding { x_forwarded: true, forwarded: false, via: true };
+
+/// The bounds where the policy names none.
+pub const LIMITS: Limits = Limits {
+    // As nginx (4 buffers of 8 KiB): browsers with all their cookies stay below.
+    request_head_max: 32 << 10,
+    // RFC 9112 §3 asks for at least 8,000.
+    target_len_max: 8 << 10,
+    // As Apache (100) and HAProxy (101).
+    fields_max: 100,
+    // Origins set more and longer cookies than clients return at once.
+    response_head_max: 64 << 10,
+    // Bodies are streamed, never kept: a bound is for the origin to set.
+    request_body_max: 0,
+    // Each may need a second descriptor towards the origin; 16,000 fit below the common hard limit
+    // of 20,000 open files. The shell lowers it if the process may open fewer.
+    connections_max: 8_000,
+    // The least that RFC 9113 §6.5.2 recommends; also the default of nginx's and Apache's kin.
+    http2_streams_max: 100,
+    // Half of the connections, so that idle WebSockets cannot keep all others out.
+    tunnels_max: 4_000,
+};
+
+/// The times where the policy names none.
+pub const TIMEOUTS: Timeouts = Timeouts {
+    // A head fits a few packets: even with two lost ones on a poor link it takes seconds.
+    request_head: Duration::from_secs(10),
+    // Between two reads, not for the whole: slow uploads are allowed, stalled ones are not.
+    request_body: Duration::from_secs(30),
+    // As long as browsers profit from it; an idle connection costs about a KiB.
+    idle: Duration::from_secs(60),
+    // Two round trips and some arithmetic, on a poor link.
+    handshake: Duration::from_secs(10),
+    // Two lost packets: TCP tries again after 1 s and 3 s.
+    connect: Duration::from_secs(3),
+    // As nginx and Apache: reports that take most of a minute exist.
+    response_head: Duration::from_secs(60),
+    // As nginx. Longer pauses are for WebSockets, or for an operator who knows of a long poll.
+    response_body: Duration::from_secs(60),
+    // A phone in a tunnel comes back within this time, or not at all.
+    write: Duration::from_secs(30),
+    // Below the 5 s after which Node.js and Apache close theirs, so that requests seldom meet a
+    // connection that is just being closed.
+    origin_idle: Duration::from_secs(4),
+    // Applications that care send pings at least every minute; this only clears away the dead.
+    tunnel_idle: Duration::from_secs(3600),
+    // The patience of Kubernetes; systemd waits for 90 s.
+    drain: Duration::from_secs(30),
+};
+
+/// One for each processor, because each thread runs without ever blocking; one if that is unknown.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Longest file that is read as a policy: some hundred thousand rules.
+pub const FILE_LEN_MAX: u64 = 32 << 20;
+/// Longest page that is kept in memory for refusals.
+pub const PAGE_LEN_MAX: u64 = 256 << 10;
+/// Most listeners: each thread has a socket for each.
+pub const LISTENERS_MAX: usize = 64;
+/// Most servers of an origin: choosing one looks at each.
+pub const SERVERS_MAX: usize = 1024;
+/// Most networks in `trusted`: each request of a trusted peer is compared with each.
+pub const TRUSTED_MAX: usize = 1024;
+/// Most slots: far beyond what any origin works on at once.
+pub const SLOTS_MAX: u64 = 1_000_000;
+/// Longest queue of a class: about 2 GiB of waiting connections.
+pub const QUEUE_MAX: u64 = 1_000_000;
+/// Most threads: beyond any machine's processors.
+pub const THREADS_MAX: u64 = 1024;
+/// Longest name of a class: it stands in every line of the log and in every metric.
+pub const CLASS_NAME_LEN_MAX: usize = 64;
+/// Longest time: what is meant to be longer is a mistake in the unit.
+pub const TIME_MAX: Duration = Duration::from_secs(24 * 3600);

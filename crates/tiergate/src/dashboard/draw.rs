@@ -1,0 +1,401 @@
+//! What stands where, from 80 columns and 24 lines up.
+
+use super::plain;
+use super::rates::{ClassRow, ServerRow, View};
+use super::screen::Screen;
+use crate::admin::status::Quantiles;
+use crate::observe::origin::Health;
+use crate::observe::refusals::Shown;
+use crate::observe::words::{cut, harmless, rate, span};
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Cell, Gauge, Paragraph, Row, Sparkline, Table};
+
+/// Lines of the part above the tables, with the empty one below it.
+const HEAD_LINES: u16 = 5;
+/// Columns of the class table without the names, with the space before each.
+const FIGURES_WIDTH: u16 = 69;
+/// Columns of the line with the number of slots, before the gauge: `slots 10000`, the limit's kind,
+/// `waiting` and `connections` with six digits each.
+const NUMBERS_WIDTH: u16 = 56;
+/// Fewest lines for refusals, with their head, if there are more classes than lines.
+const REFUSAL_LINES_MIN: u16 = 3;
+/// Most origin servers shown when lines are short.
+const SERVERS_SHORT: usize = 3;
+
+/// Draws the whole screen.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
+    let paint = Paint(screen.colour);
+    let [main, foot] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    footer(frame, foot, screen, paint);
+    let Some(view) = &screen.view else {
+        frame.render_widget(Paragraph::new("waiting for the gateway …"), main);
+        return;
+    };
+    let servers = view.servers.len().min(SERVERS_SHORT) as u16 + 2;
+    let rest = main.height.saturating_sub(HEAD_LINES + servers + REFUSAL_LINES_MIN);
+    // A head line, the rows, an empty line.
+    let classes = (view.classes.len() as u16).saturating_add(2).min(rest.max(4));
+    let [top, class_area, server_area, refusal_area] = Layout::vertical([
+        Constraint::Length(HEAD_LINES),
+        Constraint::Length(classes),
+        Constraint::Length(servers),
+        Constraint::Fill(1),
+    ])
+    .areas(main);
+    head(frame, top, view, paint);
+    class_table(frame, class_area, view, paint);
+    server_table(frame, server_area, view, paint);
+    refusal_list(frame, refusal_area, &view.reading.refusals, paint);
+}
+
+/// Colours, or none of them.
+#[derive(Clone, Copy)]
+struct Paint(bool);
+
+impl Paint {
+    fn colour(self, colour: Color) -> Style {
+        if self.0 { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    fn title(self) -> Style {
+        self.colour(Color::Cyan).add_modifier(Modifier::BOLD)
+    }
+
+    fn bad(self) -> Style {
+        self.colour(Color::Red).add_modifier(Modifier::BOLD)
+    }
+
+    fn soft(self) -> Style {
+        if self.0 { Style::new().fg(Color::DarkGray) } else { Style::new() }
+    }
+}
+
+fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen, paint: Paint) {
+    let keys =
+        if screen.paused { "q quit  p go on  r refresh" } else { "q quit  p pause  r refresh" };
+    let mut parts = vec![Span::styled(keys, paint.soft())];
+    if screen.paused {
+        let style = paint.colour(Color::Yellow).add_modifier(Modifier::REVERSED);
+        parts.extend([Span::raw("  "), Span::styled(" paused ", style)]);
+    }
+    if let Some(fault) = &screen.fault {
+        parts.extend([Span::raw("  "), Span::styled(harmless(fault), paint.bad())]);
+    }
+    frame.render_widget(Line::from(parts), area);
+}
+
+fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
+    let status = &view.reading.status;
+    let limit = &status.limit;
+    let [title, slots, course, change, _] =
+        Layout::vertical([Constraint::Length(1); HEAD_LINES as usize]).areas(area);
+    let path = status.config.path.as_deref().unwrap_or("no policy file");
+    let state = plain::state(view);
+    let state_style =
+        if status.unready.is_some() { paint.bad() } else { paint.colour(Color::Green) };
+    let used = 30 + state.chars().count();
+    let room = usize::from(title.width).saturating_sub(used + 16);
+    let line = Line::from(vec![
+        Span::styled(format!("tiergate {}", status.version), paint.title()),
+        Span::raw(format!("  up {}  ", span(status.uptime_seconds))),
+        Span::styled(state, state_style),
+        Span::raw(format!("  {} generation {}", tail(path, room), status.config.generation)),
+    ]);
+    frame.render_widget(line, title);
+
+    let kind = if limit.adaptive { "adaptive" } else { "fixed" };
+    let [numbers, gauge] =
+        Layout::horizontal([Constraint::Length(NUMBERS_WIDTH), Constraint::Fill(1)]).areas(slots);
+    let line = Line::from(vec![
+        Span::styled(format!("slots {:<6}", limit.slots), paint.title()),
+        Span::raw(format!(
+            "{kind:<9} waiting {:<6} connections {:<6}",
+            limit.waiting, status.clients.connections_active
+        )),
+    ]);
+    frame.render_widget(line, numbers);
+    let share = f64::from(limit.running) / f64::from(limit.slots.max(1));
+    let meter = Gauge::default()
+        .ratio(share.clamp(0.0, 1.0))
+        .label(format!("{} running, {:.0} %", limit.running, share * 100.0))
+        .use_unicode(true)
+        .gauge_style(paint.colour(Color::Blue));
+    frame.render_widget(meter, gauge);
+    limit_course(frame, course, view, paint);
+    let text = plain::change(view).unwrap_or_else(|| "the limit has not changed yet".to_owned());
+    frame.render_widget(Line::styled(text, paint.soft()), change);
+}
+
+/// The number of slots over the last minute, from 0 to the highest, with both ends in figures.
+fn limit_course(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
+    let course = &view.reading.status.limit.course;
+    let slots = course.iter().map(|point| u64::from(point.slots));
+    let (low, high) = (slots.clone().min().unwrap_or(0), slots.clone().max().unwrap_or(0));
+    let label = format!("last minute, {low}–{high} slots  ");
+    let width = label.chars().count() as u16;
+    let [text, bars] =
+        Layout::horizontal([Constraint::Length(width), Constraint::Fill(1)]).areas(area);
+    frame.render_widget(Line::raw(label), text);
+    let kept = slots.skip(course.len().saturating_sub(usize::from(bars.width)));
+    let bars_style = paint.colour(Color::Blue);
+    let data: Vec<u64> = kept.collect();
+    frame.render_widget(Sparkline::default().data(data).max(high.max(1)).style(bars_style), bars);
+}
+
+fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
+    // Header and the empty line below.
+    let room = usize::from(area.height.saturating_sub(2));
+    let classes = &view.classes;
+    let shown = if classes.len() <= room { classes.len() } else { room.saturating_sub(1) };
+    // The names get what the other columns leave, and no more than they need.
+    let lens = classes.iter().map(|class| class.name.chars().count());
+    let left = usize::from(area.width.saturating_sub(FIGURES_WIDTH)).max(5);
+    // Room for the line that counts what is not shown.
+    let name_width = lens.max().unwrap_or(0).max(9).min(left);
+    let mut rows: Vec<Row<'_>> =
+        classes[..shown].iter().map(|class| class_row(class, name_width, paint)).collect();
+    if shown < classes.len() {
+        let more = format!("… {} more", classes.len() - shown);
+        rows.push(Row::new([more]).style(paint.soft()));
+    }
+    let widths = [
+        Constraint::Length(name_width as u16),
+        Constraint::Length(5),
+        Constraint::Length(5),
+        Constraint::Length(6),
+        Constraint::Length(5),
+        Constraint::Length(7),
+        Constraint::Length(5),
+        Constraint::Length(5),
+        Constraint::Length(11),
+        Constraint::Length(11),
+    ];
+    let names = ["class", "arr/s", "adm/s", "good/s", "ref/s", "reason", "wait", "run"];
+    let spreads = ["queue 50/99", "first 50/99"];
+    let head = names.into_iter().chain(spreads).enumerate().map(|(column, name)| match column {
+        0 | 5 => Cell::new(name),
+        _ => right(name.to_owned()),
+    });
+    let head = Row::new(head).style(paint.title());
+    frame.render_widget(Table::new(rows, widths).header(head).column_spacing(1), area);
+}
+
+fn class_row<'a>(class: &ClassRow, name_width: usize, paint: Paint) -> Row<'a> {
+    let refusing = class.refused.is_some_and(|refused| refused > 0.0);
+    let style = if refusing { paint.colour(Color::Yellow) } else { Style::new() };
+    Row::new([
+        Cell::new(cut(&harmless(&class.name), name_width)),
+        right(per_second(class.arrived)),
+        right(per_second(class.admitted)),
+        right(per_second(class.served)).style(paint.colour(Color::Green)),
+        right(per_second(class.refused)).style(style),
+        Cell::new(class.reason.as_deref().map(short_reason).unwrap_or_default()).style(style),
+        right(class.waiting.to_string()),
+        right(class.running.to_string()),
+        right(pair(&class.wait)),
+        right(pair(&class.first_byte)),
+    ])
+}
+
+fn server_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
+    let room = usize::from(area.height.saturating_sub(2));
+    let rows = view.servers.iter().take(room).map(|server| server_row(server, paint));
+    let more = view.servers.len().saturating_sub(room);
+    let title = if more > 0 { format!("origin (+{more} more)") } else { "origin".to_owned() };
+    let head = Row::new([
+        Cell::new(title),
+        Cell::new("health"),
+        right("busy".to_owned()),
+        right("req/s".to_owned()),
+        right("fail/s".to_owned()),
+        right("reused".to_owned()),
+        Cell::new(""),
+    ]);
+    let widths = [
+        Constraint::Length(24),
+        Constraint::Length(8),
+        Constraint::Length(5),
+        Constraint::Length(6),
+        Constraint::Length(6),
+        Constraint::Length(6),
+        Constraint::Fill(1),
+    ];
+    let table = Table::new(rows, widths).header(head.style(paint.title())).column_spacing(1);
+    frame.render_widget(table, area);
+}
+
+fn server_row<'a>(row: &ServerRow, paint: Paint) -> Row<'a> {
+    let server = &row.server;
+    let health = match server.health {
+        Health::Up => paint.colour(Color::Green),
+        Health::Probing => paint.colour(Color::Yellow),
+        Health::Down => paint.bad(),
+    };
+    let reused = row.reused.map_or("–".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    Row::new([
+        Cell::new(cut(&harmless(&server.address), 24)),
+        Cell::new(server.health.name()).style(health),
+        right(server.outstanding.to_string()),
+        right(per_second(row.requests)),
+        right(per_second(row.failures)),
+        right(reused),
+        Cell::new(harmless(server.detail.as_deref().unwrap_or_default())).style(paint.soft()),
+    ])
+}
+
+fn refusal_list(frame: &mut Frame<'_>, area: Rect, refusals: &[Shown], paint: Paint) {
+    let head = Row::new(["refused", "class", "reason", "client", "request"]);
+    let rows = refusals.iter().take(usize::from(area.height.saturating_sub(1))).map(|refusal| {
+        let more = if refusal.path_cut { "…" } else { "" };
+        // Hours, minutes and seconds of an RFC 3339 time.
+        let time = refusal.at.get(11..19).unwrap_or_default().to_owned();
+        Row::new([
+            time,
+            cut(&harmless(&refusal.class), 10),
+            cut(&harmless(&refusal.reason), 16),
+            cut(&refusal.client.to_string(), 15),
+            harmless(&format!("{} {}{more}", refusal.method, refusal.path)),
+        ])
+    });
+    let widths = [
+        Constraint::Length(8),
+        Constraint::Length(10),
+        Constraint::Length(16),
+        Constraint::Length(15),
+        Constraint::Fill(1),
+    ];
+    let table = Table::new(rows, widths).header(head.style(paint.title())).column_spacing(1);
+    frame.render_widget(table, area);
+}
+
+fn right<'a>(text: String) -> Cell<'a> {
+    Cell::new(Text::from(text).alignment(Alignment::Right))
+}
+
+fn per_second(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), rate)
+}
+
+fn pair(quantiles: &Quantiles) -> String {
+    match (quantiles.p50_seconds, quantiles.p99_seconds) {
+        (Some(p50), Some(p99)) => format!("{}/{}", span(p50), span(p99)),
+        _ => "–".to_owned(),
+    }
+}
+
+/// A reason in at most 7 letters.
+fn short_reason(reason: &str) -> String {
+    match reason {
+        "queue_full" => "full".to_owned(),
+        "deadline_expired" => "expired".to_owned(),
+        "origin_down" => "down".to_owned(),
+        "draining" => "drain".to_owned(),
+        "reconfigured" => "reload".to_owned(),
+        other => cut(&harmless(other), 7),
+    }
+}
+
+/// The end of a path, which says more than its beginning, in at most `width` letters.
+fn tail(path: &str, width: usize) -> String {
+    let path = harmless(path);
+    let len = path.chars().count();
+    if len <= width {
+        return path;
+    }
+    let end: String = path.chars().skip(len - width.saturating_sub(1).min(len)).collect();
+    format!("…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rates::tests::reading;
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::style::Color;
+    use tiergate_core::reason::Reason;
+
+    fn drawn(screen: &Screen, width: u16, height: u16) -> (Vec<String>, bool) {
+        let mut terminal =
+            Terminal::new(TestBackend::new(width, height)).expect("memory is a terminal");
+        terminal.draw(|frame| draw(frame, screen)).expect("memory takes every write");
+        let buffer = terminal.backend().buffer();
+        let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        let coloured = buffer.content().iter().any(|cell| cell.fg != Color::Reset);
+        ((0..height).map(|y| line(y).trim_end().to_owned()).collect(), coloured)
+    }
+
+    fn screen(colour: bool) -> Screen {
+        Screen {
+            view: Some(View::new(Some(&reading(10)), reading(11))),
+            colour,
+            ..Screen::default()
+        }
+    }
+
+    #[test]
+    fn everything_fits_on_80_by_24() {
+        let (lines, coloured) = drawn(&screen(true), 80, 24);
+        let text = lines.join("\n");
+        for part in [
+            "tiergate 0.1.0  up 11s  serving",
+            "shop.toml generation 3",
+            "slots 40    adaptive  waiting 24     connections 310",
+            "38 running, 95 %",
+            "last minute, 20–39 slots",
+            "limit set to 40 12s ago: more at once gives more",
+            "arr/s adm/s good/s ref/s reason   wait   run queue 50/99 first 50/99",
+            "151   120    120    31 expired    12     4  12ms/400ms  12ms/400ms",
+            "10.0.0.6:8080            down",
+            "connection refused",
+            "18:23:51 browse     deadline_expired 192.0.2.7       GET /list/·[2Jx",
+            "q quit  p pause  r refresh",
+        ] {
+            assert!(text.contains(part), "{part:?} is missing in\n{text}");
+        }
+        assert!(coloured);
+    }
+
+    #[test]
+    fn without_colour_nothing_is_coloured() {
+        assert!(!drawn(&screen(false), 80, 24).1);
+    }
+
+    #[test]
+    fn no_size_is_too_small_and_none_too_large() {
+        let mut full = screen(true);
+        let view = full.view.as_mut().expect("set above");
+        view.classes = (0..64).map(|_| view.classes[1].clone()).collect();
+        view.servers = (0..40).map(|_| view.servers[0].clone()).collect();
+        for (width, height) in [(1, 1), (2, 3), (20, 5), (79, 10), (80, 24), (250, 90)] {
+            drawn(&full, width, height);
+            drawn(&Screen::default(), width, height);
+        }
+        let text = drawn(&full, 80, 24).0.join("\n");
+        assert!(text.contains("more") && text.contains("(+37 more)"), "{text}");
+        assert!(text.contains("18:23:51"), "refusals keep their place:\n{text}");
+    }
+
+    #[test]
+    fn faults_and_pauses_are_said() {
+        let mut paused = screen(false);
+        paused.paused = true;
+        paused.fault = Some("connection\nrefused".to_owned());
+        let lines = drawn(&paused, 80, 24).0;
+        let foot = lines.last().expect("24 lines");
+        assert!(foot.contains("paused") && foot.contains("connection·refused"), "{foot}");
+        assert!(foot.contains("p go on"));
+    }
+
+    #[test]
+    fn every_reason_has_a_short_form() {
+        for reason in Reason::ALL {
+            let short = short_reason(reason.name());
+            assert!(short.chars().count() <= 7 && !short.contains('…'), "{short}");
+        }
+    }
+}

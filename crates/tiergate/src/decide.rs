@@ -1,0 +1,242 @@
+//! From a request's head to its verdict: parse → classify → admit, without an await between.
+
+use crate::door::{Answer, Held, Waiting};
+use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
+use crate::respond::Format;
+use crate::shared::{Config, Shared};
+use crate::{buffers, clock};
+use std::cell::RefCell;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::task::Context;
+use tiergate_core::classify::{Scratch, path};
+use tiergate_core::gate::Arrival;
+use tiergate_core::reason::Reason;
+use tiergate_core::request::RequestView;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The client, by the socket or the PROXY protocol.
+    pub address: SocketAddr,
+    /// The same, as text.
+    pub text: PeerText,
+    /// Where it connected to.
+    pub local: SocketAddr,
+    /// Whether by TLS.
+    pub secure: bool,
+}
+
+/// What is kept of a head once its bytes may move.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Bytes of the head.
+    pub head_len: usize,
+    /// How the body is framed.
+    pub body: Framing,
+    /// The client's version.
+    pub version: Version,
+    /// Whether the client wants the connection to stay open.
+    pub keep: bool,
+    /// HEAD: the answer has no body.
+    pub head_only: bool,
+    /// The client asks for another protocol, and the origin may agree.
+    pub upgrade: bool,
+    /// `Expect: 100-continue`.
+    pub expects: bool,
+    /// Doing it twice is as good as once (RFC 9110 §9.2.2).
+    pub idempotent: bool,
+    /// Where the method lies in the head.
+    pub method: Range<usize>,
+    /// Where the target lies in the head.
+    pub target: Range<usize>,
+    /// The client, by the connection or by a trusted peer's word.
+    pub client: IpAddr,
+    /// How it was classified.
+    pub arrival: Arrival,
+}
+
+/// What is to be done about the bytes received so far.
+#[derive(Debug)]
+pub enum Decision<'d> {
+    /// Read more.
+    Partial,
+    /// Answer with an error and close.
+    Bad {
+        /// The status.
+        status: u16,
+        /// What was wrong.
+        why: &'static str,
+    },
+    /// Answer with a refusal.
+    Refuse(Facts, Reason, Format),
+    /// Forward `head`, once the slot is there.
+    Go {
+        /// What is kept of the head.
+        facts: Facts,
+        /// The head as it goes to the origin.
+        head: Vec<u8>,
+        /// The slot, or the wait for it.
+        entry: Entry<'d>,
+        /// How it would be refused.
+        format: Format,
+    },
+}
+
+/// A slot, or the wait for one.
+#[derive(Debug)]
+pub enum Entry<'d> {
+    /// The slot.
+    Now(Held<'d>),
+    /// The wait.
+    Later(Waiting<'d>),
+}
+
+thread_local! {
+    /// What classification remembers of a request while it looks at it.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Looks at the bytes received and decides. `context` is the connection's: it is woken when a wait
+/// ends.
+pub fn decide<'d>(
+    shared: &'d Shared,
+    config: &Config,
+    peer: &Peer,
+    bytes: &[u8],
+    context: &mut Context<'_>,
+) -> Decision<'d> {
+    let limits = &config.policy.limits;
+    let head_limits = HeadLimits {
+        head_len_max: limits.request_head_max,
+        target_len_max: limits.target_len_max,
+        fields_max: limits.fields_max,
+    };
+    let mut table = FieldTable::new();
+    let head = match http1::parse_request(bytes, &mut table, &head_limits) {
+        Ok(Parsed::Complete(head)) => head,
+        Ok(Parsed::Partial) => return Decision::Partial,
+        Err(error) => {
+            return Decision::Bad { status: error.status, why: error.why };
+        }
+    };
+    let body_max = limits.request_body_max;
+    if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
+        return Decision::Bad { status: 413, why: "the body is larger than this site takes" };
+    }
+    let fields = table.fields();
+    let trusted = is_trusted(config, peer.address.ip());
+    let client = match trusted {
+        true => peer.address.ip(),
+        false => peer.address.ip(),
+    };
+    let mut normal = Vec::new();
+    let view = RequestView {
+        method: head.method,
+        host: head.host_name(),
+        path: path::normalise(head.path, &mut normal),
+        query: head.query,
+        fields,
+        client,
+    };
+    let (arrival, answer) = judge(shared, config, &view, context);
+    let facts = Facts {
+        head_len: head.len,
+        body: head.body,
+        version: head.version,
+        keep: head.keep_alive,
+        head_only: head.method == b"HEAD",
+        upgrade: head.upgrade.is_some(),
+        expects: head.expect_continue,
+        idempotent: is_idempotent(head.method),
+        method: range_in(bytes, head.method),
+        target: range_in(bytes, head.target),
+        client,
+        arrival,
+    };
+    let entry = match answer {
+        Answer::Refused(reason) => {
+            return Decision::Refuse(facts, reason, Format::accepted(fields));
+        }
+        Answer::Admitted(held) => Entry::Now(held),
+        Answer::Wait(waiting) => Entry::Later(waiting),
+    };
+    // Only a request that waits may still be refused.
+    let format = match entry {
+        Entry::Now(_) => Format::Plain,
+        Entry::Later(_) => Format::accepted(fields),
+    };
+    let mut out = buffers::text();
+    let mut listener = [0; LISTENER_LEN_MAX];
+    let forward = ForwardInfo {
+        peer: peer.text,
+        peer_trusted: trusted,
+        https: peer.secure,
+        add: config.policy.forwarding,
+        listener_host: match head.host {
+            [] => listener_text(peer.local, &mut listener),
+            _ => b"",
+        },
+    };
+    http1::write_request_head(&mut out, &head, &table, &forward, &[]);
+    Decision::Go { facts, head: out, entry, format }
+}
+
+/// Classifies a request and takes it to the gate.
+pub fn judge<'d>(
+    shared: &'d Shared,
+    config: &Config,
+    view: &RequestView<'_>,
+    context: &mut Context<'_>,
+) -> (Arrival, Answer<'d>) {
+    let classifier = &config.policy.classifier;
+    let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
+    let arrival = Arrival {
+        class: verdict.class,
+        rule: verdict.rule,
+        deadline: verdict.deadline,
+        generation: config.generation,
+    };
+    let reason = if verdict.refuse {
+        Some(Reason::Rule)
+    } else if !config.origin.is_usable() {
+        Some(Reason::OriginDown)
+    } else {
+        None
+    };
+    let answer = match reason {
+        Some(reason) => {
+            shared.door.refuse(arrival, reason);
+            Answer::Refused(reason)
+        }
+        None => shared.door.arrive(clock::now(), arrival, context),
+    };
+    (arrival, answer)
+}
+
+/// Longest text of a socket address.
+const LISTENER_LEN_MAX: usize = 64;
+
+fn listener_text(local: SocketAddr, text: &mut [u8; LISTENER_LEN_MAX]) -> &[u8] {
+    let mut rest = &mut text[..];
+    write!(rest, "{local}").expect("no socket address is longer than LISTENER_LEN_MAX");
+    let len = LISTENER_LEN_MAX - rest.len();
+    &text[..len]
+}
+
+/// Whether the peer's word about the client is believed.
+pub fn is_trusted(config: &Config, peer: IpAddr) -> bool {
+    let peer = peer.to_canonical();
+    config.policy.trusted.iter().any(|net| net.contains(&peer))
+}
+
+fn is_idempotent(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE")
+}
+
+/// Where `part`, a slice of `whole`, lies in it.
+fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {
+    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
+    start..start + part.len()
+}

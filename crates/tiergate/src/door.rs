@@ -1,0 +1,218 @@
+//! The door: the one lock around the gate, and what a request does there.
+//!
+//! | state | who reads | who writes | lock |
+//! |---|---|---|---|
+//! | the gate | every thread | every thread | `gate`, for a few tens of nanoseconds; never across an await, never while waking |
+//! | when the gate wants its tick | every thread | the ticker | none: an atomic |
+
+use crate::clock;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
+use tokio::sync::Notify;
+
+/// The gate behind its lock.
+#[derive(Debug)]
+pub struct Door {
+    gate: Mutex<Gate<Waker>>,
+    /// Nanoseconds of the moment at which the ticker will come by itself.
+    next_tick: AtomicU64,
+    earlier: Notify,
+}
+
+/// What the door says to a request.
+#[derive(Debug)]
+pub enum Answer<'d> {
+    /// Go on.
+    Admitted(Held<'d>),
+    /// Wait for [`Waiting::wait`].
+    Wait(Waiting<'d>),
+    /// Refuse.
+    Refused(Reason),
+}
+
+impl Door {
+    /// A door with an empty gate behind it.
+    pub fn new(plan: Plan) -> Self {
+        Door {
+            gate: Mutex::new(Gate::new(plan)),
+            next_tick: AtomicU64::new(Moment::NEVER.nanos()),
+            earlier: Notify::new(),
+        }
+    }
+
+    /// The gate, to be looked at or reconfigured; follow a change by [`Door::wake`].
+    pub fn gate(&self) -> MutexGuard<'_, Gate<Waker>> {
+        self.gate.lock().expect("no code panics while it holds the gate")
+    }
+
+    /// The number of slots in force.
+    pub fn slots(&self) -> u32 {
+        self.gate().slots()
+    }
+
+    /// Takes a request to the gate. Called in a poll: the task is woken when a wait is over.
+    pub fn arrive(&self, now: Moment, arrival: Arrival, context: &mut Context<'_>) -> Answer<'_> {
+        let mut gate = self.gate();
+        let verdict = gate.arrive(now, arrival, || context.waker().clone());
+        match verdict {
+            Verdict::Admit(slot) => Answer::Admitted(Held::new(self, slot)),
+            Verdict::Reject(reason) => Answer::Refused(reason),
+            Verdict::Queue(ticket) => {
+                let deadline = gate.next_deadline();
+                drop(gate);
+                if deadline.nanos() < self.next_tick.load(Ordering::Relaxed) {
+                    self.earlier.notify_one();
+                }
+                Answer::Wait(Waiting { door: self, ticket: Some(ticket) })
+            }
+        }
+    }
+
+    /// Counts a request that is refused for a reason that the gate does not see.
+    pub fn refuse(&self, arrival: Arrival, reason: Reason) {
+        self.gate().refuse(arrival, reason);
+    }
+
+    /// Wakes everybody who has news, outside the lock.
+    pub fn wake(&self, mut gate: MutexGuard<'_, Gate<Waker>>) {
+        let Some(first) = gate.next_wake() else {
+            return;
+        };
+        let second = gate.next_wake();
+        let rest: Vec<Waker> = match &second {
+            Some(_) => std::iter::from_fn(|| gate.next_wake()).collect(),
+            // The usual case, one slot for one waiter, allocates nothing.
+            None => Vec::new(),
+        };
+        drop(gate);
+        first.wake();
+        second.into_iter().chain(rest).for_each(Waker::wake);
+    }
+
+    fn tick(&self) -> Moment {
+        let mut gate = self.gate();
+        let next = gate.tick(clock::now());
+        self.next_tick.store(next.nanos(), Ordering::Relaxed);
+        self.wake(gate);
+        next
+    }
+
+    /// Ticks the gate when it wants it, for as long as the runtime lives. One task of the process.
+    pub async fn run_ticks(&self) {
+        loop {
+            let next = self.tick();
+            let pause = next.since(clock::now()).clamp(TICK_MIN, TICK_MAX);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.earlier.notified() => {}
+            }
+        }
+    }
+}
+
+/// The gate is not ticked more often than this, however close the deadlines lie.
+const TICK_MIN: Duration = Duration::from_millis(1);
+/// Nor less often.
+const TICK_MAX: Duration = Duration::from_secs(1);
+
+/// A slot in use. Dropped, it goes back with the outcome noted last; if none was, the client left.
+#[derive(Debug)]
+pub struct Held<'d> {
+    door: &'d Door,
+    slot: Option<Slot>,
+    outcome: Outcome,
+}
+
+impl<'d> Held<'d> {
+    fn new(door: &'d Door, slot: Slot) -> Self {
+        Held { door, slot: Some(slot), outcome: Outcome::without_answer(End::Cancelled) }
+    }
+
+    /// When the slot was granted.
+    pub fn admitted(&self) -> Moment {
+        self.slot.as_ref().expect("held until dropped").admitted()
+    }
+
+    /// How long the request waited for it.
+    pub fn waited(&self) -> Duration {
+        self.slot.as_ref().expect("held until dropped").waited()
+    }
+
+    /// The head of the final answer arrived.
+    pub fn answered(&mut self, now: Moment) {
+        self.outcome.first_byte = Some(now.since(self.admitted()));
+    }
+
+    /// How it will have ended, unless something else is noted later.
+    pub fn note(&mut self, end: End) {
+        self.outcome.end = end;
+    }
+
+    /// How it has ended so far.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let slot = self.slot.take().expect("dropped once");
+        let mut gate = self.door.gate();
+        gate.finish(clock::now(), slot, self.outcome);
+        self.door.wake(gate);
+    }
+}
+
+/// A request in the backlog. Dropped, it leaves.
+#[derive(Debug)]
+pub struct Waiting<'d> {
+    door: &'d Door,
+    ticket: Option<Ticket>,
+}
+
+impl<'d> Waiting<'d> {
+    /// The end of the wait. `gone` is polled too; once it is ready the wait is given up, and `None`
+    /// returned. Cancel safe.
+    pub async fn wait(
+        mut self,
+        mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
+    ) -> Option<Result<Held<'d>, Reason>> {
+        poll_fn(|context| {
+            if let Poll::Ready(settled) = self.poll_settled() {
+                return Poll::Ready(Some(settled));
+            }
+            gone(context).map(|()| None)
+        })
+        .await
+    }
+
+    fn poll_settled(&mut self) -> Poll<Result<Held<'d>, Reason>> {
+        let ticket = self.ticket.expect("polled only until it is settled");
+        let claim = self.door.gate().claim(ticket);
+        let settled = match claim {
+            Claim::Waiting => return Poll::Pending,
+            Claim::Admitted(slot) => Ok(Held::new(self.door, slot)),
+            Claim::Rejected(reason) => Err(reason),
+        };
+        self.ticket = None;
+        Poll::Ready(settled)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            let mut gate = self.door.gate();
+            gate.cancel(clock::now(), ticket);
+            self.door.wake(gate);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! One request and its answer on one connection to the origin, HTTP/1.1 on both sides.
+//!
+//! ```text
+//! send ─▶ head ─┬─ 1xx: pass on, head again
+//!               ├─ 101: pass on, tunnel
+//!               └─ final: pass on with the body's beginning ─▶ body ─▶ end
+//! ```
+
+use crate::account::{self, Record};
+use crate::body::BodyScanner;
+use crate::buffers::Buffer;
+use crate::clock;
+use crate::decide::Facts;
+use crate::door::Held;
+use crate::forward::{Ended, Journey};
+use crate::http1::{
+    self, ChunkScanner, Delivery, FieldTable, HeadLimits, Parsed, ResponseInfo, Version,
+};
+use crate::link::{Fault, Link};
+use crate::origin::{Lease, Place};
+use crate::serve::{Connection, Next};
+use crate::shared::{Config, Counted, Shared};
+use crate::stream::ClientStream;
+use crate::tunnel;
+use tiergate_core::outcome::End;
+
+/// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken.
+const INTERIM_MAX: u32 = 16;
+
+/// How a request failed at a connection.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The connection had been closed while it was idle: nothing came, and all can be sent again.
+    Stale,
+    /// Before a final answer.
+    Unanswered(Fault),
+    /// After the answer's head was sent to the client.
+    BrokenOff(Fault),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Failure::Unanswered(fault)
+    }
+}
+
+/// What the answer's head says of its body.
+struct Body {
+    scanner: BodyScanner,
+    /// For a client that knows no chunks.
+    dechunker: Option<Box<ChunkScanner>>,
+    /// Whether the origin's connection may be used again.
+    reusable: bool,
+}
+
+pub(crate) struct Exchange<'j, 'c, 'd, S> {
+    journey: &'j mut Journey<'c, 'd>,
+    connection: &'j mut Connection<S>,
+    place: Place,
+    lease: Lease,
+}
+
+impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
+    pub(crate) fn new(
+        journey: &'j mut Journey<'c, 'd>,
+        connection: &'j mut Connection<S>,
+        place: Place,
+        lease: Lease,
+    ) -> Self {
+        Exchange { journey, connection, place, lease }
+    }
+
+    /// Sends the request, passes the answer on. `head` is written over once an answer is there.
+    pub(crate) async fn run(self, head: &mut Vec<u8>, may_repeat: bool) -> Result<Ended, Failure> {
+        let Exchange { journey, connection, mut place, lease } = self;
+        let Journey { shared, config, facts, record, held, upload, sent } = journey;
+        let Lease { stream: origin, reused: _ } = lease;
+        let timeouts = config.policy.timeouts;
+        let mut link = Link { connection, origin, upload, timeouts };
+        match link.send(head, facts.head_len, *sent).await {
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                place.broken();
+                return Err(Fault::OriginSlow.into());
+            }
+            Err(_) if may_repeat => return Err(Failure::Stale),
+            // It may have answered before it closed: reading tells.
+            Err(_) | Ok(()) => {}
+        }
+        let mut answer: Option<Buffer> = None;
+        let mut interims = 0;
+        loop {
+            let bytes = answer.as_ref().map_or(&[][..], Buffer::content);
+            let may_keep = facts.keep && link.is_sent() && !shared.is_draining();
+            match look(bytes, head, config, facts, may_keep) {
+                Seen::Partial => {
+                    let nothing_yet = answer.is_none() && interims == 0;
+                    if let Some(buffer) = &mut answer {
+                        buffer.make_room(config.policy.limits.response_head_max + 1);
+                    }
+                    let fault = match link.read(&mut answer, true).await {
+                        Ok(count) if count > 0 => continue,
+                        Ok(_) => Fault::Origin,
+                        Err(fault) => fault,
+                    };
+                    if matches!(fault, Fault::Origin) && may_repeat && nothing_yet {
+                        return Err(Failure::Stale);
+                    }
+                    if matches!(fault, Fault::Origin | Fault::OriginSlow) {
+                        place.broken();
+                    }
+                    return Err(fault.into());
+                }
+                Seen::Bad(why) => {
+                    place.broken();
+                    return Err(Fault::Answer(502, why).into());
+                }
+                Seen::Interim { len } => {
+                    interims += 1;
+                    if interims > INTERIM_MAX {
+                        place.broken();
+                        let why = "the origin sent too many interim answers";
+                        return Err(Fault::Answer(502, why).into());
+                    }
+                    // A client of HTTP/1.0 knows none (RFC 9110 §15.2).
+                    if facts.version == Version::Http11 {
+                        link.write(head, &[]).await?;
+                    }
+                    consume(&mut answer, len);
+                }
+                Seen::Switch { len } => {
+                    place.alive();
+                    answered(held, record, 101);
+                    consume(&mut answer, len);
+                    return switch(shared, config, facts, record, held, link, head, answer).await;
+                }
+                Seen::Final { len, status, keep, body } => {
+                    place.alive();
+                    answered(held, record, status);
+                    consume(&mut answer, len);
+                    let delivered = deliver(held, record, link, place, head, body, answer).await;
+                    delivered.map_err(Failure::BrokenOff)?;
+                    return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Linger }));
+                }
+            }
+        }
+    }
+}
+
+/// What was found at the beginning of what the origin sent.
+enum Seen {
+    Partial,
+    Bad(&'static str),
+    Interim { len: usize },
+    Switch { len: usize },
+    Final { len: usize, status: u16, keep: bool, body: Body },
+}
+
+/// Looks for an answer's head; if it is whole, writes it as it goes to the client over `out`: the
+/// request's head, which will not be sent again.
+///
+/// Apart from [`Exchange::run`] so that the table of fields is not kept across its waits.
+fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_keep: bool) -> Seen {
+    if bytes.is_empty() {
+        return Seen::Partial;
+    }
+    let limits = HeadLimits {
+        head_len_max: config.policy.limits.response_head_max,
+        target_len_max: 0,
+        fields_max: config.policy.limits.fields_max,
+    };
+    let mut table = FieldTable::new();
+    let response = match http1::parse_response(bytes, &mut table, &limits, facts.head_only) {
+        Ok(Parsed::Complete(response)) => response,
+        Ok(Parsed::Partial) => return Seen::Partial,
+        Err(error) => return Seen::Bad(error.why),
+    };
+    if response.upgrade && !facts.upgrade {
+        return Seen::Bad("the origin switched protocols unasked");
+    }
+    let (len, status) = (response.len, response.status);
+    let last = !response.is_interim() && !response.upgrade;
+    out.clear();
+    let info = ResponseInfo {
+        client: facts.version,
+        keep_alive: may_keep || !last,
+        via: config.policy.forwarding.via,
+        date_line: b"",
+        extra: &[],
+    };
+    let keep = http1::write_response_head(out, &response, &table, &info);
+    match last {
+        false if response.upgrade => Seen::Switch { len },
+        false => Seen::Interim { len },
+        true => {
+            let dechunk = http1::delivery(&response, facts.version) == Delivery::Dechunked;
+            let body = Body {
+                scanner: BodyScanner::new(response.body),
+                dechunker: dechunk.then(Box::default),
+                reusable: response.keep_alive,
+            };
+            Seen::Final { len, status, keep, body }
+        }
+    }
+}
+
+fn answered(held: &mut Option<Held<'_>>, record: &mut Record, status: u16) {
+    let held = held.as_mut().expect("held until the origin is done");
+    held.answered(clock::now());
+    held.note(if status < 500 { End::Served } else { End::Error });
+    record.status = status;
+    record.first_byte = held.outcome().first_byte;
+    record.end = Some(held.outcome().end);
+}
+
+/// Forgets the head's bytes; gives the buffer back if no others came with it.
+fn consume(answer: &mut Option<Buffer>, count: usize) {
+    if let Some(buffer) = answer {
+        buffer.consume(count);
+        if buffer.is_empty() {
+            *answer = None;
+        }
+    }
+}
+
+/// Passes the answer on: its head, and the body as it comes. When the origin is done, the slot and the
+/// connection are given back, before the last bytes are written to a client that may be slow.
+async fn deliver<S: ClientStream>(
+    held: &mut Option<Held<'_>>,
+    record: &mut Record,
+    mut link: Link<'_, S>,
+    place: Place,
+    head: &[u8],
+    mut body: Body,
+    mut answer: Option<Buffer>,
+) -> Result<(), Fault> {
+    let mut head = head;
+    let mut done = body.scanner.is_done();
+    loop {
+        let bytes = answer.as_ref().map_or(&[][..], Buffer::content);
+        let mut used = 0;
+        if !done {
+            let scan = body.scanner.feed(bytes).map_err(|_| Fault::Origin)?;
+            (used, done) = (scan.consumed, scan.done);
+        }
+        // Whatever follows an answer was not asked for.
+        body.reusable &= !done || used == bytes.len();
+        if done {
+            *held = None;
+        }
+        match &mut body.dechunker {
+            Some(chunks) => link.write(head, &dechunk(chunks, &bytes[..used])?).await?,
+            None => link.write(head, &bytes[..used]).await?,
+        }
+        record.sent_bytes += (head.len() + used) as u64;
+        head = &[];
+        consume(&mut answer, used);
+        if done {
+            break;
+        }
+        link.connection.timer.arm(link.timeouts.response_body);
+        if link.read(&mut answer, false).await? == 0 {
+            if !body.scanner.ends_with_connection() {
+                return Err(Fault::Origin);
+            }
+            done = true;
+            body.reusable = false;
+        }
+    }
+    *held = None;
+    if body.reusable && link.is_sent() {
+        place.give_back(Lease { stream: link.origin, reused: true });
+    }
+    Ok(())
+}
+
+fn dechunk(chunks: &mut ChunkScanner, mut bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut data = Vec::with_capacity(bytes.len());
+    while !bytes.is_empty() {
+        let step = chunks.step(bytes).map_err(|_| Fault::Origin)?;
+        data.extend_from_slice(&bytes[step.data]);
+        bytes = &bytes[step.consumed..];
+    }
+    Ok(data)
+}
+
+/// The origin has agreed to another protocol: the slot is free, the bytes go both ways.
+async fn switch<S: ClientStream>(
+    shared: &Shared,
+    config: &Config,
+    facts: &Facts,
+    record: &mut Record,
+    held: &mut Option<Held<'_>>,
+    mut link: Link<'_, S>,
+    head: &[u8],
+    answer: Option<Buffer>,
+) -> Result<Ended, Failure> {
+    let Some(_counted) = Counted::below(&shared.tunnels, config.policy.limits.tunnels_max) else {
+        return Err(Fault::Answer(503, "too many upgraded connections").into());
+    };
+    if let Some(held) = held {
+        held.note(End::Upgraded);
+        record.end = Some(End::Upgraded);
+    }
+    *held = None;
+    link.write(head, &[]).await.map_err(Failure::BrokenOff)?;
+    let Link { connection, origin, timeouts, .. } = link;
+    // Logged now: the head's bytes make room for the tunnel's.
+    account::http1(shared, config, facts, connection.received(), record);
+    shared.tally().tunnels_opened.one();
+    connection.use_up(facts.head_len);
+    let early = connection.input.take();
+    let Connection { io, timer, .. } = connection;
+    // However a tunnel ends, nothing is left to be said.
+    let _ = tunnel::relay(io, origin, early, answer, timer, timeouts.tunnel_idle).await;
+    shared.tally().tunnels_closed.one();
+    Ok(Ended::Switched)
+}

@@ -1,0 +1,204 @@
+//! A request's way to the origin: which server, which connection, and what to do if it fails.
+
+use crate::account::{self, Record};
+use crate::body::BodyScanner;
+use crate::buffers::{self, Buffer};
+use crate::decide::Facts;
+use crate::door::Held;
+use crate::exchange::{Exchange, Failure};
+use crate::link::{Fault, TOO_LARGE};
+use crate::origin::{Lease, Place};
+use crate::respond;
+use crate::serve::{Connection, Next};
+use crate::shared::{Config, Shared};
+use crate::stream::ClientStream;
+use crate::upload::Upload;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::task::Poll;
+use tiergate_core::origin::ServerId;
+use tiergate_core::outcome::End;
+
+/// Forwards one request and its answer.
+///
+/// # Errors
+/// The client's connection broke.
+pub async fn forward<S: ClientStream>(
+    connection: &mut Connection<S>,
+    shared: &Shared,
+    config: &Config,
+    facts: &Facts,
+    mut record: Record,
+    mut head: Vec<u8>,
+    held: Held<'_>,
+) -> io::Result<Next> {
+    record.waited = Some(held.waited());
+    record.received_bytes = facts.head_len as u64;
+    let mut journey =
+        Journey { shared, config, facts, record, held: Some(held), upload: None, sent: 0 };
+    let result = journey.run(connection, &mut head).await;
+    buffers::keep_text(head);
+    let Journey { mut record, mut held, upload, sent, .. } = journey;
+    record.received_bytes += upload.as_ref().map_or(sent as u64, Upload::total);
+    let mut ended = |end, record: &mut Record| {
+        record.end = Some(end);
+        if let Some(mut held) = held.take() {
+            held.note(end);
+        }
+    };
+    let fault = match result {
+        Ok(Ended::Switched) => return Ok(Next::Cut),
+        Ok(Ended::Answered(next)) => {
+            account::http1(shared, config, facts, connection.received(), &record);
+            connection.use_up(facts.head_len + sent);
+            if let Some(rest) = upload.and_then(|upload| upload.rest) {
+                connection.input = Some(rest);
+            }
+            return Ok(next);
+        }
+        Err(Failure::Stale) => unreachable!("`run` tries again"),
+        Err(
+            Failure::Unanswered(Fault::Client(error)) | Failure::BrokenOff(Fault::Client(error)),
+        ) => {
+            ended(End::Cancelled, &mut record);
+            account::http1(shared, config, facts, connection.received(), &record);
+            return Err(error);
+        }
+        // The head was sent: only closing tells the client that the rest will not come.
+        Err(Failure::BrokenOff(_)) => {
+            ended(End::Failed, &mut record);
+            account::http1(shared, config, facts, connection.received(), &record);
+            return Ok(Next::Cut);
+        }
+        Err(Failure::Unanswered(fault)) => fault,
+    };
+    let (status, why) = match fault {
+        Fault::Answer(status, why) => (status, why),
+        Fault::OriginSlow => (504, "the origin did not answer in time"),
+        _ => (502, "the origin closed the connection without an answer"),
+    };
+    // A client's fault says nothing about the origin.
+    ended(if status < 500 { End::Cancelled } else { End::Failed }, &mut record);
+    record.status = status;
+    account::http1(shared, config, facts, connection.received(), &record);
+    let mut out = buffers::text();
+    respond::write_error(&mut out, status, why, false, facts.head_only);
+    connection.write(config, &out).await?;
+    buffers::keep_text(out);
+    Ok(Next::Linger)
+}
+
+/// How a journey came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The answer was passed on.
+    Answered(Next),
+    /// The connection was a tunnel, and is used up; it is accounted for.
+    Switched,
+}
+
+/// A request on its way.
+pub(crate) struct Journey<'c, 'd> {
+    pub(crate) shared: &'c Shared,
+    pub(crate) config: &'c Config,
+    pub(crate) facts: &'c Facts,
+    pub(crate) record: Record,
+    /// Given back when the origin is done.
+    pub(crate) held: Option<Held<'d>>,
+    /// The rest of the request's body, if it did not come with the head.
+    pub(crate) upload: Option<Upload>,
+    /// Bytes of the body that came with the head.
+    pub(crate) sent: usize,
+}
+
+impl Journey<'_, '_> {
+    async fn run<S: ClientStream>(
+        &mut self,
+        connection: &mut Connection<S>,
+        head: &mut Vec<u8>,
+    ) -> Result<Ended, Failure> {
+        self.look_at_body(connection).map_err(Failure::Unanswered)?;
+        // What has been streamed cannot be sent twice.
+        let repeatable = self.facts.idempotent && self.upload.is_none();
+        let mut tried = 0;
+        let mut timed_out = false;
+        let mut stale = false;
+        loop {
+            let Some(mut place) = Place::pick(&self.config.origin, tried) else {
+                return Err(Failure::Unanswered(match timed_out {
+                    true => Fault::Answer(504, "connecting to the origin timed out"),
+                    false => Fault::Answer(502, "no origin server could be reached"),
+                }));
+            };
+            let lease = match place.idle().filter(|_| !stale) {
+                Some(lease) => lease,
+                None => match self.connect(connection, &place).await? {
+                    Ok(lease) => lease,
+                    Err(error) => {
+                        timed_out = error.kind() == io::ErrorKind::TimedOut;
+                        tried |= place.bit();
+                        place.broken();
+                        continue;
+                    }
+                },
+            };
+            let may_repeat = repeatable && lease.reused;
+            let id = place.id();
+            self.record.server = Some(id);
+            match Exchange::new(self, connection, place, lease).run(head, may_repeat).await {
+                // Closed while it was idle. Once more on a fresh connection, and then no more.
+                Err(Failure::Stale) => {
+                    stale = true;
+                    self.retried(id);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn retried(&self, server: ServerId) {
+        self.config.origin.servers[server.index()].counters.retries.one();
+    }
+
+    /// Finds how much of the body came with the head.
+    fn look_at_body<S: ClientStream>(&mut self, connection: &Connection<S>) -> Result<(), Fault> {
+        let mut body = BodyScanner::new(self.facts.body);
+        if body.is_done() {
+            return Ok(());
+        }
+        let early = connection.input.as_ref().map_or(&[][..], Buffer::content);
+        let scan = body
+            .feed(&early[self.facts.head_len..])
+            .map_err(|_| Fault::Answer(400, "the body is malformed"))?;
+        self.sent = scan.consumed;
+        let body_max = self.config.policy.limits.request_body_max;
+        if body_max > 0 && self.sent as u64 > body_max {
+            return Err(TOO_LARGE);
+        }
+        if !scan.done {
+            self.upload = Some(Upload::new(body, self.sent as u64, body_max));
+        }
+        Ok(())
+    }
+
+    /// A new connection to the server, unless the client leaves meanwhile.
+    async fn connect<S: ClientStream>(
+        &self,
+        connection: &mut Connection<S>,
+        place: &Place,
+    ) -> Result<io::Result<Lease>, Failure> {
+        let within = self.config.policy.timeouts.connect;
+        let mut connecting = std::pin::pin!(place.connect(within));
+        poll_fn(|context| {
+            if let Poll::Ready(result) = connecting.as_mut().poll(context) {
+                return Poll::Ready(Ok(result));
+            }
+            if self.upload.is_none() && connection.poll_gone(context).is_ready() {
+                let gone = io::ErrorKind::UnexpectedEof.into();
+                return Poll::Ready(Err(Failure::Unanswered(Fault::Client(gone))));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}

@@ -1,0 +1,405 @@
+//! The field lines of a head: parsing them, and telling apart those that concern us.
+
+use super::framing::Facts;
+use super::scan::{token_len, trim_end, trim_start, value_end};
+use super::{HeadError, Parsed};
+use arrayvec::ArrayVec;
+use tiergate_core::request::Field;
+
+/// Field lines that a [`FieldTable`] has room for, whatever the policy allows.
+pub const FIELDS_CAPACITY: usize = 128;
+
+/// Names that `Connection` may list besides `close`, `keep-alive`, `upgrade` and `te`.
+pub const CONNECTION_OPTIONS_MAX: usize = 16;
+
+/// What becomes of a field when its message is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Its line can be copied byte by byte: `Name: value CRLF` and nothing special about it.
+    Verbatim,
+    /// Passed on, but not byte by byte.
+    Copy,
+    Host,
+    ContentLength,
+    TransferEncoding,
+    Connection,
+    /// Ends here: by its nature or because `Connection` names it.
+    Hop,
+    Te,
+    Upgrade,
+    Expect,
+    MaxForwards,
+    Date,
+    XForwardedFor,
+    XForwardedProto,
+    XForwardedHost,
+    /// `X-Real-IP` and whatever else begins with `X-Forwarded-`.
+    XForwardedOther,
+    Forwarded,
+    /// Only we and trusted peers may say it: `X-Tiergate-…`.
+    Ours,
+    /// A special field's name with underscores for hyphens, or `Proxy`: a program behind CGI or
+    /// WSGI would take it for the real one. Source: <https://httpoxy.org>.
+    Imitation,
+}
+
+/// Prefix of the fields by which Tiergate and those it trusts talk; a client's are removed.
+const OURS: &[u8] = b"x-tiergate-";
+
+impl Kind {
+    /// The kind of the field called `name`; [`Kind::Copy`] if there is nothing special about it.
+    #[inline]
+    fn of(name: &[u8]) -> Kind {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            2 if is(b"te") => Kind::Te,
+            4 if is(b"host") => Kind::Host,
+            4 if is(b"date") => Kind::Date,
+            5 if is(b"proxy") => Kind::Imitation,
+            6 if is(b"expect") => Kind::Expect,
+            7 if is(b"upgrade") => Kind::Upgrade,
+            9 if is(b"forwarded") => Kind::Forwarded,
+            9 if is(b"x-real-ip") => Kind::XForwardedOther,
+            10 if is(b"connection") => Kind::Connection,
+            10 if is(b"keep-alive") => Kind::Hop,
+            12 if is(b"max-forwards") => Kind::MaxForwards,
+            14 if is(b"content-length") => Kind::ContentLength,
+            16 if is(b"proxy-connection") => Kind::Hop,
+            17 if is(b"transfer-encoding") => Kind::TransferEncoding,
+            18 if is(b"proxy-authenticate") => Kind::Hop,
+            19 if is(b"proxy-authorization") => Kind::Hop,
+            25 if is(b"proxy-authentication-info") => Kind::Hop,
+            12.. if matches!(name[0], b'x' | b'X') => Kind::of_extension(name),
+            _ => Kind::Copy,
+        }
+    }
+
+    fn of_extension(name: &[u8]) -> Kind {
+        let begins = |prefix: &[u8]| name[..prefix.len()].eq_ignore_ascii_case(prefix);
+        if begins(OURS) {
+            return Kind::Ours;
+        }
+        if name.len() < 13 || !begins(b"x-forwarded-") {
+            return Kind::Copy;
+        }
+        match &name[12..] {
+            rest if rest.eq_ignore_ascii_case(b"for") => Kind::XForwardedFor,
+            rest if rest.eq_ignore_ascii_case(b"proto") => Kind::XForwardedProto,
+            rest if rest.eq_ignore_ascii_case(b"host") => Kind::XForwardedHost,
+            _ => Kind::XForwardedOther,
+        }
+    }
+
+    /// The kind of a field with an underscore in its name.
+    #[cold]
+    fn of_underscored(name: &[u8]) -> Kind {
+        let mut hyphened: ArrayVec<u8, 32> = ArrayVec::new();
+        for &byte in name.iter().take(hyphened.capacity()) {
+            hyphened.push(if byte == b'_' { b'-' } else { byte });
+        }
+        match Kind::of(&hyphened) {
+            Kind::Copy | Kind::Date => Kind::Copy,
+            _ => Kind::Imitation,
+        }
+    }
+}
+
+/// Where a field stands in the head, and what becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) kind: Kind,
+    /// Offset of its first byte.
+    pub(super) start: u32,
+    /// Offset after its CRLF.
+    pub(super) end: u32,
+}
+
+/// The fields of one head, borrowed from the buffer it was read into. Lives on the stack and
+/// allocates nothing.
+#[derive(Debug, Default)]
+pub struct FieldTable<'b> {
+    pub(super) fields: ArrayVec<Field<'b>, FIELDS_CAPACITY>,
+    pub(super) lines: ArrayVec<Line, FIELDS_CAPACITY>,
+    pub(super) facts: Facts<'b>,
+    /// What the offsets in `lines` count from; empty if the fields came another way.
+    pub(super) head: &'b [u8],
+    /// Offset from which `head` may be copied byte by byte: its first line if that can be passed
+    /// on as it is, else its first field.
+    pub(super) verbatim_from: usize,
+    /// Offset after the last field line.
+    pub(super) fields_end: usize,
+    /// `Host` stands among the lines that are copied byte by byte.
+    pub(super) host_verbatim: bool,
+    /// So does `Content-Length`.
+    pub(super) length_verbatim: bool,
+}
+
+impl<'b> FieldTable<'b> {
+    /// A table without fields.
+    #[inline]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every field, in the order received.
+    #[inline]
+    pub fn fields(&self) -> &[Field<'b>] {
+        &self.fields
+    }
+
+    /// Adds a field that did not come by HTTP/1.1 (HTTP/2, a test). The table must not have been
+    /// filled by a parser.
+    ///
+    /// # Errors
+    /// 400 if the field could not stand in an HTTP/1.1 head or contradicts an earlier one; 431 if
+    /// the table is full.
+    pub fn push(&mut self, field: Field<'b>) -> Result<(), HeadError> {
+        let (name_len, underscore) = token_len(field.name);
+        if name_len == 0 || name_len < field.name.len() {
+            return Err(HeadError::bad("field name is not a token"));
+        }
+        if value_end(field.value) < field.value.len() {
+            return Err(HeadError::bad("control byte in a field value"));
+        }
+        if self.fields.is_full() {
+            return Err(HeadError::new(431, "too many fields"));
+        }
+        let kind = if underscore { Kind::of_underscored(field.name) } else { Kind::of(field.name) };
+        self.facts.note(kind, &field)?;
+        let kind = if kind == Kind::Date { Kind::Copy } else { kind };
+        self.fields.push(field);
+        self.lines.push(Line { kind, start: 0, end: 0 });
+        Ok(())
+    }
+
+    /// Parses field lines of `head` from offset `from` to the blank line; gives the offset after it.
+    #[inline]
+    pub(super) fn parse(
+        &mut self,
+        head: &'b [u8],
+        from: usize,
+        fields_max: usize,
+    ) -> Result<Parsed<usize>, HeadError> {
+        self.fields.clear();
+        self.lines.clear();
+        self.facts = Facts::default();
+        self.head = head;
+        self.verbatim_from = from;
+        self.host_verbatim = false;
+        self.length_verbatim = false;
+        let fields_max = fields_max.min(FIELDS_CAPACITY);
+        let mut at = from;
+        loop {
+            match blank_line(&head[at..])? {
+                Some(Parsed::Complete(())) => break,
+                Some(Parsed::Partial) => return Ok(Parsed::Partial),
+                None if self.fields.len() == fields_max => {
+                    return Err(HeadError::new(431, "too many fields"));
+                }
+                None => {}
+            }
+            let Parsed::Complete(raw) = parse_line(&head[at..])? else {
+                return Ok(Parsed::Partial);
+            };
+            let end = at + raw.len;
+            let kind = self.classify(&raw)?;
+            self.lines.push(Line { kind, start: at as u32, end: end as u32 });
+            self.fields.push(raw.field);
+            at = end;
+        }
+        self.fields_end = at;
+        if !self.facts.named.is_empty() {
+            self.end_named();
+        }
+        Ok(Parsed::Complete(at + 2))
+    }
+
+    #[inline]
+    fn classify(&mut self, raw: &RawLine<'b>) -> Result<Kind, HeadError> {
+        let field = &raw.field;
+        let kind =
+            if raw.underscore { Kind::of_underscored(field.name) } else { Kind::of(field.name) };
+        if kind == Kind::Copy {
+            return Ok(if raw.plain { Kind::Verbatim } else { Kind::Copy });
+        }
+        self.facts.note(kind, field)?;
+        // The commonest special fields mostly say what we would write ourselves.
+        match kind {
+            Kind::Date if raw.plain => Ok(Kind::Verbatim),
+            Kind::Date => Ok(Kind::Copy),
+            Kind::ContentLength if raw.plain && (field.value[0] != b'0' || field.value == b"0") => {
+                self.length_verbatim = true;
+                Ok(Kind::Verbatim)
+            }
+            Kind::Host if raw.plain => {
+                self.host_verbatim = true;
+                Ok(Kind::Verbatim)
+            }
+            kind => Ok(kind),
+        }
+    }
+
+    /// Ends the fields that `Connection` names. Framing and `Host` are ours to write and cannot be
+    /// named away (RFC 9110 §7.6.1 forbids to name them).
+    #[cold]
+    fn end_named(&mut self) {
+        for (field, line) in self.fields.iter().zip(&mut self.lines) {
+            let named = |name: &&[u8]| field.name.eq_ignore_ascii_case(name);
+            let kept = matches!(
+                Kind::of(field.name),
+                Kind::Host | Kind::ContentLength | Kind::TransferEncoding
+            );
+            if !kept && self.facts.named.iter().any(named) {
+                line.kind = Kind::Hop;
+            }
+        }
+    }
+
+    /// Makes the line of `Host` one that is not copied.
+    #[cold]
+    pub(super) fn drop_host_line(&mut self) {
+        self.host_verbatim = false;
+        self.set_kind(b"host", Kind::Host);
+    }
+
+    /// Makes the line of `Content-Length` one that is not copied.
+    #[cold]
+    pub(super) fn drop_length_line(&mut self) {
+        self.length_verbatim = false;
+        self.set_kind(b"content-length", Kind::ContentLength);
+    }
+
+    fn set_kind(&mut self, name: &[u8], kind: Kind) {
+        for (field, line) in self.fields.iter().zip(&mut self.lines) {
+            if field.name.eq_ignore_ascii_case(name) {
+                line.kind = kind;
+            }
+        }
+    }
+}
+
+struct RawLine<'b> {
+    field: Field<'b>,
+    /// Bytes of the line, CRLF included.
+    len: usize,
+    underscore: bool,
+    /// Written as `name: value CRLF` with exactly one space.
+    plain: bool,
+}
+
+/// Whether `bytes` begins with the blank line; `None`: with something else.
+#[inline]
+fn blank_line(bytes: &[u8]) -> Result<Option<Parsed<()>>, HeadError> {
+    match bytes {
+        [] | [b'\r'] => Ok(Some(Parsed::Partial)),
+        [b'\r', b'\n', ..] => Ok(Some(Parsed::Complete(()))),
+        [b'\r', ..] => Err(HeadError::bad("bare CR")),
+        _ => Ok(None),
+    }
+}
+
+/// Parses one field line (RFC 9112 §5) at the start of `bytes`, which is not empty.
+#[inline]
+fn parse_line(bytes: &[u8]) -> Result<Parsed<RawLine<'_>>, HeadError> {
+    let (name_len, underscore) = token_len(bytes);
+    let Some(&colon) = bytes.get(name_len) else {
+        return Ok(Parsed::Partial);
+    };
+    if colon != b':' || name_len == 0 {
+        return Err(name_error(name_len, colon));
+    }
+    let after_colon = &bytes[name_len + 1..];
+    let value_len = value_end(after_colon);
+    match &after_colon[value_len..] {
+        [] | [b'\r'] => return Ok(Parsed::Partial),
+        [b'\r', b'\n', ..] => {}
+        [b'\r', ..] => return Err(HeadError::bad("bare CR")),
+        [b'\n', ..] => return Err(HeadError::bad("bare LF")),
+        _ => return Err(HeadError::bad("control byte in a field value")),
+    }
+    let spaced = &after_colon[..value_len];
+    let value = trim_end(trim_start(spaced));
+    Ok(Parsed::Complete(RawLine {
+        field: Field { name: &bytes[..name_len], value },
+        len: name_len + 1 + value_len + 2,
+        underscore,
+        plain: spaced.len() == value.len() + 1 && spaced[0] == b' ',
+    }))
+}
+
+#[cold]
+fn name_error(name_len: usize, found: u8) -> HeadError {
+    HeadError::bad(match (name_len, found) {
+        (0, b' ' | b'\t') => "folded field or white space before the first field",
+        (0, b':') => "empty field name",
+        (_, b' ' | b'\t') => "white space in or after a field name",
+        (_, b'\n') => "bare LF",
+        (_, b'\r') => "field line without colon",
+        _ => "field name is not a token",
+    })
+}
+
+/// Parses the field line at the start of `bytes`, as in a trailer section; gives its length too.
+pub(super) fn parse_trailer(bytes: &[u8]) -> Result<Parsed<(Field<'_>, usize)>, HeadError> {
+    Ok(match parse_line(bytes)? {
+        Parsed::Complete(raw) => {
+            let kind = if raw.underscore {
+                Kind::of_underscored(raw.field.name)
+            } else {
+                Kind::of(raw.field.name)
+            };
+            if !matches!(kind, Kind::Copy | Kind::Date) || forbidden_trailer(raw.field.name) {
+                return Err(HeadError::bad("field that may not be a trailer"));
+            }
+            Parsed::Complete((raw.field, raw.len))
+        }
+        Parsed::Partial => Parsed::Partial,
+    })
+}
+
+/// Fields besides our special ones that a recipient must know before the body. Source: RFC 9110
+/// §6.5.1: routing, request modifiers, authentication, response control, content format.
+fn forbidden_trailer(name: &[u8]) -> bool {
+    const FORBIDDEN: [&[u8]; 12] = [
+        b"trailer",
+        b"authorization",
+        b"www-authenticate",
+        b"cookie",
+        b"set-cookie",
+        b"content-encoding",
+        b"content-type",
+        b"content-range",
+        b"range",
+        b"cache-control",
+        b"location",
+        b"age",
+    ];
+    FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Tells when it is worth to parse a head that arrives in pieces, so that no byte is looked at more
+/// than a few times. One per head.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeadSearch {
+    /// Bytes already searched.
+    seen: usize,
+}
+
+impl HeadSearch {
+    /// Whether a parser may now say something else than [`Parsed::Partial`]. `buf` is the head from
+    /// its first byte, longer with every call.
+    ///
+    /// The first call says yes if there is anything: most heads arrive whole. Then only what is new
+    /// is searched, for the end as the most lenient recipient would see it. What is wrong within
+    /// the head is thus found at its end, at the limit, or by the caller's timeout.
+    pub fn ready(&mut self, buf: &[u8], head_len_max: usize) -> bool {
+        let first = self.seen == 0;
+        let from = self.seen.saturating_sub(2);
+        self.seen = buf.len();
+        if first || buf.len() >= head_len_max {
+            return !buf.is_empty();
+        }
+        memchr::memchr_iter(b'\n', &buf[from..])
+            .any(|lf| matches!(&buf[from + lf + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
+    }
+}

@@ -1,0 +1,134 @@
+//! A client's connection and an origin's, joined for one request: every wait on either moves the
+//! request's body along, or notices that the client has left.
+
+use crate::buffers::Buffer;
+use crate::config::meant::Timeouts;
+use crate::origin::stream::OriginStream;
+use crate::serve::Connection;
+use crate::stream::{ClientStream, Outgoing, poll_fill_held};
+use crate::upload::{Upload, UploadError};
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+
+/// Why a request was not answered by the origin.
+#[derive(Debug)]
+pub enum Fault {
+    /// Nothing was sent to the client yet: it gets an error of ours.
+    Answer(u16, &'static str),
+    /// The client has left, or does not take what is written.
+    Client(io::Error),
+    /// The origin broke off.
+    Origin,
+    /// The origin did not go on in time.
+    OriginSlow,
+}
+
+/// A client's connection and an origin's, joined for one request.
+#[derive(Debug)]
+pub struct Link<'c, S> {
+    /// The client's.
+    pub connection: &'c mut Connection<S>,
+    /// The origin's.
+    pub origin: OriginStream,
+    /// The rest of the request's body, if it did not come with the head.
+    pub upload: &'c mut Option<Upload>,
+    /// The policy's.
+    pub timeouts: Timeouts,
+}
+
+impl<S: ClientStream> Link<'_, S> {
+    /// Sends the head and what there is of the body.
+    ///
+    /// # Errors
+    /// The origin's connection broke, or took nothing in time.
+    pub async fn send(&mut self, head: &[u8], body_at: usize, body_len: usize) -> io::Result<()> {
+        let Connection { timer, input, .. } = &mut *self.connection;
+        let early = input.as_ref().map_or(&[][..], Buffer::content);
+        let mut outgoing = Outgoing::new(head, &early[body_at..body_at + body_len]);
+        timer.arm(self.timeouts.write);
+        let sent = timer.bound(|context| outgoing.poll(&mut self.origin, context)).await;
+        timer.arm(match self.upload {
+            Some(_) => self.timeouts.request_body,
+            None => self.timeouts.response_head,
+        });
+        sent
+    }
+
+    /// Whether all of the request has been sent.
+    pub fn is_sent(&self) -> bool {
+        self.upload.as_ref().is_none_or(Upload::is_done)
+    }
+
+    /// Reads from the origin into `held`; 0 is the end. `watch`: the client's leaving ends the wait.
+    ///
+    /// # Errors
+    /// See [`Fault`]; the origin's only as `Origin` or `OriginSlow`.
+    pub async fn read(&mut self, held: &mut Option<Buffer>, watch: bool) -> Result<usize, Fault> {
+        poll_fn(|context| {
+            self.poll_upload(context)?;
+            let read = poll_fill_held(&mut self.origin, held, Buffer::large, context);
+            if let Poll::Ready(read) = read {
+                return Poll::Ready(read.map_err(|_| Fault::Origin));
+            }
+            // With an upload, the client's bytes are the upload's to read.
+            if watch && self.upload.is_none() && self.connection.poll_gone(context).is_ready() {
+                return Poll::Ready(Err(Fault::Client(io::ErrorKind::UnexpectedEof.into())));
+            }
+            if self.connection.timer.poll_expired(context) {
+                let waits_for_client =
+                    self.upload.as_ref().is_some_and(|upload| !upload.is_done() && upload.is_dry());
+                return Poll::Ready(Err(match waits_for_client {
+                    true => Fault::Answer(408, "the request's body took too long"),
+                    false => Fault::OriginSlow,
+                }));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Writes to the client.
+    ///
+    /// # Errors
+    /// See [`Fault`]; never the origin's.
+    pub async fn write(&mut self, first: &[u8], second: &[u8]) -> Result<(), Fault> {
+        let mut outgoing = Outgoing::new(first, second);
+        self.connection.timer.arm(self.timeouts.write);
+        poll_fn(|context| {
+            self.poll_upload(context)?;
+            if let Poll::Ready(written) = outgoing.poll(&mut self.connection.io, context) {
+                return Poll::Ready(written.map_err(Fault::Client));
+            }
+            if self.connection.timer.poll_expired(context) {
+                return Poll::Ready(Err(Fault::Client(io::ErrorKind::TimedOut.into())));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_upload(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
+        let Some(upload) = self.upload.as_mut().filter(|upload| !upload.is_done()) else {
+            return Ok(());
+        };
+        let Connection { io, timer, .. } = &mut *self.connection;
+        let patience = self.timeouts.request_body;
+        let moved = upload.poll(io, &mut self.origin, timer, patience, context);
+        match moved {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Ok(())) => {
+                timer.arm(self.timeouts.response_head);
+                Ok(())
+            }
+            Poll::Ready(Err(UploadError::Client(error))) => Err(Fault::Client(error)),
+            Poll::Ready(Err(UploadError::Malformed)) => {
+                Err(Fault::Answer(400, "the body is malformed"))
+            }
+            Poll::Ready(Err(UploadError::TooLarge)) => Err(TOO_LARGE),
+        }
+    }
+}
+
+/// The body is longer than the policy's bound.
+pub const TOO_LARGE: Fault = Fault::Answer(413, "the body is larger than this site takes");

@@ -1,0 +1,241 @@
+//! Listening sockets, and what a connection is before its first request.
+//!
+//! ```text
+//! accept ─▶ [PROXY header] ─▶ [TLS] ─▶ first bytes ─┬─ HTTP/2 preface ─▶ http2
+//!                                                   └─ anything else  ─▶ serve (HTTP/1.1)
+//! ```
+
+use crate::buffers::Buffer;
+use crate::clock;
+use crate::config::meant::{Listener, ProxyProtocol};
+use crate::decide::{Peer, is_trusted};
+use crate::http1::{Parsed, PeerText};
+use crate::proxy_protocol;
+use crate::serve;
+use crate::shared::{Counted, Shared};
+use crate::stream::{ClientStream, poll_fill, poll_fill_held};
+use crate::timers::Timer;
+use arc_swap::ArcSwap;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Connections that may wait to be accepted; the system bounds it by `somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// How long accepting pauses when it failed for want of resources, or while there are as many
+/// connections as the policy allows.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What a client that knows HTTP/2 beforehand sends first (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A listener's settings in force: replaced by a reload, read by each new connection.
+pub type Settings = Arc<ArcSwap<Listener>>;
+
+/// A socket that listens on `address`, together with others of this process and its successor.
+///
+/// # Errors
+/// What the system says.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Accepts connections and serves each in a task of its own, until `stop` or the drain.
+///
+/// # Errors
+/// The socket could not be registered with the runtime.
+pub async fn accept(
+    listener: TcpListener,
+    settings: Settings,
+    shared: Arc<Shared>,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut ending = std::pin::pin!(async {
+        tokio::select! {
+            () = stop => {}
+            () = shared.draining() => {}
+        }
+    });
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = &mut ending => break,
+        };
+        admit(accepted, &settings, &shared).await;
+    }
+    // Whoever is in the listen queue now would be reset when it closes.
+    while let Some(accepted) = accept_waiting(&listener).await {
+        admit(Ok(accepted), &settings, &shared).await;
+    }
+    Ok(())
+}
+
+/// A connection that is already in the listen queue.
+async fn accept_waiting(listener: &tokio::net::TcpListener) -> Option<(TcpStream, SocketAddr)> {
+    poll_fn(|context| match listener.poll_accept(context) {
+        Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+async fn admit(
+    accepted: io::Result<(TcpStream, SocketAddr)>,
+    settings: &Settings,
+    shared: &Arc<Shared>,
+) {
+    let (stream, from) = match accepted {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            // The connection was reset in the queue, or there are too many open files.
+            tracing::warn!(%error, "a connection was not accepted");
+            tokio::time::sleep(PAUSE).await;
+            return;
+        }
+    };
+    let max = shared.config.load().policy.limits.connections_max;
+    while shared.connections.load(Ordering::Relaxed) >= max {
+        tokio::time::sleep(PAUSE).await;
+    }
+    tokio::spawn(connection(stream, from, settings.load_full(), shared.clone()));
+}
+
+async fn connection(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    settings: Arc<Listener>,
+    shared: Arc<Shared>,
+) {
+    let _counted = Counted::one(&shared.connections);
+    shared.tally().connections_accepted.one();
+    let _closed = OnDrop(|| shared.tally().connections_closed.one());
+    clock::now();
+    // Either fails only if the client has gone already.
+    let (Ok(()), Ok(local)) = (stream.set_nodelay(true), stream.local_addr()) else {
+        return;
+    };
+    let mut peer = Peer {
+        address: from,
+        text: PeerText::new(from.ip()),
+        local,
+        secure: settings.tls.is_some(),
+    };
+    let timer = Timer::new();
+    let mut early = None;
+    if settings.proxy_protocol == ProxyProtocol::Required {
+        timer.arm(shared.config.load().policy.timeouts.handshake);
+        match proxied(&mut stream, &mut peer, &mut early, &timer, &shared).await {
+            Ok(()) => {}
+            Err(error) => {
+                shared.tally().proxy_failed.one();
+                tracing::debug!(client = %from, %error, "no PROXY header");
+                return;
+            }
+        }
+    }
+    plain(stream, peer, early, timer, &settings, &shared).await;
+}
+
+/// Does something however its scope is left.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Serves a connection without TLS: HTTP/2 if it begins so, else HTTP/1.1.
+async fn plain(
+    mut stream: TcpStream,
+    peer: Peer,
+    mut early: Option<Buffer>,
+    timer: Timer,
+    settings: &Listener,
+    shared: &Arc<Shared>,
+) {
+    timer.arm(shared.config.load().policy.timeouts.request_head);
+    if settings.http2 {
+        match begins_http2(&mut stream, &mut early, &timer).await {
+            Ok(true) => {}
+            Ok(false) => {}
+            Err(_) => return,
+        }
+    }
+    serve::serve(stream, peer, early, timer, shared).await;
+}
+
+/// Whether the connection begins with HTTP/2's preface; what was read meanwhile is in `early`.
+async fn begins_http2<S: ClientStream>(
+    stream: &mut S,
+    early: &mut Option<Buffer>,
+    timer: &Timer,
+) -> io::Result<bool> {
+    loop {
+        let bytes = early.as_ref().map_or(&[][..], Buffer::content);
+        let len = bytes.len().min(PREFACE.len());
+        if bytes[..len] != PREFACE[..len] {
+            return Ok(false);
+        }
+        if len == PREFACE.len() {
+            return Ok(true);
+        }
+        let read = timer.bound(|context| poll_fill_held(stream, early, Buffer::small, context));
+        if read.await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// Reads the PROXY header that a trusted peer sends first, and takes its word for who the client is.
+async fn proxied(
+    stream: &mut TcpStream,
+    peer: &mut Peer,
+    early: &mut Option<Buffer>,
+    timer: &Timer,
+    shared: &Shared,
+) -> io::Result<()> {
+    if !is_trusted(&shared.config.load(), peer.address.ip()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer is not trusted"));
+    }
+    let buffer = early.get_or_insert_with(Buffer::small);
+    loop {
+        match proxy_protocol::parse(buffer.content()) {
+            Ok(Parsed::Partial) => {}
+            Ok(Parsed::Complete(header)) => {
+                buffer.consume(header.len);
+                if let Some(spoken_for) = header.addresses {
+                    peer.address = spoken_for.client;
+                    peer.text = PeerText::new(spoken_for.client.ip());
+                    peer.local = spoken_for.destination;
+                }
+                break;
+            }
+            Err(error) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+        if timer.bound(|context| poll_fill(stream, buffer, context)).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    if buffer.is_empty() {
+        *early = None;
+    }
+    Ok(())
+}

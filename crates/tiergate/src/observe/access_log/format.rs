@@ -1,0 +1,276 @@
+//! How a line looks.
+
+use super::Entry;
+use super::escape;
+use super::time::Clock;
+use crate::config::meant::LogFormat;
+use std::io::Write;
+use std::time::Duration;
+
+/// What formatting needs beside the entry.
+#[derive(Debug, Default)]
+pub(super) struct Formatter {
+    clock: Clock,
+}
+
+impl Formatter {
+    /// Appends the entry's line, with its line feed.
+    pub(super) fn push(
+        &mut self,
+        line: &mut Vec<u8>,
+        format: LogFormat,
+        query: bool,
+        entry: &Entry<'_>,
+    ) {
+        let target = if query { entry.target } else { without_query(entry.target) };
+        let referer = if query { entry.referer } else { without_query(entry.referer) };
+        match format {
+            LogFormat::Json => self.push_json(line, entry, target, referer),
+            LogFormat::Combined => self.push_combined(line, entry, target, referer),
+        }
+        line.push(b'\n');
+    }
+
+    fn push_json(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>, target: &[u8], referer: &[u8]) {
+        line.extend_from_slice(b"{\"time\":\"");
+        self.clock.push_rfc3339(line, entry.time);
+        put(line, format_args!("\",\"client\":\"{}\"", entry.client));
+        text(line, "method", entry.method);
+        text(line, "target", target);
+        put(line, format_args!(",\"protocol\":\"{}\"", entry.protocol.name()));
+        text(line, "host", entry.host);
+        put(
+            line,
+            format_args!(
+                ",\"status\":{},\"sent_bytes\":{},\"received_bytes\":{}",
+                entry.status, entry.sent_bytes, entry.received_bytes
+            ),
+        );
+        seconds(line, "duration_seconds", Some(entry.duration));
+        seconds(line, "queue_seconds", entry.waited);
+        seconds(line, "first_byte_seconds", entry.first_byte);
+        text(line, "class", entry.class.unwrap_or_default().as_bytes());
+        if let Some(rule) = entry.rule {
+            put(line, format_args!(",\"rule\":{rule}"));
+        }
+        put(line, format_args!(",\"verdict\":\"{}\"", entry.verdict.name()));
+        if let Some(reason) = entry.reason {
+            put(line, format_args!(",\"reason\":\"{}\"", reason.name()));
+        }
+        if let Some(end) = entry.end {
+            put(line, format_args!(",\"end\":\"{}\"", end.name()));
+        }
+        text(line, "server", entry.server.unwrap_or_default().as_bytes());
+        put(line, format_args!(",\"slots\":{}", entry.slots));
+        text(line, "user_agent", entry.user_agent);
+        text(line, "referer", referer);
+        text(line, "request_id", entry.request_id);
+        text(line, "traceparent", entry.traceparent);
+        line.push(b'}');
+    }
+
+    /// `client - - [time] "request" status bytes "referer" "user agent"`, then Tiergate's own:
+    /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent"`.
+    fn push_combined(
+        &mut self,
+        line: &mut Vec<u8>,
+        entry: &Entry<'_>,
+        target: &[u8],
+        referer: &[u8],
+    ) {
+        put(line, format_args!("{} - - [", entry.client));
+        self.clock.push_combined(line, entry.time);
+        line.extend_from_slice(b"] \"");
+        escape::push_combined(line, entry.method);
+        line.push(b' ');
+        escape::push_combined(line, target);
+        let protocol = entry.protocol.name();
+        put(line, format_args!(" {protocol}\" {} {}", entry.status, entry.sent_bytes));
+        quoted(line, referer);
+        quoted(line, entry.user_agent);
+        quoted(line, entry.class.unwrap_or_default().as_bytes());
+        line.push(b' ');
+        match entry.rule {
+            Some(rule) => put(line, format_args!("{rule}")),
+            None => line.push(b'-'),
+        }
+        let reason = entry.reason.map_or("-", |reason| reason.name());
+        put(line, format_args!(" {} {reason}", entry.verdict.name()));
+        for span in [Some(entry.duration), entry.waited, entry.first_byte] {
+            match span {
+                Some(span) => put(line, format_args!(" {:.6}", span.as_secs_f64())),
+                None => line.extend_from_slice(b" -"),
+            }
+        }
+        quoted(line, entry.server.unwrap_or_default().as_bytes());
+        put(line, format_args!(" {}", entry.slots));
+        quoted(line, entry.host);
+        quoted(line, entry.request_id);
+        quoted(line, entry.traceparent);
+    }
+}
+
+fn without_query(target: &[u8]) -> &[u8] {
+    let end = target.iter().position(|&byte| matches!(byte, b'?' | b'#'));
+    &target[..end.unwrap_or(target.len())]
+}
+
+fn put(line: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
+    line.write_fmt(arguments).expect("a vector takes every write");
+}
+
+fn text(line: &mut Vec<u8>, key: &str, value: &[u8]) {
+    if value.is_empty() {
+        return;
+    }
+    line.extend_from_slice(b",\"");
+    line.extend_from_slice(key.as_bytes());
+    line.extend_from_slice(b"\":\"");
+    escape::push_json(line, value);
+    line.push(b'"');
+}
+
+fn seconds(line: &mut Vec<u8>, key: &str, span: Option<Duration>) {
+    if let Some(span) = span {
+        put(line, format_args!(",\"{key}\":{}.{:06}", span.as_secs(), span.subsec_micros()));
+    }
+}
+
+fn quoted(line: &mut Vec<u8>, value: &[u8]) {
+    line.extend_from_slice(b" \"");
+    escape::push_combined(line, value);
+    line.push(b'"');
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::Verdict;
+    use super::*;
+    use crate::observe::counters::Protocol;
+    use proptest::prelude::*;
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::time::SystemTime;
+    use tiergate_core::outcome::End;
+    use tiergate_core::reason::Reason;
+
+    pub(in crate::observe::access_log) fn entry() -> Entry<'static> {
+        Entry {
+            time: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_199_031_042),
+            client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
+            method: b"GET",
+            target: b"/cart/7?token=hush",
+            protocol: Protocol::Http11,
+            host: b"shop.example",
+            status: 200,
+            sent_bytes: 5120,
+            received_bytes: 0,
+            duration: Duration::from_micros(41_500),
+            waited: Some(Duration::from_micros(1_250)),
+            first_byte: Some(Duration::from_millis(38)),
+            class: Some("checkout"),
+            rule: Some(2),
+            verdict: Verdict::Queued,
+            reason: None,
+            end: Some(End::Served),
+            server: Some("10.0.0.5:8080"),
+            slots: 40,
+            user_agent: b"curl/8.14.1",
+            referer: b"https://shop.example/?q=secret",
+            request_id: b"",
+            traceparent: b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        }
+    }
+
+    fn line(format: LogFormat, query: bool, entry: &Entry<'_>) -> String {
+        let mut line = Vec::new();
+        Formatter::default().push(&mut line, format, query, entry);
+        String::from_utf8(line).expect("valid UTF-8")
+    }
+
+    #[test]
+    fn a_json_line() {
+        assert_eq!(
+            line(LogFormat::Json, false, &entry()),
+            "{\"time\":\"2026-11-20T18:23:51.042Z\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
+             \"target\":\"/cart/7\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\
+             \"status\":200,\"sent_bytes\":5120,\"received_bytes\":0,\
+             \"duration_seconds\":0.041500,\"queue_seconds\":0.001250,\
+             \"first_byte_seconds\":0.038000,\"class\":\"checkout\",\"rule\":2,\
+             \"verdict\":\"queued\",\"end\":\"served\",\"server\":\"10.0.0.5:8080\",\"slots\":40,\
+             \"user_agent\":\"curl/8.14.1\",\"referer\":\"https://shop.example/\",\
+             \"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}\n"
+        );
+    }
+
+    #[test]
+    fn a_combined_line() {
+        let mut refused = entry();
+        refused.verdict = Verdict::Refused;
+        refused.reason = Some(Reason::QueueFull);
+        (refused.first_byte, refused.server, refused.rule) = (None, None, None);
+        assert_eq!(
+            line(LogFormat::Combined, false, &refused),
+            "192.0.2.7 - - [20/Nov/2026:18:23:51 +0000] \"GET /cart/7 HTTP/1.1\" 200 5120 \
+             \"https://shop.example/\" \"curl/8.14.1\" \"checkout\" - refused queue_full \
+             0.041500 0.001250 - \"-\" 40 \"shop.example\" \"-\" \
+             \"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"\n"
+        );
+    }
+
+    #[test]
+    fn queries_are_logged_only_on_request() {
+        for format in [LogFormat::Json, LogFormat::Combined] {
+            let without = line(format, false, &entry());
+            assert!(!without.contains("hush") && !without.contains("secret"), "{without}");
+            let with = line(format, true, &entry());
+            assert!(with.contains("?token=hush") && with.contains("?q=secret"), "{with}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_anything_is_still_a_line() {
+        let mut bare = entry();
+        bare.verdict = Verdict::Bad;
+        (bare.method, bare.target, bare.host) = (b"", b"", b"");
+        (bare.user_agent, bare.referer, bare.traceparent) = (b"", b"", b"");
+        (bare.class, bare.rule, bare.end, bare.server) = (None, None, None, None);
+        (bare.waited, bare.first_byte, bare.status) = (None, None, 400);
+        let json: serde_json::Value =
+            serde_json::from_str(&line(LogFormat::Json, false, &bare)).expect("valid JSON");
+        assert_eq!(json["verdict"], "bad");
+        assert_eq!(json.get("method"), None);
+        let combined = line(LogFormat::Combined, false, &bare);
+        assert!(combined.contains("\"- - HTTP/1.1\" 400"), "{combined}");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_strangers_send_is_one_line_of_json_with_the_same_fields(
+            fields in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..60), 7)
+        ) {
+            let mut hostile = entry();
+            hostile.method = &fields[0];
+            hostile.target = &fields[1];
+            hostile.host = &fields[2];
+            hostile.user_agent = &fields[3];
+            hostile.referer = &fields[4];
+            hostile.request_id = &fields[5];
+            hostile.traceparent = &fields[6];
+            let text = line(LogFormat::Json, true, &hostile);
+            prop_assert_eq!(text.matches('\n').count(), 1);
+            let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+            let keys = ["method", "target", "host", "user_agent", "referer", "request_id",
+                "traceparent"];
+            for (key, bytes) in keys.into_iter().zip(&fields) {
+                prop_assert_eq!(json[key].as_str(), Some(&*String::from_utf8_lossy(bytes)));
+            }
+            prop_assert_eq!(json.as_object().map(|object| object.len()), Some(22));
+
+            let combined = line(LogFormat::Combined, true, &hostile);
+            prop_assert_eq!(combined.matches('\n').count(), 1);
+            // Quotes that are not escaped stand in pairs, one pair a quoted field.
+            let unescaped = combined.replace("\\\\", "").replace("\\\"", "");
+            prop_assert_eq!(unescaped.matches('"').count(), 2 * 8);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The last minute, sampled each second: windows for quantiles, the limit's course.
+
+use super::snapshot::Snapshot;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tiergate_core::histogram::Histogram;
+use tiergate_core::time::Moment;
+
+/// Length of the window that quantiles are given for.
+pub const WINDOW: Duration = Duration::from_secs(10);
+/// Time between two samples.
+pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Points of the limit's course that are kept.
+pub const COURSE_LEN: usize = 60;
+/// Samples needed to reach back one whole window.
+const SAMPLES_MAX: usize = 11;
+
+/// The limit and its use at one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// Slots there were.
+    pub slots: u32,
+    /// Slots held.
+    pub running: u32,
+    /// Requests that waited.
+    pub waiting: u64,
+}
+
+/// Duration histograms of one class at one moment.
+#[derive(Clone, Debug)]
+struct Waits {
+    name: String,
+    wait: Histogram,
+    first_byte: Histogram,
+}
+
+#[derive(Clone, Debug)]
+struct Sample {
+    at: Moment,
+    classes: Vec<Waits>,
+}
+
+/// What a class's requests met within the window.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    /// Time in the backlog.
+    pub wait: Histogram,
+    /// From the grant to the first byte.
+    pub first_byte: Histogram,
+}
+
+/// Samples of the last [`WINDOW`], and the limit's course over a minute. At most about 2 KiB per
+/// class and sample.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    samples: VecDeque<Sample>,
+    course: VecDeque<Point>,
+}
+
+impl History {
+    /// Takes in a snapshot; call every [`SAMPLE_INTERVAL`].
+    pub fn sample(&mut self, snapshot: &Snapshot) {
+        let classes = snapshot.classes.iter().map(|class| Waits {
+            name: class.name.clone(),
+            wait: class.account.wait.clone(),
+            first_byte: class.account.first_byte.clone(),
+        });
+        self.samples.push_back(Sample { at: snapshot.at, classes: classes.collect() });
+        if self.samples.len() > SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.course.push_back(Point {
+            slots: snapshot.slots,
+            running: snapshot.running,
+            waiting: snapshot.waiting as u64,
+        });
+        if self.course.len() > COURSE_LEN {
+            self.course.pop_front();
+        }
+    }
+
+    /// What the class called `name` met between the sample nearest to [`WINDOW`] ago and `now`; the
+    /// second value is how long that really is. A class that was not there yet counts from zero.
+    pub fn window(&self, now: &Snapshot, name: &str) -> (Window, Duration) {
+        let Some(class) = now.class(name) else {
+            return (Window::default(), Duration::ZERO);
+        };
+        let begin = now.at - WINDOW;
+        // The oldest one that is not much older than the window: half a sample's slack.
+        let slack = begin - SAMPLE_INTERVAL / 2;
+        let Some(base) = self.samples.iter().find(|sample| sample.at >= slack) else {
+            return (Window::default(), Duration::ZERO);
+        };
+        let (wait, first_byte) = (&class.account.wait, &class.account.first_byte);
+        let window = match base.classes.iter().find(|class| class.name == name) {
+            Some(before) => Window {
+                wait: wait.since(&before.wait),
+                first_byte: first_byte.since(&before.first_byte),
+            },
+            None => Window { wait: wait.clone(), first_byte: first_byte.clone() },
+        };
+        (window, now.at.since(base.at))
+    }
+
+    /// The limit's course, oldest first.
+    pub fn course(&self) -> impl Iterator<Item = Point> + '_ {
+        self.course.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tiergate_core::gate::Gate;
+    use tiergate_core::plan::Plan;
+
+    fn at(second: u64) -> Snapshot {
+        let gate: Gate<()> = Gate::new(Plan::protective());
+        Snapshot::take(&gate, Moment::from_millis(second * 1_000))
+    }
+
+    #[test]
+    fn the_window_forgets_what_is_older() {
+        let mut history = History::default();
+        let mut wait = Histogram::default();
+        let mut now = at(0);
+        for second in 0..30 {
+            now = at(second);
+            // Slow in the beginning, fast for the last ten seconds.
+            wait.record(Duration::from_millis(if second < 20 { 500 } else { 1 }));
+            now.classes[0].account.wait = wait.clone();
+            history.sample(&now);
+        }
+        let (window, length) = history.window(&now, "default");
+        assert_eq!(length, WINDOW);
+        assert_eq!(window.wait.count(), 10);
+        assert!(window.wait.quantile(1.0).expect("ten values") < Duration::from_millis(2));
+        assert!(wait.quantile(0.5).expect("thirty values") > Duration::from_millis(400));
+        assert_eq!(history.course().count(), 30);
+        assert_eq!(history.samples.len(), SAMPLES_MAX);
+    }
+
+    #[test]
+    fn a_new_class_counts_from_its_beginning() {
+        let mut history = History::default();
+        let mut early = at(1);
+        early.classes[0].name = "other".to_owned();
+        history.sample(&early);
+        let mut now = at(3);
+        now.classes[0].account.wait.record(Duration::from_secs(1));
+        let (window, length) = history.window(&now, "default");
+        assert_eq!((window.wait.count(), length), (1, Duration::from_secs(2)));
+        assert_eq!(history.window(&now, "gone").0.wait.count(), 0);
+    }
+
+    #[test]
+    fn the_course_is_bounded() {
+        let mut history = History::default();
+        for second in 0..200 {
+            history.sample(&at(second));
+        }
+        assert_eq!(history.course().count(), COURSE_LEN);
+    }
+}

@@ -1,0 +1,257 @@
+//! The latest refusals, kept in a ring of fixed size.
+//!
+//! | state | written by | read by |
+//! |---|---|---|
+//! | the ring | a refusing thread, if the lock is free at that moment | `/refusals`, under the lock |
+//! | skipped | a refusing thread that found the lock taken, relaxed | a scrape, relaxed |
+//!
+//! A refusal must stay cheaper than what it protects, so that it never waits for this lock and
+//! never allocates: under a storm some refusals are skipped here, and counted. The gate's account
+//! counts every one of them.
+
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::SystemTime;
+use tiergate_core::reason::Reason;
+
+use super::counters::Tally;
+
+/// Refusals kept. Enough to see who is turned away; about 60 KiB.
+pub const CAPACITY: usize = 256;
+/// Bytes of a path that are kept.
+pub const PATH_LEN_MAX: usize = 120;
+/// Bytes of a class's name that are kept.
+pub const CLASS_LEN_MAX: usize = 32;
+/// Bytes of a method that are kept; the longest registered one has 17, the common ones at most 7.
+pub const METHOD_LEN_MAX: usize = 12;
+
+/// A refusal as it happens, borrowed from the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal<'a> {
+    /// When.
+    pub at: SystemTime,
+    /// The class's name.
+    pub class: &'a str,
+    /// The rule that decided the class.
+    pub rule: Option<u32>,
+    /// Why.
+    pub reason: Reason,
+    /// The client's address.
+    pub client: IpAddr,
+    /// The method as sent.
+    pub method: &'a [u8],
+    /// The path without query.
+    pub path: &'a [u8],
+}
+
+/// A refusal as shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// When, RFC 3339 in UTC.
+    pub at: String,
+    /// The class's name.
+    pub class: String,
+    /// Index of the rule that decided the class.
+    pub rule: Option<u32>,
+    /// Why: a [`Reason`]'s name.
+    pub reason: String,
+    /// The client's address.
+    pub client: IpAddr,
+    /// The method.
+    pub method: String,
+    /// The start of the path.
+    pub path: String,
+    /// Whether the path was longer.
+    pub path_cut: bool,
+}
+
+/// The first bytes of something.
+#[derive(Clone, Copy, Debug)]
+struct Prefix<const N: usize> {
+    bytes: [u8; N],
+    len: u8,
+    cut: bool,
+}
+
+impl<const N: usize> Prefix<N> {
+    const EMPTY: Self = Prefix { bytes: [0; N], len: 0, cut: false };
+
+    fn set(&mut self, from: &[u8]) {
+        let len = from.len().min(N);
+        self.bytes[..len].copy_from_slice(&from[..len]);
+        self.len = len as u8;
+        self.cut = len < from.len();
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes[..usize::from(self.len)]).into_owned()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    at: SystemTime,
+    rule: Option<u32>,
+    reason: Reason,
+    client: IpAddr,
+    class: Prefix<CLASS_LEN_MAX>,
+    method: Prefix<METHOD_LEN_MAX>,
+    path: Prefix<PATH_LEN_MAX>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    records: Box<[Record]>,
+    /// How many were ever put in; the place of the next is this modulo the capacity.
+    written: u64,
+}
+
+/// The latest refusals. One per process, shared.
+#[derive(Debug)]
+pub struct Refusals {
+    ring: Mutex<Ring>,
+    skipped: Tally,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Refusals::with_capacity(CAPACITY)
+    }
+}
+
+impl Refusals {
+    /// A ring of `capacity` records (at least one), allocated here and never again.
+    pub fn with_capacity(capacity: usize) -> Self {
+        let blank = Record {
+            at: SystemTime::UNIX_EPOCH,
+            rule: None,
+            reason: Reason::QueueFull,
+            client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            class: Prefix::EMPTY,
+            method: Prefix::EMPTY,
+            path: Prefix::EMPTY,
+        };
+        Refusals {
+            ring: Mutex::new(Ring {
+                records: vec![blank; capacity.max(1)].into_boxed_slice(),
+                written: 0,
+            }),
+            skipped: Tally::default(),
+        }
+    }
+
+    /// Remembers a refusal, unless another thread holds the ring at this moment. Never waits, never
+    /// allocates.
+    pub fn record(&self, refusal: &Refusal<'_>) {
+        let mut ring = match self.ring.try_lock() {
+            Ok(ring) => ring,
+            // A record is plain data: one that was half written shows wrongly, once.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return self.skipped.one(),
+        };
+        let place = (ring.written % ring.records.len() as u64) as usize;
+        ring.written += 1;
+        let record = &mut ring.records[place];
+        record.at = refusal.at;
+        record.rule = refusal.rule;
+        record.reason = refusal.reason;
+        record.client = refusal.client;
+        record.class.set(refusal.class.as_bytes());
+        record.method.set(refusal.method);
+        record.path.set(refusal.path);
+    }
+
+    /// Refusals that were not remembered because the ring was in use.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.total()
+    }
+
+    /// The latest refusals, newest first, at most `limit`. The lock is held to copy plain records.
+    pub fn recent(&self, limit: usize) -> Vec<Shown> {
+        let mut copied = Vec::with_capacity(limit.min(CAPACITY));
+        {
+            let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+            let capacity = ring.records.len() as u64;
+            let kept = ring.written.min(capacity);
+            for back in 1..=kept.min(limit as u64) {
+                copied.push(ring.records[((ring.written - back) % capacity) as usize]);
+            }
+        }
+        copied.iter().map(shown).collect()
+    }
+}
+
+fn shown(record: &Record) -> Shown {
+    Shown {
+        at: super::access_log::rfc3339(record.at),
+        class: record.class.text(),
+        rule: record.rule,
+        reason: record.reason.name().to_owned(),
+        client: record.client,
+        method: record.method.text(),
+        path: record.path.text(),
+        path_cut: record.path.cut,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn refusal(path: &[u8]) -> Refusal<'_> {
+        Refusal {
+            at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_500),
+            class: "browse",
+            rule: Some(3),
+            reason: Reason::DeadlineExpired,
+            client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+            method: b"GET",
+            path,
+        }
+    }
+
+    #[test]
+    fn the_newest_come_first_and_the_oldest_fall_out() {
+        let refusals = Refusals::with_capacity(3);
+        assert!(refusals.recent(10).is_empty());
+        for path in [b"/1", b"/2", b"/3", b"/4"] {
+            refusals.record(&refusal(path));
+        }
+        let paths = |limit| -> Vec<String> {
+            refusals.recent(limit).into_iter().map(|shown| shown.path).collect()
+        };
+        assert_eq!(paths(10), ["/4", "/3", "/2"]);
+        assert_eq!(paths(1), ["/4"]);
+        let newest = &refusals.recent(1)[0];
+        assert_eq!(newest.at, "1970-01-01T00:00:01.500Z");
+        assert_eq!((newest.class.as_str(), newest.reason.as_str()), ("browse", "deadline_expired"));
+        assert_eq!((newest.rule, newest.method.as_str()), (Some(3), "GET"));
+    }
+
+    #[test]
+    fn long_paths_are_cut_and_say_so() {
+        let refusals = Refusals::default();
+        let path = vec![b'a'; PATH_LEN_MAX + 1];
+        refusals.record(&refusal(&path[..PATH_LEN_MAX]));
+        refusals.record(&refusal(&path));
+        refusals.record(&refusal(b"/\xff\x00"));
+        let recent = refusals.recent(3);
+        assert_eq!(recent[0].path, "/\u{fffd}\0");
+        assert!(recent[1].path_cut && recent[1].path.len() == PATH_LEN_MAX);
+        assert!(!recent[2].path_cut);
+    }
+
+    #[test]
+    fn a_taken_lock_skips_the_record_and_counts_it() {
+        let refusals = Refusals::default();
+        {
+            let _reader = refusals.ring.lock().expect("nobody panicked");
+            refusals.record(&refusal(b"/lost"));
+        }
+        refusals.record(&refusal(b"/kept"));
+        assert_eq!(refusals.skipped(), 1);
+        assert_eq!(refusals.recent(9).len(), 1);
+    }
+}

@@ -1,0 +1,99 @@
+//! Active health checks, and looking up the names of servers again.
+
+use super::Origin;
+use super::stream::OriginStream;
+use crate::config::meant::{HealthCheck, Server};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tiergate_core::origin::ServerId;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// How often names that failed are looked up again.
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Bytes of a check's answer that are looked at: its status line.
+const STATUS_LEN: usize = 64;
+
+/// Looks after the origin until `origin` changes (the configuration was reloaded) or for ever.
+pub async fn watch(origin: Arc<Origin>) {
+    let checks = origin
+        .settings
+        .health
+        .clone()
+        .into_iter()
+        .flat_map(|check| (0..origin.servers.len()).map(move |server| (check.clone(), server)));
+    let mut tasks = tokio::task::JoinSet::new();
+    for (check, server) in checks {
+        tasks.spawn(check_for_ever(origin.clone(), ServerId(server as u16), check));
+    }
+    // Dropped with this future, the set ends its tasks.
+    loop {
+        origin.resolve().await;
+        tokio::time::sleep(RESOLVE_INTERVAL).await;
+    }
+}
+
+async fn check_for_ever(origin: Arc<Origin>, server: ServerId, check: HealthCheck) {
+    let mut interval = tokio::time::interval(check.interval);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let outcome = tokio::time::timeout(check.timeout, check_once(&origin, server, &check))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let changed = origin.balance().checked(server, matches!(outcome, Ok(200..=399)));
+        let address = &origin.servers[server.index()].address;
+        match (changed, outcome) {
+            (Some(true), _) => tracing::info!(%address, "origin server is healthy"),
+            (Some(false), Ok(status)) => {
+                tracing::warn!(%address, status, "origin server is unhealthy");
+            }
+            (Some(false), Err(error)) => {
+                tracing::warn!(%address, %error, "origin server is unhealthy");
+            }
+            (None, _) => {}
+        }
+    }
+}
+
+/// Asks once, on a connection of its own, and returns the status.
+async fn check_once(origin: &Origin, server: ServerId, check: &HealthCheck) -> io::Result<u16> {
+    let server = &origin.servers[server.index()];
+    let mut stream: OriginStream = server.connect().await?;
+    let host = match &server.address {
+        Server::Tcp(host, port) => format!("{host}:{port}"),
+        Server::Unix(_) => "localhost".to_owned(),
+    };
+    let request = format!(
+        "GET {} HTTP/1.1\r\nhost: {host}\r\nuser-agent: tiergate-health\r\nconnection: close\r\n\r\n",
+        check.path
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::with_capacity(STATUS_LEN);
+    while !answer.contains(&b'\n') && answer.len() < STATUS_LEN {
+        if stream.read_buf(&mut answer).await? == 0 {
+            break;
+        }
+    }
+    status_of(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no HTTP answer"))
+}
+
+fn status_of(answer: &[u8]) -> Option<u16> {
+    let rest = answer.strip_prefix(b"HTTP/1.")?;
+    let digits = std::str::from_utf8(rest.get(2..5)?).ok()?;
+    digits.parse().ok().filter(|status| (100..600).contains(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_read_from_the_first_line() {
+        assert_eq!(status_of(b"HTTP/1.1 204 No Content\r\n"), Some(204));
+        assert_eq!(status_of(b"HTTP/1.0 503\r\n"), Some(503));
+        assert_eq!(status_of(b"HTTP/1.1 9"), None);
+        assert_eq!(status_of(b"SSH-2.0-OpenSSH"), None);
+    }
+}

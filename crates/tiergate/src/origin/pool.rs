@@ -1,0 +1,58 @@
+//! Idle connections to the origin's servers: a thread's own, last used first taken.
+
+use super::stream::OriginStream;
+use std::cell::RefCell;
+use std::time::Duration;
+use tiergate_core::time::Moment;
+
+/// Names a server address for the life of the process, across reloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ServerKey(pub u64);
+
+struct Idle {
+    server: ServerKey,
+    /// Oldest first.
+    connections: Vec<(Moment, OriginStream)>,
+}
+
+thread_local! {
+    static IDLE: RefCell<Vec<Idle>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes an idle connection to the server that nothing has arrived on.
+pub fn take(server: ServerKey) -> Option<OriginStream> {
+    IDLE.with_borrow_mut(|idle| {
+        let idle = idle.iter_mut().find(|idle| idle.server == server)?;
+        loop {
+            let (_, stream) = idle.connections.pop()?;
+            if stream.is_fresh() {
+                return Some(stream);
+            }
+        }
+    })
+}
+
+/// Keeps a connection for the next request, unless there are `kept_max` already.
+pub fn give(server: ServerKey, stream: OriginStream, now: Moment, kept_max: usize) {
+    IDLE.with_borrow_mut(|idle| {
+        let place = idle.iter().position(|idle| idle.server == server).unwrap_or_else(|| {
+            idle.push(Idle { server, connections: Vec::new() });
+            idle.len() - 1
+        });
+        let connections = &mut idle[place].connections;
+        if connections.len() < kept_max {
+            connections.push((now, stream));
+        }
+    });
+}
+
+/// Closes connections that were idle for longer than `idle_max`, and those that their server closed.
+pub fn sweep(now: Moment, idle_max: Duration) {
+    IDLE.with_borrow_mut(|idle| {
+        for idle in idle.iter_mut() {
+            idle.connections
+                .retain(|(since, stream)| now.since(*since) < idle_max && stream.is_fresh());
+        }
+        idle.retain(|idle| !idle.connections.is_empty());
+    });
+}

@@ -1,0 +1,298 @@
+//! A client connection over HTTP/1.1: one request after the other.
+//!
+//! ```text
+//! idle ──bytes──▶ head ──decided──▶ refused ─────────▶ idle | close
+//!                  │                └▶ wait ─▶ forward ▶ idle | close | tunnel
+//!                  └──bad, too slow──▶ error, close
+//! ```
+
+use crate::account::{self, Record};
+use crate::buffers::{self, Buffer};
+use crate::clock;
+use crate::config::meant::RefusalConnection;
+use crate::decide::{self, Decision, Entry, Facts, Peer};
+use crate::forward;
+use crate::http1::Framing;
+use crate::respond::{self, Format};
+use crate::shared::{Config, Shared};
+use crate::stream::{ClientStream, Outgoing, poll_fill, poll_fill_held};
+use crate::timers::Timer;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tiergate_core::reason::Reason;
+
+/// A client connection between two requests.
+#[derive(Debug)]
+pub struct Connection<S> {
+    pub(crate) io: S,
+    pub(crate) peer: Peer,
+    pub(crate) timer: Timer,
+    /// What was received and is not used up; `None` while there is nothing.
+    pub(crate) input: Option<Buffer>,
+}
+
+/// What becomes of the connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The next request.
+    Keep,
+    /// Close; first give the client time to read what was written.
+    Linger,
+    /// Close at once: there is nothing it could still read, or nothing true.
+    Cut,
+}
+
+/// Bytes of a refused request's body that are read to keep the connection: less than what a new
+/// connection costs.
+const DRAIN_MAX: u64 = 64 * 1024;
+
+/// How long a connection that was answered with an error is still read, so that the answer is not
+/// lost to a reset (RFC 9112 §9.6).
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Bytes that a lingering close reads at most.
+const LINGER_BYTES_MAX: usize = 256 * 1024;
+
+/// Serves a connection until either side ends it. `early` was read already; `timer` runs for the first
+/// request.
+pub async fn serve<S: ClientStream>(
+    io: S,
+    peer: Peer,
+    early: Option<Buffer>,
+    timer: Timer,
+    shared: &Arc<Shared>,
+) {
+    let mut connection = Connection { io, peer, timer, input: early };
+    let next = loop {
+        match connection.turn(shared).await {
+            Ok(Next::Keep) => {}
+            Ok(next) => break next,
+            Err(_) => break Next::Cut,
+        }
+        let idle = shared.config.load().policy.timeouts.idle;
+        connection.timer.arm_idle(idle);
+    };
+    if next == Next::Linger {
+        let _ = connection.linger().await;
+    }
+}
+
+impl<S: ClientStream> Connection<S> {
+    /// One request: from its first byte to the last of its answer.
+    ///
+    /// # Errors
+    /// The client's connection broke, was closed between two requests or idle for too long.
+    async fn turn(&mut self, shared: &Arc<Shared>) -> io::Result<Next> {
+        if self.input.is_none() {
+            self.await_bytes().await?;
+        }
+        let config = shared.config.load_full();
+        self.timer.arm(config.policy.timeouts.request_head);
+        let decision = loop {
+            let decision = poll_fn(|context| {
+                let bytes = self.input.as_ref().map_or(&[][..], Buffer::content);
+                Poll::Ready(decide::decide(shared, &config, &self.peer, bytes, context))
+            })
+            .await;
+            if !matches!(decision, Decision::Partial) {
+                break decision;
+            }
+            match self.read_more(config.policy.limits.request_head_max).await {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    shared.tally().bad_request(408);
+                    return self.fail(&config, 408, "the request's head took too long").await;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let arrived = clock::recent();
+        match decision {
+            Decision::Partial => unreachable!("the loop above ends with a decision"),
+            Decision::Bad { status, why } => {
+                shared.tally().bad_request(status);
+                self.fail(&config, status, why).await
+            }
+            Decision::Refuse(facts, reason, format) => {
+                self.refuse(shared, &config, &facts, reason, format, Record::new(arrived)).await
+            }
+            Decision::Go { facts, head, entry, format } => {
+                let held = match entry {
+                    Entry::Now(held) => held,
+                    Entry::Later(waiting) => {
+                        let settled = waiting.wait(|context| self.poll_gone(context)).await;
+                        match settled {
+                            None => return Ok(Next::Cut),
+                            Some(Err(reason)) => {
+                                buffers::keep_text(head);
+                                let waited = Some(clock::now().since(arrived));
+                                let record = Record { waited, ..Record::new(arrived) };
+                                return self
+                                    .refuse(shared, &config, &facts, reason, format, record)
+                                    .await;
+                            }
+                            Some(Ok(held)) => held,
+                        }
+                    }
+                };
+                let record = Record::new(arrived);
+                forward::forward(self, shared, &config, &facts, record, head, held).await
+            }
+        }
+    }
+
+    /// Waits for the first byte of a request; holds no buffer meanwhile.
+    async fn await_bytes(&mut self) -> io::Result<()> {
+        let Connection { io, timer, input, .. } = self;
+        let count =
+            timer.bound(|context| poll_fill_held(io, input, Buffer::small, context)).await?;
+        if count == 0 {
+            *input = None;
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    async fn read_more(&mut self, len_max: usize) -> io::Result<()> {
+        let Connection { io, timer, input, .. } = self;
+        let buffer = input.get_or_insert_with(Buffer::small);
+        // One byte more than the bound, so that the parser sees that it is passed.
+        buffer.make_room(len_max + 1);
+        match timer.bound(|context| poll_fill(io, buffer, context)).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ready when the client has gone away. Bytes of a further request are kept; when there is no room
+    /// for more, nothing is noticed until there is.
+    pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let buffer = self.input.get_or_insert_with(Buffer::small);
+            if buffer.is_full() {
+                return Poll::Pending;
+            }
+            match poll_fill(&mut self.io, buffer, context) {
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Answers with a refusal; keeps the connection if the policy does and the body is no trouble.
+    async fn refuse(
+        &mut self,
+        shared: &Shared,
+        config: &Config,
+        facts: &Facts,
+        reason: Reason,
+        format: Format,
+        mut record: Record,
+    ) -> io::Result<Next> {
+        record.reason = Some(reason);
+        if config.policy.refusal.connection == RefusalConnection::Reset {
+            // Closing with a zero linger time sends a reset.
+            account::http1(shared, config, facts, self.received(), &record);
+            let _ = socket2::SockRef::from(self.io.socket()).set_linger(Some(Duration::ZERO));
+            return Ok(Next::Cut);
+        }
+        let body = match facts.body {
+            Framing::None => Some(0),
+            // A client that expects 100 may send the body or not: only closing is safe.
+            Framing::Length(len) if len <= DRAIN_MAX && !facts.expects => Some(len),
+            _ => None,
+        };
+        let keep = facts.keep
+            && body.is_some()
+            && config.policy.refusal.connection == RefusalConnection::Keep
+            && facts.version == crate::http1::Version::Http11
+            && !shared.is_draining();
+        let ready = config.refusals.ready(reason, format);
+        let bytes = ready.bytes(keep, facts.head_only);
+        record.status = respond::REFUSED;
+        record.sent_bytes = bytes.len() as u64;
+        account::http1(shared, config, facts, self.received(), &record);
+        self.write(config, bytes).await?;
+        self.use_up(facts.head_len);
+        match body {
+            Some(len) if keep => {
+                self.timer.arm(config.policy.timeouts.request_body);
+                self.skip(len).await?;
+                Ok(Next::Keep)
+            }
+            _ => Ok(Next::Linger),
+        }
+    }
+
+    /// Answers with an error of ours, then closes.
+    pub(crate) async fn fail(
+        &mut self,
+        config: &Config,
+        status: u16,
+        why: &'static str,
+    ) -> io::Result<Next> {
+        let mut out = buffers::text();
+        respond::write_error(&mut out, status, why, false, false);
+        self.write(config, &out).await?;
+        buffers::keep_text(out);
+        Ok(Next::Linger)
+    }
+
+    pub(crate) async fn write(&mut self, config: &Config, bytes: &[u8]) -> io::Result<()> {
+        self.timer.arm(config.policy.timeouts.write);
+        let mut outgoing = Outgoing::new(bytes, &[]);
+        let Connection { io, timer, .. } = self;
+        timer.bound(|context| outgoing.poll(io, context)).await
+    }
+
+    /// What was received and is not used up.
+    pub(crate) fn received(&self) -> &[u8] {
+        self.input.as_ref().map_or(&[], Buffer::content)
+    }
+
+    /// Forgets bytes of the input; gives the buffer back if none are left.
+    pub(crate) fn use_up(&mut self, count: usize) {
+        if let Some(buffer) = &mut self.input {
+            buffer.consume(count);
+            if buffer.is_empty() {
+                self.input = None;
+            }
+        }
+    }
+
+    /// Reads and forgets `len` bytes.
+    async fn skip(&mut self, mut len: u64) -> io::Result<()> {
+        loop {
+            let there = self.input.as_ref().map_or(0, |buffer| buffer.content().len());
+            let skipped = len.min(there as u64);
+            self.use_up(skipped as usize);
+            len -= skipped;
+            if len == 0 {
+                return Ok(());
+            }
+            self.await_bytes().await?;
+        }
+    }
+
+    /// Ends our side and reads what the client still sends, bounded in time and bytes.
+    async fn linger(&mut self) -> io::Result<()> {
+        self.timer.arm(LINGER);
+        let Connection { io, timer, input, .. } = self;
+        timer.bound(|context| Pin::new(&mut *io).poll_shutdown(context)).await?;
+        let mut left = LINGER_BYTES_MAX;
+        while left > 0 {
+            *input = None;
+            let read = timer.bound(|context| poll_fill_held(io, input, Buffer::small, context));
+            match read.await? {
+                0 => break,
+                count => left = left.saturating_sub(count),
+            }
+        }
+        Ok(())
+    }
+}

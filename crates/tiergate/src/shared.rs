@@ -1,0 +1,173 @@
+//! What all connections of the process share.
+
+use crate::config::meant::Policy;
+use crate::door::Door;
+use crate::observe::access_log::Log;
+use crate::observe::counters::{Counters, ThreadCounters};
+use crate::observe::refusals;
+use crate::origin::Origin;
+use crate::respond::Refusals;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::sync::watch;
+
+/// A configuration in force, with what is derived from it once.
+#[derive(Debug)]
+pub struct Config {
+    /// What the policy says.
+    pub policy: Policy,
+    /// Counts configurations; the gate's plan carries the same number.
+    pub generation: u32,
+    /// The origin, with what earlier configurations learnt about its servers.
+    pub origin: Arc<Origin>,
+    /// Every refusal, ready to be sent.
+    pub refusals: Refusals,
+}
+
+impl Config {
+    /// Puts the generation into the policy's plan and derives the rest.
+    pub fn new(
+        mut policy: Policy,
+        generation: u32,
+        former: Option<&Config>,
+        counters: &Counters,
+    ) -> Self {
+        policy.plan.generation = generation;
+        // An unchanged origin stays the same object, so that its counts and checks go on.
+        let origin = match former {
+            Some(former) if former.origin.settings == policy.origin => former.origin.clone(),
+            _ => {
+                let former = former.map(|former| &*former.origin);
+                Arc::new(Origin::new(policy.origin.clone(), former, counters))
+            }
+        };
+        let refusals = Refusals::new(&policy.refusal);
+        Config { policy, generation, origin, refusals }
+    }
+}
+
+/// Refusals that the admin listener can show.
+const REFUSALS_KEPT: usize = 256;
+
+/// What all connections of the process share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The gate.
+    pub door: Door,
+    /// The configuration in force.
+    pub config: ArcSwap<Config>,
+    /// Client connections that are open.
+    pub connections: AtomicUsize,
+    /// Upgraded connections that are open.
+    pub tunnels: AtomicUsize,
+    /// What the gateway itself counts.
+    pub counters: Arc<Counters>,
+    /// The last requests that were refused.
+    pub refusals: Arc<refusals::Refusals>,
+    /// The access log, if there is one.
+    pub log: ArcSwapOption<Log>,
+    draining: AtomicBool,
+    drained: watch::Sender<bool>,
+    stop: watch::Sender<bool>,
+}
+
+thread_local! {
+    /// Which of the serving threads this is.
+    static THREAD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Says which of the serving threads this is; once, at its start.
+pub fn set_thread(index: usize) {
+    THREAD.set(index);
+}
+
+impl Shared {
+    /// The state of a process that starts with this configuration.
+    pub fn new(config: Config, counters: Arc<Counters>) -> Self {
+        Shared {
+            door: Door::new(config.policy.plan.clone()),
+            counters,
+            refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
+            log: ArcSwapOption::empty(),
+            connections: AtomicUsize::new(0),
+            tunnels: AtomicUsize::new(0),
+            config: ArcSwap::from_pointee(config),
+            draining: AtomicBool::new(false),
+            drained: watch::Sender::new(false),
+            stop: watch::Sender::new(false),
+        }
+    }
+
+    /// Puts a configuration in force, whole: the gate first, so that no request is classified by a
+    /// plan that the gate does not know.
+    pub fn reconfigure(&self, config: Config) {
+        let mut gate = self.door.gate();
+        gate.reconfigure(crate::clock::now(), config.policy.plan.clone());
+        self.config.store(Arc::new(config));
+        self.door.wake(gate);
+    }
+
+    /// What this thread counts.
+    pub fn tally(&self) -> &ThreadCounters {
+        self.counters.thread(THREAD.get())
+    }
+
+    /// Whether the process is on its way out.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Takes no new connections, and closes each open one after the request that it is busy with.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.drained.send_replace(true);
+    }
+
+    /// Ends every thread.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Returns when every thread is to end.
+    pub async fn stopped(&self) {
+        let mut stop = self.stop.subscribe();
+        // The sender lives as long as `self`.
+        let _ = stop.wait_for(|&stop| stop).await;
+    }
+
+    /// Returns when the drain begins.
+    pub async fn draining(&self) {
+        let mut drained = self.drained.subscribe();
+        // The sender lives as long as `self`.
+        let _ = drained.wait_for(|&draining| draining).await;
+    }
+}
+
+/// Counts something while it lives.
+#[derive(Debug)]
+pub struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    /// One more.
+    pub fn one(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+
+    /// One more, unless there are `max` already.
+    pub fn below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
+        if count.fetch_add(1, Ordering::Relaxed) < max {
+            return Some(Counted(count));
+        }
+        count.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,94 @@
+//! Polling sockets into and out of [`Buffer`]s.
+
+use crate::buffers::Buffer;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A client's connection: plain or through TLS.
+pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
+    /// The socket below.
+    fn socket(&self) -> &TcpStream;
+}
+
+impl ClientStream for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+/// Reads into the room behind the buffer's content. 0 is the end of the stream, or a full buffer.
+pub fn poll_fill<R: AsyncRead + Unpin>(
+    io: &mut R,
+    buffer: &mut Buffer,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut read = ReadBuf::new(buffer.room());
+    ready!(Pin::new(io).poll_read(context, &mut read))?;
+    let count = read.filled().len();
+    buffer.filled(count);
+    Poll::Ready(Ok(count))
+}
+
+/// Reads into `held`, taking a buffer by `fresh` only if bytes are there.
+pub fn poll_fill_held<R: AsyncRead + Unpin>(
+    io: &mut R,
+    held: &mut Option<Buffer>,
+    fresh: fn() -> Buffer,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    if let Some(buffer) = held {
+        return poll_fill(io, buffer, context);
+    }
+    let mut buffer = fresh();
+    let count = ready!(poll_fill(io, &mut buffer, context))?;
+    *held = Some(buffer);
+    Poll::Ready(Ok(count))
+}
+
+/// Two byte strings on their way out, in one system call where the socket takes them.
+#[derive(Debug)]
+pub struct Outgoing<'b> {
+    first: &'b [u8],
+    second: &'b [u8],
+}
+
+impl<'b> Outgoing<'b> {
+    /// `first`, then `second`.
+    pub fn new(first: &'b [u8], second: &'b [u8]) -> Self {
+        Outgoing { first, second }
+    }
+
+    /// How many bytes are left.
+    pub fn left(&self) -> usize {
+        self.first.len() + self.second.len()
+    }
+
+    /// Writes until all is written and flushed.
+    pub fn poll<W: AsyncWrite + Unpin>(
+        &mut self,
+        io: &mut W,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.left() > 0 {
+            let io = Pin::new(&mut *io);
+            let written = if self.second.is_empty() {
+                ready!(io.poll_write(context, self.first))?
+            } else if self.first.is_empty() {
+                ready!(io.poll_write(context, self.second))?
+            } else {
+                let slices = [IoSlice::new(self.first), IoSlice::new(self.second)];
+                ready!(io.poll_write_vectored(context, &slices))?
+            };
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            let of_first = written.min(self.first.len());
+            self.first = &self.first[of_first..];
+            self.second = &self.second[written - of_first..];
+        }
+        Pin::new(io).poll_flush(context)
+    }
+}

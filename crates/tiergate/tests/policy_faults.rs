@@ -1,0 +1,462 @@
+//! What is said of policy files that are wrong, word for word; and that nothing makes the parser panic.
+
+use proptest::prelude::*;
+use tiergate::config::parse;
+
+/// What most cases build on: two lines without a fault.
+const GOOD: &str = "[origin]
+servers = [\"127.0.0.1:8080\"]
+";
+
+fn faults(text: &str) -> String {
+    match parse(text, "policy.toml") {
+        Ok(_) => "no fault".to_owned(),
+        Err(errors) => errors.to_string(),
+    }
+}
+
+#[test]
+fn each_fault_is_told_with_place_key_found_and_expected() {
+    let table: &[(&str, &str)] = &[
+        (
+            "[[class]]\nname = \"a\"\nqueu = 5",
+            "policy.toml:5:1: class[1].queu: unknown key, did you mean `queue`?",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nweight = 0",
+            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `minimum`, `name`, `queue`",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nminimum = 10",
+            "policy.toml:5:11: class[1].minimum: must be a share from \"0%\" to \"100%\", got 10",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nminimum = \"110%\"",
+            "policy.toml:5:11: class[1].minimum: must be a share from \"0%\" to \"100%\", got \"110%\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nminimum = \"60%\"\n[[class]]\nname = \"b\"\nminimum = \"50%\"",
+            "policy.toml:8:11: class[2].minimum: the minimums add up to 110.0%, more than 100%",
+        ),
+        (
+            "[[class]]\nname = \"a\"\n[[class]]\nname = \"a\"",
+            "policy.toml:6:8: class[2].name: another class is called \"a\" already",
+        ),
+        (
+            "[[class]]\ndeadline = \"2s\"",
+            "policy.toml:3:1: class[1].name: is missing; write name = \"…\"",
+        ),
+        (
+            "[[class]]\nname = \"a b\"",
+            "policy.toml:4:8: class[1].name: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"a b\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\ndeadline = 2",
+            "policy.toml:5:12: class[1].deadline: must be a time such as \"250ms\", \"2s\" or \"1m\", got 2",
+        ),
+        (
+            "[[class]]\nname = \"a\"\ndeadline = \"2 sec\"",
+            "policy.toml:5:12: class[1].deadline: must be a time such as \"250ms\", \"2s\" or \"1m\", got \"2 sec\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\ndeadline = \"0s\"",
+            "policy.toml:5:12: class[1].deadline: must be more than 0",
+        ),
+        (
+            "[[class]]\nname = \"a\"\ndeadline = \"48h\"",
+            "policy.toml:5:12: class[1].deadline: must be at most \"24h\", got \"48h\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nqueue = 9999999",
+            "policy.toml:5:9: class[1].queue: must be at most 1000000, got 9999999",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nqueue = -1",
+            "policy.toml:5:9: class[1].queue: must be a whole number, 0 or more, got -1",
+        ),
+        (
+            "[[class]]\nname = \"checkout\"\n[[rule]]\npath = \"/cart/*\"\nclass = \"chekout\"",
+            "policy.toml:7:9: rule[1].class: no class is called \"chekout\", did you mean `checkout`?",
+        ),
+        (
+            "[[rule]]\npath = \"/cart/*\"\nclass = \"zzz\"",
+            "policy.toml:5:9: rule[1].class: no class is called \"zzz\", expected one of `default`",
+        ),
+        (
+            "[[rule]]\npath = \"/cart/*\"",
+            "policy.toml:3:1: rule[1].class: is missing; write class = \"…\", or refuse = true",
+        ),
+        (
+            "[[rule]]\npath = \"cart\"\nrefuse = true",
+            "policy.toml:4:8: rule[1].path: must begin with `/` or `*`, got \"cart\"",
+        ),
+        (
+            "[[rule]]\npath = \"/a//b\"\nrefuse = true",
+            "policy.toml:4:8: rule[1].path: can never match, because paths are normalised first: `//` never occurs, write `/`, got \"/a//b\"",
+        ),
+        (
+            "[[rule]]\npath = []\nrefuse = true",
+            "policy.toml:4:8: rule[1].path: must not be empty, or nothing ever matches",
+        ),
+        (
+            "[[rule]]\npath = [\"/a\", 7]\nrefuse = true",
+            "policy.toml:4:15: rule[1].path[2]: must be a path such as \"/cart/*\", got 7",
+        ),
+        (
+            "[[rule]]\nhost = \"*\"\nrefuse = true",
+            "policy.toml:4:8: rule[1].host: may have `*` only at its beginning and followed by a dot: `*.example.com`, got \"*\"",
+        ),
+        (
+            "[[rule]]\nhost = \"http://a.com/\"\nrefuse = true",
+            "policy.toml:4:8: rule[1].host: has ':', which no host has; leave out scheme, port and path, got \"http://a.com/\"",
+        ),
+        (
+            "[[rule]]\nmethod = \"post\"\nrefuse = true",
+            "policy.toml:4:10: rule[1].method: must be \"POST\", because case matters in methods, got \"post\"",
+        ),
+        (
+            "[[rule]]\nclient = \"10.0.0.0/33\"\nrefuse = true",
+            "policy.toml:4:10: rule[1].client: must be an address or a network such as \"10.0.0.0/8\", got \"10.0.0.0/33\"",
+        ),
+        (
+            "[[rule]]\nheader.accept = 5\nrefuse = true",
+            "policy.toml:4:8: rule[1].header.accept: must be a pattern, a list of patterns, or true for \"present\", got 5",
+        ),
+        (
+            "[[rule]]\nheader.\"a b\" = true\nrefuse = true",
+            "policy.toml:4:8: rule[1].header.\"a b\": must be the name of a header, got \"a b\"",
+        ),
+        (
+            "[[rule]]\ncookie = \"session\"\nrefuse = true",
+            "policy.toml:4:10: rule[1].cookie: must be a table of names, got \"session\"",
+        ),
+        (
+            "[[rule]]\nrefuse = true\ndeadline = \"1s\"",
+            "policy.toml:5:12: rule[1].deadline: has no effect on requests that are refused; leave it out",
+        ),
+        (
+            "[[rule]]\nrefuse = \"yes\"",
+            "policy.toml:4:10: rule[1].refuse: must be true or false, got \"yes\"",
+        ),
+        (
+            "[rule]\nrefuse = true",
+            "policy.toml:3:1: rule: must be a list (write [[rule]] in double brackets), got a table",
+        ),
+        (
+            "[[listener]]\naddress = \"localhost\"",
+            "policy.toml:4:11: listener[1].address: must be an address and port such as \"0.0.0.0:80\" or \"[::]:443\", got \"localhost\"",
+        ),
+        (
+            "[[listener]]\nhttp2 = true",
+            "policy.toml:3:1: listener[1].address: is missing; write address = \"0.0.0.0:80\"",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:80\"\n[[listener]]\naddress = \"0.0.0.0:80\"",
+            "policy.toml:6:11: listener[2].address: another listener has 0.0.0.0:80 already",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:80\"\nproxy_protocol = true",
+            "policy.toml:5:18: listener[1].proxy_protocol: needs `trusted` to name the proxies, or every connection is closed",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:443\"\ntls = { certificate = \"a.pem\" }",
+            "policy.toml:5:7: listener[1].tls.key: is missing; name the PEM file of the private key",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:443\"\ntls = {}",
+            "policy.toml:5:7: listener[1].tls.certificate: is missing; name the PEM file of the certificate and its chain\npolicy.toml:5:7: listener[1].tls.key: is missing; name the PEM file of the private key",
+        ),
+        (
+            "[refusal]\nconnection = \"kep\"",
+            "policy.toml:4:14: refusal.connection: unknown word \"kep\", did you mean `keep`?",
+        ),
+        (
+            "[refusal]\nreason_header = \"X Reason\"",
+            "policy.toml:4:17: refusal.reason_header: must be the name of a header, got \"X Reason\"",
+        ),
+        (
+            "[limits]\nrequest_head_max = \"16kib\"",
+            "policy.toml:4:20: limits.request_head_max: must be a size such as \"16KiB\" or \"1GiB\", or a number of bytes, got \"16kib\"",
+        ),
+        (
+            "[limits]\nrequest_head_max = 10",
+            "policy.toml:4:20: limits.request_head_max: must be at least 1KiB, got 10B",
+        ),
+        (
+            "[limits]\ntarget_len_max = \"64KiB\"",
+            "policy.toml:4:18: limits.target_len_max: must be at most request_head_max, 32KiB, got 64KiB",
+        ),
+        (
+            "[limits]\nfields_max = 0",
+            "policy.toml:4:14: limits.fields_max: must be at least 1, got 0",
+        ),
+        ("[limit]\nfields_max = 1", "policy.toml:3:2: limit: unknown key, did you mean `limits`?"),
+        (
+            "[timeouts]\nrequest_heat = \"1s\"",
+            "policy.toml:4:1: timeouts.request_heat: unknown key, did you mean `request_head`?",
+        ),
+        (
+            "[access_log]\nformat = \"xml\"",
+            "policy.toml:4:10: access_log.format: unknown word \"xml\", expected one of `combined`, `json`",
+        ),
+        ("[forwarding]\nvia = 1", "policy.toml:4:7: forwarding.via: must be true or false, got 1"),
+        (
+            "[origin.health]\npath = \"health z\"",
+            "policy.toml:4:8: origin.health.path: must begin with `/` and have neither spaces nor controls, got \"health z\"",
+        ),
+        (
+            "[origin.health]\ninterval = \"1s\"",
+            "policy.toml:3:1: origin.health.path: is missing; write path = \"/\"",
+        ),
+        (
+            "[[class]]\nname = \"ä\"\nnaem = \"b\"\nqueue = \"many\"",
+            "policy.toml:4:8: class[1].name: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"ä\"\npolicy.toml:5:1: class[1].naem: unknown key, did you mean `name`?\npolicy.toml:6:9: class[1].queue: must be a whole number, 0 or more, got \"many\"",
+        ),
+        ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
+        ("[origin]", "policy.toml:3:2: duplicate key"),
+        ("[[class]]\nname = \"a\"\nname = \"b\"", "policy.toml:5:1: duplicate key"),
+    ];
+    for (text, expected) in table {
+        let text = format!("{GOOD}{text}");
+        assert_eq!(faults(&text), *expected, "\n--- of\n{text}");
+    }
+}
+
+#[test]
+fn faults_of_the_origin_are_told() {
+    let table = [
+        ("", "policy.toml:1:1: origin: is missing; write [origin] with servers = [\"host:port\"]"),
+        (
+            "[origin]",
+            "policy.toml:1:1: origin.servers: is missing; write servers = [\"host:port\"]",
+        ),
+        ("origin = 1", "policy.toml:1:10: origin: must be a table, got 1"),
+        (
+            "[origin]\nservers = []",
+            "policy.toml:2:11: origin.servers: must name at least one server",
+        ),
+        (
+            "[origin]\nservers = \"a:1\"",
+            "policy.toml:2:11: origin.servers: must be a list, got \"a:1\"",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\", \"a:1\"]",
+            "policy.toml:2:19: origin.servers[2]: stands here twice: a:1",
+        ),
+        (
+            "[origin]\nservers = [\"a\"]",
+            "policy.toml:2:12: origin.servers[1]: must be a server such as \"127.0.0.1:8080\", \
+             \"http://app.internal:8080\" or \"unix:/run/app.sock\", got \"a\"",
+        ),
+        (
+            "[origin]\nservers = [\"https://a\"]",
+            "policy.toml:2:12: origin.servers[1]: must not be https, because origins are spoken to in \
+             plain HTTP, got \"https://a\"",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\nslots = \"auto\"",
+            "policy.toml:3:9: origin.slots: must be \"adaptive\" or a number of requests, got \"auto\"",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\nslots = 0",
+            "policy.toml:3:9: origin.slots: must be at least 1, got 0",
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(faults(text), expected, "\n--- of\n{text}");
+    }
+}
+
+#[test]
+fn many_faults_are_counted_but_not_all_told() {
+    let text = format!("{GOOD}{}", "[[rule]]\npath = \"x\"\nclass = \"default\"\n".repeat(150));
+    let told = faults(&text);
+    assert_eq!(told.lines().count(), 101);
+    assert!(told.ends_with("policy.toml: and 50 more faults"), "{told}");
+}
+
+/// Every key once, so that mutations reach everything.
+const FULL: &str = r#"
+admin = false
+default_class = "browse"
+threads = 2
+trusted = ["10.0.0.0/8", "::1"]
+[[listener]]
+address = "0.0.0.0:80"
+proxy_protocol = true
+http2 = false
+tls = { certificates = [{ certificate = "a.pem", key = "/k/a.key" }] }
+[origin]
+servers = ["http://10.0.0.5:8080", "unix:/run/app.sock"]
+slots = 64
+failures_max = 5
+retry_after = "2s"
+idle_connections_max = 8
+health = { path = "/healthz", interval = "5s", timeout = "500ms", fall = 2, rise = 1 }
+[[class]]
+name = "checkout"
+deadline = "1.5s"
+minimum = "12.5%"
+queue = 7
+[[class]]
+name = "browse"
+[[rule]]
+path = ["/cart/*", "/pay?"]
+host = "*.example.com"
+method = ["GET", "POST"]
+client = "192.0.2.0/24"
+header.x-kind = ["a*", "b"]
+header.accept = true
+cookie.session = "*7"
+class = "checkout"
+deadline = "90ms"
+[[rule]]
+refuse = true
+[refusal]
+connection = "close"
+retry_after = "3s"
+reason_header = "X-Reason"
+page_html = "busy.html"
+[limits]
+request_head_max = "16KiB"
+target_len_max = 4096
+request_body_max = "1GiB"
+[timeouts]
+idle = "10s"
+[access_log]
+path = "log/access.json"
+format = "combined"
+[forwarding]
+via = false
+"#;
+
+#[test]
+fn every_key_reaches_what_it_means() {
+    use std::time::Duration;
+    use tiergate::config::meant::*;
+    use tiergate_core::class::{Class, ClassId};
+    use tiergate_core::control::Slots;
+
+    let policy = parse(FULL, "/etc/tiergate/policy.toml").unwrap();
+    assert_eq!(policy.admin, None);
+    assert_eq!(policy.classifier.default_class(), ClassId(1));
+    assert_eq!(policy.threads, 2);
+    assert_eq!(policy.trusted[1], "::1/128".parse().unwrap());
+    let tls = Tls { certificates: vec![("/etc/tiergate/a.pem".into(), "/k/a.key".into())] };
+    let listener = Listener {
+        address: "0.0.0.0:80".parse().unwrap(),
+        tls: Some(tls),
+        proxy_protocol: ProxyProtocol::Required,
+        http2: false,
+    };
+    assert_eq!(policy.listeners, [listener]);
+    let origin = Origin {
+        servers: vec![
+            Server::Tcp("10.0.0.5".to_owned(), 8080),
+            Server::Unix("/run/app.sock".into()),
+        ],
+        health: Some(HealthCheck {
+            path: "/healthz".to_owned(),
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_millis(500),
+            fall: 2,
+            rise: 1,
+        }),
+        failures_max: 5,
+        retry_after: Duration::from_secs(2),
+        idle_connections_max: 8,
+    };
+    assert_eq!(policy.origin, origin);
+    assert_eq!(policy.plan.slots, Slots::Fixed(64));
+    let checkout = Class {
+        name: "checkout".to_owned(),
+        deadline: Duration::from_millis(1500),
+        minimum: 0.125,
+        queue_len_max: 7,
+    };
+    assert_eq!(policy.plan.classes, [checkout, Class::named("browse")]);
+    assert_eq!(policy.plan.check(), Ok(()));
+    assert_eq!((policy.plan.rules, policy.rules.len(), policy.classifier.rules_len()), (2, 2, 2));
+    let rule = &policy.rules[0];
+    assert_eq!(FULL.lines().nth(rule.line - 1), Some("[[rule]]"));
+    assert_eq!(rule.rule.conditions.len(), 7);
+    assert_eq!(rule.rule.class, Some(ClassId(0)));
+    assert_eq!(rule.rule.deadline, Some(Duration::from_millis(90)));
+    assert!(policy.rules[1].rule.refuse);
+    let refusal = Refusal {
+        connection: RefusalConnection::Close,
+        retry_after: Duration::from_secs(3),
+        reason_header: Some("X-Reason".to_owned()),
+        page_html: None,
+    };
+    assert_eq!(policy.refusal, refusal);
+    assert_eq!(policy.refusal_page, Some("/etc/tiergate/busy.html".into()));
+    assert_eq!(policy.limits.request_head_max, 16 << 10);
+    assert_eq!(policy.limits.target_len_max, 4096);
+    assert_eq!(policy.limits.request_body_max, 1 << 30);
+    assert_eq!(policy.limits.fields_max, 100);
+    assert_eq!(policy.timeouts.idle, Duration::from_secs(10));
+    assert_eq!(policy.timeouts.drain, Duration::from_secs(30));
+    let log = AccessLog {
+        path: Some("/etc/tiergate/log/access.json".into()),
+        format: LogFormat::Combined,
+    };
+    assert_eq!(policy.access_log, Some(log));
+    assert_eq!(policy.forwarding, Forwarding { x_forwarded: true, forwarded: false, via: false });
+}
+
+#[test]
+fn an_origin_alone_is_the_policy_without_a_file() {
+    use tiergate::config::meant::Policy;
+    let file = parse(GOOD, "policy.toml").unwrap();
+    let without = Policy::for_origin("http://127.0.0.1:8080", None, None).unwrap();
+    assert_eq!(format!("{file:?}"), format!("{without:?}"));
+    assert_eq!(
+        Policy::for_origin("127.0.0.1", None, None).unwrap_err(),
+        "must be a server such as \"http://127.0.0.1:8080\", got \"127.0.0.1\""
+    );
+}
+
+#[test]
+fn files_are_read_and_their_faults_named() {
+    use tiergate::config::{ConfigError, load};
+    let directory = std::env::temp_dir().join(format!("tiergate-policy-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let policy = directory.join("policy.toml");
+    std::fs::write(&policy, format!("{GOOD}[refusal]\npage_html = \"busy.html\"")).unwrap();
+    assert!(
+        matches!(load(&policy), Err(ConfigError::Read(path, _)) if path.ends_with("busy.html"))
+    );
+    std::fs::write(directory.join("busy.html"), "<h1>Busy</h1>").unwrap();
+    assert_eq!(load(&policy).unwrap().refusal.page_html.as_deref(), Some("<h1>Busy</h1>"));
+    std::fs::write(directory.join("busy.html"), "x".repeat((256 << 10) + 1)).unwrap();
+    assert!(matches!(load(&policy), Err(ConfigError::TooLarge(_, 262_144))));
+    std::fs::write(&policy, "[origin").unwrap();
+    assert!(matches!(load(&policy), Err(ConfigError::Faults(_))));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn no_text_makes_the_parser_panic(
+        start in 0usize..FULL.len(),
+        len in 0usize..30,
+        text in "[\\[\\]={}\"'.#\n a-z0-9_*/%\\\\é-]{0,20}",
+    ) {
+        let mut policy = FULL.to_owned();
+        policy.replace_range(start..(start + len).min(FULL.len()), &text);
+        if let Err(errors) = parse(&policy, "policy.toml") {
+            prop_assert!(!errors.faults.is_empty());
+            for fault in &errors.faults {
+                prop_assert!(fault.line >= 1 && fault.line <= policy.lines().count().max(1) + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn no_noise_makes_the_parser_panic(text in "\\PC{0,200}") {
+        let _ = parse(&text, "policy.toml");
+    }
+}
