@@ -16,16 +16,13 @@ mod units;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Parser)]
-#[command(
-    name = "tiergate-lab",
-    version,
-    about = "Experiments with Tiergate on real servers"
-)]
+#[command(name = "tiergate-lab", version, about = "Experiments with Tiergate on real servers")]
 struct CommandLine {
     #[command(subcommand)]
     experiment: Experiment,
@@ -45,6 +42,7 @@ enum Experiment {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    open_files_as_many_as_allowed();
     match run(CommandLine::parse().experiment).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -74,6 +72,15 @@ async fn run(experiment: Experiment) -> Result<()> {
     }
 }
 
+/// Raises the soft limit on open files to the hard one: Debian's soft limit of 1,024 is fewer
+/// connections than an overload has. Started programs inherit it.
+fn open_files_as_many_as_allowed() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Refused, the limit stays as it was, and a run that needs more shows it by failed requests.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 /// The gateway's program: as given, or `tiergate` in the directory of this program.
 fn gateway_program(given: Option<&Path>) -> Result<PathBuf> {
     let beside = || Ok(std::env::current_exe()?.with_file_name("tiergate"));
@@ -95,10 +102,7 @@ struct Interruption {
 impl Interruption {
     fn catch() -> Result<Self> {
         let catch = |kind| signal(kind).context("cannot catch signals");
-        Ok(Self {
-            term: catch(SignalKind::terminate())?,
-            int: catch(SignalKind::interrupt())?,
-        })
+        Ok(Self { term: catch(SignalKind::terminate())?, int: catch(SignalKind::interrupt())? })
     }
 
     /// Waits for one of them. Cancel safe.

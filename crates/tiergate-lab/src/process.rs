@@ -29,17 +29,12 @@ pub(crate) struct Program {
 impl Program {
     /// A program by path, called `name` in messages.
     pub(crate) fn new(name: &str, path: impl AsRef<OsStr>) -> Self {
-        Self {
-            name: name.into(),
-            argv: vec![path.as_ref().into()],
-            processors: None,
-        }
+        Self { name: name.into(), argv: vec![path.as_ref().into()], processors: None }
     }
 
     /// Adds arguments.
     pub(crate) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.argv
-            .extend(args.into_iter().map(|a| a.as_ref().into()));
+        self.argv.extend(args.into_iter().map(|a| a.as_ref().into()));
         self
     }
 
@@ -52,9 +47,8 @@ impl Program {
     /// The command: itself, under `taskset` if pinned, under `setpriv` so that it cannot outlive us.
     /// Each of them replaces itself by the next, so the process id stays that of the program.
     pub(crate) fn command(&self) -> Command {
-        let mut words: Vec<OsString> = ["setpriv", "--pdeathsig", "TERM", "--"]
-            .map(Into::into)
-            .into();
+        let mut words: Vec<OsString> =
+            ["setpriv", "--pdeathsig", "TERM", "--"].map(Into::into).into();
         if let Some(list) = &self.processors {
             words.extend(["taskset", "-c", list].map(Into::into));
         }
@@ -79,11 +73,7 @@ impl Program {
             .stderr(file)
             .spawn()
             .with_context(|| format!("cannot start {}", self.name))?;
-        Ok(Running {
-            name: self.name,
-            child,
-            log: log.to_path_buf(),
-        })
+        Ok(Running { name: self.name, child, log: log.to_path_buf() })
     }
 }
 
@@ -111,11 +101,7 @@ impl Running {
                 bail!("{why}");
             }
             if begun.elapsed() > READY_PATIENCE {
-                bail!(
-                    "{} does not listen on {address}{}",
-                    self.name,
-                    self.last_words()
-                );
+                bail!("{} does not listen on {address}{}", self.name, self.last_words());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -124,11 +110,7 @@ impl Running {
     /// Why it is no longer there, in words; `None` while it runs.
     pub(crate) fn ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok()??;
-        Some(format!(
-            "{} ended ({status}){}",
-            self.name,
-            self.last_words()
-        ))
+        Some(format!("{} ended ({status}){}", self.name, self.last_words()))
     }
 
     /// Ends it in order: SIGTERM, patience, SIGKILL.
@@ -156,11 +138,7 @@ impl Running {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines[lines.len().saturating_sub(8)..].join("\n  ");
-        if tail.is_empty() {
-            String::new()
-        } else {
-            format!("; it said:\n  {tail}")
-        }
+        if tail.is_empty() { String::new() } else { format!("; it said:\n  {tail}") }
     }
 }
 
@@ -174,24 +152,14 @@ impl Drop for Running {
 /// longer, or a failure, is an error with its own words. Cancel safe: dropped, it is killed.
 pub(crate) async fn output(program: Program, patience: Duration) -> Result<String> {
     let mut command = tokio::process::Command::from(program.command());
-    command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    let child = command
-        .spawn()
-        .with_context(|| format!("cannot start {}", program.name))?;
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let child = command.spawn().with_context(|| format!("cannot start {}", program.name))?;
     let done = tokio::time::timeout(patience, child.wait_with_output())
         .await
         .with_context(|| format!("{} took longer than {patience:?}", program.name))??;
     if !done.status.success() {
         let words = String::from_utf8_lossy(&done.stderr);
-        bail!(
-            "{} failed ({}): {}",
-            program.name,
-            done.status,
-            words.trim()
-        );
+        bail!("{} failed ({}): {}", program.name, done.status, words.trim());
     }
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
@@ -204,10 +172,7 @@ pub(crate) fn find(name: &str) -> Option<std::path::PathBuf> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        .chain([
-            Path::new("/usr/sbin").to_path_buf(),
-            Path::new("/usr/local/sbin").to_path_buf(),
-        ])
+        .chain([Path::new("/usr/sbin").to_path_buf(), Path::new("/usr/local/sbin").to_path_buf()])
         .map(|dir| dir.join(name))
         .find(|file| file.is_file())
 }
@@ -226,10 +191,8 @@ mod tests {
     #[test]
     fn a_dropped_program_is_gone() {
         let dir = tempfile::tempdir().unwrap();
-        let running = Program::new("sleep", "sleep")
-            .args(["60"])
-            .start(&dir.path().join("log"))
-            .unwrap();
+        let running =
+            Program::new("sleep", "sleep").args(["60"]).start(&dir.path().join("log")).unwrap();
         let proc = format!("/proc/{}", running.pid());
         assert!(Path::new(&proc).exists());
         drop(running);
@@ -247,10 +210,7 @@ mod tests {
         let comm = format!("/proc/{}/comm", running.pid());
         let begun = Instant::now();
         while std::fs::read_to_string(&comm).unwrap() != "sleep\n" {
-            assert!(
-                begun.elapsed() < Duration::from_secs(5),
-                "it never became sleep"
-            );
+            assert!(begun.elapsed() < Duration::from_secs(5), "it never became sleep");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -264,9 +224,6 @@ mod tests {
             .unwrap();
         running.child.wait().unwrap();
         let why = running.ended().unwrap();
-        assert!(
-            why.contains("exit status: 3") && why.contains("no such key"),
-            "{why}"
-        );
+        assert!(why.contains("exit status: 3") && why.contains("no such key"), "{why}");
     }
 }

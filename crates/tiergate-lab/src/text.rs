@@ -71,10 +71,7 @@ pub(crate) struct Table {
 impl Table {
     /// An empty table.
     pub(crate) fn new(heading: &[&'static str]) -> Self {
-        Self {
-            heading: heading.to_vec(),
-            rows: Vec::new(),
-        }
+        Self { heading: heading.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row; one with fewer cells than the heading is filled up, an empty one draws a gap.
@@ -86,21 +83,10 @@ impl Table {
 
     /// The table, each line ended, two blanks before and between columns.
     pub(crate) fn render(&self, palette: Palette) -> String {
-        let names: Vec<&str> = self
-            .heading
-            .iter()
-            .map(|h| h.trim_start_matches('<'))
-            .collect();
+        let names: Vec<&str> = self.heading.iter().map(|h| h.trim_start_matches('<')).collect();
         let width = |column: usize| {
-            let cells = self
-                .rows
-                .iter()
-                .filter_map(|r| r.get(column))
-                .map(|c| c.0.chars().count());
-            cells
-                .chain([names[column].chars().count()])
-                .max()
-                .unwrap_or(0)
+            let cells = self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.0.chars().count());
+            cells.chain([names[column].chars().count()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..names.len()).map(width).collect();
         let line = |cells: &mut dyn Iterator<Item = (&str, Tone)>| {
@@ -110,11 +96,7 @@ impl Table {
                 let text = palette.paint(tone, text);
                 let left = self.heading[column].starts_with('<');
                 out += "  ";
-                out += &if left {
-                    format!("{text}{gap}")
-                } else {
-                    format!("{gap}{text}")
-                };
+                out += &if left { format!("{text}{gap}") } else { format!("{gap}{text}") };
             }
             out.truncate(out.trim_end().len());
             out + "\n"
@@ -142,10 +124,7 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let text = sample().render(Palette::PLAIN);
-        assert_eq!(
-            text,
-            "  class     rate\n  premium     80\n\n  basic    4,000\n"
-        );
+        assert_eq!(text, "  class     rate\n  premium     80\n\n  basic    4,000\n");
     }
 
     #[test]

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 /// Reads "40ms", "1.5s", "20us", "2m" or "0".
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let split = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {
         "us" => 1e-6,
@@ -15,14 +13,10 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "m" => 60.0,
         "" if number == "0" => 1.0,
         _ => {
-            return Err(format!(
-                "expected a time such as 40ms or 1.5s, got {text:?}"
-            ));
+            return Err(format!("expected a time such as 40ms or 1.5s, got {text:?}"));
         }
     };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("not a number: {number:?}"))?;
+    let number: f64 = number.parse().map_err(|_| format!("not a number: {number:?}"))?;
     Duration::try_from_secs_f64(number * seconds).map_err(|e| format!("{text:?}: {e}"))
 }
 

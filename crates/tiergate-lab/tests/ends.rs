@@ -63,14 +63,7 @@ fn start_origin(args: &[&str]) -> (Started, SocketAddr) {
 /// Runs a load and returns its one population's overall figures.
 fn load(target: SocketAddr, population: &str) -> Value {
     let output = Command::new(LAB)
-        .args([
-            "load",
-            "--json",
-            "--target",
-            &target.to_string(),
-            "--population",
-            population,
-        ])
+        .args(["load", "--json", "--target", &target.to_string(), "--population", population])
         .output()
         .expect("the lab was built");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
@@ -100,31 +93,19 @@ fn waiting_counts_from_the_moment_a_request_was_due() {
     // 400 requests in one second on 200 a second, through few connections: a generator that
     // waited for answers before it sent the next request would see 40 ms at most.
     let (_origin, address) = start_origin(&["--workers", "4", "--service", "20ms"]);
-    let figures = load(
-        address,
-        "rate=400x1s,arrivals=constant,patience=60s,connections=8",
-    );
+    let figures = load(address, "rate=400x1s,arrivals=constant,patience=60s,connections=8");
     assert_eq!(figures["ok"], 400, "{figures}");
     let p99 = figures["p99_ms"].as_f64().unwrap();
-    assert!(
-        p99 > 800.0,
-        "the queue at the end is a second long: {figures}"
-    );
+    assert!(p99 > 800.0, "the queue at the end is a second long: {figures}");
 }
 
 #[test]
 fn the_impatient_leave_and_the_origin_works_for_nobody() {
     let (mut origin, address) = start_origin(&["--workers", "1", "--service", "100ms"]);
     let figures = load(address, "rate=100x500ms,arrivals=constant,patience=300ms");
-    let (ok, gone) = (
-        figures["ok"].as_u64().unwrap(),
-        figures["timed_out"].as_u64().unwrap(),
-    );
+    let (ok, gone) = (figures["ok"].as_u64().unwrap(), figures["timed_out"].as_u64().unwrap());
     assert_eq!(ok + gone, 50, "{figures}");
-    assert!(
-        gone >= 40,
-        "at most three or so can be served in time: {figures}"
-    );
+    assert!(gone >= 40, "at most three or so can be served in time: {figures}");
     // It goes on with what it has queued: at the very least the request in its hands.
     std::thread::sleep(Duration::from_millis(300));
     origin.signal(Signal::TERM);
@@ -142,9 +123,7 @@ fn children(parent: u32) -> Vec<u32> {
     let numbers = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent_field = stat
-            .rsplit_once(')')
-            .and_then(|s| s.1.split_whitespace().nth(1));
+        let parent_field = stat.rsplit_once(')').and_then(|s| s.1.split_whitespace().nth(1));
         parent_field == Some(&parent.to_string())
     };
     numbers.filter(is_child).collect()
@@ -153,9 +132,7 @@ fn children(parent: u32) -> Vec<u32> {
 /// Whether a process is there and not merely waiting to be reaped.
 fn lives(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit_once(')')
-        .and_then(|s| s.1.split_whitespace().next());
+    let state = stat.rsplit_once(')').and_then(|s| s.1.split_whitespace().next());
     state.is_some_and(|state| state != "Z")
 }
 
@@ -177,22 +154,12 @@ fn no_child_survives_an_experiment_whatever_ends_it() {
             words.split('\0').nth(1) == Some("origin")
         };
         wait_until("the demonstration has an origin", || {
-            origin = children(demo.0.id())
-                .into_iter()
-                .find(|pid| serves(*pid))
-                .unwrap_or(0);
+            origin = children(demo.0.id()).into_iter().find(|pid| serves(*pid)).unwrap_or(0);
             origin != 0
         });
         demo.signal(signal);
         let code = demo.ended();
-        assert_eq!(
-            code,
-            if signal == Signal::KILL {
-                None
-            } else {
-                Some(1)
-            }
-        );
+        assert_eq!(code, if signal == Signal::KILL { None } else { Some(1) });
         wait_until("its origin has ended too", || !lives(origin));
     }
 }

@@ -19,9 +19,7 @@ impl Processes {
             parent_of(&stat)
         };
         let children = numbers.filter(|child| parent(*child) == Some(pid));
-        Self {
-            pids: [pid].into_iter().chain(children).collect(),
-        }
+        Self { pids: [pid].into_iter().chain(children).collect() }
     }
 
     /// Processor time that they have used since they began.
@@ -46,12 +44,7 @@ impl Processes {
 /// Parent of a process, from its `stat` line. Its name stands in parentheses and may hold any
 /// character, so the fields are counted from the last closing one.
 fn parent_of(stat: &str) -> Option<u32> {
-    stat.rsplit_once(')')?
-        .1
-        .split_ascii_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn first_number(text: &str) -> Option<u64> {
@@ -78,10 +71,8 @@ impl Ticks {
             let Some(line) = stat.lines().find_map(|line| line.strip_prefix(&name)) else {
                 continue;
             };
-            let fields: Vec<u64> = line
-                .split_ascii_whitespace()
-                .filter_map(|f| f.parse().ok())
-                .collect();
+            let fields: Vec<u64> =
+                line.split_ascii_whitespace().filter_map(|f| f.parse().ok()).collect();
             // user nice system idle iowait irq softirq steal (guest times are within user).
             let all: u64 = fields.iter().take(8).sum();
             let idle: u64 = fields.iter().skip(3).take(2).sum();
@@ -126,14 +117,8 @@ mod tests {
         let took = begun.elapsed();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(
-            used >= Duration::from_millis(20) && used <= took,
-            "{used:?} in {took:?}"
-        );
-        assert!(
-            processes.used().is_err(),
-            "a process that is gone must not count as idle"
-        );
+        assert!(used >= Duration::from_millis(20) && used <= took, "{used:?} in {took:?}");
+        assert!(processes.used().is_err(), "a process that is gone must not count as idle");
     }
 
     #[test]
@@ -141,10 +126,7 @@ mod tests {
         assert_eq!(parent_of("12 (nginx) S 7 12 12 0"), Some(7));
         assert_eq!(parent_of("12 (a) b (c) S 7 12 12 0"), Some(7));
         assert_eq!(parent_of(""), None);
-        let mut child = std::process::Command::new("sleep")
-            .arg("30")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         assert!(Processes::of(std::process::id()).pids.contains(&child.id()));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -39,13 +39,7 @@ const K1: u32 = 1 << 10;
 const K64: u32 = 64 << 10;
 
 const fn row(name: &'static str, tool: Tool, connections: u32, bytes: u32, quick: bool) -> Row {
-    Row {
-        name,
-        connections,
-        bytes,
-        tool,
-        quick,
-    }
+    Row { name, connections, bytes, tool, quick }
 }
 
 /// All rows.
@@ -95,17 +89,8 @@ mod tests {
         for tool in [Tool::TlsHttp1, Tool::TlsHttp2] {
             assert!(ROWS.iter().any(|row| row.tool == tool && row.quick));
         }
-        assert!(
-            ROWS.iter()
-                .any(|row| row.refusal() && row.tool == Tool::Plain && row.quick)
-        );
-        assert_eq!(
-            ROWS.iter()
-                .map(|row| row.name)
-                .collect::<HashSet<_>>()
-                .len(),
-            ROWS.len()
-        );
+        assert!(ROWS.iter().any(|row| row.refusal() && row.tool == Tool::Plain && row.quick));
+        assert_eq!(ROWS.iter().map(|row| row.name).collect::<HashSet<_>>().len(), ROWS.len());
     }
 
     #[test]

@@ -61,31 +61,18 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         "no such row; there are: {}",
         matrix::ROWS.map(|r| r.name).join(", ")
     );
-    let rounds = settings
-        .rounds
-        .unwrap_or(if settings.quick { 2 } else { 5 });
-    let seconds = settings
-        .seconds
-        .unwrap_or(if settings.quick { 1 } else { 3 });
+    let rounds = settings.rounds.unwrap_or(if settings.quick { 2 } else { 5 });
+    let seconds = settings.seconds.unwrap_or(if settings.quick { 1 } else { 3 });
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
     // nginx's worker may run as another user than we do.
     make_readable(scratch.path())?;
     peer::make_certificate(scratch.path()).await?;
     let split = Split::of_machine();
     let (origin, _running) = start_origin(scratch.path(), split.load.as_deref()).await?;
-    let places = Places {
-        scratch: scratch.path(),
-        origin,
-        processors: split.proxy.as_deref(),
-    };
+    let places = Places { scratch: scratch.path(), origin, processors: split.proxy.as_deref() };
     let mut peers = start_peers(&settings, &places).await;
     print_versions(&peers);
-    let bench = Bench {
-        tools: Tools::find(split.load.as_deref()),
-        split,
-        rounds,
-        seconds,
-    };
+    let bench = Bench { tools: Tools::find(split.load.as_deref()), split, rounds, seconds };
     let mut results = Vec::new();
     for (number, row) in rows.into_iter().enumerate() {
         // In the first row of all, or of every row where there is time for it: a second in which
@@ -102,9 +89,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         .iter()
         .zip(&peers)
         .map(|(kind, peer)| {
-            let version = peer
-                .as_ref()
-                .map_or_else(Clone::clone, |peer| peer.version.clone());
+            let version = peer.as_ref().map_or_else(Clone::clone, |peer| peer.version.clone());
             (kind.name().to_owned(), version.into())
         })
         .collect();
@@ -114,11 +99,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         "processors": { "proxy": bench.split.proxy, "load_and_origin": bench.split.load },
         "rows": result::to_json(&results),
     });
-    let file = settings.out.join(if settings.quick {
-        "quick.json"
-    } else {
-        "full.json"
-    });
+    let file = settings.out.join(if settings.quick { "quick.json" } else { "full.json" });
     std::fs::create_dir_all(&settings.out)?;
     std::fs::write(&file, format!("{document:#}\n"))
         .with_context(|| format!("cannot write {}", file.display()))?;
@@ -135,18 +116,9 @@ struct Split {
 impl Split {
     fn of_machine() -> Self {
         match std::thread::available_parallelism().map_or(1, usize::from) {
-            1 => Self {
-                proxy: None,
-                load: None,
-            },
-            2 => Self {
-                proxy: Some("0".into()),
-                load: Some("1".into()),
-            },
-            n => Self {
-                proxy: Some("0".into()),
-                load: Some(format!("1-{}", n - 1)),
-            },
+            1 => Self { proxy: None, load: None },
+            2 => Self { proxy: Some("0".into()), load: Some("1".into()) },
+            n => Self { proxy: Some("0".into()), load: Some(format!("1-{}", n - 1)) },
         }
     }
 }
@@ -184,10 +156,7 @@ impl Bench {
                 }
             }
         }
-        RowResult {
-            row,
-            peers: results,
-        }
+        RowResult { row, peers: results }
     }
 
     async fn measure(
@@ -210,10 +179,7 @@ impl Bench {
         let (busy_before, used_before) = (ticks(), peer.processes.used()?);
         let driven = self.tools.drive(row, target, seconds).await?;
         let (used, busy) = (peer.processes.used()?, ticks());
-        let (used, took) = (
-            (used - used_before).as_secs_f64(),
-            begun.elapsed().as_secs_f64(),
-        );
+        let (used, took) = ((used - used_before).as_secs_f64(), begun.elapsed().as_secs_f64());
         tool::check(row, &driven)?;
         let proxy_busy = busy.0.busy_since(busy_before.0);
         Ok(Measurement {

@@ -102,12 +102,7 @@ impl Peer {
         let dir = places.scratch.join(kind.name());
         std::fs::create_dir_all(&dir)?;
         let file = dir.join("configuration");
-        let text = render(
-            kind,
-            [plain, tls, admin, places.origin],
-            places.scratch,
-            &dir,
-        );
+        let text = render(kind, [plain, tls, admin, places.origin], places.scratch, &dir);
         std::fs::write(&file, text)?;
         let mut running = Program::new(kind.name(), &program)
             .args(kind.args(&file))
@@ -116,14 +111,7 @@ impl Peer {
         running.ready(plain).await?;
         running.ready(tls).await?;
         let processes = Processes::of(running.pid());
-        Ok(Self {
-            kind,
-            version,
-            plain,
-            tls,
-            processes,
-            running,
-        })
+        Ok(Self { kind, version, plain, tls, processes, running })
     }
 
     /// Why it is no longer there; `None` while it runs.
@@ -176,22 +164,10 @@ pub(super) async fn make_certificate(scratch: &Path) -> Result<()> {
     let (certificate, key) = (scratch.join(CERTIFICATE), scratch.join(KEY));
     let openssl = find("openssl").context("openssl is not installed")?;
     let program = Program::new("openssl", openssl)
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-        ])
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"])
         .args(["-noenc", "-days", "2", "-subj", "/CN=localhost"])
         .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
-        .args([
-            PathBuf::from("-keyout"),
-            key.clone(),
-            "-out".into(),
-            certificate.clone(),
-        ]);
+        .args([PathBuf::from("-keyout"), key.clone(), "-out".into(), certificate.clone()]);
     output(program, Duration::from_secs(20)).await?;
     let both = [std::fs::read(certificate)?, std::fs::read(key)?].concat();
     std::fs::write(scratch.join(BOTH), both).context("cannot write the certificate")
@@ -206,19 +182,9 @@ mod tests {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let addresses = [address(1001), address(1002), address(1003), address(1004)];
         for kind in Kind::ALL {
-            let text = render(
-                kind,
-                addresses,
-                Path::new("/scratch"),
-                Path::new("/scratch/x"),
-            );
+            let text = render(kind, addresses, Path::new("/scratch"), Path::new("/scratch/x"));
             assert!(!text.contains('@'), "{}: {text}", kind.name());
-            for needed in [
-                "127.0.0.1:1001",
-                "127.0.0.1:1002",
-                "127.0.0.1:1004",
-                "/refused",
-            ] {
+            for needed in ["127.0.0.1:1001", "127.0.0.1:1002", "127.0.0.1:1004", "/refused"] {
                 assert!(text.contains(needed), "{} lacks {needed}", kind.name());
             }
         }
@@ -227,12 +193,7 @@ mod tests {
     #[test]
     fn tiergate_has_what_the_comparison_promises() {
         let template = Kind::Tiergate.template();
-        let count = |what| {
-            template
-                .lines()
-                .filter(|line| line.starts_with(what))
-                .count()
-        };
+        let count = |what| template.lines().filter(|line| line.starts_with(what)).count();
         assert_eq!((count("[[class]]"), count("[[rule]]")), (2, 20));
         assert!(template.contains("slots = \"adaptive\"") && template.contains("@ADMIN@"));
     }

@@ -82,9 +82,8 @@ impl RowResult {
     pub(super) fn line(&self) -> String {
         let mut out = format!("  {:<14}", self.row.name);
         for kind in Kind::ALL {
-            let cost = self
-                .cpu_us(kind)
-                .map_or("-".into(), |range| format!("{:.1} µs", range.median));
+            let cost =
+                self.cpu_us(kind).map_or("-".into(), |range| format!("{:.1} µs", range.median));
             out += &format!("  {} {cost:>8}", kind.name());
         }
         out
@@ -164,10 +163,7 @@ pub(super) fn table(rows: &[RowResult], palette: Palette) -> String {
             "  ~ limited by the load and the origin, not by the proxy; the time per request stands\n",
         );
     }
-    let measured = rows
-        .iter()
-        .flat_map(|row| row.peers.iter().flatten())
-        .flatten();
+    let measured = rows.iter().flat_map(|row| row.peers.iter().flatten()).flatten();
     let foreign = measured.map(|m| m.foreign_busy).fold(0.0, f64::max);
     if foreign > FOREIGN_MAX {
         let percent = foreign * 100.0;
@@ -177,18 +173,12 @@ pub(super) fn table(rows: &[RowResult], palette: Palette) -> String {
         );
     }
     for (place, kind) in Kind::ALL.iter().enumerate() {
-        let whys = rows
-            .iter()
-            .filter_map(|row| Some((row, row.peers.get(place)?.as_ref().err()?)));
+        let whys = rows.iter().filter_map(|row| Some((row, row.peers.get(place)?.as_ref().err()?)));
         let whys: Vec<(&RowResult, &String)> = whys.collect();
         // A proxy that is missing is told once, a row that it cannot do with that row.
         let everywhere = whys.len() == rows.len() && whys.windows(2).all(|w| w[0].1 == w[1].1);
         for (row, why) in whys.iter().take(if everywhere { 1 } else { whys.len() }) {
-            let place = if everywhere {
-                "every row"
-            } else {
-                row.row.name
-            };
+            let place = if everywhere { "every row" } else { row.row.name };
             out += &format!("  {}, {place}: {why}\n", kind.name());
         }
     }
@@ -218,14 +208,9 @@ fn rate_cell(rounds: &[Measurement]) -> (Cell, bool) {
     let Some(rate) = Range::of(rounds.iter().map(|m| m.per_second)) else {
         return ("-".into(), false);
     };
-    let limited = rounds
-        .iter()
-        .any(|m| m.load_busy > BUSY_FULL && m.proxy_busy < BUSY_FULL);
+    let limited = rounds.iter().any(|m| m.load_busy > BUSY_FULL && m.proxy_busy < BUSY_FULL);
     let mark = if limited { "~" } else { "" };
-    (
-        format!("{mark}{}", thousands(rate.median.round() as u64)).into(),
-        limited,
-    )
+    (format!("{mark}{}", thousands(rate.median.round() as u64)).into(), limited)
 }
 
 #[cfg(test)]
@@ -271,16 +256,10 @@ mod tests {
     #[test]
     fn a_saturated_generator_is_marked_and_a_missing_peer_explained() {
         let text = table(&[sample(1.0)], Palette::PLAIN);
-        assert!(
-            text.contains("~50,000") && text.contains("limited by the load"),
-            "{text}"
-        );
+        assert!(text.contains("~50,000") && text.contains("limited by the load"), "{text}");
         assert!(text.contains("nginx, every row: not installed"), "{text}");
         let text = table(&[sample(0.5)], Palette::PLAIN);
-        assert!(
-            !text.contains('~') && !text.contains("other programs"),
-            "{text}"
-        );
+        assert!(!text.contains('~') && !text.contains("other programs"), "{text}");
         let text = table(&[sample(0.4)], Palette::PLAIN);
         assert!(text.contains("other programs used up to 20 %"), "{text}");
     }

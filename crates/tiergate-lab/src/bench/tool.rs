@@ -93,19 +93,11 @@ impl Tools {
                 ("h2load", &self.h2load, args)
             }
         };
-        let path = path
-            .as_ref()
-            .with_context(|| format!("{name} is not installed"))?;
-        let program = Program::new(name, path)
-            .args(args)
-            .args([&url])
-            .processors(self.processors.as_deref());
+        let path = path.as_ref().with_context(|| format!("{name} is not installed"))?;
+        let program =
+            Program::new(name, path).args(args).args([&url]).processors(self.processors.as_deref());
         let text = output(program, Duration::from_secs(seconds + 20)).await?;
-        let driven = if name == "wrk" {
-            read_wrk(&text)
-        } else {
-            read_h2load(&text)
-        };
+        let driven = if name == "wrk" { read_wrk(&text) } else { read_h2load(&text) };
         driven.with_context(|| format!("{name} printed something else than expected:\n{text}"))
     }
 }
@@ -113,18 +105,14 @@ impl Tools {
 /// The number that follows `label` in a text.
 fn after(text: &str, label: &str) -> Option<f64> {
     let rest = text[text.find(label)? + label.len()..].trim_start();
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(rest.len());
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
 /// The number that stands before `label` in a text.
 fn before(text: &str, label: &str) -> Option<f64> {
     let head = text[..text.find(label)?].trim_end();
-    let begin = head
-        .rfind(|c: char| !c.is_ascii_digit() && c != '.')
-        .map_or(0, |at| at + 1);
+    let begin = head.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1);
     head[begin..].parse().ok()
 }
 
@@ -196,20 +184,10 @@ traffic: 23.10MB (24222720) total, 2.44MB (2560000) headers (space savings 0.00%
     #[test]
     fn outputs_are_read() {
         let wrk = read_wrk(WRK).unwrap();
-        let expected = Driven {
-            good: 97_500,
-            other: 12,
-            broken: 4,
-            per_second: 48_710.11,
-        };
+        let expected = Driven { good: 97_500, other: 12, broken: 4, per_second: 48_710.11 };
         assert_eq!(wrk, expected);
         let h2load = read_h2load(H2LOAD).unwrap();
-        let expected = Driven {
-            good: 20_478,
-            other: 2,
-            broken: 1,
-            per_second: 20_480.5,
-        };
+        let expected = Driven { good: 20_478, other: 2, broken: 1, per_second: 20_480.5 };
         assert_eq!(h2load, expected);
         assert_eq!(read_wrk("unable to connect"), None);
         assert_eq!(read_h2load(""), None);
@@ -218,22 +196,9 @@ traffic: 23.10MB (24222720) total, 2.44MB (2560000) headers (space savings 0.00%
     #[test]
     fn figures_of_other_answers_are_not_taken() {
         let forward = super::super::matrix::ROWS[0];
-        let refuse = *super::super::matrix::ROWS
-            .iter()
-            .find(|row| row.refusal())
-            .unwrap();
-        let good = Driven {
-            good: 1000,
-            other: 0,
-            broken: 0,
-            per_second: 1.0,
-        };
-        let refused = Driven {
-            good: 0,
-            other: 1000,
-            broken: 0,
-            per_second: 1.0,
-        };
+        let refuse = *super::super::matrix::ROWS.iter().find(|row| row.refusal()).unwrap();
+        let good = Driven { good: 1000, other: 0, broken: 0, per_second: 1.0 };
+        let refused = Driven { good: 0, other: 1000, broken: 0, per_second: 1.0 };
         assert!(check(&forward, &good).is_ok() && check(&refuse, &refused).is_ok());
         assert!(check(&forward, &refused).is_err() && check(&refuse, &good).is_err());
         assert!(check(&forward, &Driven { broken: 2, ..good }).is_err());

@@ -36,11 +36,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let palette = Palette::of_stdout();
     let stage_lasting = Duration::from_secs(if settings.quick { 3 } else { 8 });
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let lab = Lab {
-        scratch: scratch.path(),
-        palette,
-        stage_lasting,
-    };
+    let lab = Lab { scratch: scratch.path(), palette, stage_lasting };
     let capacity = scenario::origin(free_address()?).capacity();
     println!(
         "\n  An origin that can serve {capacity:.0} requests/s; premium clients ask for 80/s, basic \
@@ -49,18 +45,10 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     );
     let without = lab.pass("without Tiergate", None).await?;
     let with = lab.pass("with Tiergate   ", Some(&gateway)).await?;
-    let passes = Passes {
-        without,
-        with,
-        capacity,
-        stage_lasting,
-    };
+    let passes = Passes { without, with, capacity, stage_lasting };
     let (kept, line) = passes.verdict();
     println!("\n{}", passes.table(palette));
-    println!(
-        "  {}\n",
-        palette.paint(if kept { Tone::Good } else { Tone::Bad }, &line)
-    );
+    println!("  {}\n", palette.paint(if kept { Tone::Good } else { Tone::Bad }, &line));
     if settings.strict && !kept {
         bail!("the figures are not as promised");
     }
@@ -124,11 +112,7 @@ impl Lab<'_> {
             .args([Path::new("run"), &file])
             .start(&self.scratch.join("tiergate.log"))?;
         process.ready(listen).await?;
-        Ok(Front {
-            listen,
-            admin,
-            process,
-        })
+        Ok(Front { listen, admin, process })
     }
 }
 

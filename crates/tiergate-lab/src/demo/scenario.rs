@@ -16,6 +16,10 @@ const WORKERS: usize = 16;
 /// How long a client waits. People leave after seconds; the shorter, the shorter the demonstration.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Connections of a population: more than ten times the capacity for a whole patience, so that no
+/// client ever waits for a connection of its own.
+const CONNECTIONS_MAX: usize = 5000;
+
 /// A load that lasts for a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
@@ -34,26 +38,11 @@ impl Stage {
 
 /// Below capacity, near it, three and ten times beyond, and back.
 pub(super) const STAGES: [Stage; 5] = [
-    Stage {
-        name: "calm",
-        load: 0.45,
-    },
-    Stage {
-        name: "busy",
-        load: 0.9,
-    },
-    Stage {
-        name: "3x",
-        load: 3.0,
-    },
-    Stage {
-        name: "10x",
-        load: 10.0,
-    },
-    Stage {
-        name: "calm again",
-        load: 0.45,
-    },
+    Stage { name: "calm", load: 0.45 },
+    Stage { name: "busy", load: 0.9 },
+    Stage { name: "3x", load: 3.0 },
+    Stage { name: "10x", load: 10.0 },
+    Stage { name: "calm again", load: 0.45 },
 ];
 
 /// Names of the populations and of the classes, most important first.
@@ -68,7 +57,7 @@ pub(super) fn origin(listen: SocketAddr) -> origin::Settings {
         dist: origin::Spread::Constant,
         kind: origin::Kind::Io,
         accept_queue: 511,
-        connections_max: 4096,
+        connections_max: 8192,
         bytes: 1024,
         seed: 1,
     }
@@ -77,29 +66,18 @@ pub(super) fn origin(listen: SocketAddr) -> origin::Settings {
 /// The clients' plan against `target`; the same one, request for request, for both passes.
 pub(super) fn clients(target: SocketAddr, capacity: f64, stage_lasting: Duration) -> Plan {
     let steps = |rate: &dyn Fn(Stage) -> f64| -> Vec<Step> {
-        STAGES
-            .map(|stage| Step {
-                rate: rate(stage),
-                lasting: stage_lasting,
-            })
-            .into()
+        STAGES.map(|stage| Step { rate: rate(stage), lasting: stage_lasting }).into()
     };
-    let mut premium = Population::new(
-        "premium",
-        Uri::from_static("/checkout"),
-        steps(&|_| PREMIUM_RATE),
-    );
+    let mut premium =
+        Population::new("premium", Uri::from_static("/checkout"), steps(&|_| PREMIUM_RATE));
     let basic_rate = |stage: Stage| capacity * stage.load - PREMIUM_RATE;
     let mut basic = Population::new("basic", Uri::from_static("/browse"), steps(&basic_rate));
     for population in [&mut premium, &mut basic] {
         population.arrivals = Arrivals::Poisson;
         population.patience = PATIENCE;
+        population.connections_max = CONNECTIONS_MAX;
     }
-    Plan {
-        target,
-        populations: vec![premium, basic],
-        seed: 1,
-    }
+    Plan { target, populations: vec![premium, basic], seed: 1 }
 }
 
 /// The policy: which requests matter, and nothing about how much the origin can take.
@@ -122,12 +100,11 @@ mod tests {
         let plan = clients(address, capacity, Duration::from_secs(8));
         for (number, stage) in STAGES.iter().enumerate() {
             let sum: f64 = plan.populations.iter().map(|p| p.steps[number].rate).sum();
-            assert!(
-                (sum - stage.load * capacity).abs() < 1e-9,
-                "{}: {sum}",
-                stage.name
-            );
+            assert!((sum - stage.load * capacity).abs() < 1e-9, "{}: {sum}", stage.name);
         }
+        // Clients of the heaviest stage all wait for their whole patience.
+        let most = plan.populations[1].steps.iter().map(|step| step.rate).fold(0.0, f64::max);
+        assert!(CONNECTIONS_MAX as f64 > most * PATIENCE.as_secs_f64());
         // Two passes and a few seconds for starting must end within two minutes.
         assert!(plan.populations[0].lasting() * 2 < Duration::from_secs(90));
     }
@@ -137,14 +114,9 @@ mod tests {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let policy = policy(address(1), address(2), address(3));
         assert!(!policy.contains('@'), "{policy}");
-        let uncommented: Vec<&str> = policy
-            .lines()
-            .map(|l| l.split('#').next().unwrap_or(""))
-            .collect();
-        assert!(
-            !uncommented.iter().any(|line| line.contains("slots")),
-            "{policy}"
-        );
+        let uncommented: Vec<&str> =
+            policy.lines().map(|l| l.split('#').next().unwrap_or("")).collect();
+        assert!(!uncommented.iter().any(|line| line.contains("slots")), "{policy}");
         for class in CLASSES {
             assert!(policy.contains(&format!("name = \"{class}\"")), "{policy}");
         }

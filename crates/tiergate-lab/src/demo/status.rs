@@ -42,9 +42,7 @@ impl Status {
     }
 
     fn read(document: &Value) -> Self {
-        let classes = document["classes"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
+        let classes = document["classes"].as_array().map_or(&[][..], Vec::as_slice);
         let class = |class: &Value| {
             let wait = class["wait"]["window"]["p99_seconds"].as_f64();
             Some(Class {
@@ -68,17 +66,13 @@ impl Status {
 
 async fn fetch(admin: SocketAddr) -> Option<Bytes> {
     let stream = tokio::net::TcpStream::connect(admin).await.ok()?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .ok()?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
     let driver = tokio::spawn(connection);
     let request = Request::get("/status").header("host", admin.to_string());
     let request = request.body(Empty::<Bytes>::new()).ok()?;
     let response = sender.send_request(request).await.ok()?;
-    let body = Limited::new(response.into_body(), STATUS_BYTES_MAX)
-        .collect()
-        .await
-        .ok()?;
+    let body = Limited::new(response.into_body(), STATUS_BYTES_MAX).collect().await.ok()?;
     driver.abort();
     Some(body.to_bytes())
 }
@@ -109,9 +103,6 @@ mod tests {
     #[test]
     fn a_document_without_what_is_looked_for_is_no_error() {
         assert_eq!(Status::read(&json!({})), Status::default());
-        assert_eq!(
-            Status::read(&json!({ "classes": 3, "limit": "x" })),
-            Status::default()
-        );
+        assert_eq!(Status::read(&json!({ "classes": 3, "limit": "x" })), Status::default());
     }
 }

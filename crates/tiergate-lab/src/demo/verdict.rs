@@ -50,19 +50,10 @@ impl Passes {
             "p99 ms",
         ]);
         for (class, name) in CLASSES.iter().enumerate() {
-            let (without, with) = (
-                &self.without.populations[class],
-                &self.with.populations[class],
-            );
+            let (without, with) = (&self.without.populations[class], &self.with.populations[class]);
             for (number, stage) in STAGES.iter().enumerate() {
                 let name = if number == 0 { name } else { "" };
-                pair(
-                    &mut table,
-                    name,
-                    stage.name,
-                    &without.steps[number],
-                    &with.steps[number],
-                );
+                pair(&mut table, name, stage.name, &without.steps[number], &with.steps[number]);
             }
             pair(&mut table, "", "overall", &without.overall, &with.overall);
             table.row([]);
@@ -108,18 +99,12 @@ impl Passes {
     }
 
     fn overload(&self, report: &Report) -> Overload {
-        let stages: Vec<usize> = (0..STAGES.len())
-            .filter(|n| STAGES[*n].overload())
-            .collect();
+        let stages: Vec<usize> = (0..STAGES.len()).filter(|n| STAGES[*n].overload()).collect();
         let mut premium = Tally::new();
         let mut ok = 0;
         for stage in &stages {
             premium.add(&report.populations[0].steps[*stage]);
-            ok += report
-                .populations
-                .iter()
-                .map(|p| p.steps[*stage].counts.ok)
-                .sum::<u64>();
+            ok += report.populations.iter().map(|p| p.steps[*stage].counts.ok).sum::<u64>();
         }
         let could = self.capacity * self.stage_lasting.as_secs_f64() * stages.len() as f64;
         Overload {
@@ -133,11 +118,7 @@ impl Passes {
 /// Never rounds up to 100 %, which would claim that nothing was lost.
 fn percent(part: f64) -> String {
     let tenths = (part * 1000.0).floor() / 10.0;
-    if tenths.fract() == 0.0 {
-        format!("{tenths:.0} %")
-    } else {
-        format!("{tenths:.1} %")
-    }
+    if tenths.fract() == 0.0 { format!("{tenths:.0} %") } else { format!("{tenths:.1} %") }
 }
 
 fn pair(table: &mut Table, class: &str, load: &str, without: &Tally, with: &Tally) {
@@ -157,14 +138,7 @@ fn cells(class: &str, load: &str, pass: &str, tally: &Tally) -> Vec<Cell> {
     vec![
         Cell(class.into(), Tone::Strong),
         load.into(),
-        Cell(
-            pass.into(),
-            if pass == "with" {
-                Tone::Strong
-            } else {
-                Tone::Plain
-            },
-        ),
+        Cell(pass.into(), if pass == "with" { Tone::Strong } else { Tone::Plain }),
         thousands(counts.sent).into(),
         thousands(counts.ok).into(),
         Cell(percent(kept), tone),
@@ -202,31 +176,19 @@ mod tests {
             PopulationReport::new(&plan.populations[number], steps)
         };
         let populations = vec![report(0, premium, p99_ms), report(1, (basic, 100), 500)];
-        Report {
-            populations,
-            lateness_p99: Duration::from_millis(1),
-        }
+        Report { populations, lateness_p99: Duration::from_millis(1) }
     }
 
     fn verdict(with: Report) -> (bool, String) {
         let without = pass((60, 580), 40, 500);
-        Passes {
-            without,
-            with,
-            capacity: CAPACITY,
-            stage_lasting: LASTING,
-        }
-        .verdict()
+        Passes { without, with, capacity: CAPACITY, stage_lasting: LASTING }.verdict()
     }
 
     #[test]
     fn what_is_promised_is_recognised() {
         let (kept, line) = verdict(pass((640, 0), 50, 2500));
         assert!(kept, "{line}");
-        assert!(
-            line.contains("kept 100 % of premium (without it: 9.3 %)"),
-            "{line}"
-        );
+        assert!(line.contains("kept 100 % of premium (without it: 9.3 %)"), "{line}");
         assert!(line.contains("1.25x of unloaded, and 98.1 %"), "{line}");
     }
 
@@ -241,10 +203,7 @@ mod tests {
             assert!(!kept && line.contains(missed), "{line}");
         }
         let (_, line) = verdict(pass((63_999, 1), 50, 2500));
-        assert!(
-            !line.contains("kept 100 %"),
-            "a lost request is not rounded away: {line}"
-        );
+        assert!(!line.contains("kept 100 %"), "a lost request is not rounded away: {line}");
     }
 
     #[test]

@@ -64,11 +64,7 @@ impl<'a> View<'a> {
                 None => None,
             };
             let recent: Vec<Tally> = (0..CLASSES.len()).map(|n| run.recent(n)).collect();
-            let moment = Moment {
-                recent,
-                status,
-                seconds: interval.as_secs_f64(),
-            };
+            let moment = Moment { recent, status, seconds: interval.as_secs_f64() };
             self.remember(&moment);
             // A view that cannot be written (a closed pipe) must not end the experiment.
             let _ = self.draw(&moment);
@@ -147,11 +143,7 @@ impl<'a> View<'a> {
             let counts = tally.counts;
             let rate = |n: u64| thousands((n as f64 / moment.seconds).round() as u64);
             let shown = |n| Cell(rate(n), if n == 0 { Tone::Faint } else { Tone::Plain });
-            let gone = if counts.timed_out > 0 {
-                Tone::Bad
-            } else {
-                Tone::Faint
-            };
+            let gone = if counts.timed_out > 0 { Tone::Bad } else { Tone::Faint };
             let gate = moment.status.as_ref().and_then(|status| status.class(name));
             let of_gate = |n: Option<u64>| n.map_or("-".into(), thousands);
             let wait = gate.and_then(|class| class.wait_p99);
@@ -176,10 +168,7 @@ impl<'a> View<'a> {
         );
         if let Some(slots) = self.slots.back() {
             let most = self.slots.iter().copied().fold(1.0, f64::max);
-            out += &format!(
-                "  slots   {slots:>5.0} found    {}\n",
-                spark(&self.slots, most)
-            );
+            out += &format!("  slots   {slots:>5.0} found    {}\n", spark(&self.slots, most));
         }
         out
     }

@@ -62,11 +62,8 @@ pub(crate) struct Settings {
 
 /// Runs the load and prints what became of it.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
-    let plan = Plan {
-        target: settings.target,
-        populations: settings.populations,
-        seed: settings.seed,
-    };
+    let plan =
+        Plan { target: settings.target, populations: settings.populations, seed: settings.seed };
     let report = start(plan)?.report().await?;
     if settings.json {
         println!("{:#}", report.to_json());
@@ -95,11 +92,7 @@ impl Live {
         let steps = |p: &Population| Mutex::new(vec![Tally::new(); p.steps.len()]);
         Self {
             tallies: plan.populations.iter().map(steps).collect(),
-            recent: plan
-                .populations
-                .iter()
-                .map(|_| Mutex::new(Tally::new()))
-                .collect(),
+            recent: plan.populations.iter().map(|_| Mutex::new(Tally::new())).collect(),
             lateness: Mutex::new(Tally::new()),
         }
     }
@@ -137,49 +130,36 @@ pub(crate) struct Started {
 impl Started {
     /// Waits for the end.
     pub(crate) async fn report(&mut self) -> Result<Report> {
-        (&mut self.done)
-            .await
-            .context("the load generator's thread ended early")
+        (&mut self.done).await.context("the load generator's thread ended early")
     }
 }
 
 /// Starts a run on a thread of its own, so that nothing else delays what is due.
 pub(crate) fn start(plan: Plan) -> Result<Started> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let live = Arc::new(Live::new(&plan));
     let (report, done) = oneshot::channel();
     let (stop, stopped) = oneshot::channel();
     let written = Arc::clone(&live);
-    std::thread::Builder::new()
-        .name("load".into())
-        .spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = generate(&plan, &written) => {
-                        // Nobody waits for it any more if the experiment has been given up.
-                        let _ = report.send(Report::new(&plan, &written));
-                    }
-                    _ = stopped => {}
+    std::thread::Builder::new().name("load".into()).spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = generate(&plan, &written) => {
+                    // Nobody waits for it any more if the experiment has been given up.
+                    let _ = report.send(Report::new(&plan, &written));
                 }
-            });
-        })?;
-    Ok(Started {
-        live,
-        _stop: stop,
-        done,
-    })
+                _ = stopped => {}
+            }
+        });
+    })?;
+    Ok(Started { live, _stop: stop, done })
 }
 
 async fn generate(plan: &Plan, live: &Arc<Live>) {
     let begun = Instant::now();
     let mut all = JoinSet::new();
     for (number, population) in plan.populations.iter().enumerate() {
-        let seed = plan
-            .seed
-            .wrapping_mul(1_000_003)
-            .wrapping_add(number as u64);
+        let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
         let (population, live, target) = (population.clone(), Arc::clone(live), plan.target);
         all.spawn(ask(number, population, target, seed, begun, live));
     }
@@ -228,16 +208,8 @@ async fn ask(
 fn request(population: &Population, target: SocketAddr) -> Request<()> {
     let mut request = Request::new(());
     *request.uri_mut() = population.path.clone();
-    let host = target
-        .to_string()
-        .parse()
-        .expect("an address is a valid field value");
+    let host = target.to_string().parse().expect("an address is a valid field value");
     request.headers_mut().insert(http::header::HOST, host);
-    request.headers_mut().extend(
-        population
-            .headers
-            .iter()
-            .map(|(k, v)| (k.clone(), v.clone())),
-    );
+    request.headers_mut().extend(population.headers.iter().map(|(k, v)| (k.clone(), v.clone())));
     request
 }

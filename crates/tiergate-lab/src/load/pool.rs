@@ -32,11 +32,7 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(target: SocketAddr, connections_max: usize) -> Self {
-        Self {
-            target,
-            idle: Mutex::new(Vec::new()),
-            places: Semaphore::new(connections_max),
-        }
+        Self { target, idle: Mutex::new(Vec::new()), places: Semaphore::new(connections_max) }
     }
 
     /// Sends a request and reads the whole answer. A connection that the server closed while it
@@ -79,21 +75,14 @@ impl Pool {
         request: &Request<()>,
     ) -> Result<StatusCode, ()> {
         let request = request.clone().map(|()| Empty::new());
-        let response = connection
-            .sender
-            .send_request(request)
-            .await
-            .map_err(|_| ())?;
+        let response = connection.sender.send_request(request).await.map_err(|_| ())?;
         let status = response.status();
         let mut body = response.into_body();
         while let Some(frame) = body.frame().await {
             frame.map_err(|_| ())?;
         }
         if connection.sender.ready().await.is_ok() {
-            self.idle
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(connection);
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         }
         Ok(status)
     }

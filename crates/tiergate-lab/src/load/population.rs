@@ -46,9 +46,8 @@ impl Population {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut population = Self::new("clients", Uri::from_static("/"), Vec::new());
         for item in text.split(',') {
-            let (key, value) = item
-                .split_once('=')
-                .ok_or_else(|| format!("expected key=value, got {item:?}"))?;
+            let (key, value) =
+                item.split_once('=').ok_or_else(|| format!("expected key=value, got {item:?}"))?;
             let wrong = |what: &str| format!("{key}: expected {what}, got {value:?}");
             match key {
                 "name" => population.name = value.into(),
@@ -107,16 +106,12 @@ fn parse_steps(text: &str) -> Result<Vec<Step>, String> {
             if !(0.0..=1e6).contains(&rate) {
                 return Err(wrong());
             }
-            Ok(Step {
-                rate,
-                lasting: parse_duration(lasting)?,
-            })
+            Ok(Step { rate, lasting: parse_duration(lasting)? })
         })
         .collect();
     steps.and_then(|steps| {
         let fits = steps.len() <= STEPS_MAX;
-        fits.then_some(steps)
-            .ok_or_else(|| format!("rate: at most {STEPS_MAX} steps"))
+        fits.then_some(steps).ok_or_else(|| format!("rate: at most {STEPS_MAX} steps"))
     })
 }
 

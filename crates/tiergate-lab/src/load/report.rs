@@ -35,11 +35,7 @@ impl PopulationReport {
     pub(crate) fn new(population: &Population, steps: Vec<Tally>) -> Self {
         let mut overall = Tally::new();
         steps.iter().for_each(|step| overall.add(step));
-        Self {
-            population: population.clone(),
-            steps,
-            overall,
-        }
+        Self { population: population.clone(), steps, overall }
     }
 }
 
@@ -52,10 +48,7 @@ impl Report {
             .map(|(population, steps)| PopulationReport::new(population, lock(steps).clone()))
             .collect();
         let lateness_p99 = lock(&live.lateness).quantile(0.99).unwrap_or_default();
-        Self {
-            populations,
-            lateness_p99,
-        }
+        Self { populations, lateness_p99 }
     }
 
     /// Why the figures say nothing; `None`: they do.
@@ -73,16 +66,12 @@ impl Report {
     /// The figures for machines.
     pub(crate) fn to_json(&self) -> Value {
         let populations = self.populations.iter().map(|p| {
-            let steps = p
-                .steps
-                .iter()
-                .zip(&p.population.steps)
-                .map(|(tally, step)| {
-                    json!({
-                        "rate": step.rate, "seconds": step.lasting.as_secs_f64(),
-                        "requests": tally.to_json(),
-                    })
-                });
+            let steps = p.steps.iter().zip(&p.population.steps).map(|(tally, step)| {
+                json!({
+                    "rate": step.rate, "seconds": step.lasting.as_secs_f64(),
+                    "requests": tally.to_json(),
+                })
+            });
             json!({
                 "name": p.population.name,
                 "steps": steps.collect::<Vec<_>>(),
@@ -111,18 +100,10 @@ impl Report {
         ]);
         for report in &self.populations {
             for (tally, step) in report.steps.iter().zip(&report.population.steps) {
-                table.row(cells(
-                    &report.population.name,
-                    format!("{:.0}", step.rate),
-                    tally,
-                ));
+                table.row(cells(&report.population.name, format!("{:.0}", step.rate), tally));
             }
             if report.steps.len() > 1 {
-                table.row(cells(
-                    &report.population.name,
-                    "overall".into(),
-                    &report.overall,
-                ));
+                table.row(cells(&report.population.name, "overall".into(), &report.overall));
             }
         }
         let lateness = milliseconds(Some(self.lateness_p99));

@@ -87,18 +87,9 @@ mod tests {
     use super::*;
 
     const STEPS: [Step; 3] = [
-        Step {
-            rate: 100.0,
-            lasting: Duration::from_secs(10),
-        },
-        Step {
-            rate: 0.0,
-            lasting: Duration::from_secs(5),
-        },
-        Step {
-            rate: 1000.0,
-            lasting: Duration::from_secs(10),
-        },
+        Step { rate: 100.0, lasting: Duration::from_secs(10) },
+        Step { rate: 0.0, lasting: Duration::from_secs(5) },
+        Step { rate: 1000.0, lasting: Duration::from_secs(10) },
     ];
 
     fn counts(arrivals: Arrivals) -> [usize; 3] {
@@ -123,10 +114,7 @@ mod tests {
     fn poisson_arrivals_have_the_rate_and_the_spread() {
         let [slow, pause, fast] = counts(Arrivals::Poisson);
         // Within four standard deviations of the Poisson distribution.
-        assert!(
-            slow.abs_diff(1000) < 127 && fast.abs_diff(10_000) < 400,
-            "{slow} {fast}"
-        );
+        assert!(slow.abs_diff(1000) < 127 && fast.abs_diff(10_000) < 400, "{slow} {fast}");
         assert_eq!(pause, 0);
         let times: Vec<f64> = Schedule::new(&STEPS[..1], Arrivals::Poisson, 3)
             .map(|(_, at)| at.as_secs_f64())
@@ -136,10 +124,7 @@ mod tests {
         let deviation =
             (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
         // Exponential gaps deviate by their mean; even ones by nothing.
-        assert!(
-            (0.85..1.15).contains(&(deviation / mean)),
-            "{deviation} {mean}"
-        );
+        assert!((0.85..1.15).contains(&(deviation / mean)), "{deviation} {mean}");
     }
 
     #[test]

@@ -49,10 +49,7 @@ impl Tally {
     pub(crate) fn new() -> Self {
         let latency = Histogram::new_with_max(LATENCY_MAX_US, 3)
             .expect("three significant digits and this bound are allowed");
-        Self {
-            counts: Counts::default(),
-            latency,
-        }
+        Self { counts: Counts::default(), latency }
     }
 
     /// Counts the end of a request.
@@ -70,8 +67,7 @@ impl Tally {
 
     /// Adds a time to the latencies.
     pub(crate) fn record(&mut self, latency: Duration) {
-        self.latency
-            .saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        self.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Adds another tally to this one.
@@ -81,9 +77,7 @@ impl Tally {
         self.counts.refused += other.counts.refused;
         self.counts.failed += other.counts.failed;
         self.counts.timed_out += other.counts.timed_out;
-        self.latency
-            .add(&other.latency)
-            .expect("both have the same bound");
+        self.latency.add(&other.latency).expect("both have the same bound");
     }
 
     /// The latency that the fraction `q` of good answers did not exceed; `None` without any.

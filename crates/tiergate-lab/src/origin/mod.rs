@@ -75,32 +75,20 @@ impl Settings {
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     let mut interruption = crate::Interruption::catch()?;
     anyhow::ensure!(settings.workers > 0, "--workers must be at least 1");
-    anyhow::ensure!(
-        settings.bytes <= ANSWER_BYTES_MAX,
-        "--bytes must be at most 16 MiB"
-    );
+    anyhow::ensure!(settings.bytes <= ANSWER_BYTES_MAX, "--bytes must be at most 16 MiB");
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
-    socket
-        .bind(settings.listen)
-        .with_context(|| format!("cannot bind {}", settings.listen))?;
+    socket.bind(settings.listen).with_context(|| format!("cannot bind {}", settings.listen))?;
     let listener = socket.listen(settings.accept_queue)?;
     let workers = Arc::new(Workers::start(&settings));
-    println!(
-        "origin on {}, capacity {:.0} requests/s",
-        settings.listen,
-        settings.capacity()
-    );
+    println!("origin on {}, capacity {:.0} requests/s", settings.listen, settings.capacity());
     tokio::select! {
         () = accept(listener, &settings, Arc::clone(&workers)) => {}
         () = interruption.happens() => {}
     }
     let served = workers.counts.served.load(Ordering::Relaxed);
     let wasted = workers.counts.wasted.load(Ordering::Relaxed);
-    println!(
-        "{}",
-        serde_json::json!({ "served": served, "wasted": wasted })
-    );
+    println!("{}", serde_json::json!({ "served": served, "wasted": wasted }));
     Ok(())
 }
 
@@ -108,10 +96,7 @@ async fn accept(listener: TcpListener, settings: &Settings, workers: Arc<Workers
     let places = Arc::new(Semaphore::new(settings.connections_max));
     let answer = Arc::new(Answer::new(settings.bytes));
     loop {
-        let place = Arc::clone(&places)
-            .acquire_owned()
-            .await
-            .expect("never closed");
+        let place = Arc::clone(&places).acquire_owned().await.expect("never closed");
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
@@ -168,10 +153,9 @@ async fn respond(
 fn plain(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(
-        http::header::CONTENT_TYPE,
-        http::HeaderValue::from_static("text/plain"),
-    );
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
     response
 }
 
@@ -183,10 +167,7 @@ struct Answer {
 
 impl Answer {
     fn new(usual: usize) -> Self {
-        Self {
-            all: Bytes::from(vec![b'x'; usual.max(64 << 10)]),
-            usual,
-        }
+        Self { all: Bytes::from(vec![b'x'; usual.max(64 << 10)]), usual }
     }
 
     fn to(&self, path: &str) -> Result<Bytes, StatusCode> {

@@ -66,10 +66,7 @@ impl Workers {
     pub(super) fn start(settings: &Settings) -> Self {
         let counts = Arc::new(Counts::default());
         if settings.service.is_zero() {
-            return Self {
-                queue: None,
-                counts,
-            };
+            return Self { queue: None, counts };
         }
         let (sender, receiver) = mpsc::channel(settings.accept_queue as usize);
         let receiver = Arc::new(Mutex::new(receiver));
@@ -83,10 +80,7 @@ impl Workers {
             };
             tokio::spawn(worker.run(Arc::clone(&receiver)));
         }
-        Self {
-            queue: Some(sender),
-            counts,
-        }
+        Self { queue: Some(sender), counts }
     }
 
     /// Waits until a worker has served the request. Cancel safe; a request that is queued already
@@ -97,13 +91,7 @@ impl Workers {
             return Ok(());
         };
         let (done, finished) = oneshot::channel();
-        queue
-            .send(Job {
-                arrived: Instant::now(),
-                done,
-            })
-            .await
-            .map_err(|_| ())?;
+        queue.send(Job { arrived: Instant::now(), done }).await.map_err(|_| ())?;
         finished.await.map_err(|_| ())
     }
 }
@@ -159,10 +147,7 @@ fn burn(time: Duration) {
 
 fn thread_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        now.tv_sec.try_into().unwrap_or(0),
-        now.tv_nsec.try_into().unwrap_or(0),
-    )
+    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }
 
 #[cfg(test)]
