@@ -49,11 +49,7 @@ struct List {
     len: u32,
 }
 
-const EMPTY: List = List {
-    head: NONE,
-    tail: NONE,
-    len: 0,
-};
+const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
 
 #[derive(Debug)]
 pub(crate) struct Backlog<T> {
@@ -65,12 +61,7 @@ pub(crate) struct Backlog<T> {
 
 impl<T> Backlog<T> {
     pub(crate) fn new(classes: usize) -> Self {
-        Backlog {
-            slab: Vec::new(),
-            free: NONE,
-            lists: vec![EMPTY; classes],
-            heap: Vec::new(),
-        }
+        Backlog { slab: Vec::new(), free: NONE, lists: vec![EMPTY; classes], heap: Vec::new() }
     }
 
     /// How many wait in all. O(1).
@@ -118,23 +109,15 @@ impl<T> Backlog<T> {
     /// The class's longest waiter.
     pub(crate) fn oldest(&self, class: ClassId) -> Option<Ticket> {
         let head = self.lists[class.index()].head;
-        (head != NONE).then(|| Ticket {
-            index: head,
-            generation: self.slab[head as usize].generation,
-        })
+        (head != NONE)
+            .then(|| Ticket { index: head, generation: self.slab[head as usize].generation })
     }
 
     /// The waiter whose deadline is next, and that deadline. O(1).
     pub(crate) fn next_deadline(&self) -> Option<(Moment, Ticket)> {
         let &index = self.heap.first()?;
         let waiter = &self.slab[index as usize];
-        Some((
-            waiter.deadline,
-            Ticket {
-                index,
-                generation: waiter.generation,
-            },
-        ))
+        Some((waiter.deadline, Ticket { index, generation: waiter.generation }))
     }
 
     /// Ends the wait with `state`: leaves list and heap, keeps the entry for its owner. O(log n).
@@ -183,16 +166,20 @@ impl<T> Backlog<T> {
         translate: impl Fn(ClassId) -> ClassId,
     ) -> u32 {
         let mut granted = 0;
-        for waiter in self
-            .slab
-            .iter_mut()
-            .filter(|waiter| waiter.state != State::Free)
-        {
+        for waiter in self.slab.iter_mut().filter(|waiter| waiter.state != State::Free) {
             waiter.class = translate(waiter.class);
             granted += u32::from(matches!(waiter.state, State::Granted(_)));
         }
-        let mut waiting = self.heap.clone();
-        waiting.sort_by_key(|&index| (self.slab[index as usize].arrived, index));
+        let mut waiting = Vec::with_capacity(self.heap.len());
+        for list in &self.lists {
+            let mut index = list.head;
+            while index != NONE {
+                waiting.push(index);
+                index = self.slab[index as usize].next;
+            }
+        }
+        // Stable: who arrived in the same nanosecond stays in the order of its list.
+        waiting.sort_by_key(|&index| self.slab[index as usize].arrived);
         self.lists = vec![EMPTY; classes];
         for index in waiting {
             let list = &mut self.lists[self.slab[index as usize].class.index()];

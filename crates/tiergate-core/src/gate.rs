@@ -155,11 +155,7 @@ impl<T> Gate<T> {
     /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
     pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
         let class = self.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation {
-            arrival.rule
-        } else {
-            None
-        };
+        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
         self.account.arrived(class, rule);
         if self.draining {
             return self.reject(class, Reason::Draining);
@@ -184,11 +180,7 @@ impl<T> Gate<T> {
     /// see (its rule refuses it, no origin is up).
     pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
         let class = self.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation {
-            arrival.rule
-        } else {
-            None
-        };
+        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
         self.account.arrived(class, rule);
         self.account.refused(class, reason);
     }
@@ -258,8 +250,7 @@ impl<T> Gate<T> {
         self.strict.advance(now, &self.loads, self.limit.slots());
         let load = self.control_load();
         self.release(slot.generation, class);
-        self.account
-            .finished(class, now.since(slot.admitted), &outcome);
+        self.account.finished(class, now.since(slot.admitted), &outcome);
         if let Limit::Adaptive(limit) = &mut self.limit {
             let step = limit.finished(now, slot.admitted, &outcome, load);
             self.note(now, step);
@@ -282,18 +273,13 @@ impl<T> Gate<T> {
             Limit::Fixed(_) => Moment::NEVER,
             Limit::Adaptive(limit) => limit.next_tick(),
         };
-        let deadline = self
-            .backlog
-            .next_deadline()
-            .map_or(Moment::NEVER, |(at, _)| at);
+        let deadline = self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at);
         control.min(deadline)
     }
 
     /// When the first of those who wait has waited long enough; [`Moment::NEVER`] if nobody waits.
     pub fn next_deadline(&self) -> Moment {
-        self.backlog
-            .next_deadline()
-            .map_or(Moment::NEVER, |(at, _)| at)
+        self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at)
     }
 
     /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
@@ -317,12 +303,8 @@ impl<T> Gate<T> {
             let found = plan.classes.iter().position(|class| class.name == name);
             found.map_or(last, |place| ClassId(place as u16))
         };
-        let moved: Vec<ClassId> = self
-            .plan
-            .classes
-            .iter()
-            .map(|class| place(&class.name))
-            .collect();
+        let moved: Vec<ClassId> =
+            self.plan.classes.iter().map(|class| place(&class.name)).collect();
 
         for former in &mut self.former {
             for class in &mut former.classes {
@@ -335,9 +317,7 @@ impl<T> Gate<T> {
             running: self.running_current,
         });
         // A slot that its waiter has not claimed yet will be claimed under the new plan.
-        let unclaimed = self
-            .backlog
-            .reclass(plan.classes.len(), |class| moved[class.index()]);
+        let unclaimed = self.backlog.reclass(plan.classes.len(), |class| moved[class.index()]);
         let former = self.former.back_mut().expect("just pushed");
         former.running -= unclaimed;
         self.running_current = unclaimed;
@@ -397,10 +377,7 @@ impl<T> Gate<T> {
 
     /// What each class is doing, in the plan's order.
     pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
-        self.loads.iter().map(|load| ClassState {
-            waiting: load.waiting,
-            running: load.running,
-        })
+        self.loads.iter().map(|load| ClassState { waiting: load.waiting, running: load.running })
     }
 
     /// What has been counted since the start.
@@ -423,12 +400,7 @@ impl<T> Gate<T> {
         if let Limit::Adaptive(limit) = &mut self.limit {
             limit.admitted(now, load);
         }
-        Slot {
-            class,
-            generation: self.plan.generation,
-            admitted: now,
-            waited,
-        }
+        Slot { class, generation: self.plan.generation, admitted: now, waited }
     }
 
     fn release(&mut self, generation: u32, class: ClassId) {
@@ -436,10 +408,8 @@ impl<T> Gate<T> {
         self.loads[class.index()].running -= 1;
         if generation == self.plan.generation {
             self.running_current -= 1;
-        } else if let Some(former) = self
-            .former
-            .iter_mut()
-            .find(|former| former.generation == generation)
+        } else if let Some(former) =
+            self.former.iter_mut().find(|former| former.generation == generation)
         {
             former.running -= 1;
             self.forget_former();
@@ -452,10 +422,7 @@ impl<T> Gate<T> {
             let Some(class) = self.strict.pick(&self.loads, self.limit.slots()) else {
                 break;
             };
-            let ticket = self
-                .backlog
-                .oldest(class)
-                .expect("the load counts this list's waiters");
+            let ticket = self.backlog.oldest(class).expect("the load counts this list's waiters");
             let arrived = self.backlog.waiter(ticket).expect("just found").arrived;
             self.loads[class.index()].waiting -= 1;
             // The slot is described by the entry until its owner claims it.
@@ -473,9 +440,7 @@ impl<T> Gate<T> {
             let class = self.backlog.waiter(ticket).expect("just found").class;
             self.loads[class.index()].waiting -= 1;
             self.account.refused(class, Reason::DeadlineExpired);
-            let wake = self
-                .backlog
-                .settle(ticket, State::Refused(Reason::DeadlineExpired));
+            let wake = self.backlog.settle(ticket, State::Refused(Reason::DeadlineExpired));
             self.wakes.push(wake);
         }
     }
@@ -487,10 +452,7 @@ impl<T> Gate<T> {
     }
 
     fn control_load(&self) -> adaptive::Load {
-        adaptive::Load {
-            running: self.running,
-            waiting: self.backlog.len() as u32,
-        }
+        adaptive::Load { running: self.running, waiting: self.backlog.len() as u32 }
     }
 
     /// A class number of any known plan in terms of the plan in force. An unknown plan's requests
@@ -522,10 +484,6 @@ impl<T> Gate<T> {
 fn loads_of(plan: &Plan) -> Vec<Load> {
     plan.classes
         .iter()
-        .map(|class| Load {
-            waiting: 0,
-            running: 0,
-            minimum: class.minimum,
-        })
+        .map(|class| Load { waiting: 0, running: 0, minimum: class.minimum })
         .collect()
 }

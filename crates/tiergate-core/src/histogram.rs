@@ -19,11 +19,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Histogram {
-            buckets: Box::new([0; BUCKETS]),
-            count: 0,
-            sum_us: 0,
-        }
+        Histogram { buckets: Box::new([0; BUCKETS]), count: 0, sum_us: 0 }
     }
 }
 
@@ -92,11 +88,7 @@ fn bucket_of(us: u64) -> usize {
         return 0;
     }
     let octave = us.ilog2() as usize;
-    let quarter = if octave >= 2 {
-        (us >> (octave - 2)) & 3
-    } else {
-        (us << (2 - octave)) & 3
-    };
+    let quarter = if octave >= 2 { (us >> (octave - 2)) & 3 } else { (us << (2 - octave)) & 3 };
     (octave * PER_OCTAVE + quarter as usize).min(BUCKETS - 1)
 }
 
@@ -115,10 +107,7 @@ mod tests {
         for us in (1..100_000u64).chain([1 << 20, (1 << 29) + 12_345]) {
             let upper = upper_us(bucket_of(us));
             assert!(us <= upper, "{us} above {upper}");
-            assert!(
-                upper as f64 <= us as f64 * 1.25 + 1.0,
-                "{us} far below {upper}"
-            );
+            assert!(upper as f64 <= us as f64 * 1.25 + 1.0, "{us} far below {upper}");
         }
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
@@ -132,10 +121,7 @@ mod tests {
         }
         let median = histogram.quantile(0.5).expect("not empty").as_secs_f64();
         assert!((0.050..0.0625).contains(&median), "{median}");
-        assert_eq!(
-            histogram.octaves().map(|(_, count)| count).sum::<u64>(),
-            100
-        );
+        assert_eq!(histogram.octaves().map(|(_, count)| count).sum::<u64>(), 100);
         assert!((histogram.sum_seconds() - 5.05).abs() < 1e-9);
     }
 

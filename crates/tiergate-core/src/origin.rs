@@ -85,26 +85,15 @@ impl Servers {
     /// # Panics
     /// If there are none, or more than [`SERVERS_MAX`].
     pub fn new(count: usize, rules: HealthRules) -> Self {
-        assert!(
-            (1..=SERVERS_MAX).contains(&count),
-            "an origin has 1 to {SERVERS_MAX} servers"
-        );
-        Servers {
-            rules,
-            list: vec![Health::default(); count],
-            turn: 0,
-        }
+        assert!((1..=SERVERS_MAX).contains(&count), "an origin has 1 to {SERVERS_MAX} servers");
+        Servers { rules, list: vec![Health::default(); count], turn: 0 }
     }
 
     /// Takes over what `former` knew of a server that stays.
     pub fn inherit(&mut self, server: ServerId, former: &Servers, its_id: ServerId) {
         let known = &former.list[its_id.index()];
         let sick = known.sick && self.rules.fall.is_some();
-        self.list[server.index()] = Health {
-            outstanding: 0,
-            sick,
-            ..known.clone()
-        };
+        self.list[server.index()] = Health { outstanding: 0, sick, ..known.clone() };
     }
 
     /// The server for a request that has tried those in `tried` (one bit each) already; `None` if no
@@ -194,9 +183,7 @@ impl Servers {
 
     fn is_usable(&self, now: Moment, server: usize) -> bool {
         let health = &self.list[server];
-        let due = health
-            .retry_at
-            .is_none_or(|at| self.rules.fall.is_none() && at <= now);
+        let due = health.retry_at.is_none_or(|at| self.rules.fall.is_none() && at <= now);
         !health.sick && due
     }
 }
@@ -205,16 +192,9 @@ impl Servers {
 mod tests {
     use super::*;
 
-    const PASSIVE: HealthRules = HealthRules {
-        failures_max: 2,
-        retry_after: Duration::from_secs(1),
-        fall: None,
-        rise: 2,
-    };
-    const ACTIVE: HealthRules = HealthRules {
-        fall: Some(2),
-        ..PASSIVE
-    };
+    const PASSIVE: HealthRules =
+        HealthRules { failures_max: 2, retry_after: Duration::from_secs(1), fall: None, rise: 2 };
+    const ACTIVE: HealthRules = HealthRules { fall: Some(2), ..PASSIVE };
 
     fn at(ms: u64) -> Moment {
         Moment::from_millis(ms)
@@ -223,9 +203,8 @@ mod tests {
     #[test]
     fn least_outstanding_wins_and_equals_take_turns() {
         let mut servers = Servers::new(3, PASSIVE);
-        let picked: Vec<u16> = (0..3)
-            .map(|_| servers.pick(at(0), 0).expect("all are up").0)
-            .collect();
+        let picked: Vec<u16> =
+            (0..3).map(|_| servers.pick(at(0), 0).expect("all are up").0).collect();
         assert_eq!(picked, [0, 1, 2]);
         servers.done(at(1), ServerId(1), Finding::Alive);
         assert_eq!(servers.pick(at(1), 0), Some(ServerId(1)));

@@ -20,13 +20,7 @@ pub enum End {
 
 impl End {
     /// Every end, in the order of their indices.
-    pub const ALL: [End; 5] = [
-        End::Served,
-        End::Error,
-        End::Failed,
-        End::Cancelled,
-        End::Upgraded,
-    ];
+    pub const ALL: [End; 5] = [End::Served, End::Error, End::Failed, End::Cancelled, End::Upgraded];
     /// How many ends there are.
     pub const COUNT: usize = Self::ALL.len();
 
@@ -61,9 +55,6 @@ pub struct Outcome {
 impl Outcome {
     /// An outcome without an answer.
     pub const fn without_answer(end: End) -> Self {
-        Outcome {
-            end,
-            first_byte: None,
-        }
+        Outcome { end, first_byte: None }
     }
 }

@@ -45,18 +45,13 @@ impl Plan {
         }
         let sum: f64 = self.classes.iter().map(|class| class.minimum).sum();
         if !(0.0..=1.0 + 1e-9).contains(&sum) {
-            return Err(format!(
-                "the classes' minimum shares add up to {sum:.3}, more than 1"
-            ));
+            return Err(format!("the classes' minimum shares add up to {sum:.3}, more than 1"));
         }
         for (place, class) in self.classes.iter().enumerate() {
             if !(0.0..=1.0).contains(&class.minimum) {
                 return Err(format!("class `{}`: minimum must be 0 to 1", class.name));
             }
-            if self.classes[..place]
-                .iter()
-                .any(|other| other.name == class.name)
-            {
+            if self.classes[..place].iter().any(|other| other.name == class.name) {
                 return Err(format!("two classes are called `{}`", class.name));
             }
         }

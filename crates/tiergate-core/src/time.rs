@@ -71,10 +71,7 @@ mod tests {
         assert_eq!(Moment::NEVER + Duration::from_secs(1), Moment::NEVER);
         assert_eq!(Moment::ZERO - Duration::from_secs(1), Moment::ZERO);
         assert_eq!(Moment::ZERO.since(Moment::from_millis(5)), Duration::ZERO);
-        assert_eq!(
-            Moment::from_millis(7).since(Moment::from_millis(5)),
-            Duration::from_millis(2)
-        );
+        assert_eq!(Moment::from_millis(7).since(Moment::from_millis(5)), Duration::from_millis(2));
         assert_eq!(Moment::ZERO + Duration::MAX, Moment::NEVER);
     }
 }

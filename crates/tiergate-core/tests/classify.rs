@@ -37,11 +37,7 @@ fn wild(pattern: &[u8], text: &[u8], separator: Option<u8>) -> bool {
         [] => text.is_empty(),
         // Two stars, or one that ends a pattern, cross separators.
         [b'*', b'*', rest @ ..] => (0..=text.len()).any(|skip| {
-            let rest = if rest.first() == Some(&b'*') {
-                &pattern[1..]
-            } else {
-                rest
-            };
+            let rest = if rest.first() == Some(&b'*') { &pattern[1..] } else { rest };
             wild(rest, &text[skip..], separator)
         }),
         [b'*'] => true,
@@ -56,9 +52,7 @@ fn wild(pattern: &[u8], text: &[u8], separator: Option<u8>) -> bool {
 
 fn holds(spec: &Spec, request: &Request) -> bool {
     let value = |patterns: &[String], text: &str| {
-        patterns
-            .iter()
-            .any(|pattern| wild(pattern.as_bytes(), text.as_bytes(), None))
+        patterns.iter().any(|pattern| wild(pattern.as_bytes(), text.as_bytes(), None))
     };
     match spec {
         Spec::Path(patterns) => patterns
@@ -67,12 +61,10 @@ fn holds(spec: &Spec, request: &Request) -> bool {
         Spec::Host(patterns) => {
             let host = request.host.to_lowercase();
             let host = host.strip_suffix('.').unwrap_or(&host);
-            patterns
-                .iter()
-                .any(|pattern| match pattern.strip_prefix('*') {
-                    Some(end) => host.ends_with(end),
-                    None => host == pattern,
-                })
+            patterns.iter().any(|pattern| match pattern.strip_prefix('*') {
+                Some(end) => host.ends_with(end),
+                None => host == pattern,
+            })
         }
         Spec::Method(methods) => methods.contains(&request.method),
         Spec::Header(name, patterns) => request
@@ -93,36 +85,24 @@ fn holds(spec: &Spec, request: &Request) -> bool {
 }
 
 fn compiled(spec: &Spec) -> Condition {
-    let values = |texts: &[String]| {
-        texts
-            .iter()
-            .map(|text| Pattern::value(text).unwrap())
-            .collect()
-    };
+    let values =
+        |texts: &[String]| texts.iter().map(|text| Pattern::value(text).unwrap()).collect();
     match spec {
-        Spec::Path(texts) => Condition::Path(
-            texts
-                .iter()
-                .map(|text| Pattern::path(text).unwrap())
-                .collect(),
-        ),
-        Spec::Host(texts) => Condition::Host(
-            texts
-                .iter()
-                .map(|text| HostPattern::parse(text).unwrap())
-                .collect(),
-        ),
+        Spec::Path(texts) => {
+            Condition::Path(texts.iter().map(|text| Pattern::path(text).unwrap()).collect())
+        }
+        Spec::Host(texts) => {
+            Condition::Host(texts.iter().map(|text| HostPattern::parse(text).unwrap()).collect())
+        }
         Spec::Method(texts) => {
             Condition::Method(texts.iter().map(|text| text.as_str().into()).collect())
         }
-        Spec::Header(name, texts) => Condition::Header {
-            name: name.as_str().into(),
-            values: values(texts),
-        },
-        Spec::Cookie(name, texts) => Condition::Cookie {
-            name: name.as_str().into(),
-            values: values(texts),
-        },
+        Spec::Header(name, texts) => {
+            Condition::Header { name: name.as_str().into(), values: values(texts) }
+        }
+        Spec::Cookie(name, texts) => {
+            Condition::Cookie { name: name.as_str().into(), values: values(texts) }
+        }
         Spec::Client(texts) => {
             Condition::Client(texts.iter().map(|text| text.parse().unwrap()).collect())
         }
@@ -134,10 +114,7 @@ fn with_view<R>(request: &Request, check: impl FnOnce(&RequestView<'_>) -> R) ->
     let fields: Vec<Field<'_>> = request
         .fields
         .iter()
-        .map(|(name, value)| Field {
-            name: name.as_bytes(),
-            value: value.as_bytes(),
-        })
+        .map(|(name, value)| Field { name: name.as_bytes(), value: value.as_bytes() })
         .collect();
     check(&RequestView {
         method: request.method.as_bytes(),
@@ -215,9 +192,7 @@ fn agree(rules: &[Vec<Spec>], requests: &[Request]) -> Vec<Option<u32>> {
     let mut scratch = Scratch::default();
     let mut matched = Vec::new();
     for request in requests {
-        let expected = rules
-            .iter()
-            .position(|specs| specs.iter().all(|spec| holds(spec, request)));
+        let expected = rules.iter().position(|specs| specs.iter().all(|spec| holds(spec, request)));
         let expected = match expected {
             Some(index) => Match {
                 class: meant[index].class.unwrap_or(ClassId(9)),
@@ -225,25 +200,12 @@ fn agree(rules: &[Vec<Spec>], requests: &[Request]) -> Vec<Option<u32>> {
                 deadline: meant[index].deadline,
                 refuse: meant[index].refuse,
             },
-            None => Match {
-                class: ClassId(9),
-                rule: None,
-                deadline: None,
-                refuse: false,
-            },
+            None => Match { class: ClassId(9), rule: None, deadline: None, refuse: false },
         };
         with_view(request, |view| {
-            assert_eq!(
-                classifier.classify(view, &mut scratch),
-                expected,
-                "{request:?}"
-            );
+            assert_eq!(classifier.classify(view, &mut scratch), expected, "{request:?}");
             let direct = meant.iter().position(|rule| rule.matches(view));
-            assert_eq!(
-                direct.map(|index| index as u32),
-                expected.rule,
-                "{request:?}"
-            );
+            assert_eq!(direct.map(|index| index as u32), expected.rule, "{request:?}");
         });
         matched.push(expected.rule);
     }
@@ -284,9 +246,7 @@ proptest! {
 
 /// A seeded generator, so that large sets are the same every time.
 fn random(state: &mut u64, below: usize) -> usize {
-    *state = state
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     ((*state >> 33) as usize) % below
 }
 
@@ -299,11 +259,8 @@ fn large_sets_agree_around_every_word_and_page() {
             |state: &mut u64, letters: &[&str]| letters[random(state, letters.len())].to_owned();
         let mut rules = Vec::new();
         for index in 0..count {
-            let mut specs = vec![Spec::Path(vec![format!(
-                "/{}/{}/*",
-                index % 21,
-                random(&mut state, 9)
-            )])];
+            let mut specs =
+                vec![Spec::Path(vec![format!("/{}/{}/*", index % 21, random(&mut state, 9))])];
             if random(&mut state, 3) > 0 {
                 specs.push(Spec::Host(vec![format!("h{}.com", index % 13)]));
             }
@@ -336,19 +293,15 @@ fn large_sets_agree_around_every_word_and_page() {
             .collect();
         let matched = agree(&rules, &requests);
         let hits = matched.iter().flatten().count();
-        assert!(
-            count < 4_000 || hits > 200,
-            "only {hits} of 400 matched, the test says little"
-        );
+        assert!(count < 4_000 || hits > 200, "only {hits} of 400 matched, the test says little");
     }
 }
 
 #[test]
 fn the_last_rule_of_many_is_found_and_the_first_wins() {
     for count in [63usize, 64, 65, 4_095, 4_096, 4_097] {
-        let mut rules: Vec<_> = (0..count)
-            .map(|index| vec![Spec::Path(vec![format!("/{index}")])])
-            .collect();
+        let mut rules: Vec<_> =
+            (0..count).map(|index| vec![Spec::Path(vec![format!("/{index}")])]).collect();
         rules.push(vec![Spec::Path(vec!["/0".into()])]);
         let request = |index: usize| Request {
             method: "GET".into(),
@@ -365,18 +318,10 @@ fn the_last_rule_of_many_is_found_and_the_first_wins() {
 
 #[test]
 fn a_scratch_serves_several_classifiers() {
-    let one = Classifier::compile(
-        &classes(&[vec![Spec::Method(vec!["GET".into()])]]),
-        ClassId(9),
-    )
-    .unwrap();
+    let one = Classifier::compile(&classes(&[vec![Spec::Method(vec!["GET".into()])]]), ClassId(9))
+        .unwrap();
     let rules: Vec<_> = (0..500)
-        .map(|index| {
-            vec![
-                Spec::Path(vec![format!("/{index}")]),
-                Spec::Method(vec!["GET".into()]),
-            ]
-        })
+        .map(|index| vec![Spec::Path(vec![format!("/{index}")]), Spec::Method(vec!["GET".into()])])
         .collect();
     let many = Classifier::compile(&classes(&rules), ClassId(9)).unwrap();
     let mut scratch = Scratch::default();
@@ -397,31 +342,17 @@ fn a_scratch_serves_several_classifiers() {
 
 #[test]
 fn bounds_are_kept() {
-    let always = Rule {
-        conditions: Vec::new(),
-        class: None,
-        deadline: None,
-        refuse: false,
-    };
+    let always = Rule { conditions: Vec::new(), class: None, deadline: None, refuse: false };
     let most = vec![always.clone(); Classifier::RULES_MAX];
     assert!(Classifier::compile(&most, ClassId(0)).is_ok());
     let fault = |rules: &[Rule]| Classifier::compile(rules, ClassId(0)).unwrap_err();
-    assert_eq!(
-        fault(&vec![always.clone(); Classifier::RULES_MAX + 1]),
-        CompileError::TooManyRules
-    );
+    assert_eq!(fault(&vec![always.clone(); Classifier::RULES_MAX + 1]), CompileError::TooManyRules);
 
     let method = Condition::Method(vec!["GET".into()]);
-    let with = |conditions| Rule {
-        conditions,
-        ..always.clone()
-    };
+    let with = |conditions| Rule { conditions, ..always.clone() };
     let full = with(vec![method.clone(); Classifier::CONDITIONS_MAX]);
     assert!(Classifier::compile(std::slice::from_ref(&full), ClassId(0)).is_ok());
     let over = with(vec![method; Classifier::CONDITIONS_MAX + 1]);
     assert_eq!(fault(&[full, over]), CompileError::TooManyConditions(1));
-    assert_eq!(
-        fault(&[with(vec![Condition::Client(Vec::new())])]),
-        CompileError::NoAlternative(0)
-    );
+    assert_eq!(fault(&[with(vec![Condition::Client(Vec::new())])]), CompileError::NoAlternative(0));
 }

@@ -126,10 +126,7 @@ mod tests {
 
     #[test]
     fn a_profile_steps_and_ramps() {
-        let mut profile = Profile::Points {
-            points: vec![[1.0, 10.0], [3.0, 30.0]],
-            ramp: false,
-        };
+        let mut profile = Profile::Points { points: vec![[1.0, 10.0], [3.0, 30.0]], ramp: false };
         assert_eq!(profile.at(0.5), 0.0);
         assert_eq!(profile.at(2.0), 10.0);
         assert_eq!(profile.at(9.0), 30.0);

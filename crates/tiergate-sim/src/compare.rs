@@ -39,12 +39,8 @@ pub enum Situation {
 
 impl Situation {
     /// Every situation.
-    pub const ALL: [Situation; 4] = [
-        Situation::Cold,
-        Situation::Down,
-        Situation::Up,
-        Situation::Lasting,
-    ];
+    pub const ALL: [Situation; 4] =
+        [Situation::Cold, Situation::Down, Situation::Up, Situation::Lasting];
 
     fn factor(self) -> f64 {
         match self {
@@ -109,24 +105,10 @@ pub fn subjects() -> Vec<Subject> {
         step: Vec::new(),
         fault: Vec::new(),
     };
-    let subject = |name, shape, capacity| Subject {
-        name,
-        shape,
-        capacity,
-    };
-    let uniform = Distribution::Uniform {
-        low_ms: 2.0,
-        high_ms: 6.0,
-    };
-    let lognormal = Distribution::Lognormal {
-        mean_ms: 100.0,
-        cv: 0.5,
-    };
-    let bimodal = Distribution::Bimodal {
-        short_ms: 2.0,
-        long_ms: 40.0,
-        long_share: 0.1,
-    };
+    let subject = |name, shape, capacity| Subject { name, shape, capacity };
+    let uniform = Distribution::Uniform { low_ms: 2.0, high_ms: 6.0 };
+    let lognormal = Distribution::Lognormal { mean_ms: 100.0, cv: 0.5 };
+    let bimodal = Distribution::Bimodal { short_ms: 2.0, long_ms: 40.0, long_share: 0.1 };
     let mut thrashing = shape(None, Some(8.0), none, exponential(5.0));
     thrashing.knee = Some(30);
     thrashing.thrash = 0.05;
@@ -159,9 +141,7 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
         server: subject.shape.clone(),
         population: vec![Population {
             class: "all".to_owned(),
-            arrivals: Arrivals::Poisson {
-                rate: Profile::Flat(subject.capacity * overload),
-            },
+            arrivals: Arrivals::Poisson { rate: Profile::Flat(subject.capacity * overload) },
             patience_ms: 30_000.0,
             retries: 0,
             retry_after_ms: 1000.0,
@@ -189,11 +169,7 @@ pub fn best_fixed(subject: &Subject, seed: u64) -> Best {
         let mut scenario = saturated(subject, 2.0, LimitKind::Fixed(slots), 15.0);
         scenario.cuts_s = vec![3.0];
         let phase = run(&scenario, seed).phases.swap_remove(1);
-        Best {
-            slots,
-            goodput: phase.goodput(),
-            service_ms: phase.all().service.mean_ms(),
-        }
+        Best { slots, goodput: phase.goodput(), service_ms: phase.all().service.mean_ms() }
     };
     let mut tried: Vec<Best> = Vec::new();
     let mut slots = 1_u32;
@@ -223,15 +199,11 @@ pub fn best_fixed(subject: &Subject, seed: u64) -> Best {
 }
 
 fn best_of(tried: &[Best], most: f64) -> Best {
-    tried
-        .iter()
-        .copied()
-        .find(|found| found.goodput >= 0.98 * most)
-        .unwrap_or(Best {
-            slots: 2000,
-            goodput: 0.0,
-            service_ms: 0.0,
-        })
+    tried.iter().copied().find(|found| found.goodput >= 0.98 * most).unwrap_or(Best {
+        slots: 2000,
+        goodput: 0.0,
+        service_ms: 0.0,
+    })
 }
 
 /// Judges a law.
@@ -277,8 +249,16 @@ fn ratios(phase: &Phase, best: &Best) -> Ratios {
 pub fn table(laws: &[(&str, LimitKind)], situations: &[Situation], seeds: u64) -> String {
     let mut text = format!(
         "{:<12} {:<10} {:>5} {:<10} {:>12} {:>12} {:>12} {:>12} {:>7} {:>6}\n",
-        "server", "situation", "best", "law", "goodput min", "goodput med", "service max",
-        "service med", "slots", "holds"
+        "server",
+        "situation",
+        "best",
+        "law",
+        "goodput min",
+        "goodput med",
+        "service max",
+        "service med",
+        "slots",
+        "holds"
     );
     for subject in subjects() {
         for &situation in situations {

@@ -62,16 +62,8 @@ impl Distribution {
                 let variance = (1.0 + cv * cv).ln();
                 mean_ms * (variance.sqrt() * normal(rng) - variance / 2.0).exp()
             }
-            Distribution::Bimodal {
-                short_ms,
-                long_ms,
-                long_share,
-            } => {
-                let mean = if rng.f64() < long_share {
-                    long_ms
-                } else {
-                    short_ms
-                };
+            Distribution::Bimodal { short_ms, long_ms, long_share } => {
+                let mean = if rng.f64() < long_share { long_ms } else { short_ms };
                 mean * exponential(rng)
             }
         };
@@ -85,11 +77,9 @@ impl Distribution {
             | Distribution::Exponential { mean_ms }
             | Distribution::Lognormal { mean_ms, .. } => mean_ms,
             Distribution::Uniform { low_ms, high_ms } => f64::midpoint(low_ms, high_ms),
-            Distribution::Bimodal {
-                short_ms,
-                long_ms,
-                long_share,
-            } => short_ms + (long_ms - short_ms) * long_share,
+            Distribution::Bimodal { short_ms, long_ms, long_share } => {
+                short_ms + (long_ms - short_ms) * long_share
+            }
         };
         ms / 1e3
     }
@@ -114,20 +104,10 @@ mod tests {
         let mut rng = Rng::with_seed(1);
         for distribution in [
             Distribution::Constant { mean_ms: 7.0 },
-            Distribution::Uniform {
-                low_ms: 2.0,
-                high_ms: 6.0,
-            },
+            Distribution::Uniform { low_ms: 2.0, high_ms: 6.0 },
             Distribution::Exponential { mean_ms: 3.0 },
-            Distribution::Lognormal {
-                mean_ms: 10.0,
-                cv: 1.5,
-            },
-            Distribution::Bimodal {
-                short_ms: 2.0,
-                long_ms: 100.0,
-                long_share: 0.1,
-            },
+            Distribution::Lognormal { mean_ms: 10.0, cv: 1.5 },
+            Distribution::Bimodal { short_ms: 2.0, long_ms: 100.0, long_share: 0.1 },
         ] {
             let draws = 400_000;
             let sum: f64 = (0..draws).map(|_| distribution.draw(&mut rng)).sum();

@@ -1,29 +1,31 @@
 //! `tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]`: runs a scenario, prints a table.
 //! `tiergate-sim --laws [--seeds N] [--quick]`: compares the laws of the limit; `--quick` only the
 //! product's, without the half hour.
+//! `tiergate-sim --overload TIMES [--seed N] [--seeds N]`: overloads random servers so many times.
 
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
 use tiergate_sim::compare::{Situation, table};
 use tiergate_sim::laws::LawKind;
-use tiergate_sim::run;
 use tiergate_sim::scenario::{LimitKind, Scenario};
+use tiergate_sim::{overload, run};
 
 const USAGE: &str = "usage: tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]
-       tiergate-sim --laws [--seeds N] [--quick]";
+       tiergate-sim --laws [--seeds N] [--quick]
+       tiergate-sim --overload TIMES [--seed N] [--seeds N]";
 
 fn main() -> Result<ExitCode> {
     let (mut file, mut seed, mut seeds, mut trace) = (None, None, 1_u64, false);
-    let (mut laws, mut quick) = (false, false);
+    let (mut laws, mut quick, mut overload) = (false, false, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || -> Result<u64> {
             let text = arguments.next().context(USAGE)?;
-            text.parse()
-                .with_context(|| format!("`{text}` is no number"))
+            text.parse().with_context(|| format!("`{text}` is no number"))
         };
         match argument.as_str() {
             "--laws" => laws = true,
+            "--overload" => overload = Some(number()?),
             "--quick" => quick = true,
             "--seed" => seed = Some(number()?),
             "--seeds" => seeds = number()?,
@@ -38,6 +40,13 @@ fn main() -> Result<ExitCode> {
     }
     if laws {
         print!("{}", compare_laws(seeds, quick));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(times) = overload {
+        let first = seed.unwrap_or(1);
+        let limit = LimitKind::Adaptive;
+        let (text, _) = overload::table(times as f64, limit, first..first + seeds);
+        print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
     let file = file.context(USAGE)?;

@@ -121,31 +121,11 @@ impl Report {
         let goodput = class.good as f64 / phase.seconds();
         let share = class.good_share();
         let bounds = [
-            (
-                "goodput",
-                goodput,
-                expected.goodput_min,
-                expected.goodput_max,
-            ),
+            ("goodput", goodput, expected.goodput_min, expected.goodput_max),
             ("good share", share, expected.good_share_min, None),
-            (
-                "p99 ms",
-                class.total.quantile_ms(0.99),
-                None,
-                expected.p99_ms_max,
-            ),
-            (
-                "service ms",
-                class.service.mean_ms(),
-                None,
-                expected.service_ms_max,
-            ),
-            (
-                "slots",
-                phase.slots(),
-                expected.slots_min,
-                expected.slots_max,
-            ),
+            ("p99 ms", class.total.quantile_ms(0.99), None, expected.p99_ms_max),
+            ("service ms", class.service.mean_ms(), None, expected.service_ms_max),
+            ("slots", phase.slots(), expected.slots_min, expected.slots_max),
         ];
         for (what, found, low, high) in bounds {
             if low.is_some_and(|low| found < low) || high.is_some_and(|high| found > high) {

@@ -244,18 +244,13 @@ impl Server {
         if cpu <= 0.0 || self.jobs[job as usize].fails {
             self.leave(job, ended);
         } else {
-            self.shared
-                .push(Reverse(((self.served_each_ns + cpu) as u64, job)));
+            self.shared.push(Reverse(((self.served_each_ns + cpu) as u64, job)));
         }
     }
 
     fn leave(&mut self, job: u32, ended: &mut Vec<(u32, Ended)>) {
         self.in_progress -= 1;
-        let end = if self.jobs[job as usize].fails {
-            Ended::Error
-        } else {
-            Ended::Served
-        };
+        let end = if self.jobs[job as usize].fails { Ended::Error } else { Ended::Served };
         ended.push((job, end));
     }
 
@@ -266,12 +261,7 @@ impl Server {
             let Some(job) = self.queue.pop_front() else {
                 break;
             };
-            let Job {
-                wait_ns,
-                cpu_ns,
-                abandoned,
-                fails,
-            } = self.jobs[job as usize];
+            let Job { wait_ns, cpu_ns, abandoned, fails } = self.jobs[job as usize];
             self.in_progress += 1;
             if fails || (abandoned && self.shape.notices_cancel) {
                 self.waits.push(Reverse((now + ERROR_NS, job)));
@@ -279,20 +269,16 @@ impl Server {
                 self.jobs[job as usize].cpu_ns = 0.0;
             } else if wait_ns > 0.0 || cpu_ns <= 0.0 {
                 let slowed = wait_ns / (self.speed * self.warmth(now) * self.efficiency());
-                self.waits
-                    .push(Reverse((now + slowed.max(1.0) as u64, job)));
+                self.waits.push(Reverse((now + slowed.max(1.0) as u64, job)));
             } else {
-                self.shared
-                    .push(Reverse(((self.served_each_ns + cpu_ns) as u64, job)));
+                self.shared.push(Reverse(((self.served_each_ns + cpu_ns) as u64, job)));
             }
         }
     }
 
     /// Lets the cores work until `now`.
     fn share_cores(&mut self, now: u64) {
-        let from = self
-            .stalled_until(self.advanced_at)
-            .unwrap_or(self.advanced_at);
+        let from = self.stalled_until(self.advanced_at).unwrap_or(self.advanced_at);
         if now > from {
             self.served_each_ns += (now - from) as f64 * self.rate();
         }
@@ -349,18 +335,14 @@ impl Server {
     }
 
     fn stall_began(&self, at: u64) -> u64 {
-        self.stall_at(at)
-            .map_or(at, |fault| (fault.from_s * 1e9) as u64)
+        self.stall_at(at).map_or(at, |fault| (fault.from_s * 1e9) as u64)
     }
 
     /// The next moment at which speed changes from outside: a step, an edge of a stall.
     fn next_change(&self) -> u64 {
         let now = self.advanced_at;
-        let step = self
-            .shape
-            .step
-            .get(self.steps_done)
-            .map_or(u64::MAX, |step| (step.at_s * 1e9) as u64);
+        let step =
+            self.shape.step.get(self.steps_done).map_or(u64::MAX, |step| (step.at_s * 1e9) as u64);
         let edges = self.shape.fault.iter().flat_map(|fault| {
             let stall = fault.what == FaultKind::Stall;
             [fault.from_s, fault.to_s].map(|edge| if stall { (edge * 1e9) as u64 + 1 } else { 0 })

@@ -15,11 +15,7 @@ pub struct Spread {
 
 impl Default for Spread {
     fn default() -> Self {
-        Spread {
-            buckets: vec![0; BUCKETS],
-            count: 0,
-            sum_ns: 0.0,
-        }
+        Spread { buckets: vec![0; BUCKETS], count: 0, sum_ns: 0.0 }
     }
 }
 

@@ -159,12 +159,7 @@ impl<'a> World<'a> {
         }
         self.move_to(end);
         self.check_all();
-        Report {
-            seed: 0,
-            requests: self.count,
-            phases: self.phases,
-            slots: self.slots,
-        }
+        Report { seed: 0, requests: self.count, phases: self.phases, slots: self.slots }
     }
 
     fn begin(&mut self) {
@@ -248,9 +243,7 @@ impl<'a> World<'a> {
     fn send(&mut self, place: u16, tries: u32) {
         let scenario = self.scenario;
         let population = &scenario.population[place as usize];
-        let class = scenario
-            .class_index(&population.class)
-            .expect("checked by `parse`") as u16;
+        let class = scenario.class_index(&population.class).expect("checked by `parse`") as u16;
         let id = self.new_request(place, class, tries);
         let incarnation = self.requests[id as usize].incarnation;
         self.count += 1;
@@ -341,11 +334,7 @@ impl<'a> World<'a> {
 
     fn answered(&mut self, id: u32, how: Ended) {
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
-        let fate = if how == Ended::Served {
-            Fate::Good
-        } else {
-            Fate::Failed
-        };
+        let fate = if how == Ended::Served { Fate::Good } else { Fate::Failed };
         match place {
             Where::Running(slot) => {
                 let end = match how {
@@ -372,10 +361,7 @@ impl<'a> World<'a> {
         match std::mem::replace(&mut request.place, Where::Nowhere) {
             Where::Nowhere => {}
             Where::Waiting(ticket) => {
-                self.gate
-                    .as_mut()
-                    .expect("only a gate makes wait")
-                    .cancel(now, ticket);
+                self.gate.as_mut().expect("only a gate makes wait").cancel(now, ticket);
                 self.law_released();
                 self.end(id, Fate::LeftWaiting);
             }
@@ -410,10 +396,7 @@ impl<'a> World<'a> {
         let now = self.moment();
         let gate = self.gate.as_mut().expect("a slot comes from a gate");
         if let Some(law) = &mut self.law {
-            let load = adaptive::Load {
-                running: gate.running(),
-                waiting: gate.waiting() as u32,
-            };
+            let load = adaptive::Load { running: gate.running(), waiting: gate.waiting() as u32 };
             law.finished(now, slot.admitted(), &outcome, load);
         }
         gate.finish(now, slot, outcome);
@@ -436,10 +419,7 @@ impl<'a> World<'a> {
 
     fn law_admitted(&mut self) {
         if let (Some(law), Some(gate)) = (&mut self.law, &self.gate) {
-            let load = adaptive::Load {
-                running: gate.running(),
-                waiting: gate.waiting() as u32,
-            };
+            let load = adaptive::Load { running: gate.running(), waiting: gate.waiting() as u32 };
             law.admitted(Moment::from_nanos(self.now), load);
         }
     }
@@ -486,10 +466,7 @@ impl<'a> World<'a> {
             }
         }
         if let Some(gate) = &self.gate
-            && self
-                .slots
-                .last()
-                .is_none_or(|&(_, last)| last != gate.slots())
+            && self.slots.last().is_none_or(|&(_, last)| last != gate.slots())
         {
             self.slots.push((self.now as f64 / 1e9, gate.slots()));
         }
@@ -573,12 +550,7 @@ impl<'a> World<'a> {
             let held = u64::from(state.waiting) + u64::from(state.running);
             let gone =
                 account.finished_total() + account.refused_total() + account.cancelled_waiting;
-            assert_eq!(
-                account.arrived,
-                gone + held,
-                "class {class} at {}",
-                self.now
-            );
+            assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);
             assert_eq!(self.unsettled[class], held, "class {class} at {}", self.now);
         }
     }

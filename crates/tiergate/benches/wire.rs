@@ -15,11 +15,8 @@ use tiergate::http1::{
 const ROUNDS: usize = 31;
 const OPERATIONS: u32 = 20_000;
 
-const LIMITS: HeadLimits = HeadLimits {
-    head_len_max: 32 * 1024,
-    target_len_max: 8 * 1024,
-    fields_max: 100,
-};
+const LIMITS: HeadLimits =
+    HeadLimits { head_len_max: 32 * 1024, target_len_max: 8 * 1024, fields_max: 100 };
 
 const WRK: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 
@@ -43,47 +40,23 @@ Content-Type: text/html\r\nContent-Length: 1024\r\nLast-Modified: Mon, 01 Sep 20
 Connection: keep-alive\r\nETag: \"68b5\"\r\nAccept-Ranges: bytes\r\n\r\n";
 
 fn main() {
-    let all = Forwarding {
-        x_forwarded: true,
-        forwarded: false,
-        via: true,
-    };
-    let none = Forwarding {
-        x_forwarded: false,
-        forwarded: false,
-        via: false,
-    };
+    let all = Forwarding { x_forwarded: true, forwarded: false, via: true };
+    let none = Forwarding { x_forwarded: false, forwarded: false, via: false };
     report("parse wrk-like GET", None, || parse_only(WRK));
     report("parse browser-like GET", None, || parse_only(BROWSER));
     let mut out = Vec::with_capacity(4096);
-    report("parse+write wrk-like GET, nothing added", Some(150), || {
-        request(&mut out, WRK, none)
+    report("parse+write wrk-like GET, nothing added", Some(150), || request(&mut out, WRK, none));
+    report("parse+write wrk-like GET, X-Forwarded-* and Via", None, || request(&mut out, WRK, all));
+    report("parse+write browser-like GET, nothing added", Some(400), || {
+        request(&mut out, BROWSER, none);
     });
-    report(
-        "parse+write wrk-like GET, X-Forwarded-* and Via",
-        None,
-        || request(&mut out, WRK, all),
-    );
-    report(
-        "parse+write browser-like GET, nothing added",
-        Some(400),
-        || {
-            request(&mut out, BROWSER, none);
-        },
-    );
-    report(
-        "parse+write browser-like GET, X-Forwarded-* and Via",
-        Some(400),
-        || {
-            request(&mut out, BROWSER, all);
-        },
-    );
+    report("parse+write browser-like GET, X-Forwarded-* and Via", Some(400), || {
+        request(&mut out, BROWSER, all);
+    });
     report("parse+write nginx's 200", Some(400), || response(&mut out));
     let body = chunked_body();
     report("scan 64 KiB in chunks of 4 KiB", None, || {
-        let scan = ChunkScanner::new()
-            .feed(black_box(&body))
-            .expect("a good body");
+        let scan = ChunkScanner::new().feed(black_box(&body)).expect("a good body");
         assert!(scan.done);
     });
 }
@@ -117,9 +90,7 @@ fn request(out: &mut Vec<u8>, head: &[u8], add: Forwarding) {
 fn response(out: &mut Vec<u8>) {
     let mut fields = FieldTable::new();
     let parsed = parse_response(black_box(RESPONSE), &mut fields, &LIMITS, false);
-    let Ok(Parsed::Complete(head)) = parsed else {
-        panic!("a good head")
-    };
+    let Ok(Parsed::Complete(head)) = parsed else { panic!("a good head") };
     out.clear();
     let info = ResponseInfo {
         client: Version::Http11,

@@ -33,9 +33,7 @@ fn measure(what: &str, calls: u32, mut call: impl FnMut()) {
 
 fn gate(classes: usize, rules: usize) -> Gate<()> {
     let mut plan = Plan::protective();
-    plan.classes = (0..classes)
-        .map(|class| Class::named(format!("class{class}")))
-        .collect();
+    plan.classes = (0..classes).map(|class| Class::named(format!("class{class}"))).collect();
     plan.rules = rules;
     Gate::new(plan)
 }
@@ -43,18 +41,14 @@ fn gate(classes: usize, rules: usize) -> Gate<()> {
 fn main() -> std::io::Result<()> {
     let counters = Counters::new(2);
     let thread = counters.thread(0);
-    measure(
-        "the counters of one request (6 additions)",
-        1_000_000,
-        || {
-            thread.request(Protocol::Http11);
-            thread.response(200);
-            thread.received_bytes.add(black_box(400));
-            thread.sent_bytes.add(black_box(1_400));
-            thread.connections_accepted.one();
-            thread.connections_closed.one();
-        },
-    );
+    measure("the counters of one request (6 additions)", 1_000_000, || {
+        thread.request(Protocol::Http11);
+        thread.response(200);
+        thread.received_bytes.add(black_box(400));
+        thread.sent_bytes.add(black_box(1_400));
+        thread.connections_accepted.one();
+        thread.connections_closed.one();
+    });
     let refusals = Refusals::default();
     let refusal = Refusal {
         at: SystemTime::now(),
@@ -65,29 +59,19 @@ fn main() -> std::io::Result<()> {
         method: b"GET",
         path: b"/list/shoes/red",
     };
-    measure("a refusal into the ring", 1_000_000, || {
-        refusals.record(black_box(&refusal))
-    });
+    measure("a refusal into the ring", 1_000_000, || refusals.record(black_box(&refusal)));
     access_log(&counters)?;
     for (classes, rules) in [(2, 20), (8, 200), (64, 10_000)] {
         let gate = gate(classes, rules);
-        measure(
-            &format!("snapshot, {classes} classes, {rules} rules (lock held)"),
-            1_000,
-            || {
-                black_box(Snapshot::take(&gate, Moment::ZERO));
-            },
-        );
-        measure(
-            &format!("/metrics from it, {classes} classes, {rules} rules"),
-            20,
-            || {
-                let snapshot = Snapshot::take(&gate, Moment::ZERO);
-                let origin = OriginStatus::default();
-                let readings = Readings::take(snapshot, &counters, &refusals, origin, "0");
-                black_box(readings.encode(Form::Prometheus));
-            },
-        );
+        measure(&format!("snapshot, {classes} classes, {rules} rules (lock held)"), 1_000, || {
+            black_box(Snapshot::take(&gate, Moment::ZERO));
+        });
+        measure(&format!("/metrics from it, {classes} classes, {rules} rules"), 20, || {
+            let snapshot = Snapshot::take(&gate, Moment::ZERO);
+            let origin = OriginStatus::default();
+            let readings = Readings::take(snapshot, &counters, &refusals, origin, "0");
+            black_box(readings.encode(Form::Prometheus));
+        });
     }
     Ok(())
 }
@@ -119,11 +103,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         traceparent: b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     };
     for format in [LogFormat::Json, LogFormat::Combined] {
-        let options = Options {
-            path: Some("/dev/null".into()),
-            format,
-            query: false,
-        };
+        let options = Options { path: Some("/dev/null".into()), format, query: false };
         let log = Log::start(&options, Arc::clone(counters))?;
         let mut buffer = log.buffer();
         let dropped = counters.access_log.dropped.total();

@@ -37,24 +37,16 @@ type SharedGate = Arc<Mutex<Gate<u64>>>;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let address: SocketAddr = arguments
-        .next()
-        .unwrap_or_else(|| "127.0.0.1:22090".to_owned())
-        .parse()?;
-    let seconds: u64 = arguments
-        .next()
-        .unwrap_or_else(|| "120".to_owned())
-        .parse()?;
+    let address: SocketAddr =
+        arguments.next().unwrap_or_else(|| "127.0.0.1:22090".to_owned()).parse()?;
+    let seconds: u64 = arguments.next().unwrap_or_else(|| "120".to_owned()).parse()?;
     let start = Instant::now();
     let gate = Arc::new(Mutex::new(Gate::new(plan())));
     let counters = Counters::new(1);
     let refusals = Arc::new(Refusals::default());
     let servers = counters.set_servers(&SERVERS.map(str::to_owned));
     let listener = admin::bind(address)?;
-    admin::spawn(
-        listener,
-        Arc::new(context(&gate, &counters, &refusals, start)),
-    )?;
+    admin::spawn(listener, Arc::new(context(&gate, &counters, &refusals, start)))?;
     println!("admin at http://{address} for {seconds} s");
     let mut traffic = Traffic {
         gate,
@@ -74,11 +66,7 @@ fn main() -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(1));
         if start.elapsed().as_secs() > second {
             second += 1;
-            traffic
-                .counters
-                .thread(0)
-                .connections_closed
-                .add(second % 3);
+            traffic.counters.thread(0).connections_closed.add(second % 3);
         }
     }
     Ok(())
@@ -117,9 +105,7 @@ fn context(
                 detail: (place > 0).then(|| "connection refused".to_owned()),
             };
             let servers = SERVERS.into_iter().enumerate().map(server);
-            OriginStatus {
-                servers: servers.collect(),
-            }
+            OriginStatus { servers: servers.collect() }
         }),
         listeners: Box::new(|| vec!["http 0.0.0.0:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
@@ -176,18 +162,10 @@ impl Traffic {
             let slot = self.slots.remove(number).expect("it runs");
             let took = now.since(slot.admitted());
             self.running.pop();
-            let end = if self.random() < 0.002 {
-                End::Error
-            } else {
-                End::Served
-            };
-            self.counters
-                .thread(0)
-                .response(if end == End::Error { 500 } else { 200 });
+            let end = if self.random() < 0.002 { End::Error } else { End::Served };
+            self.counters.thread(0).response(if end == End::Error { 500 } else { 200 });
             let first_byte = Some(took.mul_f64(0.9));
-            gate.lock()
-                .expect("no panic")
-                .finish(now, slot, Outcome { end, first_byte });
+            gate.lock().expect("no panic").finish(now, slot, Outcome { end, first_byte });
         }
         gate.lock().expect("no panic").tick(now);
         self.wake(now);
@@ -206,11 +184,7 @@ impl Traffic {
         if number.is_multiple_of(50) {
             self.counters.thread(0).connections_accepted.one();
         }
-        let verdict = self
-            .gate
-            .lock()
-            .expect("no panic")
-            .arrive(now, arrival, || number);
+        let verdict = self.gate.lock().expect("no panic").arrive(now, arrival, || number);
         match verdict {
             Verdict::Admit(slot) => self.run(now, number, slot),
             Verdict::Queue(ticket) => drop(self.waiting.insert(number, (ticket, class))),
@@ -235,10 +209,8 @@ impl Traffic {
     fn run(&mut self, now: Moment, number: u64, slot: Slot) {
         let crowd = (self.slots.len() as f64 / WORKERS).max(1.0);
         let spread = 0.5 - self.random().max(1e-9).ln() * 0.5;
-        self.running.push(Ending(std::cmp::Reverse((
-            now + SERVICE.mul_f64(crowd * spread),
-            number,
-        ))));
+        self.running
+            .push(Ending(std::cmp::Reverse((now + SERVICE.mul_f64(crowd * spread), number))));
         self.slots.insert(number, slot);
         if number.is_multiple_of(100) {
             self.servers[0].connects.one();

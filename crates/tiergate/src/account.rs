@@ -93,32 +93,11 @@ pub fn http1(shared: &Shared, config: &Config, facts: &Facts, bytes: &[u8], reco
     }
     // The head is parsed again: only who logs pays for it.
     let mut table = FieldTable::new();
-    let Limits {
-        request_head_max,
-        target_len_max,
-        fields_max,
-        ..
-    } = config.policy.limits;
-    let limits = HeadLimits {
-        head_len_max: request_head_max,
-        target_len_max,
-        fields_max,
-    };
+    let Limits { request_head_max, target_len_max, fields_max, .. } = config.policy.limits;
+    let limits = HeadLimits { head_len_max: request_head_max, target_len_max, fields_max };
     if let Ok(Parsed::Complete(head)) = http1::parse_request(bytes, &mut table, &limits) {
-        let told = Told {
-            host: head.host,
-            fields: table.fields(),
-            ..told
-        };
-        log(
-            shared,
-            config,
-            protocol,
-            facts.client,
-            &facts.arrival,
-            &told,
-            record,
-        );
+        let told = Told { host: head.host, fields: table.fields(), ..told };
+        log(shared, config, protocol, facts.client, &facts.arrival, &told, record);
     }
 }
 
@@ -150,11 +129,7 @@ pub fn remember(
         reason,
         client,
         method: told.method,
-        path: told
-            .target
-            .split(|&byte| byte == b'?')
-            .next()
-            .unwrap_or_default(),
+        path: told.target.split(|&byte| byte == b'?').next().unwrap_or_default(),
     });
 }
 
@@ -179,15 +154,10 @@ pub fn log(
     record: &Record,
 ) {
     let value = |name: &[u8]| {
-        let field = told
-            .fields
-            .iter()
-            .find(|field| field.name.eq_ignore_ascii_case(name));
+        let field = told.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
         field.map_or(&b""[..], |field| field.value)
     };
-    let server = record
-        .server
-        .and_then(|id| config.origin.servers.get(id.index()));
+    let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
     let entry = Entry {
         time: SystemTime::now(),
         client,
@@ -237,10 +207,7 @@ fn with_lines(shared: &Shared, act: impl FnOnce(&mut LogBuffer)) {
             *lines = None;
             return;
         };
-        if lines
-            .as_ref()
-            .is_none_or(|(mine, _)| !Arc::ptr_eq(mine, log))
-        {
+        if lines.as_ref().is_none_or(|(mine, _)| !Arc::ptr_eq(mine, log)) {
             *lines = Some((Arc::clone(log), log.buffer()));
         }
         let (_, lines) = lines.as_mut().expect("just set");

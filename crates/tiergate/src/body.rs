@@ -75,10 +75,7 @@ impl BodyScanner {
                 scan.consumed
             }
         };
-        Ok(Scan {
-            consumed,
-            done: self.is_done(),
-        })
+        Ok(Scan { consumed, done: self.is_done() })
     }
 }
 
@@ -89,62 +86,23 @@ mod tests {
     #[test]
     fn a_length_ends_where_it_says_and_leaves_the_rest() {
         let mut body = BodyScanner::new(Framing::Length(5));
-        assert_eq!(
-            body.feed(b"abc"),
-            Ok(Scan {
-                consumed: 3,
-                done: false
-            })
-        );
-        assert_eq!(
-            body.feed(b"deGET /"),
-            Ok(Scan {
-                consumed: 2,
-                done: true
-            })
-        );
-        assert_eq!(
-            body.feed(b"GET /"),
-            Ok(Scan {
-                consumed: 0,
-                done: true
-            })
-        );
+        assert_eq!(body.feed(b"abc"), Ok(Scan { consumed: 3, done: false }));
+        assert_eq!(body.feed(b"deGET /"), Ok(Scan { consumed: 2, done: true }));
+        assert_eq!(body.feed(b"GET /"), Ok(Scan { consumed: 0, done: true }));
     }
 
     #[test]
     fn chunks_end_with_the_trailer_and_leave_the_rest() {
         let mut body = BodyScanner::new(Framing::Chunked);
-        assert_eq!(
-            body.feed(b"3\r\nab"),
-            Ok(Scan {
-                consumed: 5,
-                done: false
-            })
-        );
-        assert_eq!(
-            body.feed(b"c\r\n0\r\n\r\nGET"),
-            Ok(Scan {
-                consumed: 8,
-                done: true
-            })
-        );
-        assert_eq!(
-            BodyScanner::new(Framing::Chunked).feed(b"3\nabc"),
-            Err(Malformed)
-        );
+        assert_eq!(body.feed(b"3\r\nab"), Ok(Scan { consumed: 5, done: false }));
+        assert_eq!(body.feed(b"c\r\n0\r\n\r\nGET"), Ok(Scan { consumed: 8, done: true }));
+        assert_eq!(BodyScanner::new(Framing::Chunked).feed(b"3\nabc"), Err(Malformed));
     }
 
     #[test]
     fn until_close_never_ends_by_itself() {
         let mut body = BodyScanner::new(Framing::UntilClose);
-        assert_eq!(
-            body.feed(b"abc"),
-            Ok(Scan {
-                consumed: 3,
-                done: false
-            })
-        );
+        assert_eq!(body.feed(b"abc"), Ok(Scan { consumed: 3, done: false }));
         assert!(body.ends_with_connection());
     }
 }

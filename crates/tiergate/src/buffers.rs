@@ -47,11 +47,7 @@ impl Buffer {
     }
 
     fn over(bytes: Box<[u8]>) -> Self {
-        Buffer {
-            bytes,
-            start: 0,
-            end: 0,
-        }
+        Buffer { bytes, start: 0, end: 0 }
     }
 
     /// The content.
@@ -77,10 +73,7 @@ impl Buffer {
     /// The first `count` bytes of the room have been filled.
     pub fn filled(&mut self, count: usize) {
         self.end += count;
-        assert!(
-            self.end <= self.bytes.len(),
-            "more was filled than there is room"
-        );
+        assert!(self.end <= self.bytes.len(), "more was filled than there is room");
     }
 
     /// Forgets the first `count` bytes of the content.
@@ -128,8 +121,7 @@ fn keep(bytes: Box<[u8]>) {
 
 /// An empty byte string for a head that is being written; give it back with [`keep_text`].
 pub fn text() -> Vec<u8> {
-    KEPT.with_borrow_mut(|kept| kept.text.pop())
-        .unwrap_or_else(|| Vec::with_capacity(2048))
+    KEPT.with_borrow_mut(|kept| kept.text.pop()).unwrap_or_else(|| Vec::with_capacity(2048))
 }
 
 /// Gives a byte string back, unless it grew beyond what is worth keeping.

@@ -118,18 +118,12 @@ pub fn decide<'d>(
         Ok(Parsed::Complete(head)) => head,
         Ok(Parsed::Partial) => return Decision::Partial,
         Err(error) => {
-            return Decision::Bad {
-                status: error.status,
-                why: error.why,
-            };
+            return Decision::Bad { status: error.status, why: error.why };
         }
     };
     let body_max = limits.request_body_max;
     if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
-        return Decision::Bad {
-            status: 413,
-            why: "the body is larger than this site takes",
-        };
+        return Decision::Bad { status: 413, why: "the body is larger than this site takes" };
     }
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
@@ -186,12 +180,7 @@ pub fn decide<'d>(
         },
     };
     http1::write_request_head(&mut out, &head, &table, &forward, &[]);
-    Decision::Go {
-        facts,
-        head: out,
-        entry,
-        format,
-    }
+    Decision::Go { facts, head: out, entry, format }
 }
 
 /// Classifies a request and takes it to the gate.
@@ -243,10 +232,7 @@ pub fn is_trusted(config: &Config, peer: IpAddr) -> bool {
 }
 
 fn is_idempotent(method: &[u8]) -> bool {
-    matches!(
-        method,
-        b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE"
-    )
+    matches!(method, b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE")
 }
 
 /// Where `part`, a slice of `whole`, lies in it.

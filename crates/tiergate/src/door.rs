@@ -50,9 +50,7 @@ impl Door {
 
     /// The gate, to be looked at or reconfigured; follow a change by [`Door::wake`].
     pub fn gate(&self) -> MutexGuard<'_, Gate<Waker>> {
-        self.gate
-            .lock()
-            .expect("no code panics while it holds the gate")
+        self.gate.lock().expect("no code panics while it holds the gate")
     }
 
     /// The number of slots in force.
@@ -73,10 +71,7 @@ impl Door {
                 if deadline.nanos() < self.next_tick.load(Ordering::Relaxed) {
                     self.earlier.notify_one();
                 }
-                Answer::Wait(Waiting {
-                    door: self,
-                    ticket: Some(ticket),
-                })
+                Answer::Wait(Waiting { door: self, ticket: Some(ticket) })
             }
         }
     }
@@ -138,11 +133,7 @@ pub struct Held<'d> {
 
 impl<'d> Held<'d> {
     fn new(door: &'d Door, slot: Slot) -> Self {
-        Held {
-            door,
-            slot: Some(slot),
-            outcome: Outcome::without_answer(End::Cancelled),
-        }
+        Held { door, slot: Some(slot), outcome: Outcome::without_answer(End::Cancelled) }
     }
 
     /// When the slot was granted.

@@ -67,34 +67,16 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
         place: Place,
         lease: Lease,
     ) -> Self {
-        Exchange {
-            journey,
-            connection,
-            place,
-            lease,
-        }
+        Exchange { journey, connection, place, lease }
     }
 
     /// Sends the request, passes the answer on. `head` is written over once an answer is there.
     pub(crate) async fn run(self, head: &mut Vec<u8>, may_repeat: bool) -> Result<Ended, Failure> {
-        let Exchange {
-            journey,
-            connection,
-            mut place,
-            lease,
-        } = self;
+        let Exchange { journey, connection, mut place, lease } = self;
         let Journey { shared, config, facts, record, held, upload, sent } = journey;
-        let Lease {
-            stream: origin,
-            reused: _,
-        } = lease;
+        let Lease { stream: origin, reused: _ } = lease;
         let timeouts = config.policy.timeouts;
-        let mut link = Link {
-            connection,
-            origin,
-            upload,
-            timeouts,
-        };
+        let mut link = Link { connection, origin, upload, timeouts };
         match link.send(head, facts.head_len, *sent).await {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 place.broken();
@@ -151,22 +133,13 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                     consume(&mut answer, len);
                     return switch(shared, config, facts, record, held, link, head, answer).await;
                 }
-                Seen::Final {
-                    len,
-                    status,
-                    keep,
-                    body,
-                } => {
+                Seen::Final { len, status, keep, body } => {
                     place.alive();
                     answered(held, record, status);
                     consume(&mut answer, len);
                     let delivered = deliver(held, record, link, place, head, body, answer).await;
                     delivered.map_err(Failure::BrokenOff)?;
-                    return Ok(Ended::Answered(if keep {
-                        Next::Keep
-                    } else {
-                        Next::Linger
-                    }));
+                    return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Linger }));
                 }
             }
         }
@@ -177,18 +150,9 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
 enum Seen {
     Partial,
     Bad(&'static str),
-    Interim {
-        len: usize,
-    },
-    Switch {
-        len: usize,
-    },
-    Final {
-        len: usize,
-        status: u16,
-        keep: bool,
-        body: Body,
-    },
+    Interim { len: usize },
+    Switch { len: usize },
+    Final { len: usize, status: u16, keep: bool, body: Body },
 }
 
 /// Looks for an answer's head; if it is whole, writes it as it goes to the client over `out`: the
@@ -234,12 +198,7 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
                 dechunker: dechunk.then(Box::default),
                 reusable: response.keep_alive,
             };
-            Seen::Final {
-                len,
-                status,
-                keep,
-                body,
-            }
+            Seen::Final { len, status, keep, body }
         }
     }
 }
@@ -309,10 +268,7 @@ async fn deliver<S: ClientStream>(
     }
     *held = None;
     if body.reusable && link.is_sent() {
-        place.give_back(Lease {
-            stream: link.origin,
-            reused: true,
-        });
+        place.give_back(Lease { stream: link.origin, reused: true });
     }
     Ok(())
 }
@@ -347,12 +303,7 @@ async fn switch<S: ClientStream>(
     }
     *held = None;
     link.write(head, &[]).await.map_err(Failure::BrokenOff)?;
-    let Link {
-        connection,
-        origin,
-        timeouts,
-        ..
-    } = link;
+    let Link { connection, origin, timeouts, .. } = link;
     // Logged now: the head's bytes make room for the tunnel's.
     account::http1(shared, config, facts, connection.received(), record);
     shared.tally().tunnels_opened.one();

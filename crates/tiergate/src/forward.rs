@@ -145,10 +145,7 @@ impl Journey<'_, '_> {
             let may_repeat = repeatable && lease.reused;
             let id = place.id();
             self.record.server = Some(id);
-            match Exchange::new(self, connection, place, lease)
-                .run(head, may_repeat)
-                .await
-            {
+            match Exchange::new(self, connection, place, lease).run(head, may_repeat).await {
                 // Closed while it was idle. Once more on a fresh connection, and then no more.
                 Err(Failure::Stale) => {
                     stale = true;
@@ -160,10 +157,7 @@ impl Journey<'_, '_> {
     }
 
     fn retried(&self, server: ServerId) {
-        self.config.origin.servers[server.index()]
-            .counters
-            .retries
-            .one();
+        self.config.origin.servers[server.index()].counters.retries.one();
     }
 
     /// Finds how much of the body came with the head.

@@ -85,9 +85,7 @@ fn without_port(node: &str) -> Option<IpAddr> {
         return None;
     }
     match address.strip_prefix('[') {
-        Some(rest) => Ipv6Addr::from_str(rest.strip_suffix(']')?)
-            .ok()
-            .map(IpAddr::V6),
+        Some(rest) => Ipv6Addr::from_str(rest.strip_suffix(']')?).ok().map(IpAddr::V6),
         None => Ipv4Addr::from_str(address).ok().map(IpAddr::V4),
     }
 }
@@ -159,18 +157,10 @@ fn parse_element(mut rest: &[u8]) -> Result<Element<'_>, Malformed> {
         rest = match rest {
             [b';', after @ ..] => after,
             [b',', after @ ..] => {
-                return Ok(Element {
-                    node,
-                    is_empty,
-                    rest: Some(after),
-                });
+                return Ok(Element { node, is_empty, rest: Some(after) });
             }
             [] => {
-                return Ok(Element {
-                    node,
-                    is_empty,
-                    rest: None,
-                });
+                return Ok(Element { node, is_empty, rest: None });
             }
             _ => return Err(Malformed),
         };
@@ -191,16 +181,10 @@ fn parse_value(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
             }
         }
     }
-    let len = bytes
-        .iter()
-        .position(|b| matches!(b, b';' | b',' | b' ' | b'\t'))
-        .unwrap_or(bytes.len());
+    let len =
+        bytes.iter().position(|b| matches!(b, b';' | b',' | b' ' | b'\t')).unwrap_or(bytes.len());
     let (token, rest) = bytes.split_at(len);
-    if is_token(token) {
-        Ok((token, rest))
-    } else {
-        Err(Malformed)
-    }
+    if is_token(token) { Ok((token, rest)) } else { Err(Malformed) }
 }
 
 #[cfg(test)]
@@ -208,16 +192,11 @@ mod tests {
     use super::*;
 
     fn client(peer: &str, fields: &[(&str, &str)]) -> String {
-        let trusted: Vec<IpNet> = ["10.0.0.0/8", "2001:db8:f::/48"]
-            .iter()
-            .map(|net| net.parse().unwrap())
-            .collect();
+        let trusted: Vec<IpNet> =
+            ["10.0.0.0/8", "2001:db8:f::/48"].iter().map(|net| net.parse().unwrap()).collect();
         let fields: Vec<Field<'_>> = fields
             .iter()
-            .map(|(name, value)| Field {
-                name: name.as_bytes(),
-                value: value.as_bytes(),
-            })
+            .map(|(name, value)| Field { name: name.as_bytes(), value: value.as_bytes() })
             .collect();
         client_address(peer.parse().unwrap(), &fields, &trusted).to_string()
     }
@@ -232,10 +211,7 @@ mod tests {
 
     #[test]
     fn strangers_are_not_believed() {
-        let fields = [
-            ("X-Forwarded-For", "192.0.2.9"),
-            ("Forwarded", "for=192.0.2.9"),
-        ];
+        let fields = [("X-Forwarded-For", "192.0.2.9"), ("Forwarded", "for=192.0.2.9")];
         assert_eq!(client("192.0.2.1", &fields), "192.0.2.1");
         assert_eq!(client("10.0.0.1", &[]), "10.0.0.1");
         assert_eq!(client("::ffff:10.0.0.1", &fields[..1]), "192.0.2.9");
@@ -248,10 +224,7 @@ mod tests {
         assert_eq!(x("10.0.0.3, 10.0.0.2"), "10.0.0.3");
         assert_eq!(x("::ffff:192.0.2.9, ::ffff:10.0.0.2"), "192.0.2.9");
         assert_eq!(x("2001:db8::1, 2001:db8:f::2"), "2001:db8::1");
-        let lines = [
-            ("x-forwarded-for", "192.0.2.9"),
-            ("X-FORWARDED-FOR", "10.0.0.2"),
-        ];
+        let lines = [("x-forwarded-for", "192.0.2.9"), ("X-FORWARDED-FOR", "10.0.0.2")];
         assert_eq!(client("10.0.0.1", &lines), "192.0.2.9");
     }
 
@@ -266,21 +239,8 @@ mod tests {
 
     #[test]
     fn what_is_no_address_ends_the_walk() {
-        for entry in [
-            "unknown",
-            "_hidden",
-            "",
-            "1.2.3",
-            "1.2.3.4.5",
-            "a b",
-            "[::1",
-            "[1.2.3.4]",
-        ] {
-            assert_eq!(
-                x(&format!("192.0.2.9, {entry}, 10.0.0.2")),
-                "10.0.0.2",
-                "{entry}"
-            );
+        for entry in ["unknown", "_hidden", "", "1.2.3", "1.2.3.4.5", "a b", "[::1", "[1.2.3.4]"] {
+            assert_eq!(x(&format!("192.0.2.9, {entry}, 10.0.0.2")), "10.0.0.2", "{entry}");
             assert_eq!(x(&format!("192.0.2.9, {entry}")), "10.0.0.1", "{entry}");
         }
         assert_eq!(rfc("for=192.0.2.9, for=unknown, for=10.0.0.2"), "10.0.0.2");
@@ -290,22 +250,10 @@ mod tests {
     #[test]
     fn forwarded_as_rfc_7239_writes_it() {
         assert_eq!(rfc("for=192.0.2.9;proto=https;by=10.0.0.2"), "192.0.2.9");
-        assert_eq!(
-            rfc("proto=http; FOR=\"192.0.2.9\" ;host=\"a,b;c=\\\"d\""),
-            "192.0.2.9"
-        );
-        assert_eq!(
-            rfc("for=1.1.1.1, ,for=192.0.2.9 , for=10.0.0.2"),
-            "192.0.2.9"
-        );
-        assert_eq!(
-            rfc("host=\"for=1.1.1.1, for=2.2.2.2\";for=192.0.2.9"),
-            "192.0.2.9"
-        );
-        let lines = [
-            ("Forwarded", "for=1.1.1.1,for=192.0.2.9"),
-            ("Forwarded", "for=10.0.0.2"),
-        ];
+        assert_eq!(rfc("proto=http; FOR=\"192.0.2.9\" ;host=\"a,b;c=\\\"d\""), "192.0.2.9");
+        assert_eq!(rfc("for=1.1.1.1, ,for=192.0.2.9 , for=10.0.0.2"), "192.0.2.9");
+        assert_eq!(rfc("host=\"for=1.1.1.1, for=2.2.2.2\";for=192.0.2.9"), "192.0.2.9");
+        let lines = [("Forwarded", "for=1.1.1.1,for=192.0.2.9"), ("Forwarded", "for=10.0.0.2")];
         assert_eq!(client("10.0.0.1", &lines), "192.0.2.9");
     }
 
@@ -330,10 +278,7 @@ mod tests {
 
     #[test]
     fn x_forwarded_for_counts_if_both_are_there() {
-        let both = [
-            ("Forwarded", "for=1.1.1.1"),
-            ("X-Forwarded-For", "192.0.2.9"),
-        ];
+        let both = [("Forwarded", "for=1.1.1.1"), ("X-Forwarded-For", "192.0.2.9")];
         assert_eq!(client("10.0.0.1", &both), "192.0.2.9");
     }
 

@@ -47,9 +47,7 @@ impl<S: ClientStream> Link<'_, S> {
         let early = input.as_ref().map_or(&[][..], Buffer::content);
         let mut outgoing = Outgoing::new(head, &early[body_at..body_at + body_len]);
         timer.arm(self.timeouts.write);
-        let sent = timer
-            .bound(|context| outgoing.poll(&mut self.origin, context))
-            .await;
+        let sent = timer.bound(|context| outgoing.poll(&mut self.origin, context)).await;
         timer.arm(match self.upload {
             Some(_) => self.timeouts.request_body,
             None => self.timeouts.response_head,
@@ -78,10 +76,8 @@ impl<S: ClientStream> Link<'_, S> {
                 return Poll::Ready(Err(Fault::Client(io::ErrorKind::UnexpectedEof.into())));
             }
             if self.connection.timer.poll_expired(context) {
-                let waits_for_client = self
-                    .upload
-                    .as_ref()
-                    .is_some_and(|upload| !upload.is_done() && upload.is_dry());
+                let waits_for_client =
+                    self.upload.as_ref().is_some_and(|upload| !upload.is_done() && upload.is_dry());
                 return Poll::Ready(Err(match waits_for_client {
                     true => Fault::Answer(408, "the request's body took too long"),
                     false => Fault::OriginSlow,

@@ -44,11 +44,7 @@ pub type Settings = Arc<ArcSwap<Listener>>;
 /// # Errors
 /// What the system says.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
@@ -116,12 +112,7 @@ async fn admit(
     while shared.connections.load(Ordering::Relaxed) >= max {
         tokio::time::sleep(PAUSE).await;
     }
-    tokio::spawn(connection(
-        stream,
-        from,
-        settings.load_full(),
-        shared.clone(),
-    ));
+    tokio::spawn(connection(stream, from, settings.load_full(), shared.clone()));
 }
 
 async fn connection(
@@ -220,10 +211,7 @@ async fn proxied(
     shared: &Shared,
 ) -> io::Result<()> {
     if !is_trusted(&shared.config.load(), peer.address.ip()) {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "the peer is not trusted",
-        ));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer is not trusted"));
     }
     let buffer = early.get_or_insert_with(Buffer::small);
     loop {
@@ -242,11 +230,7 @@ async fn proxied(
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
-        if timer
-            .bound(|context| poll_fill(stream, buffer, context))
-            .await?
-            == 0
-        {
+        if timer.bound(|context| poll_fill(stream, buffer, context)).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }

@@ -1,7 +1,8 @@
 //! The PROXY protocol, versions 1 and 2: by it a trusted balancer in front says whom it speaks for.
 //!
-//! Source: <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, §2. The `ppp` crate was
-//! looked at and left: it takes what the text calls invalid, and verifies no checksum.
+//! Source: <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, §2. Ours, and
+//! not a crate's, so that nothing the text calls invalid is taken, checksums are verified, and the length
+//! has a bound.
 
 use crate::http1::Parsed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -91,14 +92,9 @@ fn parse_v1(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
     let addresses = if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
         None
     } else {
-        Some(v1_addresses(words).ok_or(ProxyError {
-            why: "PROXY line is malformed",
-        })?)
+        Some(v1_addresses(words).ok_or(ProxyError { why: "PROXY line is malformed" })?)
     };
-    Ok(Parsed::Complete(Header {
-        len: line.len() + 2,
-        addresses,
-    }))
+    Ok(Parsed::Complete(Header { len: line.len() + 2, addresses }))
 }
 
 fn v1_addresses(words: &[u8]) -> Option<Addresses> {
@@ -134,11 +130,9 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
     {
         return wrong("PROXY header of an unknown address family");
     }
-    let (Some(command), Some(family), Some(&[high, low])) = (
-        command,
-        family,
-        bytes.get(14..16).and_then(<[u8]>::first_chunk),
-    ) else {
+    let (Some(command), Some(family), Some(&[high, low])) =
+        (command, family, bytes.get(14..16).and_then(<[u8]>::first_chunk))
+    else {
         return Ok(Parsed::Partial);
     };
     let len = V2_FIXED_LEN + usize::from(u16::from_be_bytes([high, low]));
@@ -159,9 +153,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
 /// The addresses of a header for a known family. Datagrams and UNIX sockets have none that tell
 /// anything of a client; their headers are checked all the same.
 fn v2_addresses(family: u8, header: &[u8]) -> Result<Option<Addresses>, ProxyError> {
-    const SHORT: ProxyError = ProxyError {
-        why: "PROXY header is shorter than its addresses",
-    };
+    const SHORT: ProxyError = ProxyError { why: "PROXY header is shorter than its addresses" };
     let body = &header[V2_FIXED_LEN..];
     let addresses_len = match family >> 4 {
         1 => 12,
@@ -203,9 +195,8 @@ fn check_tlvs(header: &[u8], mut tlvs: &[u8]) -> Result<(), ProxyError> {
             return wrong("PROXY header ends within a TLV");
         };
         if *kind == TLV_CRC32C {
-            let expected: [u8; 4] = value.try_into().map_err(|_| ProxyError {
-                why: "PROXY checksum is malformed",
-            })?;
+            let expected: [u8; 4] =
+                value.try_into().map_err(|_| ProxyError { why: "PROXY checksum is malformed" })?;
             if crc32c_with_zeros(header, at + 3) != u32::from_be_bytes(expected) {
                 return wrong("PROXY checksum does not match");
             }
@@ -220,11 +211,7 @@ fn check_tlvs(header: &[u8], mut tlvs: &[u8]) -> Result<(), ProxyError> {
 fn crc32c_with_zeros(header: &[u8], zeros_at: usize) -> u32 {
     const POLYNOMIAL_REFLECTED: u32 = 0x82f6_3b78;
     let crc = header.iter().enumerate().fold(!0, |crc: u32, (at, &byte)| {
-        let byte = if (zeros_at..zeros_at + 4).contains(&at) {
-            0
-        } else {
-            byte
-        };
+        let byte = if (zeros_at..zeros_at + 4).contains(&at) { 0 } else { byte };
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
             (crc >> 1) ^ (POLYNOMIAL_REFLECTED & (crc & 1).wrapping_neg())
         })
@@ -325,10 +312,7 @@ mod tests {
         assert_eq!(complete(&v2(0x21, 0x11, &with_tlvs)), (36, expected));
         let mut tcp6 = [0; 36];
         (tcp6[15], tcp6[31], tcp6[33], tcp6[35]) = (1, 2, 3, 4);
-        assert_eq!(
-            complete(&v2(0x21, 0x21, &tcp6)).1,
-            pair("[::1]:3", "[::2]:4")
-        );
+        assert_eq!(complete(&v2(0x21, 0x21, &tcp6)).1, pair("[::1]:3", "[::2]:4"));
         assert_eq!(complete(&v2(0x20, 0x11, b"whatever")), (24, None));
         assert_eq!(complete(&v2(0x21, 0x00, b"whatever")), (24, None));
         assert_eq!(complete(&v2(0x21, 0x31, &[0; 216])), (232, None));

@@ -23,16 +23,10 @@ impl Format {
     ///
     /// Weights are not read: a client that accepts only one of them names only one.
     pub fn accepted(fields: &[Field<'_>]) -> Self {
-        let accepts = fields
-            .iter()
-            .filter(|field| field.name.eq_ignore_ascii_case(b"accept"))
-            .take(4);
+        let accepts =
+            fields.iter().filter(|field| field.name.eq_ignore_ascii_case(b"accept")).take(4);
         for kind in accepts.flat_map(|field| field.value.split(|&byte| byte == b',')) {
-            let kind = kind
-                .split(|&byte| byte == b';')
-                .next()
-                .unwrap_or_default()
-                .trim_ascii();
+            let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
             if kind.eq_ignore_ascii_case(b"text/html") {
                 return Format::Html;
             }
@@ -66,11 +60,8 @@ pub struct Ready {
 impl Ready {
     /// The bytes to send over HTTP/1.1.
     pub fn bytes(&self, keep: bool, head_only: bool) -> &[u8] {
-        let (bytes, head) = if keep {
-            (&self.keep, self.keep_head)
-        } else {
-            (&self.close, self.close_head)
-        };
+        let (bytes, head) =
+            if keep { (&self.keep, self.keep_head) } else { (&self.close, self.close_head) };
         if head_only { &bytes[..head] } else { bytes }
     }
 }
@@ -120,10 +111,7 @@ fn refusal(settings: &meant::Refusal, reason: Reason, format: Format) -> Ready {
         ),
         Format::Html => (
             "text/html; charset=utf-8",
-            settings
-                .page_html
-                .clone()
-                .unwrap_or_else(|| busy_page(seconds)),
+            settings.page_html.clone().unwrap_or_else(|| busy_page(seconds)),
         ),
     };
     let mut fields = vec![
@@ -148,14 +136,7 @@ fn ready(status_line: &str, mut fields: Vec<(String, String)>, body: String) -> 
     let close_line = "connection: close\r\n";
     let close = format!("{head}{close_line}\r\n{body}").into_bytes();
     let close_head = keep_head + close_line.len();
-    Ready {
-        keep,
-        close,
-        keep_head,
-        close_head,
-        fields,
-        body: body.into(),
-    }
+    Ready { keep, close, keep_head, close_head, fields, body: body.into() }
 }
 
 fn busy_page(seconds: u128) -> String {
@@ -218,10 +199,7 @@ mod tests {
     }
 
     fn field<'a>(name: &'a str, value: &'a str) -> Field<'a> {
-        Field {
-            name: name.as_bytes(),
-            value: value.as_bytes(),
-        }
+        Field { name: name.as_bytes(), value: value.as_bytes() }
     }
 
     #[test]

@@ -108,7 +108,8 @@ impl Process {
         open: &HashMap<SocketAddr, Open>,
         policy: &Policy,
     ) -> anyhow::Result<Vec<(Listener, Vec<TcpListener>)>> {
-        let fresh = policy.listeners.iter().filter(|listener| !open.contains_key(&listener.address));
+        let fresh =
+            policy.listeners.iter().filter(|listener| !open.contains_key(&listener.address));
         fresh
             .map(|listener| {
                 let sockets = self

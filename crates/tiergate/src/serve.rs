@@ -105,9 +105,7 @@ impl<S: ClientStream> Connection<S> {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     shared.tally().bad_request(408);
-                    return self
-                        .fail(&config, 408, "the request's head took too long")
-                        .await;
+                    return self.fail(&config, 408, "the request's head took too long").await;
                 }
                 Err(error) => return Err(error),
             }
@@ -120,22 +118,9 @@ impl<S: ClientStream> Connection<S> {
                 self.fail(&config, status, why).await
             }
             Decision::Refuse(facts, reason, format) => {
-                self.refuse(
-                    shared,
-                    &config,
-                    &facts,
-                    reason,
-                    format,
-                    Record::new(arrived),
-                )
-                .await
+                self.refuse(shared, &config, &facts, reason, format, Record::new(arrived)).await
             }
-            Decision::Go {
-                facts,
-                head,
-                entry,
-                format,
-            } => {
+            Decision::Go { facts, head, entry, format } => {
                 let held = match entry {
                     Entry::Now(held) => held,
                     Entry::Later(waiting) => {
@@ -145,10 +130,7 @@ impl<S: ClientStream> Connection<S> {
                             Some(Err(reason)) => {
                                 buffers::keep_text(head);
                                 let waited = Some(clock::now().since(arrived));
-                                let record = Record {
-                                    waited,
-                                    ..Record::new(arrived)
-                                };
+                                let record = Record { waited, ..Record::new(arrived) };
                                 return self
                                     .refuse(shared, &config, &facts, reason, format, record)
                                     .await;
@@ -165,12 +147,9 @@ impl<S: ClientStream> Connection<S> {
 
     /// Waits for the first byte of a request; holds no buffer meanwhile.
     async fn await_bytes(&mut self) -> io::Result<()> {
-        let Connection {
-            io, timer, input, ..
-        } = self;
-        let count = timer
-            .bound(|context| poll_fill_held(io, input, Buffer::small, context))
-            .await?;
+        let Connection { io, timer, input, .. } = self;
+        let count =
+            timer.bound(|context| poll_fill_held(io, input, Buffer::small, context)).await?;
         if count == 0 {
             *input = None;
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -179,16 +158,11 @@ impl<S: ClientStream> Connection<S> {
     }
 
     async fn read_more(&mut self, len_max: usize) -> io::Result<()> {
-        let Connection {
-            io, timer, input, ..
-        } = self;
+        let Connection { io, timer, input, .. } = self;
         let buffer = input.get_or_insert_with(Buffer::small);
         // One byte more than the bound, so that the parser sees that it is passed.
         buffer.make_room(len_max + 1);
-        match timer
-            .bound(|context| poll_fill(io, buffer, context))
-            .await?
-        {
+        match timer.bound(|context| poll_fill(io, buffer, context)).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
@@ -294,10 +268,7 @@ impl<S: ClientStream> Connection<S> {
     /// Reads and forgets `len` bytes.
     async fn skip(&mut self, mut len: u64) -> io::Result<()> {
         loop {
-            let there = self
-                .input
-                .as_ref()
-                .map_or(0, |buffer| buffer.content().len());
+            let there = self.input.as_ref().map_or(0, |buffer| buffer.content().len());
             let skipped = len.min(there as u64);
             self.use_up(skipped as usize);
             len -= skipped;
@@ -311,12 +282,8 @@ impl<S: ClientStream> Connection<S> {
     /// Ends our side and reads what the client still sends, bounded in time and bytes.
     async fn linger(&mut self) -> io::Result<()> {
         self.timer.arm(LINGER);
-        let Connection {
-            io, timer, input, ..
-        } = self;
-        timer
-            .bound(|context| Pin::new(&mut *io).poll_shutdown(context))
-            .await?;
+        let Connection { io, timer, input, .. } = self;
+        timer.bound(|context| Pin::new(&mut *io).poll_shutdown(context)).await?;
         let mut left = LINGER_BYTES_MAX;
         while left > 0 {
             *input = None;

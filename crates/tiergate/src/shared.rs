@@ -44,12 +44,7 @@ impl Config {
             }
         };
         let refusals = Refusals::new(&policy.refusal);
-        Config {
-            policy,
-            generation,
-            origin,
-            refusals,
-        }
+        Config { policy, generation, origin, refusals }
     }
 }
 

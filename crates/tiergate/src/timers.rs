@@ -55,12 +55,7 @@ impl Timer {
     /// A timer that never fires until it is armed.
     pub fn new() -> Self {
         TABLE.with_borrow_mut(|table| {
-            let entry = Entry {
-                deadline: NEVER,
-                idle: false,
-                waker: None,
-                next_free: usize::MAX,
-            };
+            let entry = Entry { deadline: NEVER, idle: false, waker: None, next_free: usize::MAX };
             let place = match table.free {
                 Some(place) => {
                     let next = table.entries[place].next_free;
@@ -91,11 +86,7 @@ impl Timer {
         TABLE.with_borrow_mut(|table| {
             let entry = &mut table.entries[self.place];
             entry.idle = idle;
-            entry.deadline = if after.is_zero() {
-                NEVER
-            } else {
-                table.tick + ticks(after)
-            };
+            entry.deadline = if after.is_zero() { NEVER } else { table.tick + ticks(after) };
         });
     }
 
@@ -210,10 +201,7 @@ mod tests {
         timer.arm(Duration::from_secs(2));
         let start = tokio::time::Instant::now();
         let result = timer.bound(|_| Poll::<io::Result<()>>::Pending).await;
-        assert_eq!(
-            result.expect_err("nothing else ends it").kind(),
-            io::ErrorKind::TimedOut
-        );
+        assert_eq!(result.expect_err("nothing else ends it").kind(), io::ErrorKind::TimedOut);
         let took = start.elapsed();
         assert!(took >= Duration::from_secs(2), "{took:?}");
         assert!(took <= Duration::from_millis(2300), "{took:?}");
@@ -228,17 +216,9 @@ mod tests {
         busy.arm(Duration::from_secs(60));
         let start = tokio::time::Instant::now();
         let _ = idle.bound(|_| Poll::<io::Result<()>>::Pending).await;
-        assert!(
-            start.elapsed() < Duration::from_secs(3),
-            "{:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
         let _ = busy.bound(|_| Poll::<io::Result<()>>::Pending).await;
-        assert!(
-            start.elapsed() >= Duration::from_secs(60),
-            "{:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() >= Duration::from_secs(60), "{:?}", start.elapsed());
         sweeper.abort();
     }
 

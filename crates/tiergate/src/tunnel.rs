@@ -70,14 +70,8 @@ pub async fn relay<S: ClientStream>(
     timer: &Timer,
     idle_max: Duration,
 ) -> io::Result<()> {
-    let mut up = Way {
-        held: from_client.filter(|buffer| !buffer.is_empty()),
-        ..Way::default()
-    };
-    let mut down = Way {
-        held: from_origin.filter(|buffer| !buffer.is_empty()),
-        ..Way::default()
-    };
+    let mut up = Way { held: from_client.filter(|buffer| !buffer.is_empty()), ..Way::default() };
+    let mut down = Way { held: from_origin.filter(|buffer| !buffer.is_empty()), ..Way::default() };
     timer.arm(idle_max);
     poll_fn(|context| {
         let mut moved = false;

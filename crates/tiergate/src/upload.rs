@@ -103,10 +103,8 @@ impl Upload {
     /// Looks at what was just read.
     fn check(&mut self) -> Result<(), UploadError> {
         let buffer = self.pending.as_ref().expect("just read");
-        let scan = self
-            .scanner
-            .feed(buffer.content())
-            .map_err(|Malformed| UploadError::Malformed)?;
+        let scan =
+            self.scanner.feed(buffer.content()).map_err(|Malformed| UploadError::Malformed)?;
         self.checked = scan.consumed;
         self.total += scan.consumed as u64;
         if self.total_max > 0 && self.total > self.total_max {

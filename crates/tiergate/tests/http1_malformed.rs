@@ -6,11 +6,7 @@ use tiergate::http1::{
     parse_response,
 };
 
-const LIMITS: HeadLimits = HeadLimits {
-    head_len_max: 1024,
-    target_len_max: 128,
-    fields_max: 16,
-};
+const LIMITS: HeadLimits = HeadLimits { head_len_max: 1024, target_len_max: 128, fields_max: 16 };
 
 const ACCEPTED: u16 = 0;
 const PARTIAL: u16 = 1;
@@ -28,12 +24,7 @@ fn request(bytes: &[u8]) -> u16 {
 }
 
 fn response(bytes: &[u8]) -> u16 {
-    outcome(parse_response(
-        bytes,
-        &mut FieldTable::new(),
-        &LIMITS,
-        false,
-    ))
+    outcome(parse_response(bytes, &mut FieldTable::new(), &LIMITS, false))
 }
 
 /// Feeds byte by byte until there is an answer.
@@ -119,11 +110,7 @@ fn request_lines() {
         (400, b"PRI * HTTP/2.0"),
     ];
     for (expected, line) in cases {
-        check(
-            &[line, &b"\r\nHost: a\r\n\r\n"[..]].concat(),
-            *expected,
-            request,
-        );
+        check(&[line, &b"\r\nHost: a\r\n\r\n"[..]].concat(), *expected, request);
     }
 }
 
@@ -183,10 +170,7 @@ fn request_fields() {
         (400, b"host: b\r\n"),
         (400, b"Connection: a b\r\n"),
         (400, b"Connection: a;b\r\n"),
-        (
-            400,
-            b"Connection: 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\r\n",
-        ),
+        (400, b"Connection: 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\r\n"),
         (400, b"Max-Forwards: -1\r\n"),
         (417, b"Expect: 200-ok\r\n"),
         (417, b"Expect: 100-continue, x\r\n"),
@@ -236,10 +220,7 @@ fn request_framing() {
         (ACCEPTED, b"Transfer-Encoding: chunked\r\n"),
         (ACCEPTED, b"TRANSFER-ENCODING:CHUNKED \r\n"),
         // Underscores: not the field, and not passed on either.
-        (
-            ACCEPTED,
-            b"Content_Length: 5\r\nTransfer-Encoding: chunked\r\n",
-        ),
+        (ACCEPTED, b"Content_Length: 5\r\nTransfer-Encoding: chunked\r\n"),
         // CL.CL
         (400, b"Content-Length: 5\r\nContent-Length: 6\r\n"),
         (400, b"Content-Length: 5\r\nContent-Length: 5\r\n"),
@@ -271,32 +252,14 @@ fn request_framing() {
         // CL.TE and TE.CL
         (400, b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
         (400, b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"),
-        (
-            400,
-            b"Transfer-Encoding: chunked\r\nA: b\r\nContent-Length: 0\r\n",
-        ),
+        (400, b"Transfer-Encoding: chunked\r\nA: b\r\nContent-Length: 0\r\n"),
         (400, b"Content-Length: 5\r\nTransfer-Encoding: identity\r\n"),
-        (
-            501,
-            b"Content-Length: 5\r\nTransfer-Encoding: gzip, chunked\r\n",
-        ),
+        (501, b"Content-Length: 5\r\nTransfer-Encoding: gzip, chunked\r\n"),
         // TE.TE
-        (
-            400,
-            b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-        ),
-        (
-            400,
-            b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
-        ),
-        (
-            400,
-            b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
-        ),
-        (
-            400,
-            b"Transfer-Encoding: chunked\r\nTransfer-encoding: cow\r\n",
-        ),
+        (400, b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+        (400, b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"),
+        (400, b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"),
+        (400, b"Transfer-Encoding: chunked\r\nTransfer-encoding: cow\r\n"),
         (400, b"Transfer-Encoding: chunked, chunked\r\n"),
         (400, b"Transfer-Encoding: chunked, identity\r\n"),
         (400, b"Transfer-Encoding: chunked, gzip\r\n"),
@@ -337,11 +300,7 @@ fn request_framing() {
     }
     let old = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
     check(old, 400, request);
-    check(
-        b"TRACE / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n",
-        400,
-        request,
-    );
+    check(b"TRACE / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n", 400, request);
 }
 
 #[test]
@@ -352,10 +311,7 @@ fn responses() {
         (ACCEPTED, b"HTTP/1.1 200\r\n"),
         (ACCEPTED, b"HTTP/1.1 999 \xc3\xa9 \t x\r\n"),
         (ACCEPTED, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"),
-        (
-            ACCEPTED,
-            b"HTTP/1.1 101 \r\nUpgrade: a\r\nConnection: upgrade\r\n",
-        ),
+        (ACCEPTED, b"HTTP/1.1 101 \r\nUpgrade: a\r\nConnection: upgrade\r\n"),
         (502, b"HTTP/1.1 101 \r\n"),
         (502, b"HTTP/1.1 101 \r\nUpgrade: a\r\n"),
         (502, b"HTTP/1.1 200 OK\n"),
@@ -377,29 +333,14 @@ fn responses() {
         (502, b"HTTP/1.1 200 OK\r\nA : b\r\n"),
         (502, b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n"),
         (502, b"HTTP/1.1 200 OK\r\nA: b\nC: d\r\n"),
-        (
-            502,
-            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n",
-        ),
-        (
-            502,
-            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n",
-        ),
+        (502, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n"),
+        (502, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n"),
         (502, b"HTTP/1.1 200 OK\r\nContent-Length: 3, 3\r\n"),
         (502, b"HTTP/1.1 200 OK\r\nContent-Length: -3\r\n"),
-        (
-            502,
-            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n",
-        ),
-        (
-            502,
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n",
-        ),
+        (502, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n"),
+        (502, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n"),
         (502, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n"),
-        (
-            502,
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
-        ),
+        (502, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
         (502, b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n"),
     ];
     for (expected, lines) in cases {
@@ -410,10 +351,7 @@ fn responses() {
 #[test]
 fn sizes_at_and_over_their_bounds() {
     let request_of = |target_len: usize, fields: usize, filler: usize| {
-        let mut head = format!(
-            "GET /{} HTTP/1.1\r\nHost: a\r\n",
-            "x".repeat(target_len - 1)
-        );
+        let mut head = format!("GET /{} HTTP/1.1\r\nHost: a\r\n", "x".repeat(target_len - 1));
         for _ in 1..fields {
             head.push_str("A: b\r\n");
         }
@@ -428,16 +366,8 @@ fn sizes_at_and_over_their_bounds() {
     check(&request_of(1, LIMITS.fields_max, 0), ACCEPTED, request);
     check(&request_of(1, LIMITS.fields_max + 1, 0), 431, request);
     let without = request_of(1, 1, 1).len() - 1;
-    check(
-        &request_of(1, 1, LIMITS.head_len_max - without),
-        ACCEPTED,
-        request,
-    );
-    check(
-        &request_of(1, 1, LIMITS.head_len_max - without + 1),
-        431,
-        request,
-    );
+    check(&request_of(1, 1, LIMITS.head_len_max - without), ACCEPTED, request);
+    check(&request_of(1, 1, LIMITS.head_len_max - without + 1), 431, request);
     // Over the bound without an end in sight.
     check(&[b"GET /", &[b'x'; 4096][..]].concat(), 414, request);
     let endless = [b"GET / HTTP/1.1\r\nHost: a\r\nA: ", &[b'x'; 4096][..]].concat();
@@ -446,20 +376,10 @@ fn sizes_at_and_over_their_bounds() {
     let method = |len: usize| [&vec![b'A'; len][..], b" / HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
     check(&method(METHOD_LEN_MAX), ACCEPTED, request);
     check(&method(METHOD_LEN_MAX + 1), 501, request);
-    check(
-        &[b"HTTP/1.1 200 ", &[b'x'; 4096][..]].concat(),
-        502,
-        response,
-    );
-    let narrow = HeadLimits {
-        head_len_max: 64,
-        ..LIMITS
-    };
+    check(&[b"HTTP/1.1 200 ", &[b'x'; 4096][..]].concat(), 502, response);
+    let narrow = HeadLimits { head_len_max: 64, ..LIMITS };
     let line = [b"GET /", &[b'x'; 64][..]].concat();
-    assert_eq!(
-        outcome(parse_request(&line, &mut FieldTable::new(), &narrow)),
-        414
-    );
+    assert_eq!(outcome(parse_request(&line, &mut FieldTable::new(), &narrow)), 414);
 }
 
 #[test]
@@ -475,9 +395,8 @@ fn partial_heads_stay_partial() {
 fn a_trickling_head_is_parsed_twice_and_searched_once() {
     let head = b"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n\r\n";
     let mut search = HeadSearch::default();
-    let ready: Vec<usize> = (0..=head.len())
-        .filter(|len| search.ready(&head[..*len], 1024))
-        .collect();
+    let ready: Vec<usize> =
+        (0..=head.len()).filter(|len| search.ready(&head[..*len], 1024)).collect();
     assert_eq!(ready, [1, head.len()]);
     // The end as a lenient recipient sees it: the parser must be asked, to say 400.
     for end in [&b"\n\n"[..], b"\r\n\n", b"\n\r\n"] {
@@ -490,8 +409,5 @@ fn a_trickling_head_is_parsed_twice_and_searched_once() {
     let mut search = HeadSearch::default();
     assert!(search.ready(b"GET", 8));
     assert!(!search.ready(b"GET /xx", 8));
-    assert!(
-        search.ready(b"GET /xxx", 8),
-        "at the limit the parser says which error it is"
-    );
+    assert!(search.ready(b"GET /xxx", 8), "at the limit the parser says which error it is");
 }

@@ -87,13 +87,8 @@ const STATUS_LINES: [&[u8]; 10] = [
 /// A first line and some fields, at times with a byte replaced, and something after it.
 fn head(first: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
     let damage = proptest::option::weighted(0.2, (any::<proptest::sample::Index>(), byte()));
-    (
-        select(first),
-        vec(select(&LINES[..]), 0..9),
-        damage,
-        any::<bool>(),
-    )
-        .prop_map(|(first, lines, damage, host)| {
+    (select(first), vec(select(&LINES[..]), 0..9), damage, any::<bool>()).prop_map(
+        |(first, lines, damage, host)| {
             let host: &[u8] = if host { b"Host: a\r\n" } else { b"" };
             let mut bytes = [first, host, &lines.concat(), b"\r\nbody"].concat();
             if let Some((index, byte)) = damage {
@@ -101,7 +96,8 @@ fn head(first: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
                 bytes[at] = byte;
             }
             bytes
-        })
+        },
+    )
 }
 
 fn byte() -> impl Strategy<Value = u8> {

@@ -7,23 +7,11 @@ use tiergate::http1::{
     Version, delivery, parse_request, parse_response, write_request_head, write_response_head,
 };
 
-const LIMITS: HeadLimits = HeadLimits {
-    head_len_max: 4096,
-    target_len_max: 1024,
-    fields_max: 64,
-};
+const LIMITS: HeadLimits = HeadLimits { head_len_max: 4096, target_len_max: 1024, fields_max: 64 };
 
-const NOTHING: Forwarding = Forwarding {
-    x_forwarded: false,
-    forwarded: false,
-    via: false,
-};
+const NOTHING: Forwarding = Forwarding { x_forwarded: false, forwarded: false, via: false };
 
-const EVERYTHING: Forwarding = Forwarding {
-    x_forwarded: true,
-    forwarded: true,
-    via: true,
-};
+const EVERYTHING: Forwarding = Forwarding { x_forwarded: true, forwarded: true, via: true };
 
 fn forward(add: Forwarding, peer: &str, peer_trusted: bool) -> ForwardInfo<'static> {
     ForwardInfo {
@@ -49,10 +37,7 @@ fn through(request: &str, forward: &ForwardInfo<'_>) -> String {
 
 #[track_caller]
 fn plain(request: &str, expected: &str) {
-    assert_eq!(
-        through(request, &forward(NOTHING, "192.0.2.1", false)),
-        expected
-    );
+    assert_eq!(through(request, &forward(NOTHING, "192.0.2.1", false)), expected);
 }
 
 #[test]
@@ -77,22 +62,13 @@ fn an_absolute_target_becomes_a_path_and_its_host_wins() {
         "GET http://b:2?x HTTP/1.1\r\nHost: a\r\nC: d\r\n\r\n",
         "GET /?x HTTP/1.1\r\nC: d\r\nHost: b:2\r\n\r\n",
     );
-    plain(
-        "OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n",
-        "OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n",
-    );
+    plain("OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n");
 }
 
 #[test]
 fn http_1_0_becomes_1_1_with_a_host() {
-    plain(
-        "GET / HTTP/1.0\r\nA: b\r\n\r\n",
-        "GET / HTTP/1.1\r\nA: b\r\nHost: gate:8080\r\n\r\n",
-    );
-    plain(
-        "GET / HTTP/1.0\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: gate:8080\r\n\r\n",
-    );
+    plain("GET / HTTP/1.0\r\nA: b\r\n\r\n", "GET / HTTP/1.1\r\nA: b\r\nHost: gate:8080\r\n\r\n");
+    plain("GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: gate:8080\r\n\r\n");
     plain(
         "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -196,10 +172,7 @@ fn nobody_forges_what_only_a_trusted_peer_may_say() {
 #[test]
 fn repeated_forwarding_fields_become_one() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nX-Forwarded-For: 3.3.3.3\r\n\r\n";
-    let only_x = Forwarding {
-        x_forwarded: true,
-        ..NOTHING
-    };
+    let only_x = Forwarding { x_forwarded: true, ..NOTHING };
     let written = through(request, &forward(only_x, "4.4.4.4", true));
     assert!(
         written.contains("X-Forwarded-For: 1.1.1.1, 2.2.2.2, 3.3.3.3, 4.4.4.4\r\n"),
@@ -221,13 +194,8 @@ fn back(response: &str, to_head: bool, client: Version, keep_alive: bool) -> Res
     let Ok(Parsed::Complete(head)) = parsed else {
         panic!("not accepted: {parsed:?} {response:?}");
     };
-    let info = ResponseInfo {
-        client,
-        keep_alive,
-        via: false,
-        date_line: b"Date: now\r\n",
-        extra: &[],
-    };
+    let info =
+        ResponseInfo { client, keep_alive, via: false, date_line: b"Date: now\r\n", extra: &[] };
     let mut out = Vec::new();
     let client_keep = write_response_head(&mut out, &head, &fields, &info);
     Response {
@@ -255,10 +223,7 @@ fn a_plain_response_passes_unchanged() {
 fn the_connections_of_origin_and_client_are_told_apart() {
     let text = "HTTP/1.1 200 OK\r\nDate: x\r\nConnection: close\r\nKeep-Alive: 1\r\nContent-Length: 0\r\n\r\n";
     let response = back(text, false, Http11, true);
-    assert_eq!(
-        response.text,
-        "HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 0\r\n\r\n"
-    );
+    assert_eq!(response.text, "HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 0\r\n\r\n");
     assert!(!response.origin_keep && response.client_keep);
     let response = back(text, false, Http11, false);
     assert!(response.text.ends_with("Connection: close\r\n\r\n") && !response.client_keep);
@@ -274,10 +239,7 @@ fn the_connections_of_origin_and_client_are_told_apart() {
 #[test]
 fn a_body_without_length_closes() {
     let response = back("HTTP/1.1 200 OK\r\n\r\n", false, Http11, true);
-    assert_eq!(
-        response.text,
-        "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\n"
-    );
+    assert_eq!(response.text, "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\n\r\n");
     assert_eq!(response.body, Framing::UntilClose);
     assert_eq!(response.delivery, Delivery::UntilClose);
     assert!(!response.origin_keep && !response.client_keep);
@@ -290,10 +252,7 @@ fn chunks_are_not_for_http_1_0() {
     assert_eq!(response.text, text);
     assert_eq!(response.delivery, Delivery::Raw);
     let response = back(text, false, Http10, true);
-    assert_eq!(
-        response.text,
-        "HTTP/1.1 200 OK\r\nDate: x\r\nConnection: close\r\n\r\n"
-    );
+    assert_eq!(response.text, "HTTP/1.1 200 OK\r\nDate: x\r\nConnection: close\r\n\r\n");
     assert_eq!(response.delivery, Delivery::Dechunked);
     assert!(response.origin_keep && !response.client_keep);
 }
@@ -306,23 +265,12 @@ fn some_responses_have_no_body() {
     assert_eq!(response.body, Framing::None);
     let text = "HTTP/1.1 304 Not Modified\r\nDate: x\r\nContent-Length: 3\r\n\r\n";
     let response = back(text, false, Http11, true);
-    assert_eq!(
-        (response.text.as_str(), response.body),
-        (text, Framing::None)
-    );
-    let response = back(
-        "HTTP/1.1 204 \r\nDate: x\r\nContent-Length: 3\r\n\r\n",
-        false,
-        Http11,
-        true,
-    );
+    assert_eq!((response.text.as_str(), response.body), (text, Framing::None));
+    let response =
+        back("HTTP/1.1 204 \r\nDate: x\r\nContent-Length: 3\r\n\r\n", false, Http11, true);
     assert_eq!(response.text, "HTTP/1.1 204 \r\nDate: x\r\n\r\n");
-    let response = back(
-        "HTTP/1.1 204\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n",
-        false,
-        Http11,
-        true,
-    );
+    let response =
+        back("HTTP/1.1 204\r\nDate: x\r\nTransfer-Encoding: chunked\r\n\r\n", false, Http11, true);
     assert_eq!(response.text, "HTTP/1.1 204 \r\nDate: x\r\n\r\n");
     assert_eq!(response.body, Framing::None);
 }

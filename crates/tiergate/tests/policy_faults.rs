@@ -190,10 +190,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[limits]\nfields_max = 0",
             "policy.toml:4:14: limits.fields_max: must be at least 1, got 0",
         ),
-        (
-            "[limit]\nfields_max = 1",
-            "policy.toml:3:2: limit: unknown key, did you mean `limits`?",
-        ),
+        ("[limit]\nfields_max = 1", "policy.toml:3:2: limit: unknown key, did you mean `limits`?"),
         (
             "[timeouts]\nrequest_heat = \"1s\"",
             "policy.toml:4:1: timeouts.request_heat: unknown key, did you mean `request_head`?",
@@ -202,10 +199,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[access_log]\nformat = \"xml\"",
             "policy.toml:4:10: access_log.format: unknown word \"xml\", expected one of `combined`, `json`",
         ),
-        (
-            "[forwarding]\nvia = 1",
-            "policy.toml:4:7: forwarding.via: must be true or false, got 1",
-        ),
+        ("[forwarding]\nvia = 1", "policy.toml:4:7: forwarding.via: must be true or false, got 1"),
         (
             "[origin.health]\npath = \"health z\"",
             "policy.toml:4:8: origin.health.path: must begin with `/` and have neither spaces nor controls, got \"health z\"",
@@ -218,15 +212,9 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[[class]]\nname = \"ä\"\nnaem = \"b\"\nqueue = \"many\"",
             "policy.toml:4:8: class[1].name: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"ä\"\npolicy.toml:5:1: class[1].naem: unknown key, did you mean `name`?\npolicy.toml:6:9: class[1].queue: must be a whole number, 0 or more, got \"many\"",
         ),
-        (
-            "key = ",
-            "policy.toml:3:7: string values must be quoted, expected literal string",
-        ),
+        ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
         ("[origin]", "policy.toml:3:2: duplicate key"),
-        (
-            "[[class]]\nname = \"a\"\nname = \"b\"",
-            "policy.toml:5:1: duplicate key",
-        ),
+        ("[[class]]\nname = \"a\"\nname = \"b\"", "policy.toml:5:1: duplicate key"),
     ];
     for (text, expected) in table {
         let text = format!("{GOOD}{text}");
@@ -237,18 +225,12 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
 #[test]
 fn faults_of_the_origin_are_told() {
     let table = [
-        (
-            "",
-            "policy.toml:1:1: origin: is missing; write [origin] with servers = [\"host:port\"]",
-        ),
+        ("", "policy.toml:1:1: origin: is missing; write [origin] with servers = [\"host:port\"]"),
         (
             "[origin]",
             "policy.toml:1:1: origin.servers: is missing; write servers = [\"host:port\"]",
         ),
-        (
-            "origin = 1",
-            "policy.toml:1:10: origin: must be a table, got 1",
-        ),
+        ("origin = 1", "policy.toml:1:10: origin: must be a table, got 1"),
         (
             "[origin]\nservers = []",
             "policy.toml:2:11: origin.servers: must name at least one server",
@@ -287,10 +269,7 @@ fn faults_of_the_origin_are_told() {
 
 #[test]
 fn many_faults_are_counted_but_not_all_told() {
-    let text = format!(
-        "{GOOD}{}",
-        "[[rule]]\npath = \"x\"\nclass = \"default\"\n".repeat(150)
-    );
+    let text = format!("{GOOD}{}", "[[rule]]\npath = \"x\"\nclass = \"default\"\n".repeat(150));
     let told = faults(&text);
     assert_eq!(told.lines().count(), 101);
     assert!(told.ends_with("policy.toml: and 50 more faults"), "{told}");
@@ -363,9 +342,7 @@ fn every_key_reaches_what_it_means() {
     assert_eq!(policy.classifier.default_class(), ClassId(1));
     assert_eq!(policy.threads, 2);
     assert_eq!(policy.trusted[1], "::1/128".parse().unwrap());
-    let tls = Tls {
-        certificates: vec![("/etc/tiergate/a.pem".into(), "/k/a.key".into())],
-    };
+    let tls = Tls { certificates: vec![("/etc/tiergate/a.pem".into(), "/k/a.key".into())] };
     let listener = Listener {
         address: "0.0.0.0:80".parse().unwrap(),
         tls: Some(tls),
@@ -399,14 +376,7 @@ fn every_key_reaches_what_it_means() {
     };
     assert_eq!(policy.plan.classes, [checkout, Class::named("browse")]);
     assert_eq!(policy.plan.check(), Ok(()));
-    assert_eq!(
-        (
-            policy.plan.rules,
-            policy.rules.len(),
-            policy.classifier.rules_len()
-        ),
-        (2, 2, 2)
-    );
+    assert_eq!((policy.plan.rules, policy.rules.len(), policy.classifier.rules_len()), (2, 2, 2));
     let rule = &policy.rules[0];
     assert_eq!(FULL.lines().nth(rule.line - 1), Some("[[rule]]"));
     assert_eq!(rule.rule.conditions.len(), 7);
@@ -432,14 +402,7 @@ fn every_key_reaches_what_it_means() {
         format: LogFormat::Combined,
     };
     assert_eq!(policy.access_log, Some(log));
-    assert_eq!(
-        policy.forwarding,
-        Forwarding {
-            x_forwarded: true,
-            forwarded: false,
-            via: false
-        }
-    );
+    assert_eq!(policy.forwarding, Forwarding { x_forwarded: true, forwarded: false, via: false });
 }
 
 #[test]
@@ -460,24 +423,14 @@ fn files_are_read_and_their_faults_named() {
     let directory = std::env::temp_dir().join(format!("tiergate-policy-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let policy = directory.join("policy.toml");
-    std::fs::write(
-        &policy,
-        format!("{GOOD}[refusal]\npage_html = \"busy.html\""),
-    )
-    .unwrap();
+    std::fs::write(&policy, format!("{GOOD}[refusal]\npage_html = \"busy.html\"")).unwrap();
     assert!(
         matches!(load(&policy), Err(ConfigError::Read(path, _)) if path.ends_with("busy.html"))
     );
     std::fs::write(directory.join("busy.html"), "<h1>Busy</h1>").unwrap();
-    assert_eq!(
-        load(&policy).unwrap().refusal.page_html.as_deref(),
-        Some("<h1>Busy</h1>")
-    );
+    assert_eq!(load(&policy).unwrap().refusal.page_html.as_deref(), Some("<h1>Busy</h1>"));
     std::fs::write(directory.join("busy.html"), "x".repeat((256 << 10) + 1)).unwrap();
-    assert!(matches!(
-        load(&policy),
-        Err(ConfigError::TooLarge(_, 262_144))
-    ));
+    assert!(matches!(load(&policy), Err(ConfigError::TooLarge(_, 262_144))));
     std::fs::write(&policy, "[origin").unwrap();
     assert!(matches!(load(&policy), Err(ConfigError::Faults(_))));
     std::fs::remove_dir_all(&directory).unwrap();

@@ -41,9 +41,7 @@ mod tests {
     fn pairs_are_read_as_servers_read_them() {
         let read = |header: &'static str| -> Vec<(&str, &str)> {
             let text = |bytes| std::str::from_utf8(bytes).unwrap();
-            pairs(header.as_bytes())
-                .map(|(name, value)| (text(name), text(value)))
-                .collect()
+            pairs(header.as_bytes()).map(|(name, value)| (text(name), text(value))).collect()
         };
         assert_eq!(read("a=1; b=2;c=3"), [("a", "1"), ("b", "2"), ("c", "3")]);
         assert_eq!(read(" a = 1=2 ;b"), [("a", "1=2"), ("b", "")]);

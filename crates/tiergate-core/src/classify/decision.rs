@@ -104,11 +104,7 @@ impl Decision {
         let always = rules.iter().position(Vec::is_empty);
         // Nothing behind a rule that always matches is ever reached.
         let reached = always.unwrap_or(rules.len());
-        let blank = Fact {
-            certain: NONE,
-            node: NONE,
-            combined: false,
-        };
+        let blank = Fact { certain: NONE, node: NONE, combined: false };
         let mut decision = Decision {
             always: always.map_or(NONE, |rule| rule as u32),
             facts: vec![blank; facts_len],
@@ -121,10 +117,7 @@ impl Decision {
             }
         }
         let (filed, rest) = file(rules, usize::MAX);
-        assert!(
-            rest.is_empty(),
-            "every rule with a condition can be filed by it"
-        );
+        assert!(rest.is_empty(), "every rule with a condition can be filed by it");
         for (fact, rules) in filed {
             let node = decision.node(rules, 1);
             let certain = decision.nodes[node as usize].certain;
@@ -142,9 +135,7 @@ impl Decision {
 
     /// Makes a node of rules, ascending, with the conditions that are not known to hold.
     fn node(&mut self, mut rules: Vec<(u32, Conditions)>, depth: usize) -> u32 {
-        let certain = rules
-            .iter()
-            .position(|(_, conditions)| conditions.is_empty());
+        let certain = rules.iter().position(|(_, conditions)| conditions.is_empty());
         let certain_rule = certain.map_or(NONE, |place| rules[place].0);
         // What comes behind a rule that matches anyway is never reached by way of this node.
         rules.truncate(certain.unwrap_or(rules.len()));
@@ -188,11 +179,7 @@ impl Decision {
             facts.holds.resize(words, 0);
             facts.found.reserve(words * 64);
         }
-        Search {
-            decision: self,
-            facts,
-            best: self.always,
-        }
+        Search { decision: self, facts, best: self.always }
     }
 }
 
@@ -203,10 +190,7 @@ type Filed = Vec<(u32, Vec<(u32, Conditions)>)>;
 /// by fact, ascending, and the rules that no condition with few enough alternatives files.
 fn file(rules: Vec<(u32, Conditions)>, alternatives_max: usize) -> (Filed, Vec<(u32, Conditions)>) {
     let mut asked: HashMap<u32, usize, FixedState> = HashMap::default();
-    for fact in rules
-        .iter()
-        .flat_map(|(_, conditions)| conditions.iter().flatten())
-    {
+    for fact in rules.iter().flat_map(|(_, conditions)| conditions.iter().flatten()) {
         *asked.entry(*fact).or_default() += 1;
     }
     let mut filed: HashMap<u32, Vec<(u32, Conditions)>, FixedState> = HashMap::default();
@@ -222,10 +206,7 @@ fn file(rules: Vec<(u32, Conditions)>, alternatives_max: usize) -> (Filed, Vec<(
             continue;
         };
         for fact in conditions.remove(rarest) {
-            filed
-                .entry(fact)
-                .or_default()
-                .push((rule, conditions.clone()));
+            filed.entry(fact).or_default().push((rule, conditions.clone()));
         }
     }
     let mut filed: Filed = filed.into_iter().collect();

@@ -113,9 +113,9 @@ impl Glob {
         };
         match &self.middle {
             Middle::Rest => true,
-            Middle::Run => self
-                .separator
-                .is_none_or(|separator| memchr::memchr(separator, middle).is_none()),
+            Middle::Run => {
+                self.separator.is_none_or(|separator| memchr::memchr(separator, middle).is_none())
+            }
             Middle::Positions(positions) => positions.matches(middle, self.separator),
         }
     }

@@ -14,6 +14,7 @@
 
 mod cookie;
 mod decision;
+mod facts;
 mod glob;
 mod names;
 mod networks;
@@ -25,15 +26,12 @@ mod trie;
 
 use crate::class::ClassId;
 use crate::request::RequestView;
-use decision::{Conditions, Decision, Facts, NONE, Search};
-use foldhash::fast::FixedState;
+use decision::{Decision, Facts, NONE, Search};
+use facts::FactTable;
 pub use glob::Glob;
-use ipnet::IpNet;
 use names::Names;
 use networks::Networks;
-use pattern::{HostPattern, Pattern};
 use rule::{Condition, Rule};
-use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 use texts::{Hosts, Texts};
@@ -108,11 +106,7 @@ impl fmt::Display for CompileError {
                 write!(f, "there may be at most {} rules", Classifier::RULES_MAX)
             }
             CompileError::TooManyConditions(_) => {
-                write!(
-                    f,
-                    "may have at most {} conditions",
-                    Classifier::CONDITIONS_MAX
-                )
+                write!(f, "may have at most {} conditions", Classifier::CONDITIONS_MAX)
             }
             CompileError::TooManyAlternatives(_) => write!(
                 f,
@@ -153,18 +147,10 @@ impl Classifier {
             if rule.conditions.len() > Self::CONDITIONS_MAX {
                 return Err(CompileError::TooManyConditions(index));
             }
-            if rule
-                .conditions
-                .iter()
-                .any(|condition| condition.alternatives() == 0)
-            {
+            if rule.conditions.iter().any(|condition| condition.alternatives() == 0) {
                 return Err(CompileError::NoAlternative(index));
             }
-            alternatives += rule
-                .conditions
-                .iter()
-                .map(Condition::alternatives)
-                .sum::<usize>();
+            alternatives += rule.conditions.iter().map(Condition::alternatives).sum::<usize>();
             if alternatives > Self::ALTERNATIVES_MAX {
                 return Err(CompileError::TooManyAlternatives(index));
             }
@@ -176,12 +162,7 @@ impl Classifier {
             deadline: rule.deadline,
             refuse: rule.refuse,
         };
-        let default = Match {
-            class: default_class,
-            rule: None,
-            deadline: None,
-            refuse: false,
-        };
+        let default = Match { class: default_class, rule: None, deadline: None, refuse: false };
         Ok(facts.compile(conditions, default, (0..).zip(rules).map(matched).collect()))
     }
 
@@ -245,150 +226,4 @@ impl Classifier {
             }
         }
     }
-}
-
-/// Numbers the facts that rules ask for: every distinct alternative once.
-#[derive(Default)]
-struct FactTable {
-    len: u32,
-    path: Kind<Pattern>,
-    host: Kind<HostPattern>,
-    method: Kind<Box<str>>,
-    client: Kind<IpNet>,
-    header: Kind<(Box<str>, Pattern)>,
-    cookie: Kind<(Box<str>, Pattern)>,
-}
-
-/// The facts of one kind, and the first rule that asks for one.
-struct Kind<K> {
-    first_rule: u32,
-    facts: HashMap<K, u32, FixedState>,
-}
-
-impl<K> Default for Kind<K> {
-    fn default() -> Self {
-        Kind {
-            first_rule: NONE,
-            facts: HashMap::default(),
-        }
-    }
-}
-
-impl<K: std::hash::Hash + Eq> Kind<K> {
-    fn of(&mut self, rule: u32, len: &mut u32, keys: impl Iterator<Item = K>) -> Vec<u32> {
-        self.first_rule = self.first_rule.min(rule);
-        let mut facts: Vec<u32> = keys
-            .map(|key| {
-                *self.facts.entry(key).or_insert_with(|| {
-                    *len += 1;
-                    *len - 1
-                })
-            })
-            .collect();
-        // An alternative that stands twice would file the rule twice.
-        facts.sort_unstable();
-        facts.dedup();
-        facts
-    }
-
-    fn part<T>(&self, of: T) -> Part<T> {
-        Part {
-            first_rule: self.first_rule,
-            of,
-        }
-    }
-}
-
-impl FactTable {
-    fn of_rule(&mut self, index: u32, rule: &Rule) -> Conditions {
-        let asked = rule
-            .conditions
-            .iter()
-            .filter(|condition| !condition.is_always_true());
-        asked
-            .map(|condition| self.of_condition(index, condition))
-            .collect()
-    }
-
-    fn of_condition(&mut self, rule: u32, condition: &Condition) -> Vec<u32> {
-        let len = &mut self.len;
-        match condition {
-            Condition::Path(patterns) => self.path.of(rule, len, patterns.iter().cloned()),
-            Condition::Host(hosts) => self.host.of(rule, len, hosts.iter().cloned()),
-            Condition::Method(methods) => self.method.of(rule, len, methods.iter().cloned()),
-            Condition::Client(nets) => {
-                let nets = nets.iter().map(|network| networks::canonical(*network));
-                self.client.of(rule, len, nets)
-            }
-            Condition::Header { name, values } => {
-                let name: Box<str> = name.to_ascii_lowercase().into();
-                let keys = values.iter().map(|value| (name.clone(), value.clone()));
-                self.header.of(rule, len, keys)
-            }
-            Condition::Cookie { name, values } => {
-                let keys = values.iter().map(|value| (name.clone(), value.clone()));
-                self.cookie.of(rule, len, keys)
-            }
-        }
-    }
-
-    fn compile(self, rules: Vec<Conditions>, default: Match, matches: Vec<Match>) -> Classifier {
-        let paths: Vec<_> = self
-            .path
-            .facts
-            .iter()
-            .map(|(key, fact)| (key, *fact))
-            .collect();
-        let hosts: Vec<_> = self
-            .host
-            .facts
-            .iter()
-            .map(|(key, fact)| (key, *fact))
-            .collect();
-        let nets: Vec<_> = self
-            .client
-            .facts
-            .iter()
-            .map(|(key, fact)| (*key, *fact))
-            .collect();
-        let methods = self
-            .method
-            .facts
-            .iter()
-            .map(|(key, fact)| (key.as_bytes().into(), *fact));
-        let mut fields: HashMap<Box<[u8]>, FieldUse, FixedState> = HashMap::default();
-        for (name, values) in by_name(&self.header.facts) {
-            fields.entry(name).or_default().values = Some(values);
-        }
-        if !self.cookie.facts.is_empty() {
-            fields.entry((*b"cookie").into()).or_default().cookies = true;
-        }
-        let fields_first_rule = self.header.first_rule.min(self.cookie.first_rule);
-        Classifier {
-            default,
-            matches,
-            path: self.path.part(Texts::new(&paths)),
-            host: self.host.part(Hosts::new(&hosts)),
-            method: self.method.part(Names::new(methods.collect(), false)),
-            client: self.client.part(Networks::new(&nets)),
-            fields: Part {
-                first_rule: fields_first_rule,
-                of: Names::new(fields.into_iter().collect(), true),
-            },
-            cookies: self
-                .cookie
-                .part(Names::new(by_name(&self.cookie.facts), false)),
-            decision: Decision::new(rules, self.len as usize),
-        }
-    }
-}
-
-/// The values asked for, by the name of their header or cookie.
-fn by_name(facts: &HashMap<(Box<str>, Pattern), u32, FixedState>) -> Vec<(Box<[u8]>, Texts)> {
-    let mut names: HashMap<&str, Vec<(&Pattern, u32)>, FixedState> = HashMap::default();
-    for ((name, value), fact) in facts {
-        names.entry(name).or_default().push((value, *fact));
-    }
-    let texts = |(name, values): (&str, Vec<_>)| (name.as_bytes().into(), Texts::new(&values));
-    names.into_iter().map(texts).collect()
 }

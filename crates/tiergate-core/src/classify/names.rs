@@ -36,10 +36,7 @@ impl<T> Names<T> {
             while table.places[place].name != 0 {
                 place = (place + 1) & (table.places.len() - 1);
             }
-            table.places[place] = Place {
-                hash,
-                name: index as u32 + 1,
-            };
+            table.places[place] = Place { hash, name: index as u32 + 1 };
         }
         table
     }
@@ -53,20 +50,14 @@ impl<T> Names<T> {
         let hash = Self::hash(name);
         let mut place = hash as usize & (self.places.len() - 1);
         loop {
-            let Place {
-                hash: there,
-                name: index,
-            } = self.places[place];
+            let Place { hash: there, name: index } = self.places[place];
             if index == 0 {
                 return None;
             }
             if there == hash {
                 let (known, value) = &self.names[index as usize - 1];
-                let same = if self.caseless {
-                    known.eq_ignore_ascii_case(name)
-                } else {
-                    **known == *name
-                };
+                let same =
+                    if self.caseless { known.eq_ignore_ascii_case(name) } else { **known == *name };
                 if same {
                     return Some(value);
                 }
@@ -113,10 +104,7 @@ mod tests {
         let table = Names::new(names, true);
         for len in 0..200 {
             assert_eq!(table.find(&name(len, b'X')), Some(&len));
-            assert_eq!(
-                table.find(&name(len, b'y')),
-                if len == 0 { Some(&0) } else { None }
-            );
+            assert_eq!(table.find(&name(len, b'y')), if len == 0 { Some(&0) } else { None });
         }
         assert_eq!(table.find(&name(200, b'x')), None);
     }
@@ -124,9 +112,7 @@ mod tests {
     #[test]
     fn names_that_differ_only_in_the_middle_are_told_apart() {
         let name = |number: usize| format!("experiment-{number:05}-variant").into_bytes();
-        let names = (0..10_000)
-            .map(|number| (name(number).into(), number))
-            .collect();
+        let names = (0..10_000).map(|number| (name(number).into(), number)).collect();
         let table: Names<usize> = Names::new(names, false);
         for number in 0..10_000 {
             assert_eq!(table.find(&name(number)), Some(&number));

@@ -54,26 +54,15 @@ impl Networks {
                     v4.push((u32::from(net.network()), u32::from(net.broadcast()), *entry));
                 }
                 IpNet::V6(net) => {
-                    v6.push((
-                        u128::from(net.network()),
-                        u128::from(net.broadcast()),
-                        *entry,
-                    ));
+                    v6.push((u128::from(net.network()), u128::from(net.broadcast()), *entry));
                 }
             }
         }
         let v4 = Pieces::new(v4, |address| address.checked_add(1));
         let v4_first_byte = (0..=256u64)
-            .map(|byte| {
-                v4.starts
-                    .partition_point(|start| u64::from(*start) < byte << 24) as u32
-            })
+            .map(|byte| v4.starts.partition_point(|start| u64::from(*start) < byte << 24) as u32)
             .collect();
-        Networks {
-            v4,
-            v6: Pieces::new(v6, |address| address.checked_add(1)),
-            v4_first_byte,
-        }
+        Networks { v4, v6: Pieces::new(v6, |address| address.checked_add(1)), v4_first_byte }
     }
 
     /// Calls `emit` for every network that contains the address.
@@ -186,11 +175,8 @@ mod tests {
             "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128",
             "2001:db8:8000::/33",
         ];
-        let networks: Vec<(IpNet, u32)> = texts
-            .iter()
-            .zip(0..)
-            .map(|(text, entry)| (text.parse().unwrap(), entry))
-            .collect();
+        let networks: Vec<(IpNet, u32)> =
+            texts.iter().zip(0..).map(|(text, entry)| (text.parse().unwrap(), entry)).collect();
         let all = Networks::new(&networks);
         let some = Networks::new(&networks[1..5]);
         let mut addresses: Vec<IpAddr> = Vec::new();

@@ -58,10 +58,7 @@ impl fmt::Display for PatternError {
                 "may have `*` only at its beginning and followed by a dot: `*.example.com`",
             ),
             PatternError::HostByte(byte) => {
-                write!(
-                    f,
-                    "has {byte:?}, which no host has; leave out scheme, port and path"
-                )
+                write!(f, "has {byte:?}, which no host has; leave out scheme, port and path")
             }
         }
     }
@@ -277,11 +274,7 @@ impl HostPattern {
                 other => return Err(PatternError::HostByte(other)),
             }
         }
-        Ok(if below {
-            HostPattern::Below(name.into())
-        } else {
-            HostPattern::Exact(name.into())
-        })
+        Ok(if below { HostPattern::Below(name.into()) } else { HostPattern::Exact(name.into()) })
     }
 
     /// Whether `host` (without port) matches.
@@ -353,11 +346,7 @@ mod tests {
         ];
         for (pattern, path, expected) in table {
             let compiled = Pattern::path(pattern).unwrap();
-            assert_eq!(
-                compiled.matches(path.as_bytes()),
-                expected,
-                "{pattern} on {path}"
-            );
+            assert_eq!(compiled.matches(path.as_bytes()), expected, "{pattern} on {path}");
         }
     }
 
@@ -366,34 +355,19 @@ mod tests {
         let agent = Pattern::value("*bot*").unwrap();
         assert!(agent.matches(b"Mozilla/5.0 (compatible; Googlebot/2.1)"));
         assert!(!agent.matches(b"Mozilla/5.0"));
-        assert_eq!(
-            Pattern::value("text/*").unwrap(),
-            Pattern::Prefix((*b"text/").into())
-        );
+        assert_eq!(Pattern::value("text/*").unwrap(), Pattern::Prefix((*b"text/").into()));
         assert!(Pattern::value("").unwrap().matches(b""));
     }
 
     #[test]
     fn patterns_that_no_normalised_path_has_are_refused() {
-        for text in [
-            "/a//b", "/a/./b", "/a/..", "/../x", "/%63art", "/a%2fb", "/a\\?c", "/50%",
-        ] {
+        for text in ["/a//b", "/a/./b", "/a/..", "/../x", "/%63art", "/a%2fb", "/a\\?c", "/50%"] {
             let fault = Pattern::path(text).unwrap_err();
-            assert!(
-                matches!(fault, PatternError::NeverMatches(..)),
-                "{text}: {fault:?}"
-            );
+            assert!(matches!(fault, PatternError::NeverMatches(..)), "{text}: {fault:?}");
         }
-        for text in [
-            "/.well-known/*",
-            "/a/..b",
-            "/a%2Fb",
-            "/50%25",
-            "/a/.*",
-            "/a%*",
-            "/...",
-            "/%00",
-        ] {
+        for text in
+            ["/.well-known/*", "/a/..b", "/a%2Fb", "/50%25", "/a/.*", "/a%*", "/...", "/%00"]
+        {
             assert!(Pattern::path(text).is_ok(), "{text}");
         }
         assert_eq!(Pattern::path("cart"), Err(PatternError::Relative));
@@ -421,16 +395,9 @@ mod tests {
         assert!(!below.matches(b"example.com"));
         assert!(!below.matches(b"badexample.com"));
         for text in ["*", "*.", "a.*.com", "*example.com"] {
-            assert_eq!(
-                HostPattern::parse(text),
-                Err(PatternError::HostWildcard),
-                "{text}"
-            );
+            assert_eq!(HostPattern::parse(text), Err(PatternError::HostWildcard), "{text}");
         }
-        assert_eq!(
-            HostPattern::parse("a.com:80"),
-            Err(PatternError::HostByte(':'))
-        );
+        assert_eq!(HostPattern::parse("a.com:80"), Err(PatternError::HostByte(':')));
         assert!(HostPattern::parse("[::1]").unwrap().matches(b"[::1]"));
     }
 

@@ -53,9 +53,7 @@ impl Rule {
     /// Whether every condition holds, found out by looking at each: for explanations, and the
     /// compiled form's measure.
     pub fn matches(&self, view: &RequestView<'_>) -> bool {
-        self.conditions
-            .iter()
-            .all(|condition| condition.holds(view))
+        self.conditions.iter().all(|condition| condition.holds(view))
     }
 
     /// Whether every request that `other` matches is surely matched by `self`. Says no when in doubt.
@@ -75,21 +73,19 @@ impl Condition {
         match self {
             Condition::Path(patterns) => matches(patterns, view.path),
             Condition::Host(patterns) => patterns.iter().any(|host| host.matches(view.host)),
-            Condition::Method(methods) => methods
-                .iter()
-                .any(|method| method.as_bytes() == view.method),
-            Condition::Header { name, values } => view
-                .values(name.as_bytes())
-                .any(|value| matches(values, value)),
+            Condition::Method(methods) => {
+                methods.iter().any(|method| method.as_bytes() == view.method)
+            }
+            Condition::Header { name, values } => {
+                view.values(name.as_bytes()).any(|value| matches(values, value))
+            }
             Condition::Cookie { name, values } => view
                 .values(b"cookie")
                 .flat_map(cookie::pairs)
                 .any(|(found, value)| found == name.as_bytes() && matches(values, value)),
             Condition::Client(networks) => {
                 let client = view.client.to_canonical();
-                networks
-                    .iter()
-                    .any(|network| canonical(*network).contains(&client))
+                networks.iter().any(|network| canonical(*network).contains(&client))
             }
         }
     }
@@ -114,8 +110,7 @@ impl Condition {
     fn covers(&self, other: &Condition) -> bool {
         /// Whether each of `some` is inside one of `all`.
         fn each<T>(all: &[T], some: &[T], covers: impl Fn(&T, &T) -> bool) -> bool {
-            some.iter()
-                .all(|inner| all.iter().any(|outer| covers(outer, inner)))
+            some.iter().all(|inner| all.iter().any(|outer| covers(outer, inner)))
         }
         match (self, other) {
             (Condition::Path(all), Condition::Path(some)) => each(all, some, Pattern::covers),
@@ -123,17 +118,11 @@ impl Condition {
             (Condition::Method(all), Condition::Method(some)) => each(all, some, |a, b| a == b),
             (
                 Condition::Header { name, values: all },
-                Condition::Header {
-                    name: other,
-                    values: some,
-                },
+                Condition::Header { name: other, values: some },
             ) => name.eq_ignore_ascii_case(other) && each(all, some, Pattern::covers),
             (
                 Condition::Cookie { name, values: all },
-                Condition::Cookie {
-                    name: other,
-                    values: some,
-                },
+                Condition::Cookie { name: other, values: some },
             ) => name == other && each(all, some, Pattern::covers),
             (Condition::Client(all), Condition::Client(some)) => {
                 each(all, some, |a, b| canonical(*a).contains(&canonical(*b)))

@@ -27,11 +27,7 @@ impl Texts {
         let mut forwards = Vec::new();
         let mut backwards = Vec::new();
         for (pattern, fact) in patterns {
-            let key = |bytes: &[u8], here, entry| Key {
-                bytes: bytes.to_vec(),
-                here,
-                entry,
-            };
+            let key = |bytes: &[u8], here, entry| Key { bytes: bytes.to_vec(), here, entry };
             match pattern {
                 Pattern::Any => texts.any.push(*fact),
                 Pattern::Exact(bytes) => forwards.push(key(bytes, true, *fact)),
@@ -70,10 +66,8 @@ impl Texts {
                 }
             }
         };
-        self.forwards
-            .walk(text.len(), |place| text[place], &mut found);
-        self.backwards
-            .walk(text.len(), |place| text[text.len() - 1 - place], &mut found);
+        self.forwards.walk(text.len(), |place| text[place], &mut found);
+        self.backwards.walk(text.len(), |place| text[text.len() - 1 - place], &mut found);
     }
 }
 
@@ -86,18 +80,13 @@ pub(super) struct Hosts {
 impl Hosts {
     /// A set of distinct patterns.
     pub(super) fn new(patterns: &[(&HostPattern, u32)]) -> Self {
-        let key = |name: &str, here, entry| Key {
-            bytes: name.bytes().rev().collect(),
-            here,
-            entry,
-        };
+        let key =
+            |name: &str, here, entry| Key { bytes: name.bytes().rev().collect(), here, entry };
         let keys = patterns.iter().map(|(pattern, fact)| match pattern {
             HostPattern::Exact(name) => key(name, true, *fact),
             HostPattern::Below(end) => key(end, false, *fact),
         });
-        Hosts {
-            backwards: Trie::new(keys.collect()),
-        }
+        Hosts { backwards: Trie::new(keys.collect()) }
     }
 
     /// Calls `emit` with the fact of every pattern that matches.

@@ -73,8 +73,7 @@ impl Trie {
                 ..Node::default()
             };
             trie.labels.extend_from_slice(&first[depth..common]);
-            trie.entries
-                .extend(keys[..ending].iter().map(|key| key.entry));
+            trie.entries.extend(keys[..ending].iter().map(|key| key.entry));
             let mut firsts = Vec::new();
             let mut from = ending;
             while from < keys.len() {
@@ -179,11 +178,7 @@ mod tests {
     }
 
     fn key(bytes: &[u8], here: bool, entry: u32) -> Key {
-        Key {
-            bytes: bytes.to_vec(),
-            here,
-            entry,
-        }
+        Key { bytes: bytes.to_vec(), here, entry }
     }
 
     #[test]
@@ -212,15 +207,9 @@ mod tests {
             let keys = (0..count).map(|byte| key(&[byte as u8], true, byte as u32));
             let trie = Trie::new(keys.collect());
             for byte in 0..=255u8 {
-                let expected: Vec<u32> = (usize::from(byte) < count)
-                    .then_some(u32::from(byte))
-                    .into_iter()
-                    .collect();
-                assert_eq!(
-                    found(&trie, &[byte]),
-                    expected,
-                    "{count} children, byte {byte}"
-                );
+                let expected: Vec<u32> =
+                    (usize::from(byte) < count).then_some(u32::from(byte)).into_iter().collect();
+                assert_eq!(found(&trie, &[byte]), expected, "{count} children, byte {byte}");
             }
         }
     }

@@ -82,8 +82,10 @@ pub struct Load {
 
 /// Shortest window: longer than the hiccups of a scheduler.
 const WINDOW_MIN: Duration = Duration::from_millis(25);
+/// Shortest window once the curve is known.
+const WINDOW_SETTLED_MIN: Duration = Duration::from_millis(100);
 /// A window this long ends with fewer answers than wanted.
-const WINDOW_ENOUGH: Duration = Duration::from_secs(1);
+const WINDOW_ENOUGH: Duration = Duration::from_millis(500);
 const WINDOW_SERVED_MIN: u32 = 10;
 /// A window that took longer than this from first to last (the limit hardly ever binds) is stale.
 const WINDOW_STALE: Duration = Duration::from_secs(60);
@@ -104,8 +106,6 @@ const HELD_WEIGHT: f64 = 1.0 / 128.0;
 const DISPERSION_FADING: f64 = 0.98;
 /// Heavier tails are not waited for: the windows would take too long.
 const DISPERSION_MAX: f64 = 10.0;
-/// So many requests lost for each answered make the limit fall whatever the throughput.
-const LOST_PER_SERVED: u32 = 9;
 
 /// Finds how many requests the origin can work on at once.
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl AdaptiveLimit {
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
         let slow = held_s >= self.held_s;
-        self.window.count(load.running, outcome, slow);
+        self.window.count(load.running, admitted, outcome, slow);
         if is_answer(outcome) {
             let factor = if self.held_s == 0.0 { 1.0 } else { HELD_WEIGHT };
             self.held_s += (held_s - self.held_s) * factor;
@@ -181,9 +181,7 @@ impl AdaptiveLimit {
         if self.window_is_over() {
             return self.conclude(now);
         }
-        if self.window.lost() >= 8
-            && self.window.lost() > LOST_PER_SERVED * self.window.served()
-        {
+        if self.window.is_losing() {
             return self.back_off(now);
         }
         None
@@ -217,7 +215,8 @@ impl AdaptiveLimit {
 
     /// Binding time that makes a window: each slot is used about once.
     fn time_wanted(&self) -> Duration {
-        WINDOW_MIN.max(self.held())
+        let least = if self.searching { WINDOW_MIN } else { WINDOW_SETTLED_MIN };
+        least.max(self.held())
     }
 
     fn held(&self) -> Duration {
@@ -237,11 +236,7 @@ impl AdaptiveLimit {
             ln_rate: (f64::from(measured.served) / measured.seconds).ln(),
             variance: self.dispersion / f64::from(measured.served),
         };
-        let Some(Advice {
-            ln_best,
-            doubt,
-            windows,
-        }) = self.curve.add(point) else {
+        let Some(Advice { ln_best, doubt, windows }) = self.curve.add(point) else {
             return self.enter(now, self.slots, Cause::Probed);
         };
         self.doubt = doubt;
@@ -249,21 +244,21 @@ impl AdaptiveLimit {
         let before = self.ln_base;
         let low = f64::from(self.settings.slots_min.max(1)).ln();
         let high = f64::from(self.settings.slots_max).ln().max(low);
-        self.ln_base = ln_best
-            .clamp(before - LN_STEP_MAX, before + LN_STEP_MAX)
-            .clamp(low, high);
+        self.ln_base = ln_best.clamp(before - LN_STEP_MAX, before + LN_STEP_MAX).clamp(low, high);
         let moved = self.ln_base - before;
+        // Downward a probe costs throughput as soon as it is below the knee.
+        let (highest, deepest) = if self.searching {
+            (LN_PROBE.1, LN_PROBE.1)
+        } else {
+            (3.0 * LN_PROBE.0, 2.0 * LN_PROBE.0)
+        };
         // A probe that is smaller than the noise of two windows tells nothing.
         let noise = 2.0 * point.variance.sqrt();
-        let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, LN_PROBE.1);
-        let reach = (0.7 * doubt).clamp(LN_PROBE.0, LN_PROBE.1);
+        let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, highest);
+        let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.
-        let aside = if moved.abs() > reach {
-            0.0
-        } else {
-            self.probe(base, wide, reach)
-        };
+        let aside = if moved.abs() > reach { 0.0 } else { self.probe(base, wide, reach) };
         let slots = base + aside;
         let cause = match aside {
             0.0 if moved > 0.0 => Cause::Grew,
@@ -275,11 +270,7 @@ impl AdaptiveLimit {
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows.
     fn probe(&mut self, base: f64, wide: f64, reach: f64) -> f64 {
-        let budget = if self.searching {
-            PROBE_BUDGET.1
-        } else {
-            PROBE_BUDGET.0
-        };
+        let budget = if self.searching { PROBE_BUDGET.1 } else { PROBE_BUDGET.0 };
         let up = ((base * wide.exp()).round() - base).max(1.0);
         let down = (base - (base / reach.exp()).round()).max(1.0);
         self.credit_up = (self.credit_up + budget).min(1.0);
@@ -310,11 +301,7 @@ impl AdaptiveLimit {
     fn enter(&mut self, now: Moment, slots: u32, cause: Cause) -> Option<Step> {
         let low = self.settings.slots_min.max(1);
         let slots = slots.clamp(low, self.settings.slots_max.max(low));
-        let settling = if slots == self.slots {
-            Duration::ZERO
-        } else {
-            self.held()
-        };
+        let settling = if slots == self.slots { Duration::ZERO } else { self.held() };
         self.window = Window::open(now, slots, settling);
         if slots == self.slots {
             return None;
@@ -330,8 +317,6 @@ impl AdaptiveLimit {
         let now = (self.held_square - square) / square;
         // Where requests queue at the origin the times vary less than the services do, so the highest
         // value counts, and fades.
-        self.dispersion = (self.dispersion * DISPERSION_FADING)
-            .max(now)
-            .clamp(1.0, DISPERSION_MAX);
+        self.dispersion = (self.dispersion * DISPERSION_FADING).max(now).clamp(1.0, DISPERSION_MAX);
     }
 }

@@ -24,8 +24,8 @@ const POINTS: usize = 16;
 const SHARPNESS: f64 = 8.0;
 /// How steeply throughput may fall beyond the knee (thrash), and how likely that is beforehand.
 const FALLS: [(f64, f64); 2] = [(0.0, 0.8), (0.7, 0.2)];
-/// What latency costs: slots are added as long as 1 % more of them give at least 0.3 % throughput.
-pub(super) const LATENCY_PRICE: f64 = 0.3;
+/// What latency costs: slots are added as long as 1 % more of them give at least 0.25 % throughput.
+pub(super) const LATENCY_PRICE: f64 = 0.25;
 /// No window is truer than 3 %, however many requests it holds: the curve is only a model.
 const MISFIT_VARIANCE: f64 = 0.03 * 0.03;
 /// What is known fades by a twelfth with each window of full length that is added; by less with a
@@ -38,7 +38,7 @@ const SURPRISE_DOUBTED: f64 = 2.0;
 /// By chance that happens once in some hundred windows that are looked at again.
 const SURPRISE_CHANGED: f64 = 3.0;
 /// Most windows in a row that are looked at again.
-const SUSPECTS: usize = 4;
+const SUSPECTS: usize = 3;
 
 /// Throughput at one concurrency.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,8 @@ pub(super) struct Curve {
     weights: [[f64; FALLS.len()]; KNEES],
     heights: [[f64; FALLS.len()]; KNEES],
     shape: [f64; SHAPE],
+    /// Loss by concurrency over knee, from -`KNEES` to `KNEES` times the pitch.
+    losses: [[f64; FALLS.len()]; 2 * KNEES],
 }
 
 /// Places of the table of the corner: u from -6 to 6 by half a pitch.
@@ -87,11 +89,15 @@ const SHAPE_ZERO: f64 = 150.0;
 impl Curve {
     /// Nothing is known except a guess of the knee.
     pub(super) fn new(slots: f64) -> Self {
-        let mut shape = [0.0; SHAPE];
-        for (place, value) in shape.iter_mut().enumerate() {
-            let u = (place as f64 - SHAPE_ZERO) * SHAPE_PITCH;
-            *value = -(-SHARPNESS * u).exp().ln_1p() / SHARPNESS;
-        }
+        let rounded = |above: f64| -(-SHARPNESS * above).exp().ln_1p() / SHARPNESS;
+        let shape = std::array::from_fn(|place| rounded((place as f64 - SHAPE_ZERO) * SHAPE_PITCH));
+        let losses = std::array::from_fn(|place| {
+            let above = (place as f64 - KNEES as f64) * PITCH;
+            FALLS.map(|(fall, _)| {
+                let share = (rounded(above) - fall * above.max(0.0)).exp();
+                1.0 - share + LATENCY_PRICE * above.max(0.0)
+            })
+        });
         Curve {
             points: Vec::with_capacity(POINTS),
             suspects: Vec::with_capacity(SUSPECTS),
@@ -101,6 +107,7 @@ impl Curve {
             weights: [[0.0; FALLS.len()]; KNEES],
             heights: [[0.0; FALLS.len()]; KNEES],
             shape,
+            losses,
         }
     }
 
@@ -114,10 +121,7 @@ impl Curve {
 
     /// Adds a window. `None` if it fits so badly that another at the same concurrency is needed.
     pub(super) fn add(&mut self, point: Point) -> Option<Advice> {
-        let point = Point {
-            variance: point.variance + MISFIT_VARIANCE,
-            ..point
-        };
+        let point = Point { variance: point.variance + MISFIT_VARIANCE, ..point };
         if self.points.len() >= 2 {
             self.suspects.push(point);
             let count = self.suspects.len();
@@ -240,28 +244,26 @@ impl Curve {
             mean += weight * ln_knee;
             square += weight * ln_knee * ln_knee;
         }
-        self.centre = mean;
         let least = (0..KNEES)
             .map(|choice| (choice, self.loss(choice)))
             .min_by(|one, other| one.1.total_cmp(&other.1))
             .expect("the grid is not empty");
-        Advice {
-            ln_best: self.low + PITCH * least.0 as f64,
-            doubt: (square - mean * mean).max(0.0).sqrt(),
-            windows: self.windows,
-        }
+        let ln_best = self.low + PITCH * least.0 as f64;
+        // Not the mean: where nothing tells one knee from another it would drift away from the limit
+        // without evidence.
+        self.centre = ln_best;
+        Advice { ln_best, doubt: (square - mean * mean).max(0.0).sqrt(), windows: self.windows }
     }
 
     /// Expected loss of a concurrency on the grid.
     fn loss(&self, choice: usize) -> f64 {
+        let losses = &self.losses[choice + 1..];
+        // The losses stand in order of concurrency over knee, which falls as the knee rises.
+        let losses = losses[..KNEES].iter().rev();
         let mut loss = 0.0;
-        for (knee, weights) in self.weights.iter().enumerate() {
-            let above = choice as f64 - knee as f64;
-            let latency = LATENCY_PRICE * (above * PITCH).max(0.0);
-            let rounded = self.shape[(SHAPE_ZERO + above * 2.0) as usize];
-            for (weight, (fall, _)) in weights.iter().zip(FALLS) {
-                let share = (rounded - fall * (above * PITCH).max(0.0)).exp();
-                loss += weight * (1.0 - share + latency);
+        for (weights, losses) in self.weights.iter().zip(losses) {
+            for (weight, each) in weights.iter().zip(losses) {
+                loss += weight * each;
             }
         }
         loss

@@ -4,6 +4,10 @@ use crate::outcome::{End, Outcome};
 use crate::time::Moment;
 use std::time::Duration;
 
+/// So many requests lost, and so many for each that is answered, are a loss.
+const LOST_MIN: u32 = 8;
+const LOST_PER_KEPT: u32 = 9;
+
 /// What a finished window found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measured {
@@ -25,7 +29,9 @@ pub(super) struct Window {
     bound_ns: u64,
     area_ns: f64,
     served: u32,
-    /// Requests that ended without an answer because it took too long.
+    /// Requests granted in this window that were answered, settling or not.
+    kept: u32,
+    /// Requests granted in this window that ended without an answer because it took too long.
     lost: u32,
     seen: Moment,
     opened: Moment,
@@ -39,6 +45,7 @@ impl Window {
             bound_ns: 0,
             area_ns: 0.0,
             served: 0,
+            kept: 0,
             lost: 0,
             seen: now,
             opened: now,
@@ -61,26 +68,30 @@ impl Window {
     }
 
     /// Counts the end of a request; call after [`Window::pass`].
-    pub(super) fn count(&mut self, running: u32, outcome: &Outcome, slow: bool) {
+    pub(super) fn count(&mut self, running: u32, admitted: Moment, outcome: &Outcome, slow: bool) {
         if running < self.slots {
             return;
         }
+        // Who was granted a slot under an earlier number of slots tells of that one.
+        let own = u32::from(admitted >= self.opened);
         match outcome.end {
             _ if is_answer(outcome) => {
+                self.kept += own;
                 self.served += u32::from(self.settling_ns == 0 && self.bound_ns > 0);
             }
-            End::Cancelled => self.lost += 1,
-            End::Failed if slow => self.lost += 1,
+            End::Cancelled => self.lost += own,
+            End::Failed if slow => self.lost += own,
             _ => {}
         }
     }
 
-    pub(super) fn served(&self) -> u32 {
-        self.served
+    /// Whether nearly every request granted in this window has been lost.
+    pub(super) fn is_losing(&self) -> bool {
+        self.lost >= LOST_MIN && self.lost > LOST_PER_KEPT * self.kept
     }
 
-    pub(super) fn lost(&self) -> u32 {
-        self.lost
+    pub(super) fn served(&self) -> u32 {
+        self.served
     }
 
     pub(super) fn bound(&self) -> Duration {

@@ -14,6 +14,13 @@ use super::Load;
 use crate::class::ClassId;
 use crate::time::Moment;
 
+/// Most slot-seconds that a class may be owed. Covers a single slot's share at service times of many
+/// seconds; bounds what a class collects while the origin hangs.
+const BALANCE_MAX: f64 = 1.0;
+/// Most slot-seconds that a class may owe, so that one endless request does not shut its class out
+/// for hours.
+const BALANCE_MIN: f64 = -10.0;
+
 /// The state of the policy: each class's balance of slot time.
 #[derive(Clone, Debug)]
 pub struct StrictPriority {
@@ -24,26 +31,31 @@ pub struct StrictPriority {
 impl StrictPriority {
     /// A policy for so many classes, with every balance at zero.
     pub fn new(classes: usize) -> Self {
-        StrictPriority {
-            balances: vec![0.0; classes],
-            settled: Moment::ZERO,
-        }
+        StrictPriority { balances: vec![0.0; classes], settled: Moment::ZERO }
     }
 
     /// Brings the balances up to `now`; call before anything in `loads` changes. O(classes).
     pub fn advance(&mut self, now: Moment, loads: &[Load], slots: u32) {
         let elapsed = now.since(self.settled).as_secs_f64();
         self.settled = now;
-        let contended = loads.iter().filter(|load| load.waiting > 0).count() > 1;
+        let waiting = loads.iter().filter(|load| load.waiting > 0).count();
         for (balance, load) in self.balances.iter_mut().zip(loads) {
-            if load.minimum == 0.0 || load.waiting == 0 {
-                // A class that asks for nothing saves nothing up and owes nothing.
+            if load.minimum == 0.0 {
                 *balance = 0.0;
-            } else if contended {
-                let owed = load.minimum * f64::from(slots);
-                let held = f64::from(load.running).min(owed.ceil());
-                *balance += (owed - held) * elapsed;
+                continue;
             }
+            let others_wait = waiting > usize::from(load.waiting > 0);
+            let owed = load.minimum * f64::from(slots);
+            // Nobody else wants the slots that it holds: they cost it nothing.
+            let held = if others_wait { f64::from(load.running).min(owed.ceil()) } else { 0.0 };
+            let highest = match load.waiting {
+                // A class that asks for nothing saves nothing up; what it owes, it goes on owing.
+                0 => 0.0,
+                _ if others_wait => BALANCE_MAX,
+                // Alone it waits for no other class, so it earns no more than it has.
+                _ => balance.max(0.0),
+            };
+            *balance = (*balance + (owed - held) * elapsed).clamp(BALANCE_MIN, highest);
         }
     }
 

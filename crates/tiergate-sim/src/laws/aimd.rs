@@ -55,9 +55,8 @@ impl Law for Aimd {
         } else if f64::from(running) * 2.0 >= self.limit {
             self.limit += (self.limit * 0.1).max(1.0);
         }
-        self.limit = self.limit.clamp(
-            f64::from(self.settings.slots_min),
-            f64::from(self.settings.slots_max),
-        );
+        self.limit = self
+            .limit
+            .clamp(f64::from(self.settings.slots_min), f64::from(self.settings.slots_max));
     }
 }

@@ -65,15 +65,10 @@ impl Law for Climb {
         if self.above {
             let ratio = f64::from(self.slots()) / self.base;
             let grew = (rate / self.rate_base).ln() > 0.5 * ratio.ln();
-            self.base = if grew {
-                self.base * ratio
-            } else {
-                self.base * 0.95
-            };
-            self.base = self.base.clamp(
-                f64::from(self.settings.slots_min),
-                f64::from(self.settings.slots_max),
-            );
+            self.base = if grew { self.base * ratio } else { self.base * 0.95 };
+            self.base = self
+                .base
+                .clamp(f64::from(self.settings.slots_min), f64::from(self.settings.slots_max));
         } else {
             self.rate_base = rate;
         }

@@ -25,10 +25,7 @@ impl Samples {
     ) -> Option<f64> {
         self.running_max = self.running_max.max(load.running);
         if outcome.end == End::Served {
-            self.sum_s += outcome
-                .first_byte
-                .unwrap_or_else(|| now.since(admitted))
-                .as_secs_f64();
+            self.sum_s += outcome.first_byte.unwrap_or_else(|| now.since(admitted)).as_secs_f64();
             self.count += 1;
         }
         if self.count < 10 || now.since(self.since).as_millis() < 100 {
@@ -78,11 +75,7 @@ impl Law for Gradient2 {
         };
         // A plain mean for the first ten windows, then exponential over 600.
         self.seen += 1.0;
-        let factor = if self.seen <= 10.0 {
-            1.0 / self.seen
-        } else {
-            2.0 / 601.0
-        };
+        let factor = if self.seen <= 10.0 { 1.0 / self.seen } else { 2.0 / 601.0 };
         self.long_s += (short_s - self.long_s) * factor;
         if self.long_s / short_s > 2.0 {
             self.long_s *= 0.95;
@@ -93,10 +86,9 @@ impl Law for Gradient2 {
         }
         let gradient = (1.5 * self.long_s / short_s).clamp(0.5, 1.0);
         self.limit = self.limit * 0.8 + (self.limit * gradient + 4.0) * 0.2;
-        self.limit = self.limit.clamp(
-            f64::from(self.settings.slots_min),
-            f64::from(self.settings.slots_max),
-        );
+        self.limit = self
+            .limit
+            .clamp(f64::from(self.settings.slots_min), f64::from(self.settings.slots_max));
     }
 }
 

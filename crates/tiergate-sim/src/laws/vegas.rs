@@ -61,9 +61,8 @@ impl Law for Vegas {
         } else {
             0.0
         };
-        self.limit = self.limit.clamp(
-            f64::from(self.settings.slots_min),
-            f64::from(self.settings.slots_max),
-        );
+        self.limit = self
+            .limit
+            .clamp(f64::from(self.settings.slots_min), f64::from(self.settings.slots_max));
     }
 }

@@ -27,17 +27,12 @@ pub(super) fn host_is_local<B>(request: &Request<B>) -> bool {
 /// Whether a request that changes something was meant: see the module's head.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     let from_page = headers.contains_key(ORIGIN)
-        || headers
-            .get("sec-fetch-site")
-            .is_some_and(|site| site != "none");
+        || headers.get("sec-fetch-site").is_some_and(|site| site != "none");
     !from_page || headers.contains_key(INTENT)
 }
 
 fn is_local(host: &str) -> bool {
-    let host = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .trim_end_matches('.');
+    let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     let host = host.to_ascii_lowercase();
     host == "localhost" || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok()
 }
@@ -49,31 +44,17 @@ mod tests {
     fn asking(hosts: &[&str]) -> Request<()> {
         let mut request = Request::new(());
         for host in hosts {
-            request
-                .headers_mut()
-                .append(HOST, host.parse().expect("a value"));
+            request.headers_mut().append(HOST, host.parse().expect("a value"));
         }
         request
     }
 
     #[test]
     fn addresses_and_localhost_are_local_and_names_are_not() {
-        for host in [
-            "127.0.0.1:9090",
-            "[::1]:9090",
-            "localhost",
-            "LOCALHOST.:1",
-            "a.localhost",
-        ] {
+        for host in ["127.0.0.1:9090", "[::1]:9090", "localhost", "LOCALHOST.:1", "a.localhost"] {
             assert!(host_is_local(&asking(&[host])), "{host}");
         }
-        for host in [
-            "evil.example",
-            "localhost.evil.example",
-            "127.0.0.1.nip.io:9090",
-            "",
-            "a b",
-        ] {
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io:9090", "", "a b"] {
             assert!(!host_is_local(&asking(&[host])), "{host}");
         }
         assert!(host_is_local(&asking(&[])));
@@ -84,19 +65,13 @@ mod tests {
     fn pages_must_show_intent() {
         let headers = |pairs: &[(&'static str, &str)]| -> HeaderMap {
             let pair = |(name, value): &(&'static str, &str)| {
-                (
-                    name.parse().expect("a name"),
-                    value.parse().expect("a value"),
-                )
+                (name.parse().expect("a name"), value.parse().expect("a value"))
             };
             pairs.iter().map(pair).collect()
         };
         assert!(is_meant(&headers(&[])));
         assert!(!is_meant(&headers(&[("origin", "null")])));
         assert!(!is_meant(&headers(&[("sec-fetch-site", "cross-site")])));
-        assert!(is_meant(&headers(&[
-            ("origin", "http://localhost"),
-            (INTENT, "1")
-        ])));
+        assert!(is_meant(&headers(&[("origin", "http://localhost"), (INTENT, "1")])));
     }
 }

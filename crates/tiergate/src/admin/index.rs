@@ -3,6 +3,7 @@
 use super::status::{ClassStatus, Quantiles, Status};
 use super::{Mode, Phase};
 use crate::observe::origin::Health;
+use crate::observe::words;
 use std::fmt::Write;
 
 const STYLE: &str = "\
@@ -18,10 +19,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem}dd{margin
 
 /// The endpoints, in the words of the page.
 const ENDPOINTS: [(&str, &str); 6] = [
-    (
-        "/status",
-        "everything as JSON; <code>tiergate top</code> reads it",
-    ),
+    ("/status", "everything as JSON; <code>tiergate top</code> reads it"),
     ("/metrics", "for Prometheus"),
     ("/refusals", "the latest refusals, with reasons"),
     ("/config", "the configuration in force"),
@@ -32,21 +30,11 @@ const ENDPOINTS: [(&str, &str); 6] = [
 /// The page for this state.
 pub(super) fn page(status: &Status) -> String {
     let mut page = String::with_capacity(8 * 1024);
-    let parts = [
-        head(status),
-        classes(status),
-        origin(status),
-        config(status),
-        endpoints(),
-    ];
+    let parts = [head(status), classes(status), origin(status), config(status), endpoints()];
     page.push_str("<!doctype html><html lang=en><meta charset=utf-8><title>Tiergate</title>");
     page.push_str("<meta name=viewport content=\"width=device-width\">");
     page.push_str("<meta http-equiv=refresh content=5>");
-    let _infallible = writeln!(
-        page,
-        "<style>{STYLE}</style><body>{}</html>",
-        parts.concat()
-    );
+    let _infallible = writeln!(page, "<style>{STYLE}</style><body>{}</html>", parts.concat());
     page
 }
 
@@ -64,11 +52,10 @@ fn head(status: &Status) -> String {
     let kind = if limit.adaptive { "adaptive" } else { "fixed" };
     let change = limit.last_change.as_ref().map_or(String::new(), |change| {
         format!(
-            "; last changed {} ago, {} → {} ({})",
+            "; set to {} {} ago: {}",
+            change.slots,
             span(change.age_seconds),
-            change.from,
-            change.to,
-            escaped(&change.cause.replace('_', " "))
+            escaped(&words::cause(&change.cause))
         )
     });
     format!(
@@ -140,10 +127,7 @@ fn config(status: &Status) -> String {
     let config = &status.config;
     let path = config.path.as_deref().unwrap_or("no file");
     let fault = config.last_fault.as_ref().map_or(String::new(), |fault| {
-        format!(
-            "<p class=bad>The last reload was refused:</p><pre>{}</pre>",
-            escaped(fault)
-        )
+        format!("<p class=bad>The last reload was refused:</p><pre>{}</pre>", escaped(fault))
     });
     format!(
         "<h2>Configuration</h2><p>{}, generation {}; {} reloads, {} refused.</p>{fault}\
@@ -169,7 +153,7 @@ fn pair(quantiles: &Quantiles) -> String {
 }
 
 fn span(seconds: f64) -> String {
-    crate::observe::words::span(seconds)
+    words::span(seconds)
 }
 
 fn escaped(text: &str) -> String {

@@ -6,23 +6,11 @@ use toml_edit::{DocumentMut, Item, Table, Value};
 const MASK: &str = "(masked)";
 
 /// Words that make a key's values secret when they are part of it.
-const SECRET_PARTS: [&str; 7] = [
-    "secret",
-    "password",
-    "passwd",
-    "token",
-    "api-key",
-    "apikey",
-    "credential",
-];
+const SECRET_PARTS: [&str; 7] =
+    ["secret", "password", "passwd", "token", "api-key", "apikey", "credential"];
 /// Keys whose values, and all values below them, are secret: what a rule compares with a client's
 /// credentials is a credential.
-const SECRET_KEYS: [&str; 4] = [
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "set-cookie",
-];
+const SECRET_KEYS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
 /// The text with every secret string replaced; comments and layout stay. Text that is not TOML is
 /// withheld altogether.
@@ -53,9 +41,7 @@ fn mask_item(item: &mut Item, secret: bool) {
         Item::Value(value) => mask_value(value, secret),
         Item::Table(table) => mask_table(table, secret),
         Item::ArrayOfTables(tables) => {
-            tables
-                .iter_mut()
-                .for_each(|table| mask_table(table, secret));
+            tables.iter_mut().for_each(|table| mask_table(table, secret));
         }
     }
 }
@@ -67,9 +53,7 @@ fn mask_value(value: &mut Value, secret: bool) {
             *value = Value::from(MASK);
             *value.decor_mut() = decor;
         }
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|value| mask_value(value, secret)),
+        Value::Array(values) => values.iter_mut().for_each(|value| mask_value(value, secret)),
         Value::InlineTable(table) => {
             for (key, value) in table.iter_mut() {
                 let secret = secret || is_secret(key.get());
@@ -87,9 +71,7 @@ fn has_password(text: &str) -> bool {
         return false;
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    authority
-        .split_once('@')
-        .is_some_and(|(user, _)| user.contains(':'))
+    authority.split_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
 /// A setting that was commented out is still a setting.
@@ -103,11 +85,7 @@ fn mask_comment(line: &str) -> String {
     let own_line = before.trim().is_empty();
     let parts = key.split(['.', ' ', '"', '\'', '{']);
     let secret = parts.into_iter().any(is_secret);
-    if own_line && secret {
-        format!("{before}#{key}= {MASK}\n")
-    } else {
-        line.to_owned()
-    }
+    if own_line && secret { format!("{before}#{key}= {MASK}\n") } else { line.to_owned() }
 }
 
 #[cfg(test)]

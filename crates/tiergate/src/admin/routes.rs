@@ -35,12 +35,7 @@ pub(super) struct Admin {
 
 impl Admin {
     pub(super) fn new(context: Arc<Context>, local: bool) -> Self {
-        Admin {
-            context,
-            history: Mutex::default(),
-            reloading: Arc::new(Semaphore::new(1)),
-            local,
-        }
+        Admin { context, history: Mutex::default(), reloading: Arc::new(Semaphore::new(1)), local }
     }
 
     /// Takes the second's sample.
@@ -65,10 +60,7 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
         return plain(StatusCode::MISDIRECTED_REQUEST, text);
     }
     if request.body().size_hint().lower() > BODY_LEN_MAX {
-        return plain(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "no request here needs a body\n",
-        );
+        return plain(StatusCode::PAYLOAD_TOO_LARGE, "no request here needs a body\n");
     }
     match (request.uri().path(), request.method()) {
         ("/reload", &Method::POST) if guard::is_meant(request.headers()) => reload(admin).await,
@@ -83,15 +75,8 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
     }
 }
 
-const PATHS: [&str; 7] = [
-    "/",
-    "/healthz",
-    "/readyz",
-    "/metrics",
-    "/status",
-    "/config",
-    "/refusals",
-];
+const PATHS: [&str; 7] =
+    ["/", "/healthz", "/readyz", "/metrics", "/status", "/config", "/refusals"];
 
 fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
     let context = &admin.context;
@@ -104,9 +89,7 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
         },
         "/metrics" => {
             let accept = request.headers().get(ACCEPT);
-            let accept = accept
-                .and_then(|accept| accept.to_str().ok())
-                .unwrap_or_default();
+            let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or_default();
             let form = Form::accepted(accept);
             let (counters, refusals) = (&context.counters, &context.refusals);
             let (snapshot, origin) = ((context.snapshot)(), (context.origin)());
@@ -152,10 +135,7 @@ async fn reload(admin: &Admin) -> Answer {
         Ok(Ok(Ok(text))) => plain(StatusCode::OK, line(text)),
         Ok(Ok(Err(fault))) => plain(StatusCode::UNPROCESSABLE_ENTITY, line(fault)),
         Ok(Err(_)) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off\n"),
-        Err(_) => plain(
-            StatusCode::GATEWAY_TIMEOUT,
-            "the reload is still under way\n",
-        ),
+        Err(_) => plain(StatusCode::GATEWAY_TIMEOUT, "the reload is still under way\n"),
     }
 }
 
@@ -170,9 +150,7 @@ fn line(mut text: String) -> String {
 fn limit(query: Option<&str>) -> usize {
     let mut pairs = query.unwrap_or_default().split('&');
     let limit = pairs.find_map(|pair| pair.strip_prefix("limit="));
-    limit
-        .and_then(|limit| limit.parse().ok())
-        .unwrap_or(refusals::CAPACITY)
+    limit.and_then(|limit| limit.parse().ok()).unwrap_or(refusals::CAPACITY)
 }
 
 fn not_found() -> Answer {
@@ -180,13 +158,8 @@ fn not_found() -> Answer {
 }
 
 fn not_allowed(allowed: &'static str) -> Answer {
-    let mut answer = plain(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!("allowed: {allowed}\n"),
-    );
-    answer
-        .headers_mut()
-        .insert(ALLOW, HeaderValue::from_static(allowed));
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, format!("allowed: {allowed}\n"));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
@@ -213,13 +186,7 @@ fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> An
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        "x-content-type-options",
-        HeaderValue::from_static("nosniff"),
-    );
-    headers.insert(
-        "cross-origin-resource-policy",
-        HeaderValue::from_static("same-origin"),
-    );
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     answer
 }

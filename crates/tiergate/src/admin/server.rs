@@ -47,16 +47,12 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
 /// # Errors
 /// If the thread or its runtime cannot be started.
 pub fn spawn(listener: std::net::TcpListener, context: Arc<Context>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    thread::Builder::new()
-        .name("admin".to_owned())
-        .spawn(move || {
-            if let Err(fault) = runtime.block_on(serve(listener, context)) {
-                tracing::error!(%fault, "the admin listener has ended");
-            }
-        })?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("admin".to_owned()).spawn(move || {
+        if let Err(fault) = runtime.block_on(serve(listener, context)) {
+            tracing::error!(%fault, "the admin listener has ended");
+        }
+    })?;
     Ok(())
 }
 
@@ -109,10 +105,7 @@ async fn converse(stream: TcpStream, admin: Arc<Admin>) {
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     // What a client does wrong here is its own affair: nothing to log, nothing to answer.
-    if timeout(CONNECTION_LIFE_MAX, connection.as_mut())
-        .await
-        .is_err()
-    {
+    if timeout(CONNECTION_LIFE_MAX, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ended = timeout(FAREWELL, connection).await;
     }

@@ -2,7 +2,6 @@
 
 use super::{Context, Mode, Phase, unready};
 use crate::observe::access_log::rfc3339;
-use crate::observe::cause;
 use crate::observe::counters::{Protocol, STATUS_CLASSES, Totals};
 use crate::observe::history::{History, Point};
 use crate::observe::origin::{Health, OriginStatus};
@@ -86,11 +85,9 @@ pub struct LimitStatus {
 pub struct LastChange {
     /// How long ago. Seconds.
     pub age_seconds: f64,
-    /// Slots a second before.
-    pub from: u32,
-    /// Slots after.
-    pub to: u32,
-    /// Why.
+    /// Slots since.
+    pub slots: u32,
+    /// Why: the name of a cause.
     pub cause: String,
 }
 
@@ -254,15 +251,10 @@ fn config_status(context: &Context, config: &super::ConfigInForce) -> ConfigStat
 }
 
 fn limit_status(snapshot: &Snapshot, history: &History) -> LimitStatus {
-    let last_change = snapshot.last_step.map(|(at, step)| {
-        // The sampler sees a step within a second; until then only its result is known.
-        let seen = history.change().filter(|change| change.at == at);
-        LastChange {
-            age_seconds: snapshot.at.since(at).as_secs_f64(),
-            from: seen.map_or(step.slots, |change| change.from),
-            to: step.slots,
-            cause: cause::name(step.cause),
-        }
+    let last_change = snapshot.last_step.map(|(at, step)| LastChange {
+        age_seconds: snapshot.at.since(at).as_secs_f64(),
+        slots: step.slots,
+        cause: step.cause.name().to_owned(),
     });
     LimitStatus {
         adaptive: snapshot.adaptive,
@@ -305,11 +297,7 @@ fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -
 
 fn quantiles(histogram: &Histogram) -> Quantiles {
     let seconds = |quantile| histogram.quantile(quantile).map(|span| span.as_secs_f64());
-    Quantiles {
-        count: histogram.count(),
-        p50_seconds: seconds(0.5),
-        p99_seconds: seconds(0.99),
-    }
+    Quantiles { count: histogram.count(), p50_seconds: seconds(0.5), p99_seconds: seconds(0.99) }
 }
 
 fn origin_servers(context: &Context, origin: &OriginStatus) -> Vec<OriginServer> {
@@ -336,12 +324,7 @@ fn clients(totals: &Totals) -> Clients {
         connections_accepted: totals.connections_accepted,
         tunnels_active: totals.tunnels_active(),
         tls_failed: totals.tls_failed,
-        requests: named(
-            Protocol::ALL
-                .map(Protocol::name)
-                .into_iter()
-                .zip(totals.requests),
-        ),
+        requests: named(Protocol::ALL.map(Protocol::name).into_iter().zip(totals.requests)),
         responses: named(STATUS_CLASSES.into_iter().zip(totals.responses)),
         bad_requests: totals.bad_requests.iter().sum(),
         received_bytes: totals.received_bytes,
@@ -350,8 +333,6 @@ fn clients(totals: &Totals) -> Clients {
 }
 
 fn named(counts: impl IntoIterator<Item = (&'static str, u64)>) -> BTreeMap<String, u64> {
-    let owned = counts
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count));
+    let owned = counts.into_iter().map(|(name, count)| (name.to_owned(), count));
     owned.collect()
 }

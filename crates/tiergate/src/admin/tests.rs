@@ -29,12 +29,7 @@ fn gate() -> Gate<()> {
     let mut plan = Plan::protective();
     plan.classes[0].name = "<b>odd</b>".to_owned();
     let mut gate: Gate<()> = Gate::new(plan);
-    let arrival = Arrival {
-        class: ClassId(0),
-        rule: None,
-        deadline: None,
-        generation: 0,
-    };
+    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
     for _ in 0..3 {
         let verdict = gate.arrive(Moment::ZERO, arrival, || ());
         let tiergate_core::gate::Verdict::Admit(slot) = verdict else {
@@ -72,10 +67,7 @@ fn start() -> (SocketAddr, Arc<House>) {
     let context = Context {
         version: "0.1.0",
         snapshot: Box::new(move || {
-            Snapshot::take(
-                &gate.lock().expect("nobody panicked"),
-                Moment::from_millis(9_000),
-            )
+            Snapshot::take(&gate.lock().expect("nobody panicked"), Moment::from_millis(9_000))
         }),
         counters: Counters::new(1),
         refusals: Arc::new(refusals),
@@ -83,11 +75,7 @@ fn start() -> (SocketAddr, Arc<House>) {
         origin: Box::new(move || OriginStatus {
             servers: vec![ServerStatus {
                 address: "10.0.0.5:80".to_owned(),
-                health: if b.origin_up.load(Ordering::SeqCst) {
-                    Health::Up
-                } else {
-                    Health::Down
-                },
+                health: if b.origin_up.load(Ordering::SeqCst) { Health::Up } else { Health::Down },
                 outstanding: 1,
                 detail: None,
             }],
@@ -132,38 +120,24 @@ async fn ask(address: SocketAddr, method: &str, path: &str, fields: &str) -> (u1
     let head =
         format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{fields}\r\n");
     let answer = raw(address, &head).await;
-    let status = answer
-        .get(9..12)
-        .and_then(|code| code.parse().ok())
-        .expect("a status");
-    let body = answer
-        .split_once("\r\n\r\n")
-        .map(|(_, body)| body.to_owned());
+    let status = answer.get(9..12).and_then(|code| code.parse().ok()).expect("a status");
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
     (status, body.unwrap_or_default())
 }
 
 #[tokio::test]
 async fn health_and_readiness_tell_life_from_service() {
     let (address, house) = start();
-    assert_eq!(
-        ask(address, "GET", "/readyz", "").await,
-        (200, "ready\n".to_owned())
-    );
+    assert_eq!(ask(address, "GET", "/readyz", "").await, (200, "ready\n".to_owned()));
     house.origin_up.store(false, Ordering::SeqCst);
     let (status, why) = ask(address, "GET", "/readyz", "").await;
-    assert_eq!(
-        (status, why.as_str()),
-        (503, "no origin server is usable\n")
-    );
+    assert_eq!((status, why.as_str()), (503, "no origin server is usable\n"));
     house.origin_up.store(true, Ordering::SeqCst);
     for phase in [Phase::Draining, Phase::Starting] {
         *house.phase.lock().expect("nobody panicked") = phase;
         assert_eq!(ask(address, "GET", "/readyz", "").await.0, 503);
     }
-    assert_eq!(
-        ask(address, "GET", "/healthz", "").await,
-        (200, "ok\n".to_owned())
-    );
+    assert_eq!(ask(address, "GET", "/healthz", "").await, (200, "ok\n".to_owned()));
 }
 
 #[tokio::test]
@@ -173,10 +147,7 @@ async fn status_metrics_and_refusals_show_the_gate() {
     assert_eq!(status, 200);
     let status: Status = serde_json::from_str(&body).expect("the type that `top` reads");
     let class = &status.classes[0];
-    assert_eq!(
-        (class.arrived, class.admitted, class.finished["served"]),
-        (4, 3, 3)
-    );
+    assert_eq!((class.arrived, class.admitted, class.finished["served"]), (4, 3, 3));
     assert_eq!(class.refused["origin_down"], 1);
     assert_eq!(class.first_byte.total.count, 3);
     assert_eq!(status.origin[0].health, Health::Up);
@@ -184,13 +155,8 @@ async fn status_metrics_and_refusals_show_the_gate() {
 
     let (_, metrics) = ask(address, "GET", "/metrics", "").await;
     assert!(metrics.contains("tiergate_requests_arrived_total{class=\"<b>odd</b>\"} 4\n"));
-    let (_, metrics) = ask(
-        address,
-        "GET",
-        "/metrics",
-        "Accept: application/openmetrics-text\r\n",
-    )
-    .await;
+    let (_, metrics) =
+        ask(address, "GET", "/metrics", "Accept: application/openmetrics-text\r\n").await;
     assert!(metrics.ends_with("# EOF\n"));
 
     let (_, body) = ask(address, "GET", "/refusals?limit=1", "").await;
@@ -204,19 +170,10 @@ async fn the_page_escapes_and_the_configuration_is_masked() {
     let (address, _house) = start();
     let (status, page) = ask(address, "GET", "/", "").await;
     assert_eq!(status, 200);
-    assert!(
-        page.contains("&lt;b&gt;odd&lt;/b&gt;") && !page.contains("<b>odd"),
-        "{page}"
-    );
+    assert!(page.contains("&lt;b&gt;odd&lt;/b&gt;") && !page.contains("<b>odd"), "{page}");
     let (_, config) = ask(address, "GET", "/config", "").await;
-    assert!(
-        config.contains("/etc/tiergate.toml (generation 0)"),
-        "{config}"
-    );
-    assert!(
-        config.contains("servers = [\"10.0.0.5:80\"]") && !config.contains("hush"),
-        "{config}"
-    );
+    assert!(config.contains("/etc/tiergate.toml (generation 0)"), "{config}");
+    assert!(config.contains("servers = [\"10.0.0.5:80\"]") && !config.contains("hush"), "{config}");
 }
 
 #[tokio::test]
@@ -226,14 +183,9 @@ async fn a_reload_says_what_came_of_it() {
     assert_eq!((status, text.as_str()), (200, "generation 1 is in force\n"));
     house.refuse_reload.store(true, Ordering::SeqCst);
     let (status, text) = ask(address, "POST", "/reload", "Content-Length: 0\r\n").await;
-    assert_eq!(
-        (status, text.as_str()),
-        (422, "policy.toml:3:1: no such key\n")
-    );
-    let both = tokio::join!(
-        ask(address, "POST", "/reload", ""),
-        ask(address, "POST", "/reload", "")
-    );
+    assert_eq!((status, text.as_str()), (422, "policy.toml:3:1: no such key\n"));
+    let both =
+        tokio::join!(ask(address, "POST", "/reload", ""), ask(address, "POST", "/reload", ""));
     let mut statuses = [both.0.0, both.1.0];
     statuses.sort_unstable();
     assert_eq!(statuses, [409, 422]);
@@ -280,22 +232,13 @@ async fn other_methods_paths_and_sizes_are_refused() {
         ("GET", "/reload", 405),
         ("HEAD", "/metrics", 200),
     ] {
-        assert_eq!(
-            ask(address, method, path, "").await.0,
-            expected,
-            "{method} {path}"
-        );
+        assert_eq!(ask(address, method, path, "").await.0, expected, "{method} {path}");
     }
     let head = ask(address, "HEAD", "/metrics", "").await;
     assert_eq!(head.1, "");
     let answer = raw(address, "PUT /status HTTP/1.1\r\nConnection: close\r\n\r\n").await;
     assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
-    assert_eq!(
-        ask(address, "POST", "/reload", "Content-Length: 5000\r\n")
-            .await
-            .0,
-        413
-    );
+    assert_eq!(ask(address, "POST", "/reload", "Content-Length: 5000\r\n").await.0, 413);
     let long = format!("X: {}\r\n", "a".repeat(20_000));
     assert_eq!(ask(address, "GET", "/status", &long).await.0, 431);
     let many: String = (0..100).map(|field| format!("X-{field}: 1\r\n")).collect();
@@ -307,11 +250,7 @@ async fn connections_are_bounded_and_come_free() {
     let (address, _house) = start();
     let mut held = Vec::new();
     for _ in 0..80 {
-        held.push(
-            TcpStream::connect(address)
-                .await
-                .expect("the listen queue takes it"),
-        );
+        held.push(TcpStream::connect(address).await.expect("the listen queue takes it"));
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     let late = ask(address, "GET", "/healthz", "");

@@ -1,9 +1,15 @@
 //! The command line.
 
+pub mod check;
+pub mod explain;
 pub mod run;
+pub mod schema;
+mod words;
 
 use crate::dashboard;
 use clap::{Parser, Subcommand};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,6 +25,30 @@ struct Arguments {
 enum Command {
     /// Run the gateway by a policy file, or by the defaults in front of one origin
     Run(run::Options),
+    /// Say in words what a policy file means, and what in it makes no sense
+    Check {
+        /// The policy file
+        file: PathBuf,
+    },
+    /// Say what a given request would get, and why
+    Explain {
+        /// The policy file
+        file: PathBuf,
+        /// The request, such as 'GET /x'
+        #[arg(long, value_name = "METHOD TARGET")]
+        request: String,
+        /// A header of the request; may be given several times
+        #[arg(long = "header", value_name = "NAME: VALUE")]
+        headers: Vec<String>,
+        /// The client's address; loopback if not given
+        #[arg(long, value_name = "ADDRESS")]
+        client: Option<IpAddr>,
+        /// The host; else the target's or the Host header's
+        #[arg(long)]
+        host: Option<String>,
+    },
+    /// Print the JSON schema of policy files, for editors
+    Schema,
     /// Show live what a running gateway does
     Top {
         /// The gateway's admin listener
@@ -42,6 +72,12 @@ pub fn main() -> ExitCode {
             log_to_stderr();
             run::run(options)
         }
+        Command::Check { file } => print(check::check(&file)),
+        Command::Explain { file, request, headers, client, host } => {
+            let question = explain::Question { request, headers, client, host };
+            print(explain::explain_file(&file, &question))
+        }
+        Command::Schema => print(Ok::<_, anyhow::Error>(schema::schema())),
         Command::Top { admin, interval, once } => {
             let interval = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));
             dashboard::run(&dashboard::Options { admin, interval, once })
@@ -53,6 +89,15 @@ pub fn main() -> ExitCode {
             eprintln!("tiergate: {fault:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Shows a text; that whoever reads it has gone (`tiergate check | head`) is no fault.
+fn print<E: Into<anyhow::Error>>(text: Result<String, E>) -> anyhow::Result<()> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.map_err(Into::into)?.as_bytes()) {
+        Err(fault) if fault.kind() != std::io::ErrorKind::BrokenPipe => Err(fault.into()),
+        _ => Ok(()),
     }
 }
 

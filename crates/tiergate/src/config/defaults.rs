@@ -43,11 +43,7 @@ pub const REFUSAL: Refusal = Refusal {
 
 /// What proxied applications expect: the client's address in the header that everyone reads, `Via`
 /// because RFC 9110 §7.6.3 demands it; `Forwarded` few read, and two spellings may contradict.
-pub const FORWARDING: Forwarding = Forwarding {
-    x_forwarded: true,
-    forwarded: false,
-    via: true,
-};
+pub const FORWARDING: Forwarding = Forwarding { x_forwarded: true, forwarded: false, via: true };
 
 /// The bounds where the policy names none.
 pub const LIMITS: Limits = Limits {

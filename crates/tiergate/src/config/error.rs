@@ -39,11 +39,7 @@ impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
             let separator = if index > 0 { "\n" } else { "" };
-            write!(
-                f,
-                "{separator}{}:{}:{}: ",
-                self.file, fault.line, fault.column
-            )?;
+            write!(f, "{separator}{}:{}:{}: ", self.file, fault.line, fault.column)?;
             if !fault.key.is_empty() {
                 write!(f, "{}: ", fault.key)?;
             }
@@ -101,18 +97,12 @@ impl Place {
             false => format!("{:?}", shortened(key)),
         };
         let dot = if self.key.is_empty() { "" } else { "." };
-        Place {
-            key: format!("{}{dot}{key}", self.key),
-            span,
-        }
+        Place { key: format!("{}{dot}{key}", self.key), span }
     }
 
     /// The place of an element of the list here; `index` counts from 0.
     pub(super) fn of_element(&self, index: usize, span: Range<usize>) -> Place {
-        Place {
-            key: format!("{}[{}]", self.key, index + 1),
-            span,
-        }
+        Place { key: format!("{}[{}]", self.key, index + 1), span }
     }
 }
 
@@ -126,16 +116,12 @@ pub(super) struct Faults {
 
 impl Faults {
     pub(super) fn new() -> Self {
-        Faults {
-            found: Vec::new(),
-            keys: HashSet::new(),
-        }
+        Faults { found: Vec::new(), keys: HashSet::new() }
     }
 
     /// Something is wrong at a place.
     pub(super) fn add(&mut self, place: &Place, message: impl Into<String>) {
-        self.found
-            .push((place.span.clone(), place.key.clone(), message.into()));
+        self.found.push((place.span.clone(), place.key.clone(), message.into()));
         self.keys.insert(place.key.clone());
     }
 
@@ -168,18 +154,9 @@ impl Faults {
         self.found.truncate(FAULTS_MAX);
         let fault = |(span, key, message): (Range<usize>, String, String)| {
             let (line, column) = lines.place(span.start);
-            Fault {
-                line,
-                column,
-                key,
-                message,
-            }
+            Fault { line, column, key, message }
         };
-        Errors {
-            file: file.to_owned(),
-            faults: self.found.into_iter().map(fault).collect(),
-            more,
-        }
+        Errors { file: file.to_owned(), faults: self.found.into_iter().map(fault).collect(), more }
     }
 }
 
@@ -192,23 +169,15 @@ pub(super) struct Lines<'s> {
 
 impl<'s> Lines<'s> {
     pub(super) fn of(source: &'s str) -> Self {
-        let ends = source
-            .bytes()
-            .enumerate()
-            .filter(|(_, byte)| *byte == b'\n');
-        let starts = std::iter::once(0)
-            .chain(ends.map(|(at, _)| at + 1))
-            .collect();
+        let ends = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
         Lines { source, starts }
     }
 
     /// Line and column in characters of a byte, both from 1.
     pub(super) fn place(&self, at: usize) -> (usize, usize) {
         let line = self.starts.partition_point(|start| *start <= at);
-        let before = self
-            .source
-            .get(self.starts[line - 1]..at)
-            .unwrap_or_default();
+        let before = self.source.get(self.starts[line - 1]..at).unwrap_or_default();
         (line, before.chars().count() + 1)
     }
 }

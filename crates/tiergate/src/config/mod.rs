@@ -40,13 +40,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
     let (document, syntax) = DeTable::parse_recoverable(text);
     for fault in syntax {
         let span = fault.span().unwrap_or(0..0);
-        faults.add(
-            &Place {
-                key: String::new(),
-                span,
-            },
-            fault.message().trim(),
-        );
+        faults.add(&Place { key: String::new(), span }, fault.message().trim());
     }
     if !faults.is_empty() {
         return Err(faults.into_errors(file_name, &lines));
@@ -81,9 +75,7 @@ fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(fault)?;
     // One byte more than allowed tells a file that is too long from one that just fits.
-    file.take(len_max + 1)
-        .read_to_string(&mut text)
-        .map_err(fault)?;
+    file.take(len_max + 1).read_to_string(&mut text).map_err(fault)?;
     match text.len() as u64 > len_max {
         true => Err(ConfigError::TooLarge(PathBuf::from(path), len_max)),
         false => Ok(text),
@@ -105,10 +97,7 @@ impl Policy {
             None => format!("must be a server such as \"http://127.0.0.1:8080\", got {origin:?}"),
         };
         let server = values::server(origin).map_err(wrong)?;
-        let plan = Plan {
-            classes: vec![Class::named(defaults::CLASS_NAME)],
-            ..Plan::protective()
-        };
+        let plan = Plan { classes: vec![Class::named(defaults::CLASS_NAME)], ..Plan::protective() };
         Ok(Policy {
             listeners: vec![Listener::plain(listen.unwrap_or(defaults::LISTEN))],
             origin: Origin {
@@ -138,11 +127,6 @@ impl Policy {
 impl Listener {
     /// A listener with every default.
     pub fn plain(address: SocketAddr) -> Self {
-        Listener {
-            address,
-            tls: None,
-            proxy_protocol: ProxyProtocol::Off,
-            http2: true,
-        }
+        Listener { address, tls: None, proxy_protocol: ProxyProtocol::Off, http2: true }
     }
 }

@@ -46,11 +46,7 @@ pub(super) fn policy(
     let origin = on.origin(origin_raw.unwrap_or_default(), origin_place);
     let limits = on.limits(value(raw.limits));
     let timeouts = on.timeouts(value(raw.timeouts));
-    let threads = on.number(
-        raw.threads,
-        defaults::threads() as u64,
-        1..=defaults::THREADS_MAX,
-    );
+    let threads = on.number(raw.threads, defaults::threads() as u64, 1..=defaults::THREADS_MAX);
     let access_log = raw.access_log.map(|log| on.access_log(log.value));
     if !on.faults.is_empty() {
         return None;
@@ -59,12 +55,7 @@ pub(super) fn policy(
     Some(Policy {
         listeners,
         origin: origin?,
-        plan: Plan {
-            generation: 0,
-            classes,
-            rules: rules.len(),
-            slots,
-        },
+        plan: Plan { generation: 0, classes, rules: rules.len(), slots },
         classifier,
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
         refusal,
@@ -72,9 +63,7 @@ pub(super) fn policy(
         text: String::new(),
         trusted,
         forwarding: forwarding(value(raw.forwarding)),
-        admin: raw
-            .admin
-            .map_or(Some(defaults::ADMIN), |admin| admin.value.0),
+        admin: raw.admin.map_or(Some(defaults::ADMIN), |admin| admin.value.0),
         access_log,
         limits,
         timeouts,
@@ -113,23 +102,13 @@ impl Resolver<'_> {
     }
 
     fn number(&mut self, at: Option<At<u64>>, default: u64, range: RangeInclusive<u64>) -> u64 {
-        within(
-            at.map(|at| (at.value, at.place)),
-            default,
-            range,
-            self.faults,
-            |number| number.to_string(),
-        )
+        within(at.map(|at| (at.value, at.place)), default, range, self.faults, |number| {
+            number.to_string()
+        })
     }
 
     fn size(&mut self, at: Option<At<Size>>, default: u64, range: RangeInclusive<u64>) -> u64 {
-        within(
-            at.map(|at| (at.value.0, at.place)),
-            default,
-            range,
-            self.faults,
-            show::bytes,
-        )
+        within(at.map(|at| (at.value.0, at.place)), default, range, self.faults, show::bytes)
     }
 
     fn time(&mut self, at: Option<At<Time>>, default: Duration) -> Duration {
@@ -144,17 +123,8 @@ impl Resolver<'_> {
         let Some(raw) = raw else {
             return Vec::new();
         };
-        at_most(
-            &raw.place,
-            raw.value.len(),
-            defaults::TRUSTED_MAX,
-            "networks",
-            self.faults,
-        );
-        raw.value
-            .into_iter()
-            .map(|network| network.value.0)
-            .collect()
+        at_most(&raw.place, raw.value.len(), defaults::TRUSTED_MAX, "networks", self.faults);
+        raw.value.into_iter().map(|network| network.value.0).collect()
     }
 
     fn listeners(
@@ -166,18 +136,9 @@ impl Resolver<'_> {
             return vec![Listener::plain(defaults::LISTEN)];
         };
         if raw.value.is_empty() {
-            self.faults.add(
-                &raw.place,
-                "must not be empty; leave it out for the default",
-            );
+            self.faults.add(&raw.place, "must not be empty; leave it out for the default");
         }
-        at_most(
-            &raw.place,
-            raw.value.len(),
-            defaults::LISTENERS_MAX,
-            "listeners",
-            self.faults,
-        );
+        at_most(&raw.place, raw.value.len(), defaults::LISTENERS_MAX, "listeners", self.faults);
         let mut listeners: Vec<Listener> = Vec::new();
         for At { value: raw, place } in raw.value {
             let address_place = raw.address.as_ref().map(|address| address.place.clone());
@@ -185,15 +146,9 @@ impl Resolver<'_> {
             let Some(address) = self.need(raw.address, &place, "address", how) else {
                 continue;
             };
-            if listeners
-                .iter()
-                .any(|other| other.address == address.0 && address.0.port() != 0)
-            {
+            if listeners.iter().any(|other| other.address == address.0 && address.0.port() != 0) {
                 let place = address_place.unwrap_or_default();
-                self.faults.add(
-                    &place,
-                    format!("another listener has {} already", address.0),
-                );
+                self.faults.add(&place, format!("another listener has {} already", address.0));
             }
             let proxied = raw.proxy_protocol.filter(|proxied| proxied.value);
             if let Some(proxied) = proxied.as_ref().filter(|_| nobody_trusted) {
@@ -219,12 +174,7 @@ impl Resolver<'_> {
         if alone || raw.certificates.is_none() {
             let how = "name the PEM file of the certificate and its chain";
             let certificate = self.need(raw.certificate, &place, "certificate", how);
-            let key = self.need(
-                raw.key,
-                &place,
-                "key",
-                "name the PEM file of the private key",
-            );
+            let key = self.need(raw.key, &place, "key", "name the PEM file of the private key");
             certificates.extend(certificate.zip(key));
         }
         let several = raw.certificates;
@@ -234,18 +184,11 @@ impl Resolver<'_> {
         for At { value: raw, place } in several.into_iter().flat_map(|several| several.value) {
             let how = "name the PEM file of the certificate and its chain";
             let certificate = self.need(raw.certificate, &place, "certificate", how);
-            let key = self.need(
-                raw.key,
-                &place,
-                "key",
-                "name the PEM file of the private key",
-            );
+            let key = self.need(raw.key, &place, "key", "name the PEM file of the private key");
             certificates.extend(certificate.zip(key));
         }
         let files = |(certificate, key)| (self.file(certificate), self.file(key));
-        Some(Tls {
-            certificates: certificates.into_iter().map(files).collect(),
-        })
+        Some(Tls { certificates: certificates.into_iter().map(files).collect() })
     }
 
     fn slots(&mut self, origin: &Option<raw::Origin>) -> Slots {
@@ -255,10 +198,7 @@ impl Resolver<'_> {
         match at.value {
             SlotsText::Adaptive => Slots::default(),
             SlotsText::Fixed(number) => {
-                let at = At {
-                    value: number,
-                    place: at.place,
-                };
+                let at = At { value: number, place: at.place };
                 Slots::Fixed(self.number(Some(at), 1, 1..=defaults::SLOTS_MAX) as u32)
             }
         }
@@ -275,22 +215,11 @@ impl Resolver<'_> {
             if servers.is_empty() && !self.faults.in_list(place) {
                 self.faults.add(place, "must name at least one server");
             }
-            at_most(
-                place,
-                servers.len(),
-                defaults::SERVERS_MAX,
-                "servers",
-                self.faults,
-            );
+            at_most(place, servers.len(), defaults::SERVERS_MAX, "servers", self.faults);
             for (index, server) in servers.iter().enumerate() {
-                if servers[..index]
-                    .iter()
-                    .any(|other| other.value.0 == server.value.0)
-                {
-                    self.faults.add(
-                        &server.place,
-                        format!("stands here twice: {}", server.value.0),
-                    );
+                if servers[..index].iter().any(|other| other.value.0 == server.value.0) {
+                    self.faults
+                        .add(&server.place, format!("stands here twice: {}", server.value.0));
                 }
             }
         }
@@ -327,18 +256,12 @@ impl Resolver<'_> {
     }
 
     fn refusal(&mut self, raw: raw::Refusal) -> (Refusal, Option<PathBuf>) {
-        if let Some(header) = raw
-            .reason_header
-            .as_ref()
-            .filter(|header| !is_token(&header.value))
-        {
+        if let Some(header) = raw.reason_header.as_ref().filter(|header| !is_token(&header.value)) {
             let message = format!("must be the name of a header, got {:?}", header.value);
             self.faults.add(&header.place, message);
         }
         let refusal = Refusal {
-            connection: raw
-                .connection
-                .map_or(defaults::REFUSAL.connection, |at| at.value.0),
+            connection: raw.connection.map_or(defaults::REFUSAL.connection, |at| at.value.0),
             retry_after: self.time(raw.retry_after, defaults::REFUSAL.retry_after),
             reason_header: raw.reason_header.map(|header| header.value),
             page_html: None,
@@ -348,10 +271,7 @@ impl Resolver<'_> {
 
     fn limits(&mut self, raw: raw::Limits) -> Limits {
         let d = defaults::LIMITS;
-        let target = raw
-            .target_len_max
-            .as_ref()
-            .map(|target| target.place.clone());
+        let target = raw.target_len_max.as_ref().map(|target| target.place.clone());
         let limits = Limits {
             request_head_max: self.size(
                 raw.request_head_max,
@@ -418,10 +338,7 @@ impl Resolver<'_> {
 
 /// A time within its bounds; `None` if none is given, or after a fault.
 pub(super) fn time(at: Option<At<Time>>, faults: &mut Faults) -> Option<Duration> {
-    let At {
-        value: Time(time),
-        place,
-    } = at?;
+    let At { value: Time(time), place } = at?;
     if time.is_zero() {
         faults.add(&place, "must be more than 0");
     } else if time > defaults::TIME_MAX {
@@ -452,16 +369,10 @@ pub(super) fn within(
     };
     if number < *range.start() {
         let least = show(*range.start());
-        faults.add(
-            &place,
-            format!("must be at least {least}, got {}", show(number)),
-        );
+        faults.add(&place, format!("must be at least {least}, got {}", show(number)));
     } else if number > *range.end() {
         let most = show(*range.end());
-        faults.add(
-            &place,
-            format!("must be at most {most}, got {}", show(number)),
-        );
+        faults.add(&place, format!("must be at most {most}, got {}", show(number)));
     } else {
         return number;
     }

@@ -18,10 +18,7 @@ pub(super) fn classes(raw: Option<At<Vec<At<raw::Class>>>>, faults: &mut Faults)
         return vec![Class::named(defaults::CLASS_NAME)];
     };
     if raw.is_empty() {
-        faults.add(
-            &place,
-            "must not be empty; leave it out for one class with every default",
-        );
+        faults.add(&place, "must not be empty; leave it out for one class with every default");
     }
     at_most(&place, raw.len(), Plan::CLASSES_MAX, "classes", faults);
     let mut classes: Vec<Class> = Vec::new();
@@ -40,10 +37,7 @@ pub(super) fn classes(raw: Option<At<Vec<At<raw::Class>>>>, faults: &mut Faults)
             && minimum_sum - minimum <= 1.0 + 1e-9
         {
             let sum = minimum_sum * 100.0;
-            faults.add(
-                &share.place,
-                format!("the minimums add up to {sum:.1}%, more than 100%"),
-            );
+            faults.add(&share.place, format!("the minimums add up to {sum:.1}%, more than 100%"));
         }
         let queue = raw.queue.map(|queue| (queue.value, queue.place));
         let queue_default = Class::QUEUE_LEN_MAX_DEFAULT.into();
@@ -51,13 +45,9 @@ pub(super) fn classes(raw: Option<At<Vec<At<raw::Class>>>>, faults: &mut Faults)
             name: name.value,
             deadline: time(raw.deadline, faults).unwrap_or(Class::DEADLINE_DEFAULT),
             minimum,
-            queue_len_max: within(
-                queue,
-                queue_default,
-                0..=defaults::QUEUE_MAX,
-                faults,
-                |number| number.to_string(),
-            ) as u32,
+            queue_len_max: within(queue, queue_default, 0..=defaults::QUEUE_MAX, faults, |number| {
+                number.to_string()
+            }) as u32,
         });
     }
     classes
@@ -73,10 +63,7 @@ fn check_class_name(name: &At<String>, before: &[Class], faults: &mut Faults) {
         );
         faults.add(&name.place, message);
     } else if before.iter().any(|class| class.name == name.value) {
-        faults.add(
-            &name.place,
-            format!("another class is called {:?} already", name.value),
-        );
+        faults.add(&name.place, format!("another class is called {:?} already", name.value));
     }
 }
 
@@ -87,8 +74,7 @@ pub(super) fn default_class(
     faults: &mut Faults,
 ) -> ClassId {
     let last = ClassId(classes.len().saturating_sub(1) as u16);
-    raw.and_then(|name| class_named(&name, classes, faults))
-        .unwrap_or(last)
+    raw.and_then(|name| class_named(&name, classes, faults)).unwrap_or(last)
 }
 
 fn class_named(name: &At<String>, classes: &[Class], faults: &mut Faults) -> Option<ClassId> {
@@ -96,10 +82,7 @@ fn class_named(name: &At<String>, classes: &[Class], faults: &mut Faults) -> Opt
     if found.is_none() {
         let instead = instead(&name.value, classes.iter().map(|class| class.name.as_str()));
         let name_text = super::error::shortened(&name.value);
-        faults.add(
-            &name.place,
-            format!("no class is called {name_text:?}{instead}"),
-        );
+        faults.add(&name.place, format!("no class is called {name_text:?}{instead}"));
     }
     found.map(|index| ClassId(index as u16))
 }
@@ -126,16 +109,10 @@ fn rule(raw: raw::Rule, place: &Place, classes: &[Class], faults: &mut Faults) -
         faults.missing(place, "class", "write class = \"…\", or refuse = true");
     }
     if let Some(deadline) = raw.deadline.as_ref().filter(|_| refuse) {
-        faults.add(
-            &deadline.place,
-            "has no effect on requests that are refused; leave it out",
-        );
+        faults.add(&deadline.place, "has no effect on requests that are refused; leave it out");
     }
     Rule {
-        class: raw
-            .class
-            .as_ref()
-            .and_then(|name| class_named(name, classes, faults)),
+        class: raw.class.as_ref().and_then(|name| class_named(name, classes, faults)),
         deadline: time(raw.deadline.clone(), faults),
         refuse,
         conditions: conditions(raw, faults),
@@ -148,27 +125,15 @@ fn conditions(raw: raw::Rule, faults: &mut Faults) -> Vec<Condition> {
         at.value.into_vec().into_iter().map(of).collect()
     }
     let mut conditions = Vec::new();
-    conditions.extend(
-        raw.client
-            .map(|at| Condition::Client(inner(at, |network| network.0))),
-    );
+    conditions.extend(raw.client.map(|at| Condition::Client(inner(at, |network| network.0))));
     conditions.extend(raw.host.map(|at| Condition::Host(inner(at, |host| host.0))));
-    conditions.extend(
-        raw.method
-            .map(|at| Condition::Method(inner(at, |method| method.0))),
-    );
+    conditions.extend(raw.method.map(|at| Condition::Method(inner(at, |method| method.0))));
     conditions.extend(raw.path.map(|at| Condition::Path(inner(at, |path| path.0))));
     for (name, values) in named(raw.header, "a header", faults) {
-        conditions.push(Condition::Header {
-            name: name.into(),
-            values,
-        });
+        conditions.push(Condition::Header { name: name.into(), values });
     }
     for (name, values) in named(raw.cookie, "a cookie", faults) {
-        conditions.push(Condition::Cookie {
-            name: name.into(),
-            values,
-        });
+        conditions.push(Condition::Cookie { name: name.into(), values });
     }
     conditions
 }
@@ -179,10 +144,8 @@ fn named(raw: Option<At<Named<Values>>>, what: &str, faults: &mut Faults) -> Nam
     let mut named = Vec::new();
     for (name, values) in raw.into_iter().flat_map(|raw| raw.value.0) {
         if !is_token(&name) {
-            let message = format!(
-                "must be the name of {what}, got {:?}",
-                super::error::shortened(&name)
-            );
+            let message =
+                format!("must be the name of {what}, got {:?}", super::error::shortened(&name));
             faults.add(&values.place, message);
         }
         named.push((name, values.value.0));

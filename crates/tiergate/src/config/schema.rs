@@ -30,8 +30,14 @@ fn without_null(schema: &mut Value) {
                 if let [Value::Object(choice)] = &choices[..] {
                     let choice = choice.clone();
                     object.remove("anyOf");
-                    object.extend(choice);
+                    for (key, value) in choice {
+                        // What is said of the key itself says more than what is said of its kind.
+                        object.entry(key).or_insert(value);
+                    }
                 }
+            }
+            if let Some(Value::Array(words)) = object.get_mut("enum") {
+                words.retain(|word| !word.is_null());
             }
             object.values_mut().for_each(without_null);
         }

@@ -16,7 +16,10 @@ pub(crate) fn bytes(number: u64) -> String {
 pub(crate) fn time(time: Duration) -> String {
     let millis = time.as_millis();
     for (unit, name) in [(3_600_000, "h"), (60_000, "m"), (1000, "s")] {
-        if millis >= unit && millis.is_multiple_of(unit) && time.subsec_nanos() % 1_000_000 == 0 {
+        if millis >= unit
+            && millis.is_multiple_of(unit)
+            && time.subsec_nanos().is_multiple_of(1_000_000)
+        {
             return format!("{}{name}", millis / unit);
         }
     }
@@ -44,9 +47,6 @@ mod tests {
             ["250ms", "2s", "90s", "2h"]
         );
         assert_eq!(time(Duration::from_micros(1500)), "1.5ms");
-        assert_eq!(
-            [share(0.1), share(0.125), share(1.0 / 3.0)],
-            ["10%", "12.5%", "33.3%"]
-        );
+        assert_eq!([share(0.1), share(0.125), share(1.0 / 3.0)], ["10%", "12.5%", "33.3%"]);
     }
 }

@@ -165,8 +165,7 @@ impl Read for Size {
             _ => None,
         };
         let expected = "a size such as \"16KiB\" or \"1GiB\", or a number of bytes";
-        size.map(Size)
-            .or_else(|| wrong(value, place, expected, faults))
+        size.map(Size).or_else(|| wrong(value, place, expected, faults))
     }
 }
 
@@ -200,9 +199,9 @@ impl Read for SlotsText {
     fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
         let slots = match value {
             DeValue::String(text) if text == "adaptive" => Some(SlotsText::Adaptive),
-            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
-                .ok()
-                .map(SlotsText::Fixed),
+            DeValue::Integer(number) => {
+                u64::from_str_radix(number.as_str(), number.radix()).ok().map(SlotsText::Fixed)
+            }
             _ => None,
         };
         slots.or_else(|| wrong(value, place, "\"adaptive\" or a number of requests", faults))
@@ -415,16 +414,11 @@ pub(super) fn server(text: &str) -> Parsed<Server> {
         return fault("must not have a path");
     }
     // The last colon, unless it is inside the brackets of an IPv6 address.
-    let (host, port) = match rest
-        .rfind(':')
-        .filter(|colon| rest[*colon..].find(']').is_none())
-    {
+    let (host, port) = match rest.rfind(':').filter(|colon| rest[*colon..].find(']').is_none()) {
         Some(colon) => (&rest[..colon], rest[colon + 1..].parse::<u16>().ok()),
         None => (rest, default_port),
     };
-    let inner = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let host = match inner {
         Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| address),
         None => {
@@ -433,9 +427,7 @@ pub(super) fn server(text: &str) -> Parsed<Server> {
         }
     };
     let port = port.filter(|port| *port > 0);
-    host.zip(port)
-        .map(|(host, port)| Server::Tcp(host.to_owned(), port))
-        .ok_or(None)
+    host.zip(port).map(|(host, port)| Server::Tcp(host.to_owned(), port)).ok_or(None)
 }
 
 #[cfg(test)]
@@ -448,19 +440,9 @@ mod tests {
         assert_eq!(time("1.5s"), Some(Duration::from_millis(1500)));
         assert_eq!(time("2m"), Some(Duration::from_secs(120)));
         assert_eq!(time("1h"), Some(Duration::from_secs(3600)));
-        for wrong in [
-            "",
-            "s",
-            "2",
-            "2 s",
-            "-2s",
-            "1e3s",
-            ".5s",
-            "5.s",
-            "2S",
-            "1.2.3s",
-            "9999999999999h",
-        ] {
+        for wrong in
+            ["", "s", "2", "2 s", "-2s", "1e3s", ".5s", "5.s", "2S", "1.2.3s", "9999999999999h"]
+        {
             assert_eq!(time(wrong), None, "{wrong}");
         }
         assert_eq!(size("16KiB"), Some(16384));
@@ -478,10 +460,7 @@ mod tests {
         assert_eq!(server("http://app"), tcp("app", 80));
         assert_eq!(server("[::1]:9000"), tcp("::1", 9000));
         assert_eq!(server("http://[::1]"), tcp("::1", 80));
-        assert_eq!(
-            server("unix:/run/a.sock"),
-            Ok(Server::Unix("/run/a.sock".into()))
-        );
+        assert_eq!(server("unix:/run/a.sock"), Ok(Server::Unix("/run/a.sock".into())));
         for wrong in [
             "",
             "app",

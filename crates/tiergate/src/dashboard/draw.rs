@@ -36,13 +36,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         return;
     };
     let servers = view.servers.len().min(SERVERS_SHORT) as u16 + 2;
-    let rest = main
-        .height
-        .saturating_sub(HEAD_LINES + servers + REFUSAL_LINES_MIN);
+    let rest = main.height.saturating_sub(HEAD_LINES + servers + REFUSAL_LINES_MIN);
     // A head line, the rows, an empty line.
-    let classes = (view.classes.len() as u16)
-        .saturating_add(2)
-        .min(rest.max(4));
+    let classes = (view.classes.len() as u16).saturating_add(2).min(rest.max(4));
     let [top, class_area, server_area, refusal_area] = Layout::vertical([
         Constraint::Length(HEAD_LINES),
         Constraint::Length(classes),
@@ -62,11 +58,7 @@ struct Paint(bool);
 
 impl Paint {
     fn colour(self, colour: Color) -> Style {
-        if self.0 {
-            Style::new().fg(colour)
-        } else {
-            Style::new()
-        }
+        if self.0 { Style::new().fg(colour) } else { Style::new() }
     }
 
     fn title(self) -> Style {
@@ -78,20 +70,13 @@ impl Paint {
     }
 
     fn soft(self) -> Style {
-        if self.0 {
-            Style::new().fg(Color::DarkGray)
-        } else {
-            Style::new()
-        }
+        if self.0 { Style::new().fg(Color::DarkGray) } else { Style::new() }
     }
 }
 
 fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen, paint: Paint) {
-    let keys = if screen.paused {
-        "q quit  p go on  r refresh"
-    } else {
-        "q quit  p pause  r refresh"
-    };
+    let keys =
+        if screen.paused { "q quit  p go on  r refresh" } else { "q quit  p pause  r refresh" };
     let mut parts = vec![Span::styled(keys, paint.soft())];
     if screen.paused {
         let style = paint.colour(Color::Yellow).add_modifier(Modifier::REVERSED);
@@ -110,22 +95,15 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
         Layout::vertical([Constraint::Length(1); HEAD_LINES as usize]).areas(area);
     let path = status.config.path.as_deref().unwrap_or("no policy file");
     let state = plain::state(view);
-    let state_style = if status.unready.is_some() {
-        paint.bad()
-    } else {
-        paint.colour(Color::Green)
-    };
+    let state_style =
+        if status.unready.is_some() { paint.bad() } else { paint.colour(Color::Green) };
     let used = 30 + state.chars().count();
     let room = usize::from(title.width).saturating_sub(used + 16);
     let line = Line::from(vec![
         Span::styled(format!("tiergate {}", status.version), paint.title()),
         Span::raw(format!("  up {}  ", span(status.uptime_seconds))),
         Span::styled(state, state_style),
-        Span::raw(format!(
-            "  {} generation {}",
-            tail(path, room),
-            status.config.generation
-        )),
+        Span::raw(format!("  {} generation {}", tail(path, room), status.config.generation)),
     ]);
     frame.render_widget(line, title);
 
@@ -156,10 +134,7 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
 fn limit_course(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let course = &view.reading.status.limit.course;
     let slots = course.iter().map(|point| u64::from(point.slots));
-    let (low, high) = (
-        slots.clone().min().unwrap_or(0),
-        slots.clone().max().unwrap_or(0),
-    );
+    let (low, high) = (slots.clone().min().unwrap_or(0), slots.clone().max().unwrap_or(0));
     let label = format!("last minute, {low}–{high} slots  ");
     let width = label.chars().count() as u16;
     let [text, bars] =
@@ -168,33 +143,21 @@ fn limit_course(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let kept = slots.skip(course.len().saturating_sub(usize::from(bars.width)));
     let bars_style = paint.colour(Color::Blue);
     let data: Vec<u64> = kept.collect();
-    frame.render_widget(
-        Sparkline::default()
-            .data(data)
-            .max(high.max(1))
-            .style(bars_style),
-        bars,
-    );
+    frame.render_widget(Sparkline::default().data(data).max(high.max(1)).style(bars_style), bars);
 }
 
 fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     // Header and the empty line below.
     let room = usize::from(area.height.saturating_sub(2));
     let classes = &view.classes;
-    let shown = if classes.len() <= room {
-        classes.len()
-    } else {
-        room.saturating_sub(1)
-    };
+    let shown = if classes.len() <= room { classes.len() } else { room.saturating_sub(1) };
     // The names get what the other columns leave, and no more than they need.
     let lens = classes.iter().map(|class| class.name.chars().count());
     let left = usize::from(area.width.saturating_sub(FIGURES_WIDTH)).max(5);
     // Room for the line that counts what is not shown.
     let name_width = lens.max().unwrap_or(0).max(9).min(left);
-    let mut rows: Vec<Row<'_>> = classes[..shown]
-        .iter()
-        .map(|class| class_row(class, name_width, paint))
-        .collect();
+    let mut rows: Vec<Row<'_>> =
+        classes[..shown].iter().map(|class| class_row(class, name_width, paint)).collect();
     if shown < classes.len() {
         let more = format!("… {} more", classes.len() - shown);
         rows.push(Row::new([more]).style(paint.soft()));
@@ -211,46 +174,26 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
         Constraint::Length(11),
         Constraint::Length(11),
     ];
-    let names = [
-        "class", "arr/s", "adm/s", "good/s", "ref/s", "reason", "wait", "run",
-    ];
+    let names = ["class", "arr/s", "adm/s", "good/s", "ref/s", "reason", "wait", "run"];
     let spreads = ["queue 50/99", "first 50/99"];
-    let head = names
-        .into_iter()
-        .chain(spreads)
-        .enumerate()
-        .map(|(column, name)| match column {
-            0 | 5 => Cell::new(name),
-            _ => right(name.to_owned()),
-        });
+    let head = names.into_iter().chain(spreads).enumerate().map(|(column, name)| match column {
+        0 | 5 => Cell::new(name),
+        _ => right(name.to_owned()),
+    });
     let head = Row::new(head).style(paint.title());
-    frame.render_widget(
-        Table::new(rows, widths).header(head).column_spacing(1),
-        area,
-    );
+    frame.render_widget(Table::new(rows, widths).header(head).column_spacing(1), area);
 }
 
 fn class_row<'a>(class: &ClassRow, name_width: usize, paint: Paint) -> Row<'a> {
     let refusing = class.refused.is_some_and(|refused| refused > 0.0);
-    let style = if refusing {
-        paint.colour(Color::Yellow)
-    } else {
-        Style::new()
-    };
+    let style = if refusing { paint.colour(Color::Yellow) } else { Style::new() };
     Row::new([
         Cell::new(cut(&harmless(&class.name), name_width)),
         right(per_second(class.arrived)),
         right(per_second(class.admitted)),
         right(per_second(class.served)).style(paint.colour(Color::Green)),
         right(per_second(class.refused)).style(style),
-        Cell::new(
-            class
-                .reason
-                .as_deref()
-                .map(short_reason)
-                .unwrap_or_default(),
-        )
-        .style(style),
+        Cell::new(class.reason.as_deref().map(short_reason).unwrap_or_default()).style(style),
         right(class.waiting.to_string()),
         right(class.running.to_string()),
         right(pair(&class.wait)),
@@ -260,17 +203,9 @@ fn class_row<'a>(class: &ClassRow, name_width: usize, paint: Paint) -> Row<'a> {
 
 fn server_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let room = usize::from(area.height.saturating_sub(2));
-    let rows = view
-        .servers
-        .iter()
-        .take(room)
-        .map(|server| server_row(server, paint));
+    let rows = view.servers.iter().take(room).map(|server| server_row(server, paint));
     let more = view.servers.len().saturating_sub(room);
-    let title = if more > 0 {
-        format!("origin (+{more} more)")
-    } else {
-        "origin".to_owned()
-    };
+    let title = if more > 0 { format!("origin (+{more} more)") } else { "origin".to_owned() };
     let head = Row::new([
         Cell::new(title),
         Cell::new("health"),
@@ -289,9 +224,7 @@ fn server_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
         Constraint::Length(6),
         Constraint::Fill(1),
     ];
-    let table = Table::new(rows, widths)
-        .header(head.style(paint.title()))
-        .column_spacing(1);
+    let table = Table::new(rows, widths).header(head.style(paint.title())).column_spacing(1);
     frame.render_widget(table, area);
 }
 
@@ -302,9 +235,7 @@ fn server_row<'a>(row: &ServerRow, paint: Paint) -> Row<'a> {
         Health::Probing => paint.colour(Color::Yellow),
         Health::Down => paint.bad(),
     };
-    let reused = row
-        .reused
-        .map_or("–".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    let reused = row.reused.map_or("–".to_owned(), |share| format!("{:.0}%", share * 100.0));
     Row::new([
         Cell::new(cut(&harmless(&server.address), 24)),
         Cell::new(server.health.name()).style(health),
@@ -318,21 +249,18 @@ fn server_row<'a>(row: &ServerRow, paint: Paint) -> Row<'a> {
 
 fn refusal_list(frame: &mut Frame<'_>, area: Rect, refusals: &[Shown], paint: Paint) {
     let head = Row::new(["refused", "class", "reason", "client", "request"]);
-    let rows = refusals
-        .iter()
-        .take(usize::from(area.height.saturating_sub(1)))
-        .map(|refusal| {
-            let more = if refusal.path_cut { "…" } else { "" };
-            // Hours, minutes and seconds of an RFC 3339 time.
-            let time = refusal.at.get(11..19).unwrap_or_default().to_owned();
-            Row::new([
-                time,
-                cut(&harmless(&refusal.class), 10),
-                cut(&harmless(&refusal.reason), 16),
-                cut(&refusal.client.to_string(), 15),
-                harmless(&format!("{} {}{more}", refusal.method, refusal.path)),
-            ])
-        });
+    let rows = refusals.iter().take(usize::from(area.height.saturating_sub(1))).map(|refusal| {
+        let more = if refusal.path_cut { "…" } else { "" };
+        // Hours, minutes and seconds of an RFC 3339 time.
+        let time = refusal.at.get(11..19).unwrap_or_default().to_owned();
+        Row::new([
+            time,
+            cut(&harmless(&refusal.class), 10),
+            cut(&harmless(&refusal.reason), 16),
+            cut(&refusal.client.to_string(), 15),
+            harmless(&format!("{} {}{more}", refusal.method, refusal.path)),
+        ])
+    });
     let widths = [
         Constraint::Length(8),
         Constraint::Length(10),
@@ -340,9 +268,7 @@ fn refusal_list(frame: &mut Frame<'_>, area: Rect, refusals: &[Shown], paint: Pa
         Constraint::Length(15),
         Constraint::Fill(1),
     ];
-    let table = Table::new(rows, widths)
-        .header(head.style(paint.title()))
-        .column_spacing(1);
+    let table = Table::new(rows, widths).header(head.style(paint.title())).column_spacing(1);
     frame.render_widget(table, area);
 }
 
@@ -380,10 +306,7 @@ fn tail(path: &str, width: usize) -> String {
     if len <= width {
         return path;
     }
-    let end: String = path
-        .chars()
-        .skip(len - width.saturating_sub(1).min(len))
-        .collect();
+    let end: String = path.chars().skip(len - width.saturating_sub(1).min(len)).collect();
     format!("…{end}")
 }
 
@@ -399,20 +322,11 @@ mod tests {
     fn drawn(screen: &Screen, width: u16, height: u16) -> (Vec<String>, bool) {
         let mut terminal =
             Terminal::new(TestBackend::new(width, height)).expect("memory is a terminal");
-        terminal
-            .draw(|frame| draw(frame, screen))
-            .expect("memory takes every write");
+        terminal.draw(|frame| draw(frame, screen)).expect("memory takes every write");
         let buffer = terminal.backend().buffer();
-        let line = |y| {
-            (0..width)
-                .map(|x| buffer[(x, y)].symbol())
-                .collect::<String>()
-        };
+        let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         let coloured = buffer.content().iter().any(|cell| cell.fg != Color::Reset);
-        (
-            (0..height).map(|y| line(y).trim_end().to_owned()).collect(),
-            coloured,
-        )
+        ((0..height).map(|y| line(y).trim_end().to_owned()).collect(), coloured)
     }
 
     fn screen(colour: bool) -> Screen {
@@ -433,7 +347,7 @@ mod tests {
             "slots 40    adaptive  waiting 24     connections 310",
             "38 running, 95 %",
             "last minute, 20–39 slots",
-            "limit changed 12s ago: 36 → 40, grew",
+            "limit set to 40 12s ago: more at once gives more",
             "arr/s adm/s good/s ref/s reason   wait   run queue 50/99 first 50/99",
             "151   120    120    31 expired    12     4  12ms/400ms  12ms/400ms",
             "10.0.0.6:8080            down",
@@ -462,14 +376,8 @@ mod tests {
             drawn(&Screen::default(), width, height);
         }
         let text = drawn(&full, 80, 24).0.join("\n");
-        assert!(
-            text.contains("more") && text.contains("(+37 more)"),
-            "{text}"
-        );
-        assert!(
-            text.contains("18:23:51"),
-            "refusals keep their place:\n{text}"
-        );
+        assert!(text.contains("more") && text.contains("(+37 more)"), "{text}");
+        assert!(text.contains("18:23:51"), "refusals keep their place:\n{text}");
     }
 
     #[test]
@@ -479,10 +387,7 @@ mod tests {
         paused.fault = Some("connection\nrefused".to_owned());
         let lines = drawn(&paused, 80, 24).0;
         let foot = lines.last().expect("24 lines");
-        assert!(
-            foot.contains("paused") && foot.contains("connection·refused"),
-            "{foot}"
-        );
+        assert!(foot.contains("paused") && foot.contains("connection·refused"), "{foot}");
         assert!(foot.contains("p go on"));
     }
 
@@ -490,10 +395,7 @@ mod tests {
     fn every_reason_has_a_short_form() {
         for reason in Reason::ALL {
             let short = short_reason(reason.name());
-            assert!(
-                short.chars().count() <= 7 && !short.contains('…'),
-                "{short}"
-            );
+            assert!(short.chars().count() <= 7 && !short.contains('…'), "{short}");
         }
     }
 }

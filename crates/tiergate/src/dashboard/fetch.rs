@@ -78,7 +78,11 @@ pub(super) fn keep_reading(
             let gone = tokio::select! {
                 gone = reading => gone,
                 _ = terminate.recv() => break,
-                _ = hang_up.recv() => break,
+                _ = hang_up.recv() => {
+                    // The terminal is gone: there is nothing to give back, and waiting for its keys
+                    // never ends (the event library reads an ended terminal over and over).
+                    std::process::exit(0);
+                }
                 _ = interrupt.recv() => break,
             };
             if gone {
@@ -99,10 +103,7 @@ async fn read(authority: &str) -> anyhow::Result<Reading> {
     let reading = async {
         let status: Status = ask(authority, "/status").await?;
         let refusals: Refusals = ask(authority, &format!("/refusals?limit={REFUSALS}")).await?;
-        Ok(Reading {
-            status,
-            refusals: refusals.recent,
-        })
+        Ok(Reading { status, refusals: refusals.recent })
     };
     match timeout(PATIENCE, reading).await {
         Ok(reading) => reading,
@@ -129,9 +130,7 @@ async fn ask<T: serde::de::DeserializeOwned>(authority: &str, path: &str) -> any
     let exchange = async {
         let answer = sender.send_request(request).await?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_LEN_MAX)
-            .collect()
-            .await;
+        let body = Limited::new(answer.into_body(), ANSWER_LEN_MAX).collect().await;
         let body = body.map_err(|fault| anyhow::anyhow!("{authority}{path}: {fault}"))?;
         if !status.is_success() {
             bail!("{authority}{path} answers {status}: is this the admin listener?");

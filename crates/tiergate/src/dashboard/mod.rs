@@ -33,11 +33,7 @@ pub struct Options {
 /// With `once`: if the gateway cannot be read. Else: if the terminal cannot be used.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let interval = options.interval.max(INTERVAL_MIN);
-    let authority = options
-        .admin
-        .trim_start_matches("http://")
-        .trim_end_matches('/')
-        .to_owned();
+    let authority = options.admin.trim_start_matches("http://").trim_end_matches('/').to_owned();
     if options.once || !io::stdout().is_terminal() {
         let view = fetch::view_once(&authority, interval)?;
         return match io::stdout().write_all(plain::table(&view).as_bytes()) {
@@ -46,11 +42,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             other => Ok(other?),
         };
     }
-    screen::show(
-        authority,
-        interval,
-        colour_wanted(std::env::var_os("NO_COLOR").as_deref()),
-    )
+    screen::show(authority, interval, colour_wanted(std::env::var_os("NO_COLOR").as_deref()))
 }
 
 /// Source: no-color.org: any value but the empty one asks for no colour.

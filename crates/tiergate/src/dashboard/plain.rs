@@ -2,7 +2,7 @@
 
 use super::rates::{ClassRow, ServerRow, View};
 use crate::admin::status::Quantiles;
-use crate::observe::words::{harmless, rate, span};
+use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 
 /// The whole view as text, one thing a line.
@@ -49,14 +49,7 @@ pub(super) fn table(view: &View) -> String {
     let rows = view.classes.iter().map(class_cells).collect::<Vec<_>>();
     aligned(&head, &rows).into_iter().for_each(&mut put);
     put(String::new());
-    let head = [
-        "server",
-        "health",
-        "in_progress",
-        "requests/s",
-        "failures/s",
-        "reused",
-    ];
+    let head = ["server", "health", "in_progress", "requests/s", "failures/s", "reused"];
     let rows = view.servers.iter().map(server_cells).collect::<Vec<_>>();
     aligned(&head, &rows).into_iter().for_each(&mut put);
     text
@@ -79,11 +72,10 @@ pub(super) fn state(view: &View) -> String {
 pub(super) fn change(view: &View) -> Option<String> {
     let change = view.reading.status.limit.last_change.as_ref()?;
     Some(format!(
-        "limit changed {} ago: {} → {}, {}",
+        "limit set to {} {} ago: {}",
+        change.slots,
         span(change.age_seconds),
-        change.from,
-        change.to,
-        harmless(&change.cause.replace('_', " "))
+        words::cause(&change.cause)
     ))
 }
 
@@ -114,8 +106,7 @@ fn server_cells(row: &ServerRow) -> Vec<String> {
         row.server.outstanding.to_string(),
         per_second(row.requests),
         per_second(row.failures),
-        row.reused
-            .map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
+        row.reused.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
     ]
 }
 
@@ -136,19 +127,14 @@ fn aligned(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let cells = cells
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, &width))| match column {
-                0 => format!("{cell:<width$}"),
-                _ => format!("  {cell:>width$}"),
-            });
+        let cells = cells.zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("  {cell:>width$}"),
+        });
         cells.collect::<String>()
     };
     let head = line(&mut head.iter().copied());
-    let rows = rows
-        .iter()
-        .map(|row| line(&mut row.iter().map(String::as_str)));
+    let rows = rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
     [head].into_iter().chain(rows).collect()
 }
 
@@ -162,11 +148,8 @@ mod tests {
         let text = table(&View::new(Some(&reading(10)), reading(11)));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "tiergate 0.1.0  up 11s  serving  generation 3");
-        assert_eq!(
-            lines[1],
-            "slots 40 (adaptive)  running 38  waiting 24  connections 310"
-        );
-        assert_eq!(lines[2], "limit changed 12s ago: 36 → 40, grew");
+        assert_eq!(lines[1], "slots 40 (adaptive)  running 38  waiting 24  connections 310");
+        assert_eq!(lines[2], "limit set to 40 12s ago: more at once gives more throughput");
         let columns = lines[4].split_whitespace().count();
         assert_eq!(columns, 12);
         for line in &lines[5..7] {
@@ -174,20 +157,14 @@ mod tests {
             assert_eq!(line.chars().count(), lines[4].len());
         }
         assert!(lines[6].starts_with("browse") && lines[6].contains("deadline_expired"));
-        assert!(
-            lines[9].starts_with("10.0.0.5:8080") && lines[9].ends_with("99%"),
-            "{text}"
-        );
+        assert!(lines[9].starts_with("10.0.0.5:8080") && lines[9].ends_with("99%"), "{text}");
         assert!(!text.contains('\u{1b}'));
     }
 
     #[test]
     fn no_earlier_reading_shows_dashes() {
         let text = table(&View::new(None, reading(10)));
-        let row = text
-            .lines()
-            .find(|line| line.starts_with("checkout"))
-            .expect("a class");
+        let row = text.lines().find(|line| line.starts_with("checkout")).expect("a class");
         assert_eq!(row.split_whitespace().nth(1), Some("-"));
     }
 }

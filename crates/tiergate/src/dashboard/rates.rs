@@ -60,17 +60,9 @@ impl View {
         });
         let servers = now.status.origin.iter().map(|server| {
             let same = |it: &&OriginServer| it.address == server.address;
-            server_row(
-                before.and_then(|it| it.origin.iter().find(same)),
-                server,
-                elapsed,
-            )
+            server_row(before.and_then(|it| it.origin.iter().find(same)), server, elapsed)
         });
-        View {
-            classes: classes.collect(),
-            servers: servers.collect(),
-            reading: now,
-        }
+        View { classes: classes.collect(), servers: servers.collect(), reading: now }
     }
 }
 
@@ -124,15 +116,8 @@ pub(super) mod tests {
     use crate::observe::origin::Health;
 
     fn class(name: &str, served: u64, refused: [u64; 2]) -> ClassStatus {
-        let quantiles = Quantiles {
-            count: 100,
-            p50_seconds: Some(0.012),
-            p99_seconds: Some(0.4),
-        };
-        let spread = Spread {
-            window: quantiles,
-            total: quantiles,
-        };
+        let quantiles = Quantiles { count: 100, p50_seconds: Some(0.012), p99_seconds: Some(0.4) };
+        let spread = Spread { window: quantiles, total: quantiles };
         let [full, expired] = refused;
         let reasons = [("queue_full", full), ("deadline_expired", expired)];
         ClassStatus {
@@ -172,12 +157,7 @@ pub(super) mod tests {
             failures: 3,
             ..server.clone()
         };
-        let change = LastChange {
-            age_seconds: 12.0,
-            from: 36,
-            to: 40,
-            cause: "grew".to_owned(),
-        };
+        let change = LastChange { age_seconds: 12.0, slots: 40, cause: "grew".to_owned() };
         let refusal = Shown {
             at: "2026-11-20T18:23:51.042Z".to_owned(),
             class: "browse".to_owned(),
@@ -188,11 +168,7 @@ pub(super) mod tests {
             path: "/list/\u{1b}[2Jx".to_owned(),
             path_cut: false,
         };
-        let point = |slots| Point {
-            slots,
-            running: 38,
-            waiting: 24,
-        };
+        let point = |slots| Point { slots, running: 38, waiting: 24 };
         Reading {
             status: Status {
                 version: "0.1.0".to_owned(),
@@ -235,11 +211,7 @@ pub(super) mod tests {
                     received_bytes: 0,
                     sent_bytes: 0,
                 },
-                access_log: LogStatus {
-                    written: 0,
-                    dropped: 0,
-                    errors: 0,
-                },
+                access_log: LogStatus { written: 0, dropped: 0, errors: 0 },
             },
             refusals: vec![refusal; 30],
         }
@@ -268,9 +240,6 @@ pub(super) mod tests {
         let mut renamed = reading(5);
         renamed.status.classes[0].name = "old".to_owned();
         let view = View::new(Some(&renamed), reading(6));
-        assert_eq!(
-            (view.classes[0].served, view.classes[1].served),
-            (None, Some(120.0))
-        );
+        assert_eq!((view.classes[0].served, view.classes[1].served), (None, Some(120.0)));
     }
 }

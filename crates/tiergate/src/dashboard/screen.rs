@@ -51,19 +51,14 @@ pub(super) fn show(authority: String, interval: Duration, colour: bool) -> anyho
     let hurry = Arc::new(Notify::new());
     let (sender, news) = sync_channel(4);
     let asked = Arc::clone(&hurry);
-    std::thread::Builder::new()
-        .name("read".to_owned())
-        .spawn(move || {
-            if let Err(fault) = keep_reading(&authority, interval, &asked, &sender) {
-                drop(sender.send(News::Fault(format!("{fault:#}"))));
-            }
-        })?;
+    std::thread::Builder::new().name("read".to_owned()).spawn(move || {
+        if let Err(fault) = keep_reading(&authority, interval, &asked, &sender) {
+            drop(sender.send(News::Fault(format!("{fault:#}"))));
+        }
+    })?;
     let taken = Taken;
     let mut terminal = ratatui::try_init().context("cannot use the terminal; try --once")?;
-    let mut screen = Screen {
-        colour,
-        ..Screen::default()
-    };
+    let mut screen = Screen { colour, ..Screen::default() };
     let mut changed = true;
     loop {
         if changed {
@@ -164,10 +159,7 @@ mod tests {
         assert_eq!(screen.take_in(&news), Some(true));
         let shown = |screen: &Screen| screen.view.as_ref().map(|it| it.reading.status.at_seconds);
         assert_eq!(shown(&screen), Some(2.0));
-        assert_eq!(
-            screen.view.as_ref().expect("a view").classes[0].served,
-            Some(50.0)
-        );
+        assert_eq!(screen.view.as_ref().expect("a view").classes[0].served, Some(50.0));
 
         screen.paused = true;
         say(News::Reading(Box::new(reading(3))));
@@ -176,10 +168,7 @@ mod tests {
 
         say(News::Fault("gone".to_owned()));
         assert_eq!(screen.take_in(&news), Some(true));
-        assert_eq!(
-            (shown(&screen), screen.fault.as_deref()),
-            (Some(2.0), Some("gone"))
-        );
+        assert_eq!((shown(&screen), screen.fault.as_deref()), (Some(2.0), Some("gone")));
         say(News::End);
         assert_eq!(screen.take_in(&news), None);
     }

@@ -136,10 +136,7 @@ impl ChunkScanner {
             let step = self.step(&bytes[consumed..])?;
             consumed += step.consumed;
             if step.done || consumed == bytes.len() {
-                return Ok(Scan {
-                    consumed,
-                    done: step.done,
-                });
+                return Ok(Scan { consumed, done: step.done });
             }
         }
     }
@@ -161,11 +158,7 @@ impl ChunkScanner {
                         self.state = State::DataCr;
                     }
                     let end = at + len as usize;
-                    return Ok(Step {
-                        consumed: end,
-                        data: at..end,
-                        done: false,
-                    });
+                    return Ok(Step { consumed: end, data: at..end, done: false });
                 }
                 State::Trailer | State::TrailerLine => at += self.trailer(&bytes[at..])?,
                 _ => {
@@ -174,11 +167,7 @@ impl ChunkScanner {
                 }
             }
         }
-        Ok(Step {
-            consumed: at,
-            data: at..at,
-            done: self.state == State::Done,
-        })
+        Ok(Step { consumed: at, data: at..at, done: self.state == State::Done })
     }
 
     /// The trailer fields; complete once the body is done.
@@ -215,11 +204,7 @@ impl ChunkScanner {
             (State::SizeLf, b'\n') => {
                 self.digits = 0;
                 self.extension_len = 0;
-                if self.left == 0 {
-                    State::Trailer
-                } else {
-                    State::Data
-                }
+                if self.left == 0 { State::Trailer } else { State::Data }
             }
             (State::DataCr, b'\r') => State::DataLf,
             (State::DataLf, b'\n') => State::Size,
@@ -265,6 +250,7 @@ impl ChunkScanner {
         let line = &self.trailers[self.trailer_line_at..];
         match parse_trailer(line) {
             Ok(Parsed::Complete((_, line_len))) if line_len == line.len() => {}
+            // Cannot be, since the line ends with its first LF; refused rather than believed.
             Ok(_) => return wrong("bare LF"),
             Err(error) => return wrong(error.why),
         }

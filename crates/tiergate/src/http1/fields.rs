@@ -164,19 +164,11 @@ impl<'b> FieldTable<'b> {
         if self.fields.is_full() {
             return Err(HeadError::new(431, "too many fields"));
         }
-        let kind = if underscore {
-            Kind::of_underscored(field.name)
-        } else {
-            Kind::of(field.name)
-        };
+        let kind = if underscore { Kind::of_underscored(field.name) } else { Kind::of(field.name) };
         self.facts.note(kind, &field)?;
         let kind = if kind == Kind::Date { Kind::Copy } else { kind };
         self.fields.push(field);
-        self.lines.push(Line {
-            kind,
-            start: 0,
-            end: 0,
-        });
+        self.lines.push(Line { kind, start: 0, end: 0 });
         Ok(())
     }
 
@@ -211,11 +203,7 @@ impl<'b> FieldTable<'b> {
             };
             let end = at + raw.len;
             let kind = self.classify(&raw)?;
-            self.lines.push(Line {
-                kind,
-                start: at as u32,
-                end: end as u32,
-            });
+            self.lines.push(Line { kind, start: at as u32, end: end as u32 });
             self.fields.push(raw.field);
             at = end;
         }
@@ -229,17 +217,10 @@ impl<'b> FieldTable<'b> {
     #[inline]
     fn classify(&mut self, raw: &RawLine<'b>) -> Result<Kind, HeadError> {
         let field = &raw.field;
-        let kind = if raw.underscore {
-            Kind::of_underscored(field.name)
-        } else {
-            Kind::of(field.name)
-        };
+        let kind =
+            if raw.underscore { Kind::of_underscored(field.name) } else { Kind::of(field.name) };
         if kind == Kind::Copy {
-            return Ok(if raw.plain {
-                Kind::Verbatim
-            } else {
-                Kind::Copy
-            });
+            return Ok(if raw.plain { Kind::Verbatim } else { Kind::Copy });
         }
         self.facts.note(kind, field)?;
         // The commonest special fields mostly say what we would write ourselves.
@@ -339,10 +320,7 @@ fn parse_line(bytes: &[u8]) -> Result<Parsed<RawLine<'_>>, HeadError> {
     let spaced = &after_colon[..value_len];
     let value = trim_end(trim_start(spaced));
     Ok(Parsed::Complete(RawLine {
-        field: Field {
-            name: &bytes[..name_len],
-            value,
-        },
+        field: Field { name: &bytes[..name_len], value },
         len: name_len + 1 + value_len + 2,
         underscore,
         plain: spaced.len() == value.len() + 1 && spaced[0] == b' ',
@@ -396,9 +374,7 @@ fn forbidden_trailer(name: &[u8]) -> bool {
         b"location",
         b"age",
     ];
-    FORBIDDEN
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known))
+    FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// Tells when it is worth to parse a head that arrives in pieces, so that no byte is looked at more

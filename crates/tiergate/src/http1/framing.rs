@@ -113,9 +113,7 @@ impl<'b> Facts<'b> {
             } else if option.is_empty() {
                 // Empty list members are allowed (RFC 9110 §5.6.1.2).
             } else if !is_token(option) {
-                return Err(HeadError::bad(
-                    "connection has a member that is not a token",
-                ));
+                return Err(HeadError::bad("connection has a member that is not a token"));
             } else if self.named.try_push(option).is_err() {
                 return Err(HeadError::bad("connection names too many fields"));
             }
@@ -128,9 +126,7 @@ fn content_length(value: &[u8]) -> Result<u64, HeadError> {
     if value.contains(&b',') {
         return Err(HeadError::bad("content-length is a list"));
     }
-    digits(value).ok_or(HeadError::bad(
-        "content-length is not a number that we can count to",
-    ))
+    digits(value).ok_or(HeadError::bad("content-length is not a number that we can count to"))
 }
 
 /// A number of at most [`LENGTH_DIGITS_MAX`] decimal digits and nothing else.
@@ -139,8 +135,7 @@ fn digits(value: &[u8]) -> Option<u64> {
         return None;
     }
     value.iter().try_fold(0, |number: u64, byte| {
-        byte.is_ascii_digit()
-            .then(|| number * 10 + u64::from(byte - b'0'))
+        byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0'))
     })
 }
 

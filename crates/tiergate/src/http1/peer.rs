@@ -23,11 +23,7 @@ impl PeerText {
         let mut rest = &mut text[..];
         write!(rest, "{address}").expect("no address is longer than TEXT_LEN_MAX");
         let len = (TEXT_LEN_MAX - rest.len()) as u8;
-        PeerText {
-            text,
-            len,
-            is_ipv6: address.is_ipv6(),
-        }
+        PeerText { text, len, is_ipv6: address.is_ipv6() }
     }
 
     /// The text, without brackets.

@@ -264,10 +264,7 @@ fn odd_version(bytes: &[u8], end: &[u8]) -> Result<Parsed<Version>, HeadError> {
         }
     }
     if !matches!(&bytes[5..8], b"1.0" | b"1.1") {
-        return Err(HeadError::new(
-            505,
-            "version other than HTTP/1.0 and HTTP/1.1",
-        ));
+        return Err(HeadError::new(505, "version other than HTTP/1.0 and HTTP/1.1"));
     }
     for (index, expected) in end.iter().enumerate() {
         match bytes.get(8 + index) {

@@ -131,9 +131,7 @@ fn parse_status(bytes: &[u8]) -> Result<Parsed<Status<'_>>, HeadError> {
             Some(_) => return Err(HeadError::bad("malformed status")),
         }
     }
-    let status = bytes[..3]
-        .iter()
-        .fold(0, |n, b| n * 10 + u16::from(b - b'0'));
+    let status = bytes[..3].iter().fold(0, |n, b| n * 10 + u16::from(b - b'0'));
     let (reason_at, reason) = match &bytes[3..] {
         [] => return Ok(Parsed::Partial),
         [b' ', rest @ ..] => (4, Some(&rest[..value_end(rest)])),

@@ -107,10 +107,7 @@ pub(super) fn target_end(bytes: &[u8]) -> usize {
         }
     }
     let rest_at = bytes.len() - rest.len();
-    match rest
-        .iter()
-        .position(|&b| !b.is_ascii_graphic() || b == b'#')
-    {
+    match rest.iter().position(|&b| !b.is_ascii_graphic() || b == b'#') {
         Some(position) => rest_at + position,
         None => bytes.len(),
     }

@@ -19,11 +19,9 @@ impl<'b> Target<'b> {
     pub(super) fn parse(method: &[u8], target: &'b [u8]) -> Result<Target<'b>, HeadError> {
         match target {
             [b'/', ..] => Ok(Target::origin_form(target)),
-            b"*" if method == b"OPTIONS" => Ok(Target {
-                path: target,
-                query: None,
-                authority: None,
-            }),
+            b"*" if method == b"OPTIONS" => {
+                Ok(Target { path: target, query: None, authority: None })
+            }
             b"*" => Err(HeadError::bad("target * needs the method OPTIONS")),
             _ => Target::absolute_form(method, target),
         }
@@ -35,11 +33,7 @@ impl<'b> Target<'b> {
             Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
             None => (target, None),
         };
-        Target {
-            path,
-            query,
-            authority: None,
-        }
+        Target { path, query, authority: None }
     }
 
     fn absolute_form(method: &[u8], target: &'b [u8]) -> Result<Target<'b>, HeadError> {
@@ -49,9 +43,7 @@ impl<'b> Target<'b> {
         if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
             return Err(HeadError::bad(MALFORMED));
         }
-        let rest = target[colon + 1..]
-            .strip_prefix(b"//")
-            .ok_or(HeadError::bad(MALFORMED))?;
+        let rest = target[colon + 1..].strip_prefix(b"//").ok_or(HeadError::bad(MALFORMED))?;
         let authority_len = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(authority_len);
         check_host(authority)?;
@@ -78,9 +70,9 @@ pub(super) fn check_host(authority: &[u8]) -> Result<(), HeadError> {
     let name_is_good = match name {
         [] => return Err(HeadError::bad("host is empty")),
         [b'[', inner @ .., b']'] => is_ipv6(inner),
-        _ => name
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~')),
+        _ => {
+            name.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~'))
+        }
     };
     if !name_is_good {
         return Err(HeadError::bad("host is malformed"));
@@ -160,17 +152,10 @@ mod tests {
         let parse = |method: &str, target: &'static str| {
             let parts = Target::parse(method.as_bytes(), target.as_bytes()).unwrap();
             let text = |bytes| std::str::from_utf8(bytes).unwrap();
-            (
-                text(parts.path),
-                parts.query.map(text),
-                parts.authority.map(text),
-            )
+            (text(parts.path), parts.query.map(text), parts.authority.map(text))
         };
         assert_eq!(parse("GET", "http://a/b?c"), ("/b", Some("c"), Some("a")));
-        assert_eq!(
-            parse("GET", "HTTPS://a:1?c/d?e"),
-            ("/", Some("c/d?e"), Some("a:1"))
-        );
+        assert_eq!(parse("GET", "HTTPS://a:1?c/d?e"), ("/", Some("c/d?e"), Some("a:1")));
         assert_eq!(parse("GET", "http://a"), ("/", None, Some("a")));
         assert_eq!(parse("OPTIONS", "http://a"), ("*", None, Some("a")));
         assert_eq!(parse("GET", "/http://a?"), ("/http://a", Some(""), None));

@@ -25,11 +25,8 @@ pub fn write_request_head(
 ) {
     out.reserve(head.len + OURS_LEN);
     let mut verbatim_from = fields.verbatim_from;
-    let line_is_verbatim = fields
-        .lines
-        .first()
-        .map_or(fields.fields_end, |l| l.start as usize)
-        > fields.verbatim_from;
+    let line_is_verbatim =
+        fields.lines.first().map_or(fields.fields_end, |l| l.start as usize) > fields.verbatim_from;
     if !line_is_verbatim {
         write_request_line(out, head);
     }
@@ -135,11 +132,7 @@ fn write_forwarding(
     if forward.add.x_forwarded {
         write_x_forwarded(out, host, fields, forward, continued);
     } else if continued {
-        for kind in [
-            Kind::XForwardedFor,
-            Kind::XForwardedProto,
-            Kind::XForwardedHost,
-        ] {
+        for kind in [Kind::XForwardedFor, Kind::XForwardedProto, Kind::XForwardedHost] {
             put_existing(out, fields, kind);
         }
     }
@@ -195,11 +188,8 @@ fn write_forwarded(
     if continued {
         put_list(out, fields, Kind::Forwarded);
     }
-    let (open, close): (&[u8], &[u8]) = if forward.peer.is_ipv6() {
-        (b"for=\"[", b"]\"")
-    } else {
-        (b"for=", b"")
-    };
+    let (open, close): (&[u8], &[u8]) =
+        if forward.peer.is_ipv6() { (b"for=\"[", b"]\"") } else { (b"for=", b"") };
     // The host is quoted because of its port; a checked host contains nothing to escape.
     for part in [
         open,
@@ -207,11 +197,7 @@ fn write_forwarded(
         close,
         b";host=\"",
         host,
-        if forward.https {
-            b"\";proto=https\r\n"
-        } else {
-            b"\";proto=http\r\n"
-        },
+        if forward.https { b"\";proto=https\r\n" } else { b"\";proto=http\r\n" },
     ] {
         out.extend_from_slice(part);
     }

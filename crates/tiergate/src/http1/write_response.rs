@@ -90,11 +90,7 @@ pub fn write_response_head(
 fn write_status_line(out: &mut Vec<u8>, head: &ResponseHead<'_>) {
     let digit = |n: u16| b'0' + (n % 10) as u8;
     out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(&[
-        digit(head.status / 100),
-        digit(head.status / 10),
-        digit(head.status),
-    ]);
+    out.extend_from_slice(&[digit(head.status / 100), digit(head.status / 10), digit(head.status)]);
     out.push(b' ');
     out.extend_from_slice(head.reason);
     out.extend_from_slice(b"\r\n");

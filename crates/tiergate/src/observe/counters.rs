@@ -192,8 +192,7 @@ impl Totals {
     /// Client connections open now.
     pub fn connections_active(&self) -> u64 {
         // The two are read one after the other, so that the later one may have run ahead.
-        self.connections_accepted
-            .saturating_sub(self.connections_closed)
+        self.connections_accepted.saturating_sub(self.connections_closed)
     }
 
     /// Upgraded connections open now.
@@ -233,9 +232,7 @@ impl Counters {
     /// Counters at zero, with a set for each of `threads` threads (at least one).
     pub fn new(threads: usize) -> Arc<Self> {
         Arc::new(Counters {
-            threads: (0..threads.max(1))
-                .map(|_| ThreadCounters::default())
-                .collect(),
+            threads: (0..threads.max(1)).map(|_| ThreadCounters::default()).collect(),
             servers: RwLock::default(),
             access_log: LogCounters::default(),
             reloads_ok: Tally::default(),
@@ -292,21 +289,13 @@ impl Counters {
                 Some(fault[..fault.floor_char_boundary(FAULT_LEN_MAX)].to_owned())
             }
         };
-        *self
-            .last_reload
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = LastReload {
-            at: Some(SystemTime::now()),
-            fault,
-        };
+        *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner) =
+            LastReload { at: Some(SystemTime::now()), fault };
     }
 
     /// The latest reload.
     pub fn last_reload(&self) -> LastReload {
-        let last = self
-            .last_reload
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last = self.last_reload.lock().unwrap_or_else(PoisonError::into_inner);
         last.clone()
     }
 
@@ -378,9 +367,7 @@ mod tests {
     fn a_server_keeps_its_counts_over_a_reload() {
         let counters = Counters::new(1);
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        counters.set_servers(&names(&["a:1", "b:1"]))[1]
-            .connects
-            .add(7);
+        counters.set_servers(&names(&["a:1", "b:1"]))[1].connects.add(7);
         let after = counters.set_servers(&names(&["b:1", "c:1"]));
         assert_eq!(after[0].connects.total(), 7);
         assert_eq!(after[1].connects.total(), 0);
@@ -396,9 +383,6 @@ mod tests {
         assert!(fault.len() <= FAULT_LEN_MAX && fault.ends_with('é'));
         counters.reloaded(Ok(()));
         assert_eq!(counters.last_reload().fault, None);
-        assert_eq!(
-            (counters.reloads_ok.total(), counters.reloads_failed.total()),
-            (1, 1)
-        );
+        assert_eq!((counters.reloads_ok.total(), counters.reloads_failed.total()), (1, 1));
     }
 }

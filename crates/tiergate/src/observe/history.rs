@@ -27,19 +27,6 @@ pub struct Point {
     pub waiting: u64,
 }
 
-/// A change of the limit that was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// When the gate made the latest step.
-    pub at: Moment,
-    /// Slots at the sample before it.
-    pub from: u32,
-    /// Slots after it.
-    pub to: u32,
-    /// Its cause's name.
-    pub cause: String,
-}
-
 /// Duration histograms of one class at one moment.
 #[derive(Clone, Debug)]
 struct Waits {
@@ -69,8 +56,6 @@ pub struct Window {
 pub struct History {
     samples: VecDeque<Sample>,
     course: VecDeque<Point>,
-    change: Option<Change>,
-    slots_before: Option<u32>,
 }
 
 impl History {
@@ -81,10 +66,7 @@ impl History {
             wait: class.account.wait.clone(),
             first_byte: class.account.first_byte.clone(),
         });
-        self.samples.push_back(Sample {
-            at: snapshot.at,
-            classes: classes.collect(),
-        });
+        self.samples.push_back(Sample { at: snapshot.at, classes: classes.collect() });
         if self.samples.len() > SAMPLES_MAX {
             self.samples.pop_front();
         }
@@ -96,7 +78,6 @@ impl History {
         if self.course.len() > COURSE_LEN {
             self.course.pop_front();
         }
-        self.note_change(snapshot);
     }
 
     /// What the class called `name` met between the sample nearest to [`WINDOW`] ago and `now`; the
@@ -117,10 +98,7 @@ impl History {
                 wait: wait.since(&before.wait),
                 first_byte: first_byte.since(&before.first_byte),
             },
-            None => Window {
-                wait: wait.clone(),
-                first_byte: first_byte.clone(),
-            },
+            None => Window { wait: wait.clone(), first_byte: first_byte.clone() },
         };
         (window, now.at.since(base.at))
     }
@@ -129,33 +107,11 @@ impl History {
     pub fn course(&self) -> impl Iterator<Item = Point> + '_ {
         self.course.iter().copied()
     }
-
-    /// The last change of the limit.
-    pub fn change(&self) -> Option<&Change> {
-        self.change.as_ref()
-    }
-
-    fn note_change(&mut self, snapshot: &Snapshot) {
-        let before = self.slots_before.replace(snapshot.slots);
-        let Some((at, step)) = snapshot.last_step else {
-            self.change = None;
-            return;
-        };
-        if self.change.as_ref().is_none_or(|change| change.at != at) {
-            self.change = Some(Change {
-                at,
-                from: before.unwrap_or(step.slots),
-                to: step.slots,
-                cause: super::cause::name(step.cause),
-            });
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tiergate_core::control::adaptive::{Cause, Step};
     use tiergate_core::gate::Gate;
     use tiergate_core::plan::Plan;
 
@@ -196,28 +152,6 @@ mod tests {
         let (window, length) = history.window(&now, "default");
         assert_eq!((window.wait.count(), length), (1, Duration::from_secs(2)));
         assert_eq!(history.window(&now, "gone").0.wait.count(), 0);
-    }
-
-    #[test]
-    fn a_change_says_from_what_to_what() {
-        let mut history = History::default();
-        let mut snapshot = at(1);
-        history.sample(&snapshot);
-        assert_eq!(history.change(), None);
-        let step = Step {
-            slots: 31,
-            cause: Cause::Grew,
-        };
-        snapshot.last_step = Some((Moment::from_millis(1_500), step));
-        let before = std::mem::replace(&mut snapshot.slots, 31);
-        for _ in 0..2 {
-            history.sample(&snapshot);
-            let change = history.change().expect("a step was seen");
-            assert_eq!(
-                (change.from, change.to, change.cause.as_str()),
-                (before, 31, "grew")
-            );
-        }
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! only tried. What does not fit is dropped and counted.
 
 pub mod access_log;
-pub mod cause;
 pub mod counters;
 pub mod history;
 pub mod metrics;

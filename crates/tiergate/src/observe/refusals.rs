@@ -75,11 +75,7 @@ struct Prefix<const N: usize> {
 }
 
 impl<const N: usize> Prefix<N> {
-    const EMPTY: Self = Prefix {
-        bytes: [0; N],
-        len: 0,
-        cut: false,
-    };
+    const EMPTY: Self = Prefix { bytes: [0; N], len: 0, cut: false };
 
     fn set(&mut self, from: &[u8]) {
         let len = from.len().min(N);
@@ -224,20 +220,13 @@ mod tests {
             refusals.record(&refusal(path));
         }
         let paths = |limit| -> Vec<String> {
-            refusals
-                .recent(limit)
-                .into_iter()
-                .map(|shown| shown.path)
-                .collect()
+            refusals.recent(limit).into_iter().map(|shown| shown.path).collect()
         };
         assert_eq!(paths(10), ["/4", "/3", "/2"]);
         assert_eq!(paths(1), ["/4"]);
         let newest = &refusals.recent(1)[0];
         assert_eq!(newest.at, "1970-01-01T00:00:01.500Z");
-        assert_eq!(
-            (newest.class.as_str(), newest.reason.as_str()),
-            ("browse", "deadline_expired")
-        );
+        assert_eq!((newest.class.as_str(), newest.reason.as_str()), ("browse", "deadline_expired"));
         assert_eq!((newest.rule, newest.method.as_str()), (Some(3), "GET"));
     }
 

@@ -107,22 +107,14 @@ mod tests {
         plan.slots = Slots::Fixed(1);
         plan.rules = RULES_SHOWN_MAX + 10;
         let mut gate: Gate<()> = Gate::new(plan);
-        let arrival = Arrival {
-            class: ClassId(0),
-            rule: Some(3),
-            deadline: None,
-            generation: 0,
-        };
+        let arrival = Arrival { class: ClassId(0), rule: Some(3), deadline: None, generation: 0 };
         for _ in 0..3 {
             // The gate remembers the slot; nothing here gives it back.
             let _verdict = gate.arrive(Moment::ZERO, arrival, || ());
         }
         let snapshot = Snapshot::take(&gate, Moment::from_millis(5));
         assert_eq!(snapshot.rule_hits.len(), RULES_SHOWN_MAX);
-        assert_eq!(
-            (snapshot.rules, snapshot.rule_hits[3]),
-            (RULES_SHOWN_MAX + 10, 3)
-        );
+        assert_eq!((snapshot.rules, snapshot.rule_hits[3]), (RULES_SHOWN_MAX + 10, 3));
         assert_eq!((snapshot.running, snapshot.waiting), (1, 2));
         let class = snapshot.class("default").expect("the only one");
         assert_eq!((class.state.running, class.state.waiting), (1, 2));

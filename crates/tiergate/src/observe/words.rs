@@ -29,6 +29,17 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
+/// Why the limit changed, by the name of its cause; a name that is not known here as it is.
+pub fn cause(name: &str) -> String {
+    match name {
+        "grew" => "more at once gives more throughput".to_owned(),
+        "shrank" => "fewer at once give as much throughput".to_owned(),
+        "probed" => "a look above or below the limit".to_owned(),
+        "lost" => "nearly nothing was answered in time".to_owned(),
+        other => harmless(other).replace('_', " "),
+    }
+}
+
 /// The text cut to `width` letters; a cut shows as `…`.
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
@@ -43,19 +54,14 @@ pub fn cut(text: &str, width: usize) -> String {
 pub fn harmless(text: &str) -> String {
     let turns = |letter| matches!(letter, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars()
-        .map(|letter| {
-            if letter.is_control() || turns(letter) {
-                '·'
-            } else {
-                letter
-            }
-        })
+        .map(|letter| if letter.is_control() || turns(letter) { '·' } else { letter })
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tiergate_core::control::adaptive::Cause;
 
     #[test]
     fn spans_stay_short_at_every_bound() {
@@ -76,11 +82,7 @@ mod tests {
         }
         let mut seconds = 1e-7;
         while seconds < 1e6 {
-            assert!(
-                span(seconds).chars().count() <= 6,
-                "{seconds}: {}",
-                span(seconds)
-            );
+            assert!(span(seconds).chars().count() <= 6, "{seconds}: {}", span(seconds));
             seconds *= 1.01;
         }
     }
@@ -88,10 +90,15 @@ mod tests {
     #[test]
     fn rates_stay_short() {
         let shown = [0.0, 0.42, 9.96, 38.2, 9_999.6, 12_345.0, 99_960.0, 2e6].map(rate);
-        assert_eq!(
-            shown,
-            ["0", "0.4", "10", "38", "10.0k", "12.3k", "100k", "2.0M"]
-        );
+        assert_eq!(shown, ["0", "0.4", "10", "38", "10.0k", "12.3k", "100k", "2.0M"]);
+    }
+
+    #[test]
+    fn causes_of_this_version_have_words_and_others_their_name() {
+        for known in [Cause::Grew, Cause::Shrank, Cause::Probed, Cause::Lost] {
+            assert!(cause(known.name()).contains(' '), "{known:?}");
+        }
+        assert_eq!(cause("looked_lower"), "looked lower");
     }
 
     #[test]

@@ -25,11 +25,7 @@ pub async fn watch(origin: Arc<Origin>) {
         .flat_map(|check| (0..origin.servers.len()).map(move |server| (check.clone(), server)));
     let mut tasks = tokio::task::JoinSet::new();
     for (check, server) in checks {
-        tasks.spawn(check_for_ever(
-            origin.clone(),
-            ServerId(server as u16),
-            check,
-        ));
+        tasks.spawn(check_for_ever(origin.clone(), ServerId(server as u16), check));
     }
     // Dropped with this future, the set ends its tasks.
     loop {
@@ -46,9 +42,7 @@ async fn check_for_ever(origin: Arc<Origin>, server: ServerId, check: HealthChec
         let outcome = tokio::time::timeout(check.timeout, check_once(&origin, server, &check))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let changed = origin
-            .balance()
-            .checked(server, matches!(outcome, Ok(200..=399)));
+        let changed = origin.balance().checked(server, matches!(outcome, Ok(200..=399)));
         let address = &origin.servers[server.index()].address;
         match (changed, outcome) {
             (Some(true), _) => tracing::info!(%address, "origin server is healthy"),
@@ -88,10 +82,7 @@ async fn check_once(origin: &Origin, server: ServerId, check: &HealthCheck) -> i
 fn status_of(answer: &[u8]) -> Option<u16> {
     let rest = answer.strip_prefix(b"HTTP/1.")?;
     let digits = std::str::from_utf8(rest.get(2..5)?).ok()?;
-    digits
-        .parse()
-        .ok()
-        .filter(|status| (100..600).contains(status))
+    digits.parse().ok().filter(|status| (100..600).contains(status))
 }
 
 #[cfg(test)]

@@ -63,10 +63,8 @@ impl Origin {
             // A server that stays keeps its key, so that its idle connections outlive the reload.
             let mut key = None;
             if let Some(former) = former
-                && let Some(known) = former
-                    .servers
-                    .iter()
-                    .position(|server| server.address == *address)
+                && let Some(known) =
+                    former.servers.iter().position(|server| server.address == *address)
             {
                 let (id, its_id) = (ServerId(place as u16), ServerId(known as u16));
                 balance.inherit(id, &former.balance(), its_id);
@@ -81,18 +79,12 @@ impl Origin {
                 resolved: ArcSwap::from_pointee(resolved),
             });
         }
-        Origin {
-            servers,
-            settings,
-            balance: Mutex::new(balance),
-        }
+        Origin { servers, settings, balance: Mutex::new(balance) }
     }
 
     /// Which server is next and which are well.
     pub fn balance(&self) -> MutexGuard<'_, Servers> {
-        self.balance
-            .lock()
-            .expect("no code panics while it holds the balance")
+        self.balance.lock().expect("no code panics while it holds the balance")
     }
 
     /// Whether any server would get a request now.
@@ -103,11 +95,7 @@ impl Origin {
     /// Looks up the names whose addresses are unknown or have failed. A name that cannot be resolved
     /// keeps the addresses it had.
     pub async fn resolve(&self) {
-        for server in self
-            .servers
-            .iter()
-            .filter(|server| server.stale.load(Ordering::Relaxed))
-        {
+        for server in self.servers.iter().filter(|server| server.stale.load(Ordering::Relaxed)) {
             let Server::Tcp(host, port) = &server.address else {
                 continue;
             };
@@ -170,11 +158,7 @@ impl Place {
     /// A place at the best server that is not in `tried` (one bit each); `None` if no other is usable.
     pub fn pick(origin: &Arc<Origin>, tried: u64) -> Option<Self> {
         let server = origin.balance().pick(clock::recent(), tried)?;
-        Some(Place {
-            origin: origin.clone(),
-            server,
-            finding: Finding::Nothing,
-        })
+        Some(Place { origin: origin.clone(), server, finding: Finding::Nothing })
     }
 
     /// The server's bit among those tried.
@@ -208,10 +192,7 @@ impl Place {
     pub fn idle(&self) -> Option<Lease> {
         let stream = pool::take(self.server().key)?;
         self.server().counters.reuses.one();
-        Some(Lease {
-            stream,
-            reused: true,
-        })
+        Some(Lease { stream, reused: true })
     }
 
     /// A new connection to the server.
@@ -223,10 +204,7 @@ impl Place {
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
         self.server().counters.connects.one();
-        Ok(Lease {
-            stream,
-            reused: false,
-        })
+        Ok(Lease { stream, reused: false })
     }
 
     /// Keeps the connection for the next request. Only where the whole answer was read.
@@ -238,9 +216,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.origin
-            .balance()
-            .done(clock::recent(), self.server, self.finding);
+        self.origin.balance().done(clock::recent(), self.server, self.finding);
     }
 }
 

@@ -35,16 +35,10 @@ pub fn take(server: ServerKey) -> Option<OriginStream> {
 /// Keeps a connection for the next request, unless there are `kept_max` already.
 pub fn give(server: ServerKey, stream: OriginStream, now: Moment, kept_max: usize) {
     IDLE.with_borrow_mut(|idle| {
-        let place = idle
-            .iter()
-            .position(|idle| idle.server == server)
-            .unwrap_or_else(|| {
-                idle.push(Idle {
-                    server,
-                    connections: Vec::new(),
-                });
-                idle.len() - 1
-            });
+        let place = idle.iter().position(|idle| idle.server == server).unwrap_or_else(|| {
+            idle.push(Idle { server, connections: Vec::new() });
+            idle.len() - 1
+        });
         let connections = &mut idle[place].connections;
         if connections.len() < kept_max {
             connections.push((now, stream));

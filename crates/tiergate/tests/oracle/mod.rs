@@ -9,18 +9,11 @@ use tiergate::http1::{
     write_request_head, write_response_head,
 };
 
-const LIMITS: HeadLimits = HeadLimits {
-    head_len_max: 512,
-    target_len_max: 64,
-    fields_max: 12,
-};
+const LIMITS: HeadLimits = HeadLimits { head_len_max: 512, target_len_max: 64, fields_max: 12 };
 
 /// What we write may be longer than what we take.
-const OWN_LIMITS: HeadLimits = HeadLimits {
-    head_len_max: 4096,
-    target_len_max: 128,
-    fields_max: 64,
-};
+const OWN_LIMITS: HeadLimits =
+    HeadLimits { head_len_max: 4096, target_len_max: 128, fields_max: 64 };
 
 /// A message head as a reader without optimisations and without mercy sees it.
 #[derive(Debug)]
@@ -36,10 +29,7 @@ impl Head {
     fn read(bytes: &[u8]) -> Option<Head> {
         let text: String = bytes.iter().map(|&b| char::from(b)).collect();
         let mut lines: Vec<&str> = text.strip_suffix("\r\n\r\n")?.split("\r\n").collect();
-        if text
-            .replace("\r\n", "")
-            .contains(|c: char| c.is_ascii_control() && c != '\t')
-        {
+        if text.replace("\r\n", "").contains(|c: char| c.is_ascii_control() && c != '\t') {
             return None;
         }
         let mut words = lines.remove(0).splitn(3, ' ').map(String::from);
@@ -97,10 +87,7 @@ impl Head {
             "proxy-authentication-info",
         ];
         let connection = self.values("connection").join(",").to_ascii_lowercase();
-        let named: Vec<&str> = connection
-            .split(',')
-            .map(|n| n.trim_matches([' ', '\t']))
-            .collect();
+        let named: Vec<&str> = connection.split(',').map(|n| n.trim_matches([' ', '\t'])).collect();
         let prefixed =
             |name: &str| name.starts_with("x-forwarded-") || name.starts_with("x-tiergate-");
         let special = |name: &str| OURS.contains(&name) || prefixed(name);
@@ -135,19 +122,13 @@ fn check_split(bytes: &[u8], answer: impl Fn(&[u8]) -> Option<u16>) {
 
 /// Checks everything about `bytes` as a request.
 pub(crate) fn request(bytes: &[u8]) {
-    check_split(bytes, |part| {
-        status_of(&parse_request(part, &mut FieldTable::new(), &LIMITS))
-    });
+    check_split(bytes, |part| status_of(&parse_request(part, &mut FieldTable::new(), &LIMITS)));
     let mut fields = FieldTable::new();
     let Ok(Parsed::Complete(head)) = parse_request(bytes, &mut fields, &LIMITS) else {
         return;
     };
-    let sent = Head::read(
-        bytes[..head.len]
-            .strip_prefix(b"\r\n")
-            .unwrap_or(&bytes[..head.len]),
-    )
-    .expect("what is accepted is well-formed");
+    let sent = Head::read(bytes[..head.len].strip_prefix(b"\r\n").unwrap_or(&bytes[..head.len]))
+        .expect("what is accepted is well-formed");
     assert_eq!(sent.framing(), Some(head.body), "framing as sent");
     assert_eq!(sent.fields.len(), fields.fields().len());
     for trusted in [false, true] {
@@ -168,11 +149,7 @@ fn check_forwarded(
         peer: PeerText::new(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         peer_trusted,
         https: on,
-        add: Forwarding {
-            x_forwarded: on,
-            forwarded: on,
-            via: on,
-        },
+        add: Forwarding { x_forwarded: on, forwarded: on, via: on },
         listener_host: b"gate",
     };
     let mut out = Vec::new();
@@ -182,16 +159,9 @@ fn check_forwarded(
         (path, true) => format!("{}?{}", text(path), text(head.query)),
         (path, false) => text(path),
     };
-    assert_eq!(
-        written.first,
-        [text(head.method), target, "HTTP/1.1".into()]
-    );
+    assert_eq!(written.first, [text(head.method), target, "HTTP/1.1".into()]);
     assert_eq!(written.framing(), Some(head.body), "framing as written");
-    let host = if head.host.is_empty() {
-        "gate".into()
-    } else {
-        text(head.host)
-    };
+    let host = if head.host.is_empty() { "gate".into() } else { text(head.host) };
     assert_eq!(written.values("host"), [host.as_str()]);
     assert_eq!(written.end_to_end(), sent.end_to_end());
     if !peer_trusted {
@@ -224,12 +194,7 @@ fn check_forwarded(
 pub(crate) fn response(bytes: &[u8]) {
     for to_head in [false, true] {
         check_split(bytes, |part| {
-            status_of(&parse_response(
-                part,
-                &mut FieldTable::new(),
-                &LIMITS,
-                to_head,
-            ))
+            status_of(&parse_response(part, &mut FieldTable::new(), &LIMITS, to_head))
         });
         let mut fields = FieldTable::new();
         let Ok(Parsed::Complete(head)) = parse_response(bytes, &mut fields, &LIMITS, to_head)
@@ -248,10 +213,7 @@ pub(crate) fn response(bytes: &[u8]) {
             let mut out = Vec::new();
             let keep_alive = write_response_head(&mut out, &head, &fields, &info);
             let written = Head::read(&out).expect("what is written is well-formed");
-            assert_eq!(
-                written.first[..2],
-                ["HTTP/1.1".to_string(), head.status.to_string()]
-            );
+            assert_eq!(written.first[..2], ["HTTP/1.1".to_string(), head.status.to_string()]);
             let framing = written.framing().expect("one framing at most");
             let expected = match delivery(&head, client) {
                 _ if bodiless => head.content_length.map_or(Framing::None, Framing::Length),
@@ -260,16 +222,10 @@ pub(crate) fn response(bytes: &[u8]) {
             };
             let never = head.status < 200 || head.status == 204;
             assert_eq!(framing, if never { Framing::None } else { expected });
-            let closes = written
-                .values("connection")
-                .iter()
-                .any(|v| v.contains("close"));
+            let closes = written.values("connection").iter().any(|v| v.contains("close"));
             assert_eq!(closes, !keep_alive);
             let sent_again = parse_response(&out, &mut FieldTable::new(), &OWN_LIMITS, to_head);
-            assert!(
-                matches!(sent_again, Ok(Parsed::Complete(_))),
-                "{sent_again:?}"
-            );
+            assert!(matches!(sent_again, Ok(Parsed::Complete(_))), "{sent_again:?}");
         }
     }
 }
@@ -359,10 +315,8 @@ pub(crate) fn chunked(bytes: &[u8]) {
             read_chunked(bytes).expect("what is accepted is well-formed");
         assert_eq!((text(&data), end), (naive_data, naive_end));
         let trailers: Vec<_> = scanner.trailers().map(|field| text(field.name)).collect();
-        let naive: Vec<_> = naive_trailers
-            .iter()
-            .map(|line| line.split(':').next().unwrap().to_string())
-            .collect();
+        let naive: Vec<_> =
+            naive_trailers.iter().map(|line| line.split(':').next().unwrap().to_string()).collect();
         assert_eq!(trailers, naive);
     }
 }

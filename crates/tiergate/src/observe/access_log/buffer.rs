@@ -71,8 +71,7 @@ impl Buffer {
     /// Formats a line; hands the buffer over when it is full. Never blocks, allocates once per
     /// batch.
     pub fn record(&mut self, entry: &Entry<'_>) {
-        self.formatter
-            .push(&mut self.bytes, self.format, self.query, entry);
+        self.formatter.push(&mut self.bytes, self.format, self.query, entry);
         self.lines += 1;
         if self.bytes.len() >= BATCH_LEN - LINE_ROOM {
             self.flush();
@@ -133,10 +132,7 @@ mod tests {
     fn lines(receiver: &Receiver<Message>) -> u64 {
         let batches = receiver.try_iter().map(|message| match message {
             Message::Batch { bytes, lines } => {
-                assert_eq!(
-                    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64,
-                    lines
-                );
+                assert_eq!(bytes.iter().filter(|&&byte| byte == b'\n').count() as u64, lines);
                 lines
             }
             Message::Flush(_) => 0,

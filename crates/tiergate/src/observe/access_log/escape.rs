@@ -170,10 +170,7 @@ mod tests {
         for lead in 0..4 {
             let text = "a".repeat(lead) + &"€".repeat(FIELD_LEN_MAX);
             let back: String = serde_json::from_slice(&json(text.as_bytes())).expect("valid JSON");
-            assert!(
-                back.ends_with("€...") && back.len() <= FIELD_LEN_MAX + 3,
-                "{back}"
-            );
+            assert!(back.ends_with("€...") && back.len() <= FIELD_LEN_MAX + 3, "{back}");
             assert!(!back.contains('\u{fffd}'));
         }
         let whole = vec![b'x'; FIELD_LEN_MAX];

@@ -22,16 +22,8 @@ impl Formatter {
         query: bool,
         entry: &Entry<'_>,
     ) {
-        let target = if query {
-            entry.target
-        } else {
-            without_query(entry.target)
-        };
-        let referer = if query {
-            entry.referer
-        } else {
-            without_query(entry.referer)
-        };
+        let target = if query { entry.target } else { without_query(entry.target) };
+        let referer = if query { entry.referer } else { without_query(entry.referer) };
         match format {
             LogFormat::Json => self.push_json(line, entry, target, referer),
             LogFormat::Combined => self.push_combined(line, entry, target, referer),
@@ -45,10 +37,7 @@ impl Formatter {
         put(line, format_args!("\",\"client\":\"{}\"", entry.client));
         text(line, "method", entry.method);
         text(line, "target", target);
-        put(
-            line,
-            format_args!(",\"protocol\":\"{}\"", entry.protocol.name()),
-        );
+        put(line, format_args!(",\"protocol\":\"{}\"", entry.protocol.name()));
         text(line, "host", entry.host);
         put(
             line,
@@ -64,10 +53,7 @@ impl Formatter {
         if let Some(rule) = entry.rule {
             put(line, format_args!(",\"rule\":{rule}"));
         }
-        put(
-            line,
-            format_args!(",\"verdict\":\"{}\"", entry.verdict.name()),
-        );
+        put(line, format_args!(",\"verdict\":\"{}\"", entry.verdict.name()));
         if let Some(reason) = entry.reason {
             put(line, format_args!(",\"reason\":\"{}\"", reason.name()));
         }
@@ -99,10 +85,7 @@ impl Formatter {
         line.push(b' ');
         escape::push_combined(line, target);
         let protocol = entry.protocol.name();
-        put(
-            line,
-            format_args!(" {protocol}\" {} {}", entry.status, entry.sent_bytes),
-        );
+        put(line, format_args!(" {protocol}\" {} {}", entry.status, entry.sent_bytes));
         quoted(line, referer);
         quoted(line, entry.user_agent);
         quoted(line, entry.class.unwrap_or_default().as_bytes());
@@ -133,8 +116,7 @@ fn without_query(target: &[u8]) -> &[u8] {
 }
 
 fn put(line: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
-    line.write_fmt(arguments)
-        .expect("a vector takes every write");
+    line.write_fmt(arguments).expect("a vector takes every write");
 }
 
 fn text(line: &mut Vec<u8>, key: &str, value: &[u8]) {
@@ -150,10 +132,7 @@ fn text(line: &mut Vec<u8>, key: &str, value: &[u8]) {
 
 fn seconds(line: &mut Vec<u8>, key: &str, span: Option<Duration>) {
     if let Some(span) = span {
-        put(
-            line,
-            format_args!(",\"{key}\":{}.{:06}", span.as_secs(), span.subsec_micros()),
-        );
+        put(line, format_args!(",\"{key}\":{}.{:06}", span.as_secs(), span.subsec_micros()));
     }
 }
 
@@ -242,15 +221,9 @@ pub(super) mod tests {
     fn queries_are_logged_only_on_request() {
         for format in [LogFormat::Json, LogFormat::Combined] {
             let without = line(format, false, &entry());
-            assert!(
-                !without.contains("hush") && !without.contains("secret"),
-                "{without}"
-            );
+            assert!(!without.contains("hush") && !without.contains("secret"), "{without}");
             let with = line(format, true, &entry());
-            assert!(
-                with.contains("?token=hush") && with.contains("?q=secret"),
-                "{with}"
-            );
+            assert!(with.contains("?token=hush") && with.contains("?q=secret"), "{with}");
         }
     }
 

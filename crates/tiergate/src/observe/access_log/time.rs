@@ -4,9 +4,8 @@ use std::io::Write;
 use std::time::SystemTime;
 use time::OffsetDateTime;
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// `2026-11-20T18:23:51.042Z`.
 pub(crate) fn rfc3339(at: SystemTime) -> String {
@@ -42,9 +41,7 @@ impl Clock {
 
     fn turn_to(&mut self, at: SystemTime) -> u16 {
         // Before 1970 the split below would round the wrong way; no log line is from then.
-        let since = at
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let second = since.as_secs() as i64;
         if self.second != Some(second) {
             let utc =
@@ -63,22 +60,16 @@ fn push_rfc3339_second(text: &mut Vec<u8>, utc: OffsetDateTime) {
     let (year, month, day) = utc.to_calendar_date();
     let (hour, minute, second) = utc.to_hms();
     let month = u8::from(month);
-    write!(
-        text,
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
-    )
-    .expect("a vector takes every write");
+    write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+        .expect("a vector takes every write");
 }
 
 fn push_combined(text: &mut Vec<u8>, utc: OffsetDateTime) {
     let (year, month, day) = utc.to_calendar_date();
     let (hour, minute, second) = utc.to_hms();
     let month = MONTHS[usize::from(u8::from(month)) - 1];
-    write!(
-        text,
-        "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"
-    )
-    .expect("a vector takes every write");
+    write!(text, "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")
+        .expect("a vector takes every write");
 }
 
 fn push_millis(text: &mut Vec<u8>, millis: u16) {
@@ -95,21 +86,9 @@ mod tests {
         let mut clock = Clock::default();
         // `date -u -d @1795199031`
         for (millis, rfc3339, combined) in [
-            (
-                1_795_199_031_042,
-                "2026-11-20T18:23:51.042Z",
-                "20/Nov/2026:18:23:51 +0000",
-            ),
-            (
-                1_795_199_031_999,
-                "2026-11-20T18:23:51.999Z",
-                "20/Nov/2026:18:23:51 +0000",
-            ),
-            (
-                951_782_400_000,
-                "2000-02-29T00:00:00.000Z",
-                "29/Feb/2000:00:00:00 +0000",
-            ),
+            (1_795_199_031_042, "2026-11-20T18:23:51.042Z", "20/Nov/2026:18:23:51 +0000"),
+            (1_795_199_031_999, "2026-11-20T18:23:51.999Z", "20/Nov/2026:18:23:51 +0000"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z", "29/Feb/2000:00:00:00 +0000"),
         ] {
             let at = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
             let (mut first, mut second) = (Vec::new(), Vec::new());

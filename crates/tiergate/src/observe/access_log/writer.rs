@@ -46,11 +46,7 @@ pub struct Options {
 impl From<&AccessLog> for Options {
     /// Queries stay out: see the module's head.
     fn from(log: &AccessLog) -> Self {
-        Options {
-            path: log.path.clone(),
-            format: log.format,
-            query: false,
-        }
+        Options { path: log.path.clone(), format: log.format, query: false }
     }
 }
 
@@ -97,25 +93,13 @@ impl Log {
         thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(move || writer.run(&receiver))?;
-        Ok(Log {
-            sender,
-            shared,
-            counters,
-            format: options.format,
-            query: options.query,
-        })
+        Ok(Log { sender, shared, counters, format: options.format, query: options.query })
     }
 
     /// A buffer for one thread.
     pub fn buffer(&self) -> Buffer {
         let (sender, shared) = (self.sender.clone(), Arc::clone(&self.shared));
-        Buffer::new(
-            self.format,
-            self.query,
-            sender,
-            shared,
-            Arc::clone(&self.counters),
-        )
+        Buffer::new(self.format, self.query, sender, shared, Arc::clone(&self.counters))
     }
 
     /// Asks the writer to open its path anew (after logrotate moved the file). Returns at once; the
@@ -138,8 +122,7 @@ impl Log {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        done.recv_timeout(until.saturating_duration_since(Instant::now()))
-            .is_ok()
+        done.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok()
     }
 }
 
@@ -255,10 +238,7 @@ mod tests {
             // Every write gets part of the way and the next one fails once.
             *failures = u32::from(self.room < bytes.len());
             let len = bytes.len().min(self.room);
-            self.written
-                .lock()
-                .expect("nobody panicked")
-                .extend_from_slice(&bytes[..len]);
+            self.written.lock().expect("nobody panicked").extend_from_slice(&bytes[..len]);
             Ok(len)
         }
 
@@ -268,11 +248,7 @@ mod tests {
     }
 
     fn options(path: Option<PathBuf>) -> Options {
-        Options {
-            path,
-            format: LogFormat::Json,
-            query: false,
-        }
+        Options { path, format: LogFormat::Json, query: false }
     }
 
     fn on(disk: &Disk) -> (Log, Arc<Counters>) {
@@ -285,10 +261,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_fails_now_and_then_tears_no_line() {
-        let disk = Disk {
-            room: 1_000,
-            ..Disk::default()
-        };
+        let disk = Disk { room: 1_000, ..Disk::default() };
         let (log, counters) = on(&disk);
         let mut buffer = log.buffer();
         for _ in 0..100 {
@@ -309,11 +282,8 @@ mod tests {
 
     #[test]
     fn a_disk_that_stays_full_costs_lines_and_nothing_else() {
-        let disk = Disk {
-            room: usize::MAX,
-            failures: Arc::new(Mutex::new(u32::MAX)),
-            ..Disk::default()
-        };
+        let disk =
+            Disk { room: usize::MAX, failures: Arc::new(Mutex::new(u32::MAX)), ..Disk::default() };
         let (log, counters) = on(&disk);
         let mut buffer = log.buffer();
         let sent = 2 * BATCHES_MAX as u64;
@@ -324,10 +294,7 @@ mod tests {
         // One batch may be with the writer, the channel holds its bound, the rest is gone.
         let dropped = counters.access_log.dropped.total();
         let kept = BATCHES_MAX as u64;
-        assert!(
-            (sent - kept - 1..=sent - kept).contains(&dropped),
-            "{dropped}"
-        );
+        assert!((sent - kept - 1..=sent - kept).contains(&dropped), "{dropped}");
         assert!(!log.flush(Duration::from_millis(20)), "nothing was written");
 
         *disk.failures.lock().expect("nobody panicked") = 0;
@@ -338,10 +305,7 @@ mod tests {
     #[test]
     fn reopening_follows_a_moved_file() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (path, old) = (
-            directory.path().join("a.log"),
-            directory.path().join("a.log.1"),
-        );
+        let (path, old) = (directory.path().join("a.log"), directory.path().join("a.log.1"));
         let log = Log::start(&options(Some(path.clone())), Counters::new(1)).expect("a log");
         let mut buffer = log.buffer();
         let mut write = |times: usize| {
@@ -374,13 +338,7 @@ mod tests {
         buffer.record(&entry());
         drop(buffer);
         assert!(log.flush(PATIENCE));
-        assert_eq!(
-            std::fs::read_to_string(moved)
-                .expect("kept")
-                .lines()
-                .count(),
-            1
-        );
+        assert_eq!(std::fs::read_to_string(moved).expect("kept").lines().count(), 1);
         assert_eq!(counters.access_log.errors.total(), 1);
         assert!(Log::start(&options(Some(path)), counters).is_err());
     }

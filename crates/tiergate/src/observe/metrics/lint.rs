@@ -139,10 +139,7 @@ fn histograms_are_cumulative_and_end_in_their_count() {
     }
     assert_eq!(histograms.len(), 6);
     for (key, buckets) in histograms {
-        assert!(
-            buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
-            "{key:?}: {buckets:?}"
-        );
+        assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{key:?}: {buckets:?}");
         let last = *buckets.last().expect("at least +Inf");
         assert_eq!(last.0, f64::INFINITY);
         assert_eq!(counts.get(&key), Some(&last.1), "{key:?}");

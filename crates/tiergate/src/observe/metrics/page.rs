@@ -25,9 +25,7 @@ impl<'a> Page<'a> {
     }
 
     pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
-        let metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        let metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(value).encode(metric)
     }
 
@@ -49,9 +47,7 @@ impl<'a> Page<'a> {
         help: &str,
         v: V,
     ) -> Result<(), Error> {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         metric.encode_gauge(&v)
     }
 
@@ -61,9 +57,7 @@ impl<'a> Page<'a> {
         help: &str,
         rows: impl IntoIterator<Item = (L, u64)>,
     ) -> Result<(), Error> {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in rows {
             ConstCounter::new(value).encode(metric.encode_family(&labels)?)?;
         }
@@ -76,9 +70,7 @@ impl<'a> Page<'a> {
         help: &str,
         rows: impl IntoIterator<Item = (L, V)>,
     ) -> Result<(), Error> {
-        let mut metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in rows {
             metric.encode_family(&labels)?.encode_gauge(&value)?;
         }
@@ -95,14 +87,12 @@ impl<'a> Page<'a> {
         let mut metric = self.0.encode_descriptor(name, help, unit, kind)?;
         for (labels, histogram) in rows {
             let buckets = buckets(histogram);
-            metric
-                .encode_family(&labels)?
-                .encode_histogram::<NoLabelSet>(
-                    histogram.sum_seconds(),
-                    histogram.count(),
-                    &buckets,
-                    None,
-                )?;
+            metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                histogram.sum_seconds(),
+                histogram.count(),
+                &buckets,
+                None,
+            )?;
         }
         Ok(())
     }

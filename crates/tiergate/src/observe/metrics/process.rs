@@ -22,10 +22,7 @@ pub(super) fn usage() -> Usage {
         resident_bytes: read("status").and_then(|status| resident_bytes(&status)),
         // Since Linux 6.2 the directory's size is the number of descriptors; counting its entries
         // would take milliseconds with ten thousand connections.
-        open_fds: fs::metadata("/proc/self/fd")
-            .ok()
-            .map(|it| it.len())
-            .filter(|&len| len > 0),
+        open_fds: fs::metadata("/proc/self/fd").ok().map(|it| it.len()).filter(|&len| len > 0),
         fds_max: read("limits").and_then(|limits| fds_max(&limits)),
     }
 }
@@ -41,17 +38,13 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
 }
 
 fn resident_bytes(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }
 
 fn fds_max(limits: &str) -> Option<u64> {
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -63,10 +56,7 @@ mod tests {
     fn reads_what_the_kernel_writes() {
         let stat = "42 (a) b) S 1 1 1 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 4 0 7 1 2";
         assert_eq!(cpu_seconds(stat), Some(2.0));
-        assert_eq!(
-            resident_bytes("VmPeak:\t 9 kB\nVmRSS:\t    12 kB\n"),
-            Some(12 * 1024)
-        );
+        assert_eq!(resident_bytes("VmPeak:\t 9 kB\nVmRSS:\t    12 kB\n"), Some(12 * 1024));
         let limits = "Limit  Soft  Hard  Units\nMax open files   1024   4096   files\n";
         assert_eq!(fds_max(limits), Some(1024));
         assert_eq!(cpu_seconds("garbage"), None);

@@ -44,18 +44,9 @@ pub(super) fn to_prometheus(open_metrics: &str) -> String {
             help = line;
             continue;
         }
-        if let Some((name, kind)) = line
-            .strip_prefix("# TYPE ")
-            .and_then(|it| it.split_once(' '))
-        {
-            let suffix = if kind.trim_end() == "counter" {
-                "_total"
-            } else {
-                ""
-            };
-            let help = help
-                .strip_prefix("# HELP ")
-                .and_then(|it| it.strip_prefix(name));
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|it| it.split_once(' ')) {
+            let suffix = if kind.trim_end() == "counter" { "_total" } else { "" };
+            let help = help.strip_prefix("# HELP ").and_then(|it| it.strip_prefix(name));
             for part in ["# HELP ", name, suffix, help.unwrap_or("\n")] {
                 text.push_str(part);
             }

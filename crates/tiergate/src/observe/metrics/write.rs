@@ -2,7 +2,6 @@
 
 use super::Readings;
 use super::page::Page;
-use crate::observe::cause;
 use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES, ServerCounters};
 use crate::observe::origin::ServerStatus;
 use crate::observe::snapshot::ClassSnapshot;
@@ -41,22 +40,11 @@ impl Readings {
             "The build that runs; always 1",
             [([("version", self.version)], 1u32)],
         )?;
-        page.gauge(
-            "tiergate_uptime_seconds",
-            "Time since the process started",
-            {
-                self.now
-                    .duration_since(self.started)
-                    .unwrap_or_default()
-                    .as_secs_f64()
-            },
-        )?;
+        page.gauge("tiergate_uptime_seconds", "Time since the process started", {
+            self.now.duration_since(self.started).unwrap_or_default().as_secs_f64()
+        })?;
         let start = epoch_seconds(self.started);
-        page.gauge(
-            "process_start_time_seconds",
-            "When the process started, as UNIX time",
-            start,
-        )?;
+        page.gauge("process_start_time_seconds", "When the process started, as UNIX time", start)?;
         let usage = self.process;
         if let Some(seconds) = usage.cpu_seconds {
             let help = "User and system CPU time of all threads";
@@ -76,21 +64,13 @@ impl Readings {
 
     fn classes(&self, page: &mut Page<'_>) -> Result<(), Error> {
         let counts: [(&str, &str, ClassCount); 4] = [
-            (
-                "requests_arrived",
-                "Requests that came to the gate",
-                |class| class.account.arrived,
-            ),
-            (
-                "requests_admitted_at_once",
-                "Requests that got a slot on arrival",
-                |class| class.account.admitted_at_once,
-            ),
-            (
-                "requests_queued",
-                "Requests that had to wait for a slot",
-                |class| class.account.queued,
-            ),
+            ("requests_arrived", "Requests that came to the gate", |class| class.account.arrived),
+            ("requests_admitted_at_once", "Requests that got a slot on arrival", |class| {
+                class.account.admitted_at_once
+            }),
+            ("requests_queued", "Requests that had to wait for a slot", |class| {
+                class.account.queued
+            }),
             (
                 "requests_cancelled_waiting",
                 "Requests whose client left while they waited",
@@ -108,11 +88,7 @@ impl Readings {
             };
             Reason::ALL.iter().map(row).collect::<Vec<_>>()
         });
-        page.counters(
-            "tiergate_requests_refused",
-            "Requests refused, by reason",
-            refused,
-        )?;
+        page.counters("tiergate_requests_refused", "Requests refused, by reason", refused)?;
         let finished = self.snapshot.classes.iter().flat_map(|class| {
             let row = |end: &End| {
                 let labels = [("class", class.name.as_str()), ("end", end.name())];
@@ -124,48 +100,24 @@ impl Readings {
         page.counters("tiergate_requests_finished", help, finished)?;
 
         let rows = self.each_class(|class| class.state.waiting);
-        page.gauges(
-            "tiergate_requests_waiting",
-            "Requests that wait for a slot now",
-            rows,
-        )?;
+        page.gauges("tiergate_requests_waiting", "Requests that wait for a slot now", rows)?;
         let rows = self.each_class(|class| class.state.running);
-        page.gauges(
-            "tiergate_requests_running",
-            "Slots that the class holds now",
-            rows,
-        )?;
+        page.gauges("tiergate_requests_running", "Slots that the class holds now", rows)?;
         let rows = self.each_class(|class| class.queue_len_max);
-        page.gauges(
-            "tiergate_queue_length_max",
-            "Bound on the class's queue",
-            rows,
-        )?;
+        page.gauges("tiergate_queue_length_max", "Bound on the class's queue", rows)?;
         let rows = self.each_class(|class| class.minimum);
-        page.gauges(
-            "tiergate_minimum_share_ratio",
-            "Share of the slots it is sure of",
-            rows,
-        )
+        page.gauges("tiergate_minimum_share_ratio", "Share of the slots it is sure of", rows)
     }
 
     fn durations(&self, page: &mut Page<'_>) -> Result<(), Error> {
         let histograms: [(&str, &str, ClassHistogram); 3] = [
-            (
-                "tiergate_queue_wait",
-                "Time in the queue of requests that got a slot",
-                |class| &class.account.wait,
-            ),
-            (
-                "tiergate_first_byte",
-                "From the slot to the origin's first byte",
-                |class| &class.account.first_byte,
-            ),
-            (
-                "tiergate_service",
-                "From the slot to the last byte",
-                |class| &class.account.service,
-            ),
+            ("tiergate_queue_wait", "Time in the queue of requests that got a slot", |class| {
+                &class.account.wait
+            }),
+            ("tiergate_first_byte", "From the slot to the origin's first byte", |class| {
+                &class.account.first_byte
+            }),
+            ("tiergate_service", "From the slot to the last byte", |class| &class.account.service),
         ];
         for (name, help, histogram) in histograms {
             page.histograms(name, help, self.each_class(histogram))?;
@@ -175,24 +127,15 @@ impl Readings {
 
     fn limit(&self, page: &mut Page<'_>) -> Result<(), Error> {
         let gate = &self.snapshot;
-        page.gauge(
-            "tiergate_slots",
-            "Requests that the origin may work on at once",
-            gate.slots,
-        )?;
-        page.gauge(
-            "tiergate_slots_running",
-            "Slots held by all classes",
-            gate.running,
-        )?;
+        page.gauge("tiergate_slots", "Requests that the origin may work on at once", gate.slots)?;
+        page.gauge("tiergate_slots_running", "Slots held by all classes", gate.running)?;
         let help = "Whether the number of slots is found while running (1) or fixed (0)";
         page.gauge("tiergate_slots_adaptive", help, u32::from(gate.adaptive))?;
         let Some((at, step)) = gate.last_step else {
             return Ok(());
         };
-        let cause = cause::name(step.cause);
         let help = "Number of slots that the last change set, by its cause";
-        let rows = [([("cause", cause.as_str())], step.slots)];
+        let rows = [([("cause", step.cause.name())], step.slots)];
         page.gauges("tiergate_slots_last_step", help, rows)?;
         let changed = epoch_seconds(self.now) - gate.at.since(at).as_secs_f64();
         let help = "When the number of slots last changed, as UNIX time";
@@ -205,11 +148,7 @@ impl Readings {
         let rows = hits.map(|(rule, &hits)| ([("rule", rule as u64)], hits));
         let help = "Requests whose class the rule decided, by index; the first 500 rules only";
         page.counters("tiergate_rule_hits", help, rows)?;
-        page.counter(
-            "tiergate_rule_unmatched",
-            "Requests that no rule matched",
-            gate.unmatched,
-        )?;
+        page.counter("tiergate_rule_unmatched", "Requests that no rule matched", gate.unmatched)?;
         let rules = gate.rules as u64;
         page.gauge("tiergate_rules", "Rules of the policy", rules)?;
         let shown = gate.rule_hits.len() as u64;
@@ -219,58 +158,22 @@ impl Readings {
     fn clients(&self, page: &mut Page<'_>) -> Result<(), Error> {
         let totals = &self.totals;
         let counts = [
-            (
-                "connections_accepted",
-                "Client connections accepted",
-                totals.connections_accepted,
-            ),
-            (
-                "connections_closed",
-                "Client connections ended",
-                totals.connections_closed,
-            ),
-            (
-                "tls_handshakes_failed",
-                "TLS handshakes failed or late",
-                totals.tls_failed,
-            ),
-            (
-                "proxy_headers_failed",
-                "PROXY protocol headers missing or bad",
-                totals.proxy_failed,
-            ),
-            (
-                "tunnels_opened",
-                "Connections upgraded (WebSocket)",
-                totals.tunnels_opened,
-            ),
+            ("connections_accepted", "Client connections accepted", totals.connections_accepted),
+            ("connections_closed", "Client connections ended", totals.connections_closed),
+            ("tls_handshakes_failed", "TLS handshakes failed or late", totals.tls_failed),
+            ("proxy_headers_failed", "PROXY protocol headers missing or bad", totals.proxy_failed),
+            ("tunnels_opened", "Connections upgraded (WebSocket)", totals.tunnels_opened),
         ];
         for (name, help, count) in counts {
             page.counter(&format!("tiergate_{name}"), help, count)?;
         }
         let active = totals.connections_active();
-        page.gauge(
-            "tiergate_connections_active",
-            "Client connections open now",
-            active,
-        )?;
+        page.gauge("tiergate_connections_active", "Client connections open now", active)?;
         let active = totals.tunnels_active();
-        page.gauge(
-            "tiergate_tunnels_active",
-            "Upgraded connections open now",
-            active,
-        )?;
+        page.gauge("tiergate_tunnels_active", "Upgraded connections open now", active)?;
         let bytes = [
-            (
-                "tiergate_received",
-                "Bytes read from clients",
-                totals.received_bytes,
-            ),
-            (
-                "tiergate_sent",
-                "Bytes written to clients",
-                totals.sent_bytes,
-            ),
+            ("tiergate_received", "Bytes read from clients", totals.received_bytes),
+            ("tiergate_sent", "Bytes written to clients", totals.sent_bytes),
         ];
         for (name, help, count) in bytes {
             page.counter_of(name, &Unit::Bytes, help, count)?;
@@ -280,15 +183,8 @@ impl Readings {
         page.counters("tiergate_http_requests", "Requests read, by protocol", rows)?;
         let rows = STATUS_CLASSES.iter().zip(totals.responses);
         let rows = rows.map(|(class, count)| ([("code_class", *class)], count));
-        page.counters(
-            "tiergate_http_responses",
-            "Responses sent, by class of status",
-            rows,
-        )?;
-        let statuses = BAD_STATUSES
-            .iter()
-            .map(u16::to_string)
-            .chain(["other".to_owned()]);
+        page.counters("tiergate_http_responses", "Responses sent, by class of status", rows)?;
+        let statuses = BAD_STATUSES.iter().map(u16::to_string).chain(["other".to_owned()]);
         let rows = statuses.zip(totals.bad_requests);
         let rows = rows.map(|(status, count)| ([("code", status)], count));
         let help = "Requests that were malformed, too large or too slow, by the status given";
@@ -297,20 +193,12 @@ impl Readings {
 
     fn origin(&self, page: &mut Page<'_>) -> Result<(), Error> {
         let counts: [(&str, &str, ServerCount); 4] = [
-            ("connects", "Connections opened to the server", |server| {
-                server.connects.total()
+            ("connects", "Connections opened to the server", |server| server.connects.total()),
+            ("reuses", "Requests sent on a kept connection", |server| server.reuses.total()),
+            ("failures", "Attempts that failed", |server| server.failures.total()),
+            ("retries", "Requests sent again after a kept connection was found closed", |server| {
+                server.retries.total()
             }),
-            ("reuses", "Requests sent on a kept connection", |server| {
-                server.reuses.total()
-            }),
-            ("failures", "Attempts that failed", |server| {
-                server.failures.total()
-            }),
-            (
-                "retries",
-                "Requests sent again after a kept connection was found closed",
-                |server| server.retries.total(),
-            ),
         ];
         for (name, help, count) in counts {
             let servers = self.servers.iter();
@@ -323,11 +211,9 @@ impl Readings {
                 "Whether the server gets requests (1) or is left out (0)",
                 |it| u32::from(it.health.usable()),
             ),
-            (
-                "tiergate_origin_outstanding",
-                "Requests in progress at the server",
-                |it| it.outstanding,
-            ),
+            ("tiergate_origin_outstanding", "Requests in progress at the server", |it| {
+                it.outstanding
+            }),
         ];
         for (name, help, value) in gauges {
             let servers = self.origin.servers.iter();
@@ -349,26 +235,14 @@ impl Readings {
         }
         let rows = ["ok", "failed"].iter().zip(self.reloads);
         let rows = rows.map(|(result, count)| ([("result", *result)], count));
-        page.counters(
-            "tiergate_reloads",
-            "Reloads of the configuration, by result",
-            rows,
-        )?;
+        page.counters("tiergate_reloads", "Reloads of the configuration, by result", rows)?;
         let help = "Whether the latest reload, if any, put its configuration in force";
         let ok = u32::from(!self.reload_failed);
         page.gauge("tiergate_config_last_reload_successful", help, ok)?;
         let generation = self.snapshot.generation;
-        page.gauge(
-            "tiergate_config_generation",
-            "Number of the configuration",
-            generation,
-        )?;
+        page.gauge("tiergate_config_generation", "Number of the configuration", generation)?;
         let help = "Refusals missing from the list of recent ones because it was in use";
-        page.counter(
-            "tiergate_refusal_records_skipped",
-            help,
-            self.refusals_skipped,
-        )
+        page.counter("tiergate_refusal_records_skipped", help, self.refusals_skipped)
     }
 
     fn each_class<'a, V: 'a>(

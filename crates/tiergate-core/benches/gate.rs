@@ -1,0 +1,126 @@
+//! What a request costs in the gate: arrive, wait, be granted, claim, finish, with the adaptive limit
+//! on, at several lengths of the backlog. Medians over rounds, in nanoseconds a request.
+//!
+//! Question answered: is a request's way through the gate under 300 ns whatever waits?
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, missing_docs)]
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::Slots;
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::time::Moment;
+
+const ROUNDS: usize = 21;
+const REQUESTS: u32 = 20_000;
+
+fn main() {
+    println!("{:<44} {:>9} {:>9}", "", "median ns", "range ns");
+    for classes in [2, 8] {
+        report(&format!("admitted at once, {classes} classes"), || at_once(classes));
+        for waiting in [10, 100, 1_000, 10_000, 100_000] {
+            report(&format!("behind {waiting} waiting, {classes} classes"), || {
+                behind(classes, waiting)
+            });
+        }
+    }
+}
+
+fn report(name: &str, mut round: impl FnMut() -> f64) {
+    let mut times: Vec<f64> = (0..ROUNDS).map(|_| round()).collect();
+    times.sort_by(f64::total_cmp);
+    println!("{name:<44} {:>9.0} {:>4.0}-{:.0}", times[ROUNDS / 2], times[0], times[ROUNDS - 1]);
+}
+
+fn plan(classes: u16) -> Plan {
+    Plan {
+        generation: 0,
+        classes: (0..classes)
+            .map(|class| Class {
+                deadline: Duration::from_secs(3600),
+                minimum: 0.05,
+                queue_len_max: u32::MAX,
+                ..Class::named(format!("class {class}"))
+            })
+            .collect(),
+        rules: 20,
+        slots: Slots::default(),
+    }
+}
+
+fn arrival(number: u32, classes: u16) -> Arrival {
+    Arrival {
+        class: ClassId((number % u32::from(classes)) as u16),
+        rule: Some(number % 20),
+        deadline: None,
+        generation: 0,
+    }
+}
+
+fn served(slot: &Slot, now: Moment) -> Outcome {
+    Outcome { end: End::Served, first_byte: Some(now.since(slot.admitted())) }
+}
+
+fn at_once(classes: u16) -> f64 {
+    let mut gate: Gate<u32> = Gate::new(plan(classes));
+    let mut now = Moment::ZERO;
+    let start = Instant::now();
+    for number in 0..REQUESTS {
+        now = now + Duration::from_micros(100);
+        if let Verdict::Admit(slot) = gate.arrive(now, arrival(number, classes), || number) {
+            let outcome = served(&slot, now);
+            gate.finish(black_box(now), slot, outcome);
+        }
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(REQUESTS)
+}
+
+/// Every finish grants to a waiter and every grant is followed by an arrival, so that the backlog
+/// keeps its length.
+fn behind(classes: u16, waiting: u32) -> f64 {
+    let mut gate: Gate<u32> = Gate::new(plan(classes));
+    let mut now = Moment::ZERO;
+    let mut running = VecDeque::new();
+    let mut tickets: Vec<Option<Ticket>> = Vec::new();
+    let mut number = 0;
+    let arrive = |gate: &mut Gate<u32>,
+                  now,
+                  running: &mut VecDeque<Slot>,
+                  tickets: &mut Vec<Option<Ticket>>,
+                  number: &mut u32| {
+        let place = tickets.len() as u32;
+        match gate.arrive(now, arrival(*number, classes), || place) {
+            Verdict::Admit(slot) => running.push_back(slot),
+            Verdict::Queue(ticket) => tickets.push(Some(ticket)),
+            Verdict::Reject(reason) => panic!("{reason:?}"),
+        }
+        *number += 1;
+    };
+    while gate.waiting() < waiting as usize {
+        arrive(&mut gate, now, &mut running, &mut tickets, &mut number);
+    }
+    tickets.reserve(REQUESTS as usize * 2);
+    let mut done = 0;
+    let start = Instant::now();
+    while done < REQUESTS {
+        now = now + Duration::from_micros(100);
+        arrive(&mut gate, now, &mut running, &mut tickets, &mut number);
+        let Some(slot) = running.pop_front() else {
+            break;
+        };
+        let outcome = served(&slot, now);
+        gate.finish(black_box(now), slot, outcome);
+        done += 1;
+        while let Some(place) = gate.next_wake() {
+            let ticket = tickets[place as usize].take().expect("woken once");
+            if let Claim::Admitted(slot) = gate.claim(ticket) {
+                running.push_back(slot);
+            }
+        }
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(done)
+}

@@ -1,0 +1,133 @@
+//! The facts that rules ask for: every distinct alternative of every condition, numbered once.
+
+use super::decision::{Conditions, Decision, NONE};
+use super::names::Names;
+use super::networks::{self, Networks};
+use super::pattern::{HostPattern, Pattern};
+use super::rule::{Condition, Rule};
+use super::texts::{Hosts, Texts};
+use super::{Classifier, FieldUse, Match, Part};
+use foldhash::fast::FixedState;
+use ipnet::IpNet;
+use std::collections::HashMap;
+
+/// Numbers the facts that rules ask for: every distinct alternative once.
+#[derive(Default)]
+pub(super) struct FactTable {
+    len: u32,
+    path: Kind<Pattern>,
+    host: Kind<HostPattern>,
+    method: Kind<Box<str>>,
+    client: Kind<IpNet>,
+    header: Kind<(Box<str>, Pattern)>,
+    cookie: Kind<(Box<str>, Pattern)>,
+}
+
+/// The facts of one kind, and the first rule that asks for one.
+struct Kind<K> {
+    first_rule: u32,
+    facts: HashMap<K, u32, FixedState>,
+}
+
+impl<K> Default for Kind<K> {
+    fn default() -> Self {
+        Kind { first_rule: NONE, facts: HashMap::default() }
+    }
+}
+
+impl<K: std::hash::Hash + Eq> Kind<K> {
+    fn of(&mut self, rule: u32, len: &mut u32, keys: impl Iterator<Item = K>) -> Vec<u32> {
+        self.first_rule = self.first_rule.min(rule);
+        let mut facts: Vec<u32> = keys
+            .map(|key| {
+                *self.facts.entry(key).or_insert_with(|| {
+                    *len += 1;
+                    *len - 1
+                })
+            })
+            .collect();
+        // An alternative that stands twice would file the rule twice.
+        facts.sort_unstable();
+        facts.dedup();
+        facts
+    }
+
+    fn part<T>(&self, of: T) -> Part<T> {
+        Part { first_rule: self.first_rule, of }
+    }
+}
+
+impl FactTable {
+    /// Numbers what a rule asks for; returns its conditions as facts.
+    pub(super) fn of_rule(&mut self, index: u32, rule: &Rule) -> Conditions {
+        let asked = rule.conditions.iter().filter(|condition| !condition.is_always_true());
+        asked.map(|condition| self.of_condition(index, condition)).collect()
+    }
+
+    fn of_condition(&mut self, rule: u32, condition: &Condition) -> Vec<u32> {
+        let len = &mut self.len;
+        match condition {
+            Condition::Path(patterns) => self.path.of(rule, len, patterns.iter().cloned()),
+            Condition::Host(hosts) => self.host.of(rule, len, hosts.iter().cloned()),
+            Condition::Method(methods) => self.method.of(rule, len, methods.iter().cloned()),
+            Condition::Client(nets) => {
+                let nets = nets.iter().map(|network| networks::canonical(*network));
+                self.client.of(rule, len, nets)
+            }
+            Condition::Header { name, values } => {
+                let name: Box<str> = name.to_ascii_lowercase().into();
+                let keys = values.iter().map(|value| (name.clone(), value.clone()));
+                self.header.of(rule, len, keys)
+            }
+            Condition::Cookie { name, values } => {
+                let keys = values.iter().map(|value| (name.clone(), value.clone()));
+                self.cookie.of(rule, len, keys)
+            }
+        }
+    }
+
+    /// Everything as the classifier needs it.
+    pub(super) fn compile(
+        self,
+        rules: Vec<Conditions>,
+        default: Match,
+        matches: Vec<Match>,
+    ) -> Classifier {
+        let paths: Vec<_> = self.path.facts.iter().map(|(key, fact)| (key, *fact)).collect();
+        let hosts: Vec<_> = self.host.facts.iter().map(|(key, fact)| (key, *fact)).collect();
+        let nets: Vec<_> = self.client.facts.iter().map(|(key, fact)| (*key, *fact)).collect();
+        let methods = self.method.facts.iter().map(|(key, fact)| (key.as_bytes().into(), *fact));
+        let mut fields: HashMap<Box<[u8]>, FieldUse, FixedState> = HashMap::default();
+        for (name, values) in by_name(&self.header.facts) {
+            fields.entry(name).or_default().values = Some(values);
+        }
+        if !self.cookie.facts.is_empty() {
+            fields.entry((*b"cookie").into()).or_default().cookies = true;
+        }
+        let fields_first_rule = self.header.first_rule.min(self.cookie.first_rule);
+        Classifier {
+            default,
+            matches,
+            path: self.path.part(Texts::new(&paths)),
+            host: self.host.part(Hosts::new(&hosts)),
+            method: self.method.part(Names::new(methods.collect(), false)),
+            client: self.client.part(Networks::new(&nets)),
+            fields: Part {
+                first_rule: fields_first_rule,
+                of: Names::new(fields.into_iter().collect(), true),
+            },
+            cookies: self.cookie.part(Names::new(by_name(&self.cookie.facts), false)),
+            decision: Decision::new(rules, self.len as usize),
+        }
+    }
+}
+
+/// The values asked for, by the name of their header or cookie.
+fn by_name(facts: &HashMap<(Box<str>, Pattern), u32, FixedState>) -> Vec<(Box<[u8]>, Texts)> {
+    let mut names: HashMap<&str, Vec<(&Pattern, u32)>, FixedState> = HashMap::default();
+    for ((name, value), fact) in facts {
+        names.entry(name).or_default().push((value, *fact));
+    }
+    let texts = |(name, values): (&str, Vec<_>)| (name.as_bytes().into(), Texts::new(&values));
+    names.into_iter().map(texts).collect()
+}

@@ -1,0 +1,164 @@
+//! Overload of random servers: what the important class gets with Tiergate, without it, and alone.
+
+use crate::client::{Arrivals, Population, Profile};
+use crate::compare::{Subject, saturated};
+use crate::distribution::Distribution;
+use crate::report::Phase;
+use crate::run;
+use crate::scenario::{LimitKind, Scenario};
+use crate::server::Shape;
+use fastrand::Rng;
+
+/// A random server and its load.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The random server with workers, first come first served.
+    pub subject: Subject,
+    /// The important class's share of the capacity.
+    pub important: f64,
+}
+
+/// What came out of one case.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Goodput of both classes over the capacity.
+    pub goodput: f64,
+    /// Share of the important class's requests that were answered.
+    pub important_good: f64,
+    /// 99th percentile of the important class over that of the class alone at the same server.
+    pub p99_ratio: f64,
+    /// The same, in service times of the server's mean.
+    pub p99_added: f64,
+    /// Share of the important class's requests that were answered without Tiergate.
+    pub without_good: f64,
+    /// Goodput without Tiergate over the capacity.
+    pub without_goodput: f64,
+}
+
+/// Seconds before the measurement, and until its end.
+const MEASURED_S: (f64, f64) = (5.0, 20.0);
+
+/// Draws a case: 4 to 200 workers, service of 5 to 100 ms on average by one of four distributions, at
+/// most 4,000 requests/s.
+pub fn draw(seed: u64) -> Case {
+    let mut rng = Rng::with_seed(seed ^ 0x0076_6572_6c6f_6164);
+    let workers = (4.0 * (50_f64).powf(rng.f64())).round() as u32;
+    let drawn_ms = 5.0 * (20_f64).powf(rng.f64());
+    let mean_ms = drawn_ms.max(f64::from(workers) / 4.0);
+    let capacity = 1e3 * f64::from(workers) / mean_ms;
+    let service = match rng.u32(0..4) {
+        0 => Distribution::Uniform { low_ms: 0.9 * mean_ms, high_ms: 1.1 * mean_ms },
+        1 => Distribution::Exponential { mean_ms },
+        2 => Distribution::Lognormal { mean_ms, cv: 0.5 + rng.f64() },
+        _ => Distribution::Bimodal {
+            // A tenth takes ten times as long.
+            short_ms: mean_ms / 1.9,
+            long_ms: mean_ms / 0.19,
+            long_share: 0.1,
+        },
+    };
+    Case {
+        subject: Subject {
+            name: "random workers",
+            shape: Shape {
+                workers: Some(workers),
+                cores: None,
+                wait: service,
+                cpu: Distribution::NONE,
+                knee: None,
+                thrash: 0.0,
+                accept_queue: 4096,
+                slow_start_s: 0.0,
+                notices_cancel: false,
+                step: Vec::new(),
+                fault: Vec::new(),
+            },
+            capacity,
+        },
+        important: 0.1 + 0.4 * rng.f64(),
+    }
+}
+
+/// Overloads the case's server `times` its capacity.
+pub fn overload(case: &Case, times: f64, limit: LimitKind, seed: u64) -> Outcome {
+    let with = measure(case, times, limit, seed);
+    let without = measure(case, times, LimitKind::None, seed);
+    let alone = measure(case, case.important, LimitKind::None, seed);
+    let capacity = case.subject.capacity;
+    let p99 = |phase: &Phase| phase.classes[0].total.quantile_ms(0.99);
+    Outcome {
+        goodput: with.goodput() / capacity,
+        important_good: with.classes[0].good_share(),
+        p99_ratio: p99(&with) / p99(&alone),
+        p99_added: (p99(&with) - p99(&alone)) / (1e3 * case.subject.shape.wait.mean()),
+        without_good: without.classes[0].good_share(),
+        without_goodput: without.goodput() / capacity,
+    }
+}
+
+fn measure(case: &Case, times: f64, limit: LimitKind, seed: u64) -> Phase {
+    let scenario = scenario_of(case, times, limit);
+    run(&scenario, seed).phases.swap_remove(1)
+}
+
+/// The case's server with two classes of clients; the second phase counts.
+pub fn scenario_of(case: &Case, times: f64, limit: LimitKind) -> Scenario {
+    let mut scenario: Scenario = saturated(&case.subject, 1.0, limit, MEASURED_S.1);
+    scenario.cuts_s = vec![MEASURED_S.0];
+    let mut less = scenario.class[0].clone();
+    "important".clone_into(&mut scenario.class[0].name);
+    "other".clone_into(&mut less.name);
+    scenario.class.push(less);
+    let clients = |class: &str, share: f64| Population {
+        class: class.to_owned(),
+        arrivals: Arrivals::Poisson { rate: Profile::Flat(case.subject.capacity * share) },
+        patience_ms: 3000.0,
+        retries: 0,
+        retry_after_ms: 1000.0,
+        from_s: 0.0,
+        to_s: f64::INFINITY,
+    };
+    scenario.population = vec![clients("important", case.important)];
+    if times > case.important {
+        scenario.population.push(clients("other", times - case.important));
+    }
+    scenario
+}
+
+/// Quantiles over many seeds as a table.
+pub fn table(times: f64, limit: LimitKind, seeds: std::ops::Range<u64>) -> (String, Vec<Outcome>) {
+    let outcomes: Vec<Outcome> =
+        seeds.map(|seed| overload(&draw(seed), times, limit, seed)).collect();
+    let mut text = format!(
+        "{times} times the capacity, {} seeds\n{:<26} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+        outcomes.len(),
+        "",
+        "min",
+        "1 %",
+        "median",
+        "99 %",
+        "max"
+    );
+    let rows: [(&str, fn(&Outcome) -> f64); 6] = [
+        ("goodput / capacity", |o| o.goodput),
+        ("important: good share", |o| o.important_good),
+        ("important: p99 / alone", |o| o.p99_ratio),
+        ("important: p99 - alone, S", |o| o.p99_added),
+        ("without: good share", |o| o.without_good),
+        ("without: goodput", |o| o.without_goodput),
+    ];
+    for (name, value) in rows {
+        let mut list: Vec<f64> = outcomes.iter().map(value).collect();
+        list.sort_by(f64::total_cmp);
+        let at = |quantile: f64| list[((list.len() - 1) as f64 * quantile).round() as usize];
+        text += &format!(
+            "{name:<26} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3}\n",
+            at(0.0),
+            at(0.01),
+            at(0.5),
+            at(0.99),
+            at(1.0)
+        );
+    }
+    (text, outcomes)
+}

@@ -1,0 +1,305 @@
+//! `tiergate check`: what a policy means, in words, and what in it makes no sense.
+
+use super::words;
+use crate::config::meant::{Listener, Policy, ProxyProtocol, RefusalConnection};
+use crate::config::{ConfigError, load, show};
+use std::fmt::Write as _;
+use std::path::Path;
+use tiergate_core::class::ClassId;
+use tiergate_core::control::Slots;
+
+/// Most pairs of rules that are compared for one covering the other: some seconds.
+const PAIRS_MAX: usize = 100_000_000;
+
+/// Reads a policy file and says what it means. The program ends with 0 then, also when there are
+/// warnings, and with 1 on an error, which is to be shown on standard error.
+///
+/// Certificates are not opened; that they fit is checked when listening starts.
+///
+/// # Errors
+/// When the file cannot be read or has faults: all of them.
+pub fn check(path: &Path) -> Result<String, ConfigError> {
+    let policy = load(path)?;
+    Ok(meaning(&policy, &path.to_string_lossy()))
+}
+
+/// What a policy means, in words, warnings last.
+pub fn meaning(policy: &Policy, file: &str) -> String {
+    let mut text = format!("{file} is a policy without faults.\n");
+    for (title, lines) in [
+        ("Clients connect to", listeners(policy)),
+        ("Requests go to", origin(policy)),
+        ("Classes, most important first", classes(policy)),
+        ("Rules, the first that matches decides", rules(policy)),
+        ("A refusal", refusal(policy)),
+        ("Limits", limits(policy)),
+        ("Timeouts", timeouts(policy)),
+        ("Seen at", seen(policy)),
+        ("Warnings", warnings(policy)),
+    ] {
+        if !lines.is_empty() {
+            write!(text, "\n{title}\n  {}\n", lines.join("\n  ")).expect("a string takes all");
+        }
+    }
+    text
+}
+
+fn listeners(policy: &Policy) -> Vec<String> {
+    let listener = |listener: &Listener| {
+        let scheme = match &listener.tls {
+            Some(tls) if tls.certificates.len() == 1 => "https, 1 certificate".to_owned(),
+            Some(tls) => format!("https, {} certificates", tls.certificates.len()),
+            None => "http".to_owned(),
+        };
+        let http2 = if listener.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
+        let proxied = match listener.proxy_protocol {
+            ProxyProtocol::Off => "",
+            ProxyProtocol::Required => ", PROXY protocol required",
+        };
+        format!("{}  {scheme}, {http2}{proxied}", listener.address)
+    };
+    let mut lines: Vec<String> = policy.listeners.iter().map(listener).collect();
+    if !policy.trusted.is_empty() {
+        let trusted: Vec<String> = policy.trusted.iter().map(ToString::to_string).collect();
+        lines.push(format!("forwarded client addresses are believed from {}", trusted.join(", ")));
+    }
+    lines
+}
+
+fn origin(policy: &Policy) -> Vec<String> {
+    let origin = &policy.origin;
+    let mut lines: Vec<String> = origin.servers.iter().map(ToString::to_string).collect();
+    lines.push(match &policy.plan.slots {
+        Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
+        Slots::Adaptive(_) => {
+            "as many at once as it can take, found while running (adaptive)".to_owned()
+        }
+    });
+    lines.push(format!(
+        "a server is left out after {} failures in a row, and tried again after {}",
+        origin.failures_max,
+        show::time(origin.retry_after)
+    ));
+    if let Some(health) = &origin.health {
+        lines.push(format!(
+            "health: GET {} every {}, at most {} each; out after {} failures, back after {} successes",
+            health.path,
+            show::time(health.interval),
+            show::time(health.timeout),
+            health.fall,
+            health.rise
+        ));
+    }
+    let forwarding = policy.forwarding;
+    let headers = [
+        (forwarding.x_forwarded, "X-Forwarded-*"),
+        (forwarding.forwarded, "Forwarded"),
+        (forwarding.via, "Via"),
+    ];
+    let added: Vec<&str> = headers.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    if !added.is_empty() {
+        lines.push(format!("with {}", added.join(", ")));
+    }
+    lines
+}
+
+fn classes(policy: &Policy) -> Vec<String> {
+    let classes = &policy.plan.classes;
+    let width = classes.iter().map(|class| class.name.len()).max().unwrap_or(0);
+    let line = |(index, class): (usize, &tiergate_core::class::Class)| {
+        let default = match policy.classifier.default_class().index() == index {
+            true => "; takes what no rule matches",
+            false => "",
+        };
+        format!("{}  {:width$}  {}{default}", index + 1, class.name, words::class(class))
+    };
+    classes.iter().enumerate().map(line).collect()
+}
+
+fn rules(policy: &Policy) -> Vec<String> {
+    let rule = |(index, rule): (usize, &crate::config::meant::PolicyRule)| {
+        let conditions = words::conditions(&rule.rule);
+        let action = words::action(&rule.rule, policy);
+        format!("{}  (line {})  {conditions} → {action}", index + 1, rule.line)
+    };
+    policy.rules.iter().enumerate().map(rule).collect()
+}
+
+fn refusal(policy: &Policy) -> Vec<String> {
+    let refusal = &policy.refusal;
+    let page = match &policy.refusal_page {
+        Some(page) => format!("the page {}", page.display()),
+        None => "a built-in page".to_owned(),
+    };
+    let answer = format!(
+        "503 with Retry-After {}; {page}, JSON or plain text by Accept",
+        show::time(refusal.retry_after)
+    );
+    let mut lines = match refusal.connection {
+        RefusalConnection::Keep => vec![answer, "the connection is kept".to_owned()],
+        RefusalConnection::Close => vec![answer, "the connection is closed".to_owned()],
+        RefusalConnection::Reset => vec!["the connection is reset without an answer".to_owned()],
+    };
+    if let Some(header) = &refusal.reason_header {
+        lines.push(format!("the reason stands in {header}"));
+    }
+    lines
+}
+
+fn limits(policy: &Policy) -> Vec<String> {
+    let limits = policy.limits;
+    let body = match limits.request_body_max {
+        0 => "unbounded".to_owned(),
+        max => show::bytes(max),
+    };
+    vec![
+        format!(
+            "request: head {}, target {}, {} fields, body {body}",
+            show::bytes(limits.request_head_max as u64),
+            show::bytes(limits.target_len_max as u64),
+            limits.fields_max
+        ),
+        format!("answer: head {}", show::bytes(limits.response_head_max as u64)),
+        format!(
+            "{} client connections, {} HTTP/2 streams each, {} tunnels; {} threads",
+            limits.connections_max, limits.http2_streams_max, limits.tunnels_max, policy.threads
+        ),
+    ]
+}
+
+fn timeouts(policy: &Policy) -> Vec<String> {
+    let timeouts = policy.timeouts;
+    let times = |named: &[(&str, std::time::Duration)]| {
+        let named: Vec<String> =
+            named.iter().map(|(name, time)| format!("{name} {}", show::time(*time))).collect();
+        named.join(", ")
+    };
+    vec![
+        times(&[
+            ("client: handshake", timeouts.handshake),
+            ("request head", timeouts.request_head),
+            ("pause in a body", timeouts.request_body),
+            ("idle", timeouts.idle),
+            ("blocked write", timeouts.write),
+        ]),
+        times(&[
+            ("origin: connect", timeouts.connect),
+            ("answer's head", timeouts.response_head),
+            ("pause in an answer", timeouts.response_body),
+            ("idle", timeouts.origin_idle),
+        ]),
+        times(&[("tunnel idle", timeouts.tunnel_idle), ("drain", timeouts.drain)]),
+    ]
+}
+
+fn seen(policy: &Policy) -> Vec<String> {
+    let admin = match policy.admin {
+        Some(address) => format!("metrics and status: http://{address}"),
+        None => "metrics and status: nowhere".to_owned(),
+    };
+    let log = match &policy.access_log {
+        None => "access log: nowhere".to_owned(),
+        Some(log) => {
+            let path = log.path.as_ref().map(|path| path.display().to_string());
+            let format = format!("{:?}", log.format).to_lowercase();
+            format!("access log: {} ({format})", path.as_deref().unwrap_or("standard output"))
+        }
+    };
+    vec![admin, log]
+}
+
+/// What is allowed but makes no sense: rules that can never decide, classes that nothing leads to.
+pub fn warnings(policy: &Policy) -> Vec<String> {
+    let mut warnings = shadowed(policy);
+    let default = policy.classifier.default_class();
+    for (index, class) in policy.plan.classes.iter().enumerate() {
+        let id = ClassId(index as u16);
+        let led_to = policy.rules.iter().any(|rule| rule.rule.class == Some(id));
+        if id != default && !led_to {
+            warnings.push(format!("class {}: no rule leads to it", class.name));
+        }
+    }
+    warnings
+}
+
+/// Rules of which an earlier one surely takes every request.
+fn shadowed(policy: &Policy) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut pairs = 0;
+    for (index, later) in policy.rules.iter().enumerate() {
+        pairs += index;
+        if pairs > PAIRS_MAX {
+            warnings.push(format!("rules from {} on were not compared: too many", index + 1));
+            break;
+        }
+        let earlier = policy.rules[..index].iter().enumerate();
+        let mut covering = earlier.filter(|(_, earlier)| earlier.rule.covers(&later.rule));
+        if let Some((place, earlier)) = covering.next() {
+            let why = match earlier.rule.conditions == later.rule.conditions {
+                true => "asks for the same",
+                false => "takes all of its requests",
+            };
+            warnings.push(format!(
+                "rule {} (line {}) never decides: rule {} (line {}) {why}",
+                index + 1,
+                later.line,
+                place + 1,
+                earlier.line
+            ));
+        }
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn rules_that_never_decide_and_classes_without_rules_are_told() {
+        let policy = parse(
+            "[origin]\nservers = [\"a:1\"]\n\
+             [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n[[class]]\nname = \"c\"\n\
+             [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
+             [[rule]]\npath = \"/x/y\"\nmethod = \"GET\"\nclass = \"c\"\n\
+             [[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
+             [[rule]]\npath = \"/x/*\"\nclass = \"c\"\n",
+            "p.toml",
+        );
+        assert_eq!(
+            warnings(&policy.unwrap()),
+            [
+                "rule 2 (line 12) never decides: rule 1 (line 9) takes all of its requests",
+                "rule 4 (line 19) never decides: rule 1 (line 9) asks for the same",
+                "class b: no rule leads to it",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_policy_in_words() {
+        let policy = parse(
+            "threads = 2\n[origin]\nservers = [\"a:1\"]\nslots = 8\n\
+             [[class]]\nname = \"checkout\"\nminimum = \"12.5%\"\n[[class]]\nname = \"rest\"\nqueue = 0\n\
+             [[rule]]\npath = [\"/cart/*\", \"/pay\"]\nheader.accept = true\nclass = \"checkout\"\n\
+             [[rule]]\nclient = \"10.0.0.0/8\"\nrefuse = true\n",
+            "p.toml",
+        );
+        let words = meaning(&policy.unwrap(), "p.toml");
+        for line in [
+            "p.toml is a policy without faults.",
+            "  127.0.0.1:8080  http, HTTP/1.1 and HTTP/2",
+            "  at most 8 at once (fixed)",
+            "  1  checkout  waits at most 2s, at most 10000 in the queue, sure of 12.5% of the slots",
+            "  2  rest      never waits; takes what no rule matches",
+            "  1  (line 11)  path /cart/* or /pay and header accept present → checkout",
+            "  2  (line 15)  client in 10.0.0.0/8 → refused (counted in rest)",
+            "  503 with Retry-After 1s; a built-in page, JSON or plain text by Accept",
+            "  metrics and status: http://127.0.0.1:9090",
+        ] {
+            assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
+        }
+        assert!(!words.contains("Warnings"), "{words}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Rules and classes in words.
+
+use crate::config::meant::Policy;
+use crate::config::show;
+use std::fmt::Display;
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::classify::pattern::Pattern;
+use tiergate_core::classify::rule::{Condition, Rule};
+
+/// A condition, such as `path /cart/* or /pay`.
+pub(super) fn condition(condition: &Condition) -> String {
+    match condition {
+        Condition::Path(paths) => format!("path {}", any_of(paths)),
+        Condition::Host(hosts) => format!("host {}", any_of(hosts)),
+        Condition::Method(methods) => format!("method {}", any_of(methods)),
+        Condition::Header { name, values } => format!("header {name} {}", values_in_words(values)),
+        Condition::Cookie { name, values } => format!("cookie {name} {}", values_in_words(values)),
+        Condition::Client(networks) => format!("client in {}", any_of(networks)),
+    }
+}
+
+fn values_in_words(values: &[Pattern]) -> String {
+    match values.contains(&Pattern::Any) {
+        true => "present".to_owned(),
+        false => format!("= {}", any_of(values)),
+    }
+}
+
+/// Alternatives joined by "or"; of many, the first ones.
+fn any_of(alternatives: &[impl Display]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let mut shown: Vec<String> =
+        alternatives.iter().take(SHOWN_MAX).map(|alternative| alternative.to_string()).collect();
+    if alternatives.len() > SHOWN_MAX {
+        shown.push(format!("{} more", alternatives.len() - SHOWN_MAX));
+    }
+    shown.join(" or ")
+}
+
+/// All conditions of a rule, joined by "and".
+pub(super) fn conditions(rule: &Rule) -> String {
+    if rule.conditions.is_empty() {
+        return "every request".to_owned();
+    }
+    let conditions: Vec<String> = rule.conditions.iter().map(condition).collect();
+    conditions.join(" and ")
+}
+
+/// What becomes of a request that a rule matches.
+pub(super) fn action(rule: &Rule, policy: &Policy) -> String {
+    let class = rule.class.unwrap_or(policy.classifier.default_class());
+    let name = class_name(policy, class);
+    if rule.refuse {
+        return format!("refused (counted in {name})");
+    }
+    match rule.deadline {
+        Some(deadline) => format!("{name}, waits at most {}", show::time(deadline)),
+        None => name.to_owned(),
+    }
+}
+
+/// A class's name.
+pub(super) fn class_name(policy: &Policy, class: ClassId) -> &str {
+    &policy.plan.classes[class.index()].name
+}
+
+/// What a class's requests get.
+pub(super) fn class(class: &Class) -> String {
+    let queue = match class.queue_len_max {
+        0 => "never waits".to_owned(),
+        len => format!("waits at most {}, at most {len} in the queue", show::time(class.deadline)),
+    };
+    match class.minimum {
+        0.0 => queue,
+        minimum => format!("{queue}, sure of {} of the slots", show::share(minimum)),
+    }
+}
