@@ -55,6 +55,11 @@ impl Buffer {
         &self.bytes[self.start..self.end]
     }
 
+    /// The content, to be changed in place.
+    pub fn content_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
     /// Whether there is no content.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
@@ -84,6 +89,11 @@ impl Buffer {
             self.start = 0;
             self.end = 0;
         }
+    }
+
+    /// Forgets all but the first `len` bytes of the content.
+    pub fn truncate(&mut self, len: usize) {
+        self.end = self.end.min(self.start + len);
     }
 
     /// Makes room behind the content: moves it to the front, and into a buffer of `len` bytes if it

@@ -1,6 +1,7 @@
 //! From a request's head to its verdict: parse → classify → admit, without an await between.
 
 use crate::door::{Answer, Held, Waiting};
+use crate::forwarded::client_address;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
@@ -13,7 +14,7 @@ use std::task::Context;
 use tiergate_core::classify::{Scratch, path};
 use tiergate_core::gate::Arrival;
 use tiergate_core::reason::Reason;
-use tiergate_core::request::RequestView;
+use tiergate_core::request::{Field, RequestView};
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -127,10 +128,7 @@ pub fn decide<'d>(
     }
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
-    let client = match trusted {
-        true => peer.address.ip(),
-        false => peer.address.ip(),
-    };
+    let client = client_of(config, peer, fields);
     let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
@@ -225,18 +223,23 @@ fn listener_text(local: SocketAddr, text: &mut [u8; LISTENER_LEN_MAX]) -> &[u8] 
     &text[..len]
 }
 
+/// The client, by the connection or by a trusted peer's word.
+pub fn client_of(config: &Config, peer: &Peer, fields: &[Field<'_>]) -> IpAddr {
+    client_address(peer.address.ip(), fields, &config.policy.trusted)
+}
+
 /// Whether the peer's word about the client is believed.
 pub fn is_trusted(config: &Config, peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     config.policy.trusted.iter().any(|net| net.contains(&peer))
 }
 
-fn is_idempotent(method: &[u8]) -> bool {
+pub(crate) fn is_idempotent(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE")
 }
 
 /// Where `part`, a slice of `whole`, lies in it.
-fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {
+pub(crate) fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {
     let start = part.as_ptr() as usize - whole.as_ptr() as usize;
     start..start + part.len()
 }

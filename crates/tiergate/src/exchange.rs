@@ -25,7 +25,7 @@ use crate::tunnel;
 use tiergate_core::outcome::End;
 
 /// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken.
-const INTERIM_MAX: u32 = 16;
+pub(crate) const INTERIM_MAX: u32 = 16;
 
 /// How a request failed at a connection.
 #[derive(Debug)]
@@ -203,7 +203,8 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
     }
 }
 
-fn answered(held: &mut Option<Held<'_>>, record: &mut Record, status: u16) {
+/// Notes that the final answer has begun.
+pub(crate) fn answered(held: &mut Option<Held<'_>>, record: &mut Record, status: u16) {
     let held = held.as_mut().expect("held until the origin is done");
     held.answered(clock::now());
     held.note(if status < 500 { End::Served } else { End::Error });

@@ -7,7 +7,7 @@ use crate::decide::Facts;
 use crate::door::Held;
 use crate::exchange::{Exchange, Failure};
 use crate::link::{Fault, TOO_LARGE};
-use crate::origin::{Lease, Place};
+use crate::origin::{Attempts, Lease, Place};
 use crate::respond;
 use crate::serve::{Connection, Next};
 use crate::shared::{Config, Shared};
@@ -72,13 +72,12 @@ pub async fn forward<S: ClientStream>(
         }
         Err(Failure::Unanswered(fault)) => fault,
     };
-    let (status, why) = match fault {
-        Fault::Answer(status, why) => (status, why),
-        Fault::OriginSlow => (504, "the origin did not answer in time"),
-        _ => (502, "the origin closed the connection without an answer"),
-    };
+    let (status, why) = fault.answer();
     // A client's fault says nothing about the origin.
     ended(if status < 500 { End::Cancelled } else { End::Failed }, &mut record);
+    if status < 500 {
+        shared.tally().bad_request(status);
+    }
     record.status = status;
     account::http1(shared, config, facts, connection.received(), &record);
     let mut out = buffers::text();
@@ -120,24 +119,17 @@ impl Journey<'_, '_> {
         self.look_at_body(connection).map_err(Failure::Unanswered)?;
         // What has been streamed cannot be sent twice.
         let repeatable = self.facts.idempotent && self.upload.is_none();
-        let mut tried = 0;
-        let mut timed_out = false;
-        let mut stale = false;
+        let mut attempts = Attempts::default();
         loop {
-            let Some(mut place) = Place::pick(&self.config.origin, tried) else {
-                return Err(Failure::Unanswered(match timed_out {
-                    true => Fault::Answer(504, "connecting to the origin timed out"),
-                    false => Fault::Answer(502, "no origin server could be reached"),
-                }));
+            let Some((mut place, idle)) = attempts.next(&self.config.origin) else {
+                return Err(Failure::Unanswered(attempts.fault()));
             };
-            let lease = match place.idle().filter(|_| !stale) {
+            let lease = match idle {
                 Some(lease) => lease,
                 None => match self.connect(connection, &place).await? {
                     Ok(lease) => lease,
                     Err(error) => {
-                        timed_out = error.kind() == io::ErrorKind::TimedOut;
-                        tried |= place.bit();
-                        place.broken();
+                        attempts.unreachable(&mut place, &error);
                         continue;
                     }
                 },
@@ -146,9 +138,8 @@ impl Journey<'_, '_> {
             let id = place.id();
             self.record.server = Some(id);
             match Exchange::new(self, connection, place, lease).run(head, may_repeat).await {
-                // Closed while it was idle. Once more on a fresh connection, and then no more.
                 Err(Failure::Stale) => {
-                    stale = true;
+                    attempts.stale();
                     self.retried(id);
                 }
                 result => return result,

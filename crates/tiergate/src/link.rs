@@ -24,6 +24,26 @@ pub enum Fault {
     OriginSlow,
 }
 
+impl Fault {
+    /// What the client is told, while nothing was sent to it yet.
+    pub fn answer(&self) -> (u16, &'static str) {
+        match *self {
+            Fault::Answer(status, why) => (status, why),
+            Fault::OriginSlow => (504, "the origin did not answer in time"),
+            _ => (502, "the origin closed the connection without an answer"),
+        }
+    }
+}
+
+/// What became of a request whose upload ended so.
+pub(crate) fn upload_fault(error: UploadError) -> Fault {
+    match error {
+        UploadError::Client(error) => Fault::Client(error),
+        UploadError::Malformed => Fault::Answer(400, "the body is malformed"),
+        UploadError::TooLarge => TOO_LARGE,
+    }
+}
+
 /// A client's connection and an origin's, joined for one request.
 #[derive(Debug)]
 pub struct Link<'c, S> {
@@ -121,11 +141,7 @@ impl<S: ClientStream> Link<'_, S> {
                 timer.arm(self.timeouts.response_head);
                 Ok(())
             }
-            Poll::Ready(Err(UploadError::Client(error))) => Err(Fault::Client(error)),
-            Poll::Ready(Err(UploadError::Malformed)) => {
-                Err(Fault::Answer(400, "the body is malformed"))
-            }
-            Poll::Ready(Err(UploadError::TooLarge)) => Err(TOO_LARGE),
+            Poll::Ready(Err(error)) => Err(upload_fault(error)),
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct Ready {
     /// Length of `close`'s head.
     close_head: usize,
     /// The fields, for HTTP/2.
-    pub fields: Vec<(String, String)>,
+    pub fields: http::HeaderMap,
     /// The body, for HTTP/2.
     pub body: Arc<str>,
 }
@@ -136,6 +136,10 @@ fn ready(status_line: &str, mut fields: Vec<(String, String)>, body: String) -> 
     let close_line = "connection: close\r\n";
     let close = format!("{head}{close_line}\r\n{body}").into_bytes();
     let close_head = keep_head + close_line.len();
+    let fields = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)))
+        .collect::<http::HeaderMap>();
     Ready { keep, close, keep_head, close_head, fields, body: body.into() }
 }
 

@@ -343,18 +343,20 @@ fn name_error(name_len: usize, found: u8) -> HeadError {
 pub(super) fn parse_trailer(bytes: &[u8]) -> Result<Parsed<(Field<'_>, usize)>, HeadError> {
     Ok(match parse_line(bytes)? {
         Parsed::Complete(raw) => {
-            let kind = if raw.underscore {
-                Kind::of_underscored(raw.field.name)
-            } else {
-                Kind::of(raw.field.name)
-            };
-            if !matches!(kind, Kind::Copy | Kind::Date) || forbidden_trailer(raw.field.name) {
+            if !may_be_trailer(raw.field.name) {
                 return Err(HeadError::bad("field that may not be a trailer"));
             }
             Parsed::Complete((raw.field, raw.len))
         }
         Parsed::Partial => Parsed::Partial,
     })
+}
+
+/// Whether a field may stand in a trailer section.
+pub(crate) fn may_be_trailer(name: &[u8]) -> bool {
+    let (_, underscore) = token_len(name);
+    let kind = if underscore { Kind::of_underscored(name) } else { Kind::of(name) };
+    matches!(kind, Kind::Copy | Kind::Date) && !forbidden_trailer(name)
 }
 
 /// Fields besides our special ones that a recipient must know before the body. Source: RFC 9110

@@ -20,6 +20,7 @@ mod request;
 mod response;
 mod scan;
 mod target;
+mod translated;
 mod write_request;
 mod write_response;
 
@@ -27,12 +28,14 @@ pub use chunk::{
     CHUNK_SIZE_DIGITS_MAX, ChunkError, ChunkScanner, EXTENSION_LEN_MAX, EXTENSIONS_LEN_MAX, Scan,
     Step, TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX,
 };
+pub(crate) use fields::may_be_trailer;
 pub use fields::{CONNECTION_OPTIONS_MAX, FIELDS_CAPACITY, FieldTable, HeadSearch};
 pub use peer::{ForwardInfo, PeerText};
 pub use request::{METHOD_LEN_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};
 pub(crate) use scan::is_token;
 pub use target::host_name;
+pub use translated::{request_from_parts, response_fields, response_length};
 pub use write_request::write_request_head;
 pub use write_response::{Delivery, ResponseInfo, delivery, write_response_head};
 

@@ -134,7 +134,7 @@ fn parse_within<'b>(
 
 /// What depends on the framing, and on the rarer fields.
 #[inline]
-fn finish<'b>(
+pub(super) fn finish<'b>(
     mut head: RequestHead<'b>,
     fields: &FieldTable<'b>,
 ) -> Result<RequestHead<'b>, HeadError> {

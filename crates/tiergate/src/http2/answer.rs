@@ -1,0 +1,179 @@
+//! The origin's answer: its head as HTTP/2 has it, its body without chunks.
+
+use super::payload::Payload;
+use crate::body::{BodyScanner, Malformed};
+use crate::buffers::Buffer;
+use crate::decide::range_in;
+use crate::http1::{self, ChunkScanner, FieldTable, Framing, HeadLimits, Parsed, ResponseHead};
+use crate::shared::Config;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, VIA};
+use http::{Response, StatusCode};
+use tiergate_core::request::Field;
+
+/// What was found at the beginning of what the origin sent.
+pub(super) enum Seen {
+    /// More must come.
+    Partial,
+    /// It cannot be passed on.
+    Bad(&'static str),
+    /// A head of `len` bytes, and another follows.
+    Interim { len: usize, response: Response<()> },
+    /// The final head, of `len` bytes.
+    Final { len: usize, response: Response<()>, body: Body },
+}
+
+/// Looks for an answer's head. Apart from the exchange so that the table of fields is not kept across
+/// its waits.
+pub(super) fn look(bytes: &[u8], config: &Config, head_only: bool) -> Seen {
+    if bytes.is_empty() {
+        return Seen::Partial;
+    }
+    let limits = HeadLimits {
+        head_len_max: config.policy.limits.response_head_max,
+        target_len_max: 0,
+        fields_max: config.policy.limits.fields_max,
+    };
+    let mut table = FieldTable::new();
+    let head = match http1::parse_response(bytes, &mut table, &limits, head_only) {
+        Ok(Parsed::Complete(head)) => head,
+        Ok(Parsed::Partial) => return Seen::Partial,
+        Err(error) => return Seen::Bad(error.why),
+    };
+    if head.upgrade {
+        return Seen::Bad("the origin switched protocols unasked");
+    }
+    let Some(response) = translate(bytes, &head, &table, config.policy.forwarding.via) else {
+        return Seen::Bad("head that HTTP/2 cannot say");
+    };
+    let len = head.len;
+    match head.is_interim() {
+        true => Seen::Interim { len, response },
+        false => Seen::Final { len, response, body: Body::new(&head) },
+    }
+}
+
+/// The head in terms of HTTP/2. Its values share one copy of the head's bytes.
+fn translate(
+    bytes: &[u8],
+    head: &ResponseHead<'_>,
+    table: &FieldTable<'_>,
+    via: bool,
+) -> Option<Response<()>> {
+    let shared = Bytes::copy_from_slice(&bytes[..head.len]);
+    // Two more: length and via.
+    let mut headers = HeaderMap::with_capacity(table.fields().len() + 2);
+    for Field { name, value } in http1::response_fields(table) {
+        let value = match value.is_empty() {
+            true => HeaderValue::from_static(""),
+            false => HeaderValue::from_maybe_shared(shared.slice(range_in(bytes, value))).ok()?,
+        };
+        headers.append(HeaderName::from_bytes(name).ok()?, value);
+    }
+    if let Some(len) = http1::response_length(head) {
+        headers.append(CONTENT_LENGTH, HeaderValue::from(len));
+    }
+    if via {
+        headers.append(VIA, HeaderValue::from_static("1.1 tiergate"));
+    }
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(head.status).ok()?;
+    *response.headers_mut() = headers;
+    Some(response)
+}
+
+/// The answer's body as it comes.
+#[derive(Debug)]
+pub(super) struct Body {
+    framing: Frames,
+    /// Whether the origin's connection may be used again.
+    pub(super) reusable: bool,
+}
+
+#[derive(Debug)]
+enum Frames {
+    Plain(BodyScanner),
+    Chunked(Box<ChunkScanner>),
+}
+
+/// What one look at some bytes of the body found.
+pub(super) struct Piece {
+    /// The data in them.
+    pub(super) payload: Option<Payload>,
+    /// Whether the body has ended.
+    pub(super) done: bool,
+}
+
+impl Body {
+    fn new(head: &ResponseHead<'_>) -> Self {
+        let framing = match head.body {
+            Framing::Chunked => Frames::Chunked(Box::default()),
+            framing => Frames::Plain(BodyScanner::new(framing)),
+        };
+        Body { framing, reusable: head.keep_alive }
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(&self.framing, Frames::Plain(scanner) if scanner.is_done())
+    }
+
+    /// Whether the end of the connection is the end of the body.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        matches!(&self.framing, Frames::Plain(scanner) if scanner.ends_with_connection())
+    }
+
+    /// The trailers, once the body has ended.
+    pub(super) fn trailers(&self) -> Option<HeaderMap> {
+        let Frames::Chunked(scanner) = &self.framing else {
+            return None;
+        };
+        let trailers: HeaderMap = scanner
+            .trailers()
+            .filter_map(|field| {
+                let name = HeaderName::from_bytes(field.name).ok()?;
+                Some((name, HeaderValue::from_bytes(field.value).ok()?))
+            })
+            .collect();
+        (!trailers.is_empty()).then_some(trailers)
+    }
+
+    /// Takes the next bytes of the body.
+    pub(super) fn take(&mut self, mut buffer: Buffer) -> Result<Piece, Malformed> {
+        match &mut self.framing {
+            Frames::Plain(scanner) => {
+                let scan = scanner.feed(buffer.content())?;
+                // Whatever follows an answer was not asked for.
+                self.reusable &= scan.consumed == buffer.content().len();
+                Ok(Piece {
+                    payload: (scan.consumed > 0).then(|| Payload::of(buffer, scan.consumed)),
+                    done: scan.done,
+                })
+            }
+            Frames::Chunked(scanner) => {
+                let (len, done, consumed) = dechunk(scanner, &mut buffer)?;
+                self.reusable &= consumed;
+                Ok(Piece { payload: (len > 0).then(|| Payload::of(buffer, len)), done })
+            }
+        }
+    }
+}
+
+/// Leaves the data alone in the buffer: their length, whether the body has ended, and whether nothing
+/// follows it.
+fn dechunk(
+    scanner: &mut ChunkScanner,
+    buffer: &mut Buffer,
+) -> Result<(usize, bool, bool), Malformed> {
+    let (mut at, mut len) = (0, 0);
+    loop {
+        let bytes = buffer.content_mut();
+        let step = scanner.step(&bytes[at..]).map_err(|_| Malformed)?;
+        bytes.copy_within(at + step.data.start..at + step.data.end, len);
+        len += step.data.len();
+        at += step.consumed;
+        if step.done || at == bytes.len() {
+            return Ok((len, step.done, at == bytes.len()));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! From a request's head to its verdict, and to the head that the origin gets.
+
+use crate::buffers;
+use crate::decide::{self, Entry, Peer};
+use crate::door::Answer;
+use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
+use crate::respond::Format;
+use crate::shared::{Config, Shared};
+use http::header::{COOKIE, HeaderMap};
+use http::request::Parts;
+use std::net::IpAddr;
+use std::task::Context;
+use tiergate_core::classify::path;
+use tiergate_core::gate::Arrival;
+use tiergate_core::reason::Reason;
+use tiergate_core::request::{Field, RequestView};
+
+/// What is kept of a request's head.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    /// How its body goes to the origin.
+    pub(super) body: Framing,
+    /// HEAD: the answer has no body.
+    pub(super) head_only: bool,
+    /// Doing it twice is as good as once.
+    pub(super) idempotent: bool,
+    /// The client, by the connection or by a trusted peer's word.
+    pub(super) client: IpAddr,
+    /// How it was classified.
+    pub(super) arrival: Arrival,
+}
+
+/// What is to be done about a request.
+#[derive(Debug)]
+pub(super) enum Decision<'d> {
+    /// Answer with an error.
+    Bad(HeadError),
+    /// Answer with a refusal.
+    Refuse(Facts, Reason, Format),
+    /// Forward `head`, once the slot is there.
+    Go { facts: Facts, head: Vec<u8>, entry: Entry<'d>, format: Format },
+}
+
+/// Decides. `context` is the stream's task: it is woken when a wait ends. `ends`: no body follows.
+pub(super) fn decide<'d>(
+    shared: &'d Shared,
+    config: &Config,
+    peer: &Peer,
+    parts: &Parts,
+    ends: bool,
+    context: &mut Context<'_>,
+) -> Decision<'d> {
+    let cookies = joined_cookies(&parts.headers);
+    let mut table = FieldTable::new();
+    let head = match look(config, parts, ends, cookies.as_deref(), &mut table) {
+        Ok(head) => head,
+        Err(error) => return Decision::Bad(error),
+    };
+    let fields = table.fields();
+    let mut normal = Vec::new();
+    let view = RequestView {
+        method: head.method,
+        host: head.host_name(),
+        path: path::normalise(head.path, &mut normal),
+        query: head.query,
+        fields,
+        client: decide::client_of(config, peer, fields),
+    };
+    let (arrival, answer) = decide::judge(shared, config, &view, context);
+    let facts = Facts {
+        body: head.body,
+        head_only: head.method == b"HEAD",
+        idempotent: decide::is_idempotent(head.method),
+        client: view.client,
+        arrival,
+    };
+    let (entry, format) = match answer {
+        Answer::Refused(reason) => {
+            return Decision::Refuse(facts, reason, Format::accepted(fields));
+        }
+        // Only a request that waits may still be refused.
+        Answer::Admitted(held) => (Entry::Now(held), Format::Plain),
+        Answer::Wait(waiting) => (Entry::Later(waiting), Format::accepted(fields)),
+    };
+    Decision::Go { facts, head: origin_head(config, peer, &head, &table), entry, format }
+}
+
+/// Fills `table` from the request's fields, which stay where they are, and checks all.
+fn look<'b>(
+    config: &Config,
+    parts: &'b Parts,
+    ends: bool,
+    cookies: Option<&'b [u8]>,
+    table: &mut FieldTable<'b>,
+) -> Result<RequestHead<'b>, HeadError> {
+    let limits = &config.policy.limits;
+    let mut cookies_pushed = false;
+    for (name, value) in &parts.headers {
+        let mut value = value.as_bytes();
+        if let Some(cookies) = cookies
+            && name == COOKIE
+        {
+            if cookies_pushed {
+                continue;
+            }
+            cookies_pushed = true;
+            value = cookies;
+        }
+        if table.fields().len() == limits.fields_max {
+            return Err(HeadError { status: 431, why: "too many fields" });
+        }
+        table.push(Field { name: name.as_str().as_bytes(), value: value.trim_ascii() })?;
+    }
+    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+    if target.len() > limits.target_len_max {
+        return Err(HeadError { status: 414, why: "target too long" });
+    }
+    let authority = parts.uri.authority().map(|host| host.as_str().as_bytes());
+    let method = parts.method.as_str().as_bytes();
+    let head = http1::request_from_parts(method, target.as_bytes(), authority, ends, table)?;
+    let body_max = limits.request_body_max;
+    if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
+        return Err(HeadError { status: 413, why: "the body is larger than this site takes" });
+    }
+    Ok(head)
+}
+
+/// Several cookie fields as the one that HTTP/1.1 has (RFC 9113 §8.2.3); `None` if there is at most
+/// one.
+fn joined_cookies(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let mut crumbs = headers.get_all(COOKIE).iter();
+    let (first, second) = (crumbs.next()?, crumbs.next()?);
+    let mut joined = first.as_bytes().to_vec();
+    for crumb in [second].into_iter().chain(crumbs) {
+        joined.extend_from_slice(b"; ");
+        joined.extend_from_slice(crumb.as_bytes());
+    }
+    Some(joined)
+}
+
+fn origin_head(
+    config: &Config,
+    peer: &Peer,
+    head: &RequestHead<'_>,
+    table: &FieldTable<'_>,
+) -> Vec<u8> {
+    let mut add = config.policy.forwarding;
+    // The writer would say that the request came by HTTP/1.1.
+    let via = [Field { name: b"Via", value: b"2.0 tiergate" }];
+    let extra = if add.via { &via[..] } else { &[] };
+    add.via = false;
+    let forward = ForwardInfo {
+        peer: peer.text,
+        peer_trusted: decide::is_trusted(config, peer.address.ip()),
+        https: peer.secure,
+        add,
+        listener_host: b"",
+    };
+    let mut out = buffers::text();
+    http1::write_request_head(&mut out, head, table, &forward, extra);
+    out
+}

@@ -1,0 +1,211 @@
+//! One stream: a request and its answer.
+
+use super::forward::{self, Journey};
+use super::payload::Payload;
+use super::request::{self, Decision, Facts};
+use super::tally::Tally;
+use crate::account::{self, Record, Told};
+use crate::buffers;
+use crate::clock;
+use crate::config::meant::RefusalConnection;
+use crate::decide::{Entry, Peer};
+use crate::http1::FieldTable;
+use crate::observe::counters::Protocol;
+use crate::respond::{self, Format, Ready};
+use crate::shared::{Config, Shared};
+use h2::server::SendResponse;
+use h2::{Reason as Code, RecvStream};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::Poll;
+use tiergate_core::gate::Arrival;
+use tiergate_core::reason::Reason;
+use tiergate_core::request::Field;
+
+/// How a stream came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It was answered, or we gave it up.
+    ByUs,
+    /// The client reset it, or the connection ended.
+    ByClient,
+}
+
+/// Serves one stream.
+pub(super) async fn run(
+    request: Request<RecvStream>,
+    respond: SendResponse<Payload>,
+    peer: Peer,
+    shared: Arc<Shared>,
+    tally: Arc<Tally>,
+) {
+    let ended = serve(request, respond, &peer, &shared, &tally).await;
+    tally.end(ended == Ended::ByClient);
+}
+
+async fn serve(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Payload>,
+    peer: &Peer,
+    shared: &Shared,
+    tally: &Tally,
+) -> Ended {
+    let config = shared.config.load_full();
+    let (parts, body) = request.into_parts();
+    let ends = body.is_end_stream();
+    let decision = poll_fn(|context| {
+        Poll::Ready(request::decide(shared, &config, peer, &parts, ends, context))
+    })
+    .await;
+    let mut record = Record::new(clock::recent());
+    match decision {
+        Decision::Bad(error) => {
+            shared.tally().bad_request(error.status);
+            let head_only = parts.method == http::Method::HEAD;
+            send_error(&mut respond, error.status, error.why, head_only);
+            Ended::ByUs
+        }
+        Decision::Refuse(facts, reason, format) => {
+            let request = Asked { shared, config: &config, parts: &parts, facts: &facts };
+            request.refuse(&mut respond, reason, format, record, tally);
+            Ended::ByUs
+        }
+        Decision::Go { facts, head, entry, format } => {
+            let request = Asked { shared, config: &config, parts: &parts, facts: &facts };
+            let held = match entry {
+                Entry::Now(held) => held,
+                Entry::Later(waiting) => {
+                    let settled =
+                        waiting.wait(|context| respond.poll_reset(context).map(|_| ())).await;
+                    match settled {
+                        Some(Ok(held)) => held,
+                        Some(Err(reason)) => {
+                            buffers::keep_text(head);
+                            record.waited = Some(clock::now().since(record.arrived));
+                            request.refuse(&mut respond, reason, format, record, tally);
+                            return Ended::ByUs;
+                        }
+                        None => {
+                            buffers::keep_text(head);
+                            return Ended::ByClient;
+                        }
+                    }
+                }
+            };
+            record.waited = Some(held.waited());
+            record.received_bytes = head.len() as u64;
+            let journey = Journey::new(&config, &facts, record, held, body, respond);
+            let (ended, record) = forward::forward(journey, &head).await;
+            buffers::keep_text(head);
+            request.account(&record);
+            ended
+        }
+    }
+}
+
+/// A request that was understood.
+#[derive(Clone, Copy)]
+struct Asked<'r> {
+    shared: &'r Shared,
+    config: &'r Config,
+    parts: &'r Parts,
+    facts: &'r Facts,
+}
+
+impl Asked<'_> {
+    /// Answers with a refusal, as the policy has it.
+    fn refuse(
+        &self,
+        respond: &mut SendResponse<Payload>,
+        reason: Reason,
+        format: Format,
+        mut record: Record,
+        tally: &Tally,
+    ) {
+        record.reason = Some(reason);
+        if self.config.policy.refusal.connection == RefusalConnection::Reset {
+            // The client may repeat such a request, whatever its method (RFC 9113 §8.7).
+            respond.send_reset(Code::REFUSED_STREAM);
+        } else {
+            let ready = self.config.refusals.ready(reason, format);
+            record.status = respond::REFUSED;
+            record.sent_bytes = ready.body.len() as u64;
+            send_ready(respond, ready, self.facts.head_only);
+        }
+        self.account(&record);
+        if self.config.policy.refusal.connection == RefusalConnection::Close {
+            tally.close();
+        }
+    }
+
+    /// Counts the request, and logs it if there is a log.
+    fn account(&self, record: &Record) {
+        let Asked { shared, config, parts, facts } = *self;
+        account::count(shared, Protocol::Http2, record);
+        let logged = shared.log.load().is_some();
+        if record.reason.is_none() && !logged {
+            return;
+        }
+        let mut table = FieldTable::new();
+        for (name, value) in &parts.headers {
+            let field = Field { name: name.as_str().as_bytes(), value: value.as_bytes() };
+            // What does not fit was not understood, and so is not here.
+            let _ = table.push(field);
+        }
+        let authority = parts.uri.authority().map(|host| host.as_str().as_bytes());
+        let told = Told {
+            method: parts.method.as_str().as_bytes(),
+            target: parts.uri.path_and_query().map_or(b"", |target| target.as_str().as_bytes()),
+            host: authority.unwrap_or_default(),
+            fields: table.fields(),
+        };
+        let (client, arrival): (IpAddr, &Arrival) = (facts.client, &facts.arrival);
+        account::remember(shared, config, client, arrival, &told, record);
+        if logged {
+            account::log(shared, config, Protocol::Http2, client, arrival, &told, record);
+        }
+    }
+}
+
+fn send_ready(respond: &mut SendResponse<Payload>, ready: &Ready, head_only: bool) {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    *response.headers_mut() = ready.fields.clone();
+    send(respond, response, ready.body.clone(), head_only);
+}
+
+/// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent.
+pub(super) fn send_error(
+    respond: &mut SendResponse<Payload>,
+    status: u16,
+    why: &str,
+    head_only: bool,
+) {
+    let body = format!("{status} {}: {why}\n", respond::phrase(status));
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(status).expect("ours are statuses");
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    send(respond, response, body.into(), head_only);
+}
+
+/// What fails here fails because the stream is gone: there is nobody to tell.
+fn send(
+    respond: &mut SendResponse<Payload>,
+    response: Response<()>,
+    body: Arc<str>,
+    head_only: bool,
+) {
+    let ends = head_only || body.is_empty();
+    if let Ok(mut sending) = respond.send_response(response, ends)
+        && !ends
+    {
+        let _ = sending.send_data(Payload::Text(body, 0), true);
+    }
+}

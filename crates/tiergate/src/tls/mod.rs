@@ -1,0 +1,110 @@
+//! TLS from clients, by rustls over AWS-LC.
+//!
+//! AWS-LC rather than ring: it is the faster of rustls' two providers on what a gateway does most
+//! (AES-GCM, RSA and ECDSA signatures), and it has the hybrid key exchange that browsers offer.
+//!
+//! A configuration is immutable. A reload makes a new one with [`server_config`]: new connections
+//! use it, open ones keep theirs, and if it cannot be made the old one stays in force. Tickets
+//! outlive it, so that clients resume across a reload.
+
+mod files;
+mod names;
+
+pub use files::TlsError;
+
+use crate::buffers::Buffer;
+use crate::config::meant;
+use crate::stream::ClientStream;
+use crate::timers::Timer;
+use names::ByName;
+use rustls::crypto::aws_lc_rs;
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
+use rustls::{ServerConfig, ServerConnection};
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// Sessions kept for clients of TLS 1.2 that know no tickets: rare, and about 1 KiB each.
+const SESSIONS_MAX: usize = 1024;
+
+/// Tickets given after a full handshake of TLS 1.3. Browsers open several connections at once and use
+/// each ticket once (RFC 8446 §C.4); OpenSSL and rustls give two as well.
+const TICKETS: usize = 2;
+
+/// What makes tickets: one of the process, with keys that change every six hours, so that a ticket
+/// outlives the configuration it was given under. rustls takes one only for the name it was given for.
+static TICKETER: OnceLock<Arc<dyn ProducesTickets>> = OnceLock::new();
+
+/// What a listener needs to speak TLS 1.2 and 1.3, from the files that the policy names. `http2`: it is
+/// offered by ALPN, before HTTP/1.1. Reads files: not for a thread that serves.
+///
+/// # Errors
+/// The first file that is missing, unreadable or does not fit, and what to do about it.
+pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let mut certificates = Vec::with_capacity(settings.certificates.len());
+    for (chain, key) in &settings.certificates {
+        certificates.push(Arc::new(files::load(chain, key, &provider)?));
+    }
+    let resolver = ByName::new(certificates).ok_or(TlsError::NoCertificates)?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites for TLS 1.2 and 1.3")
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(resolver));
+    config.alpn_protocols = match http2 {
+        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        false => vec![b"http/1.1".to_vec()],
+    };
+    config.ticketer = ticketer()?;
+    config.send_tls13_tickets = TICKETS;
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+    Ok(Arc::new(config))
+}
+
+fn ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
+    if let Some(ticketer) = TICKETER.get() {
+        return Ok(ticketer.clone());
+    }
+    let fresh = aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?;
+    Ok(TICKETER.get_or_init(|| fresh).clone())
+}
+
+/// The server's part of the handshake, bounded by `timer`, which the caller has armed. `early` was read
+/// already, behind a PROXY header.
+///
+/// # Errors
+/// `TimedOut`; `UnexpectedEof` when the client left; `InvalidData` with rustls' words when the two do
+/// not understand each other (the client was told by an alert); else what the socket says.
+pub async fn handshake(
+    stream: TcpStream,
+    early: Option<Buffer>,
+    config: Arc<ServerConfig>,
+    timer: &Timer,
+) -> io::Result<TlsStream<TcpStream>> {
+    let feed = |session: &mut ServerConnection| {
+        let mut rest = early.as_ref().map_or(&[][..], Buffer::content);
+        // What is wrong with the bytes is said again, and to the client, when more are asked for.
+        while !rest.is_empty() && matches!(session.read_tls(&mut rest), Ok(1..)) {
+            if session.process_new_packets().is_err() {
+                break;
+            }
+        }
+    };
+    let mut accept = pin!(TlsAcceptor::from(config).accept_with(stream, feed));
+    timer.bound(|context| accept.as_mut().poll(context)).await
+}
+
+/// Whether the client chose HTTP/2 in the handshake.
+pub fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(b"h2")
+}
+
+impl ClientStream for TlsStream<TcpStream> {
+    fn socket(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}

@@ -1,0 +1,75 @@
+//! Which certificate a client gets, by the name that it asks for (SNI).
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Certificates by the names in them. One look-up by the name, one by the wildcard above it.
+#[derive(Debug)]
+pub(super) struct ByName {
+    /// In the policy's order; never empty.
+    certificates: Vec<Arc<CertifiedKey>>,
+    /// Places in `certificates`, in the policy's order. A name may have several, for example ECDSA
+    /// for the many and RSA for the old.
+    exact: HashMap<Box<str>, Vec<usize>>,
+    /// The same for `*.name`, by the name.
+    wildcard: HashMap<Box<str>, Vec<usize>>,
+}
+
+impl ByName {
+    /// `None` if there are no certificates.
+    pub(super) fn new(certificates: Vec<Arc<CertifiedKey>>) -> Option<Self> {
+        if certificates.is_empty() {
+            return None;
+        }
+        let mut exact: HashMap<Box<str>, Vec<usize>> = HashMap::new();
+        let mut wildcard: HashMap<Box<str>, Vec<usize>> = HashMap::new();
+        for (place, certificate) in certificates.iter().enumerate() {
+            for name in names_of(certificate) {
+                match name.strip_prefix("*.") {
+                    Some(parent) => wildcard.entry(parent.into()).or_default().push(place),
+                    None => exact.entry(name.into()).or_default().push(place),
+                }
+            }
+        }
+        Some(ByName { certificates, exact, wildcard })
+    }
+
+    /// The places of the certificates for a name: those that have it exactly come before wildcards.
+    fn find<'n>(&'n self, name: &str) -> impl Iterator<Item = usize> + use<'n> {
+        // rustls gives the name in lower case, without a dot at the end.
+        let parent = name.split_once('.').map(|(_, parent)| parent);
+        let exact = self.exact.get(name);
+        let wildcard = parent.and_then(|parent| self.wildcard.get(parent));
+        exact.into_iter().chain(wildcard).flatten().copied()
+    }
+}
+
+impl ResolvesServerCert for ByName {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let named = hello.server_name().map(|name| self.find(name));
+        let fits = |place: &usize| {
+            let key = &self.certificates[*place].key;
+            key.choose_scheme(hello.signature_schemes()).is_some()
+        };
+        // A client that asks for no name of ours gets the first: it says better than an alert could
+        // whom the client has reached.
+        let place = named
+            .and_then(|mut places| places.find(fits))
+            .or_else(|| (0..self.certificates.len()).find(fits))?;
+        Some(self.certificates[place].clone())
+    }
+}
+
+fn names_of(certificate: &CertifiedKey) -> Vec<String> {
+    let Ok(end_entity) = certificate.end_entity_cert() else {
+        return Vec::new();
+    };
+    // A certificate without a subject alternative name serves as the default only: its common name
+    // has not been looked at by any browser since 2017.
+    match webpki::EndEntityCert::try_from(end_entity) {
+        Ok(parsed) => parsed.valid_dns_names().map(str::to_ascii_lowercase).collect(),
+        Err(_) => Vec::new(),
+    }
+}

@@ -1,0 +1,274 @@
+//! What a client may not do.
+
+use crate::world::{build, code, fetch, get, read};
+use bytes::Bytes;
+use h2::{Reason, client};
+use http::{HeaderValue, Method, Request};
+use std::time::Duration;
+use tiergate_core::control::Slots;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn requests_that_cannot_be_forwarded_are_answered() {
+    let world = build(|policy| {
+        policy.limits.fields_max = 20;
+        policy.limits.target_len_max = 100;
+        policy.limits.request_body_max = 1000;
+    })
+    .await;
+    let mut client = world.client().await;
+    let long = "x".repeat(200);
+    let many = (0..30).fold(Request::get("http://a/len/1"), |request, turn| {
+        request.header(format!("x-{turn}"), "1")
+    });
+    let cases = [
+        (get(&format!("/{long}")), 414),
+        (many.body(()).unwrap(), 431),
+        (Request::get("http://a/len/1").header("host", "b").body(()).unwrap(), 400),
+        (Request::get("http://user@a/len/1").body(()).unwrap(), 400),
+        (Request::get("http://a/len/1").header("expect", "tea").body(()).unwrap(), 417),
+        (Request::post("http://a/sum").header("content-length", "5000").body(()).unwrap(), 413),
+    ];
+    for (request, status) in cases {
+        let told = format!("{request:?}");
+        // The request's end is not said, so that a length may be announced.
+        let mut ready = client.clone().ready().await.unwrap();
+        let ends = status != 413;
+        let (answer, _sending) = ready.send_request(request, ends).unwrap();
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status(), status, "{told}");
+    }
+    let connect = Request::builder().method(Method::CONNECT).uri("a:443").body(()).unwrap();
+    assert_eq!(fetch(&mut client, connect).await.unwrap().0.status(), 501);
+    assert_eq!(world.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_body_that_grows_too_large_is_cut() {
+    let world = build(|policy| policy.limits.request_body_max = 100_000).await;
+    let client = world.client().await;
+    let mut client = client.ready().await.unwrap();
+    let request = Request::post("http://gate.test/sum").body(()).unwrap();
+    let (answer, mut sending) = client.send_request(request, false).unwrap();
+    for _ in 0..30 {
+        sending.send_data(Bytes::from(vec![0; 10_000]), false).unwrap();
+    }
+    assert_eq!(answer.await.unwrap().status(), 413);
+    world.until_load(0, 0).await;
+}
+
+#[tokio::test]
+async fn malformed_requests_end_their_stream_only() {
+    let world = build(|_| {}).await;
+    let mut client = world.client().await;
+    for (name, value) in [("connection", "close"), ("transfer-encoding", "chunked"), ("te", "gzip")]
+    {
+        let mut request = get("/len/1");
+        request.headers_mut().insert(name, HeaderValue::from_static(value));
+        // The client of the same crate may refuse to send it at all.
+        if let Err(error) = fetch(&mut client, request).await
+            && error.is_remote()
+        {
+            assert_eq!(code(&error), Some(Reason::PROTOCOL_ERROR), "{name}");
+        }
+    }
+    // A length that the body contradicts.
+    let request =
+        Request::post("http://gate.test/sum").header("content-length", "5").body(()).unwrap();
+    let mut ready = client.clone().ready().await.unwrap();
+    let (answer, mut sending) = ready.send_request(request, false).unwrap();
+    sending.send_data(Bytes::from_static(b"123"), true).unwrap();
+    let error = match answer.await {
+        Ok(answer) => read(answer).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert_eq!(code(&error), Some(Reason::PROTOCOL_ERROR));
+    assert_eq!(fetch(&mut client, get("/len/3")).await.unwrap().1.len(), 3);
+}
+
+#[tokio::test]
+async fn heads_beyond_the_bound_get_431() {
+    let world = build(|policy| policy.limits.request_head_max = 4096).await;
+    let mut client = world.client().await;
+    let mut request = get("/len/1");
+    for turn in 0..6 {
+        let name: http::HeaderName = format!("x-{turn}").parse().unwrap();
+        request.headers_mut().insert(name, "y".repeat(1000).parse().unwrap());
+    }
+    let result = fetch(&mut client, request).await;
+    match result {
+        Ok((answer, _, _)) => assert_eq!(answer.status(), 431),
+        Err(error) => assert!(error.is_reset() || error.is_remote(), "{error}"),
+    }
+    assert_eq!(world.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_stalled_upload_gets_408() {
+    let world = build(|policy| policy.timeouts.request_body = Duration::from_millis(300)).await;
+    let client = world.client().await;
+    let mut client = client.ready().await.unwrap();
+    let request = Request::post("http://gate.test/sum").body(()).unwrap();
+    let (answer, mut sending) = client.send_request(request, false).unwrap();
+    sending.send_data(Bytes::from_static(b"begun"), false).unwrap();
+    assert_eq!(answer.await.unwrap().status(), 408);
+    world.until_load(0, 0).await;
+}
+
+#[tokio::test]
+async fn a_silent_origin_gets_504_and_one_that_stops_a_reset() {
+    let world = build(|policy| {
+        policy.timeouts.response_head = Duration::from_millis(300);
+        policy.timeouts.response_body = Duration::from_millis(300);
+    })
+    .await;
+    let mut client = world.client().await;
+    assert_eq!(fetch(&mut client, get("/wait")).await.unwrap().0.status(), 504);
+    let error = fetch(&mut client, get("/hangs/5000")).await.unwrap_err();
+    assert_eq!(code(&error), Some(Reason::INTERNAL_ERROR));
+    world.until_load(0, 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_opens_no_window_is_given_up() {
+    let world = build(|policy| policy.timeouts.write = Duration::from_millis(300)).await;
+    let mut builder = client::Builder::new();
+    let client = world.client_with(builder.initial_window_size(0)).await;
+    let mut client = client.ready().await.unwrap();
+    let (answer, _) = client.send_request(get("/len/100"), true).unwrap();
+    let error = read(answer.await.unwrap()).await.unwrap_err();
+    assert_eq!(code(&error), Some(Reason::CANCEL));
+    world.until_load(0, 0).await;
+}
+
+/// A client of bytes, because a decent one does not do what follows.
+async fn rude(address: std::net::SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    stream
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend_from_slice(&[kind, flags]);
+    bytes.extend_from_slice(&stream.to_be_bytes());
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// GET, http, /wait, and an authority, without Huffman coding or the dynamic table.
+fn headers(stream: u32) -> Vec<u8> {
+    let block = [&[0x82, 0x86, 0x04, 5][..], b"/wait", &[0x01, 1], b"a"].concat();
+    frame(1, 0x5, stream, &block)
+}
+
+/// Reads frames until the connection ends; gives the code of the last GOAWAY.
+async fn goaway(stream: &mut TcpStream) -> Option<u32> {
+    let mut found = None;
+    loop {
+        let mut head = [0; 9];
+        if stream.read_exact(&mut head).await.is_err() {
+            return found;
+        }
+        let len = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; len];
+        if stream.read_exact(&mut payload).await.is_err() {
+            return found;
+        }
+        if head[3] == 7 {
+            found = Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
+        }
+    }
+}
+
+const ENHANCE_YOUR_CALM: u32 = 0xb;
+
+/// CVE-2023-44487, all in one packet: most streams are gone before they are looked at.
+#[tokio::test]
+async fn rapid_resets_in_a_batch_end_the_connection() {
+    let world = build(|_| {}).await;
+    let mut stream = rude(world.address).await;
+    let attack: Vec<u8> = (0..200)
+        .flat_map(|turn| {
+            let id = 2 * turn + 1;
+            [headers(id), frame(3, 0, id, &8u32.to_be_bytes())].concat()
+        })
+        .collect();
+    stream.write_all(&attack).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), goaway(&mut stream)).await;
+    assert_eq!(ended.unwrap(), Some(ENHANCE_YOUR_CALM));
+    world.until_load(0, 0).await;
+}
+
+/// The same at leisure: every stream is begun, and reaches the origin, before it is reset.
+#[tokio::test]
+async fn rapid_resets_one_by_one_end_the_connection() {
+    let world = build(|policy| {
+        policy.plan.slots = Slots::Fixed(1000);
+        policy.limits.http2_streams_max = 20;
+    })
+    .await;
+    let mut stream = rude(world.address).await;
+    for turn in 0..400 {
+        let id = 2 * turn + 1;
+        let sent = stream.write_all(&headers(id)).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let reset = stream.write_all(&frame(3, 0, id, &8u32.to_be_bytes())).await;
+        if sent.and(reset).is_err() {
+            break;
+        }
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(5), goaway(&mut stream)).await;
+    let reached = world.requests();
+    assert!(reached < 100, "{reached} requests reached the origin");
+    // The farewell may be lost where the client keeps on writing.
+    assert!(matches!(ended.unwrap(), Some(ENHANCE_YOUR_CALM) | None));
+    world.until_load(0, 0).await;
+}
+
+#[tokio::test]
+async fn more_streams_than_allowed_are_refused() {
+    let world = build(|policy| {
+        policy.limits.http2_streams_max = 5;
+        policy.plan.slots = Slots::Fixed(100);
+    })
+    .await;
+    let mut stream = rude(world.address).await;
+    for turn in 0..8 {
+        stream.write_all(&headers(2 * turn + 1)).await.unwrap();
+    }
+    world.until_load(0, 5).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(world.load(), (0, 5));
+}
+
+/// A client that reads nothing: what is owed to it is bounded, and it is given up.
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_given_up() {
+    let world = build(|policy| {
+        policy.timeouts.write = Duration::from_millis(500);
+        policy.timeouts.idle = Duration::from_millis(500);
+    })
+    .await;
+    let mut stream = rude(world.address).await;
+    // Windows as wide as they can be, so that only the socket holds answers up.
+    let wide = frame(8, 0, 0, &0x7fff_0000u32.to_be_bytes());
+    let setting = [&[0, 4][..], &0x7fff_ffffu32.to_be_bytes()].concat();
+    stream.write_all(&[frame(4, 0, 0, &setting), wide].concat()).await.unwrap();
+    for turn in 0..20 {
+        let block = [&[0x82, 0x86, 0x04, 12][..], b"/len/9000000", &[0x01, 1], b"a"].concat();
+        stream.write_all(&frame(1, 0x5, 2 * turn + 1, &block)).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_ne!(world.load(), (0, 0));
+    world.until_load(0, 0).await;
+    for _ in 0..300 {
+        if world.shared.connections.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the connection is still open");
+}

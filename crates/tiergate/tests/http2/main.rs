@@ -1,0 +1,8 @@
+//! HTTP/2 from clients: the `h2` crate's client, curl and h2load before the gateway, hyper behind it.
+
+mod forwarding;
+mod limits;
+mod origin;
+mod peers;
+mod queueing;
+mod world;

@@ -1,0 +1,192 @@
+//! The gateway between a client and a server, all in one thread.
+
+use crate::origin::{self, Seen};
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, Request, Response};
+use rustls::ServerConfig;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tiergate::config::meant::{Policy, Server};
+use tiergate::decide::Peer;
+use tiergate::http1::PeerText;
+use tiergate::observe::counters::Counters;
+use tiergate::shared::{Config, Counted, Shared};
+use tiergate::timers::{self, Timer};
+use tiergate::{clock, http2, tls};
+use tiergate_core::outcome::End;
+use tokio::net::{TcpListener, TcpStream};
+
+/// The gateway, and the server behind it.
+pub(crate) struct World {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) address: SocketAddr,
+    pub(crate) seen: Arc<Seen>,
+}
+
+/// Builds both; `change` sees the default policy first.
+pub(crate) async fn build(change: impl FnOnce(&mut Policy)) -> World {
+    build_with(None, change).await
+}
+
+/// The same with TLS.
+pub(crate) async fn build_with(
+    tls: Option<Arc<ServerConfig>>,
+    change: impl FnOnce(&mut Policy),
+) -> World {
+    clock::now();
+    let (origin, seen) = origin::start().await;
+    let mut policy = Policy::for_origin("http://127.0.0.1:1", None, None).unwrap();
+    policy.origin.servers = vec![Server::Tcp(origin.ip().to_string(), origin.port())];
+    change(&mut policy);
+    let counters = Counters::new(1);
+    let config = Config::new(policy, 1, None, &counters);
+    let shared = Arc::new(Shared::new(config, counters));
+    let ticking = shared.clone();
+    tokio::spawn(timers::run(move || ticking.is_draining()));
+    let ticking = shared.clone();
+    tokio::spawn(async move { ticking.door.run_ticks().await });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = shared.clone();
+    tokio::spawn(async move {
+        while let Ok((stream, from)) = listener.accept().await {
+            tokio::spawn(connection(stream, from, tls.clone(), serving.clone()));
+        }
+    });
+    World { shared, address, seen }
+}
+
+async fn connection(
+    stream: TcpStream,
+    from: SocketAddr,
+    tls: Option<Arc<ServerConfig>>,
+    shared: Arc<Shared>,
+) {
+    let _counted = Counted::one(&shared.connections);
+    stream.set_nodelay(true).unwrap();
+    let peer = Peer {
+        address: from,
+        text: PeerText::new(from.ip()),
+        local: stream.local_addr().unwrap(),
+        secure: tls.is_some(),
+    };
+    let timer = Timer::new();
+    timer.arm(shared.config.load().policy.timeouts.request_head);
+    match tls {
+        None => http2::serve(stream, peer, None, timer, &shared).await,
+        Some(config) => {
+            let stream = tls::handshake(stream, None, config, &timer).await.unwrap();
+            assert!(tls::is_http2(&stream));
+            http2::serve(stream, peer, None, timer, &shared).await;
+        }
+    }
+}
+
+impl World {
+    /// A client's connection by prior knowledge.
+    pub(crate) async fn client(&self) -> SendRequest<Bytes> {
+        self.client_with(&mut h2::client::Builder::new()).await
+    }
+
+    pub(crate) async fn client_with(
+        &self,
+        builder: &mut h2::client::Builder,
+    ) -> SendRequest<Bytes> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (client, connection) = builder.handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        client.ready().await.unwrap()
+    }
+
+    /// Requests that wait, and requests in progress.
+    pub(crate) fn load(&self) -> (u32, u32) {
+        let gate = self.shared.door.gate();
+        let state = gate.states().next().expect("there is one class");
+        (state.waiting, state.running)
+    }
+
+    /// Waits until the gate has so many waiting and running.
+    pub(crate) async fn until_load(&self, waiting: u32, running: u32) {
+        for _ in 0..500 {
+            if self.load() == (waiting, running) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{:?} instead of {:?}", self.load(), (waiting, running));
+    }
+
+    /// How many slots came back so.
+    pub(crate) fn finished(&self, end: End) -> u64 {
+        let gate = self.shared.door.gate();
+        gate.account().classes[0].finished[end.index()]
+    }
+
+    /// Requests that reached the server.
+    pub(crate) fn requests(&self) -> usize {
+        self.seen.requests.load(Ordering::Relaxed)
+    }
+}
+
+/// A GET.
+pub(crate) fn get(path: &str) -> Request<()> {
+    Request::get(format!("http://gate.test{path}")).body(()).unwrap()
+}
+
+/// Sends a request without a body and reads the whole answer.
+pub(crate) async fn fetch(
+    client: &mut SendRequest<Bytes>,
+    request: Request<()>,
+) -> Result<(Response<()>, Vec<u8>, Option<HeaderMap>), h2::Error> {
+    let mut ready = client.clone().ready().await?;
+    let (answer, _) = ready.send_request(request, true)?;
+    read(answer.await?).await
+}
+
+/// Reads the rest of an answer.
+pub(crate) async fn read(
+    answer: Response<RecvStream>,
+) -> Result<(Response<()>, Vec<u8>, Option<HeaderMap>), h2::Error> {
+    let (parts, mut body) = answer.into_parts();
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data?;
+        bytes.extend_from_slice(&data);
+        body.flow_control().release_capacity(data.len())?;
+    }
+    let trailers = body.trailers().await?;
+    Ok((Response::from_parts(parts, ()), bytes, trailers))
+}
+
+/// The code that a stream or a connection was ended with.
+pub(crate) fn code(error: &h2::Error) -> Option<Reason> {
+    error.reason()
+}
+
+/// Sends `body` in pieces as the gateway takes them.
+pub(crate) async fn send_body(
+    sending: &mut h2::SendStream<Bytes>,
+    mut body: Bytes,
+    trailers: Option<HeaderMap>,
+) -> io::Result<()> {
+    while !body.is_empty() {
+        sending.reserve_capacity(body.len());
+        let room = std::future::poll_fn(|context| sending.poll_capacity(context))
+            .await
+            .ok_or(io::ErrorKind::BrokenPipe)?
+            .map_err(io::Error::other)?;
+        let piece = body.split_to(room.min(body.len()));
+        let last = body.is_empty() && trailers.is_none();
+        sending.send_data(piece, last).map_err(io::Error::other)?;
+    }
+    if let Some(trailers) = trailers {
+        sending.send_trailers(trailers).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
