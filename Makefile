@@ -37,9 +37,10 @@ test: setup ## All tests
 	$(CARGO) test --workspace --locked
 
 .PHONY: sim
-sim: ## The simulator on all scenarios, or on SCENARIO=file; ARGS='--seeds 100' are passed on
+sim: ## The simulator on all scenarios, or on SCENARIO=file (ARGS='--seeds 100'); LONG=1: 1,000 seeds
 	@for scenario in $(or $(SCENARIO),$(wildcard crates/tiergate-sim/scenarios/*.toml)); do \
 		$(CARGO) run --release --locked --quiet -p tiergate-sim -- $$scenario $(ARGS) || exit 1; done
+	@$(if $(LONG),$(CARGO) test --release --locked -p tiergate-sim -- --ignored --nocapture)
 
 .PHONY: fuzz
 fuzz: ## Each fuzzer for SECONDS=n seconds (30)

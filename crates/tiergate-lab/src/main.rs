@@ -16,6 +16,7 @@ mod units;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -41,6 +42,7 @@ enum Experiment {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    open_files_as_many_as_allowed();
     match run(CommandLine::parse().experiment).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -68,6 +70,15 @@ async fn run(experiment: Experiment) -> Result<()> {
         // Dropping the experiment ends every program that it started.
         () = interruption.happens() => anyhow::bail!("interrupted"),
     }
+}
+
+/// Raises the soft limit on open files to the hard one: Debian's soft limit of 1,024 is fewer
+/// connections than an overload has. Started programs inherit it.
+fn open_files_as_many_as_allowed() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Refused, the limit stays as it was, and a run that needs more shows it by failed requests.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// The gateway's program: as given, or `tiergate` in the directory of this program.

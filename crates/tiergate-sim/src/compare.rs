@@ -37,6 +37,11 @@ pub enum Situation {
     Lasting,
 }
 
+/// What the capacity is multiplied by in the situation.
+pub fn factor_of(situation: Situation) -> f64 {
+    situation.factor()
+}
+
 impl Situation {
     /// Every situation.
     pub const ALL: [Situation; 4] =

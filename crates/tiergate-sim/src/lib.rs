@@ -6,6 +6,7 @@ pub mod client;
 pub mod compare;
 pub mod distribution;
 pub mod laws;
+pub mod oracle;
 pub mod overload;
 pub mod report;
 pub mod scenario;

@@ -139,7 +139,8 @@ pub fn table(times: f64, limit: LimitKind, seeds: std::ops::Range<u64>) -> (Stri
         "99 %",
         "max"
     );
-    let rows: [(&str, fn(&Outcome) -> f64); 6] = [
+    type Row = (&'static str, fn(&Outcome) -> f64);
+    let rows: [Row; 6] = [
         ("goodput / capacity", |o| o.goodput),
         ("important: good share", |o| o.important_good),
         ("important: p99 / alone", |o| o.p99_ratio),

@@ -1,7 +1,8 @@
 //! The world: one event loop in which clients, the gate and the server meet.
 
+mod ends;
+
 use crate::client::Arrivals;
-use crate::distribution::exponential;
 use crate::laws::Law;
 use crate::report::{ClassReport, Phase, Report};
 use crate::scenario::{LimitKind, Scenario};
@@ -253,7 +254,7 @@ impl<'a> World<'a> {
         self.at(leaves, Event::Leave(id, incarnation));
         let now = self.moment();
         let Some(gate) = &mut self.gate else {
-            self.to_server(id, Where::AtServer { counted: true });
+            self.forward(id, Where::AtServer { counted: true });
             return;
         };
         let arrival = Arrival {
@@ -265,7 +266,7 @@ impl<'a> World<'a> {
         match gate.arrive(now, arrival, || id) {
             Verdict::Admit(slot) => {
                 self.law_admitted();
-                self.to_server(id, Where::Running(slot));
+                self.forward(id, Where::Running(slot));
             }
             Verdict::Queue(ticket) => {
                 let deadline = gate.plan().classes[class as usize].deadline;
@@ -303,7 +304,7 @@ impl<'a> World<'a> {
         id
     }
 
-    fn to_server(&mut self, id: u32, place: Where) {
+    fn forward(&mut self, id: u32, place: Where) {
         let request = &mut self.requests[id as usize];
         request.submitted = self.now;
         request.place = place;
@@ -447,10 +448,7 @@ impl<'a> World<'a> {
 
     /// Tells the owners of settled tickets.
     fn settle(&mut self) {
-        loop {
-            let Some(id) = self.gate.as_mut().and_then(Gate::next_wake) else {
-                break;
-            };
+        while let Some(id) = self.gate.as_mut().and_then(Gate::next_wake) {
             let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
             let Where::Waiting(ticket) = place else {
                 unreachable!("only a waiting request is woken")
@@ -459,7 +457,7 @@ impl<'a> World<'a> {
             match gate.claim(ticket) {
                 Claim::Admitted(slot) => {
                     self.law_admitted();
-                    self.to_server(id, Where::Running(slot));
+                    self.forward(id, Where::Running(slot));
                 }
                 Claim::Rejected(_) => self.end(id, Fate::Refused),
                 Claim::Waiting => unreachable!("a woken request has an answer"),
@@ -469,89 +467,6 @@ impl<'a> World<'a> {
             && self.slots.last().is_none_or(|&(_, last)| last != gate.slots())
         {
             self.slots.push((self.now as f64 / 1e9, gate.slots()));
-        }
-    }
-
-    fn end(&mut self, id: u32, fate: Fate) {
-        self.count_end(id, fate);
-        self.forget(id);
-    }
-
-    fn forget(&mut self, id: u32) {
-        let request = &mut self.requests[id as usize];
-        request.incarnation = request.incarnation.wrapping_add(1);
-        request.place = Where::Nowhere;
-        self.free.push(id);
-    }
-
-    fn count_end(&mut self, id: u32, fate: Fate) {
-        let request = &self.requests[id as usize];
-        let (place, tries) = (request.population, request.tries);
-        self.unsettled[request.class as usize] -= 1;
-        let class = &mut self.phases[self.phase].classes[request.class as usize];
-        match fate {
-            Fate::Good => {
-                class.good += 1;
-                class.total.record(self.now - request.arrived);
-                class.service.record(self.now - request.submitted);
-            }
-            Fate::Refused => class.refused += 1,
-            Fate::LeftWaiting => class.left_waiting += 1,
-            Fate::LeftRunning => class.left_running += 1,
-            Fate::Failed => class.failed += 1,
-        }
-        let scenario = self.scenario;
-        let population = &scenario.population[place as usize];
-        if fate != Fate::Good && tries < population.retries {
-            let wait = population.retry_after_ms * 1e6 * exponential(&mut self.rng);
-            self.at(self.now + wait as u64, Event::Send(place, tries + 1));
-        } else if let Arrivals::Closed { think, .. } = &population.arrivals {
-            let mut think = think.draw(&mut self.rng);
-            if fate != Fate::Good {
-                // Nobody hammers without end: a user who got nothing pauses first.
-                think += population.retry_after_ms * 1e6;
-            }
-            self.at(self.now + think as u64, Event::Send(place, 0));
-        }
-    }
-
-    /// What must hold after every event; O(1).
-    fn check(&mut self) {
-        let Some(gate) = &self.gate else {
-            return;
-        };
-        assert!(
-            gate.waiting() == 0 || gate.running() >= gate.slots(),
-            "at {} ns a slot is idle while {} wait",
-            self.now,
-            gate.waiting()
-        );
-        assert!(
-            gate.running() <= gate.slots().max(self.running_allowed),
-            "at {} ns {} run with {} slots",
-            self.now,
-            gate.running(),
-            gate.slots()
-        );
-        self.running_allowed = gate.running();
-        if self.count.is_multiple_of(1024) {
-            self.check_all();
-        }
-    }
-
-    /// Conservation, class by class: arrived = finished + refused + cancelled + waiting + running.
-    fn check_all(&self) {
-        let Some(gate) = &self.gate else {
-            return;
-        };
-        for (class, (account, state)) in
-            gate.account().classes.iter().zip(gate.states()).enumerate()
-        {
-            let held = u64::from(state.waiting) + u64::from(state.running);
-            let gone =
-                account.finished_total() + account.refused_total() + account.cancelled_waiting;
-            assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);
-            assert_eq!(self.unsettled[class], held, "class {class} at {}", self.now);
         }
     }
 }

@@ -75,6 +75,9 @@ pub async fn forward<S: ClientStream>(
     let (status, why) = fault.answer();
     // A client's fault says nothing about the origin.
     ended(if status < 500 { End::Cancelled } else { End::Failed }, &mut record);
+    if status < 500 {
+        shared.tally().bad_request(status);
+    }
     record.status = status;
     account::http1(shared, config, facts, connection.received(), &record);
     let mut out = buffers::text();

@@ -12,17 +12,15 @@ use crate::decide::{Peer, is_trusted};
 use crate::http1::{Parsed, PeerText};
 use crate::proxy_protocol;
 use crate::serve;
-use crate::shared::{Counted, Shared};
+use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
 use arc_swap::ArcSwap;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -53,16 +51,18 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Accepts connections and serves each in a task of its own, until `stop` or the drain.
+/// Accepts connections and serves each in a task of its own, until `stop` or the drain. `present`
+/// counts the socket: only once it is gone has everybody been accepted who will be.
 ///
 /// # Errors
-/// The socket could not be registered with the runtime.
+/// The socket could not be used with the runtime.
 pub async fn accept(
     listener: TcpListener,
     settings: Settings,
-    shared: Arc<Shared>,
+    present: Present,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let shared = &present.shared;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut ending = std::pin::pin!(async {
         tokio::select! {
@@ -76,22 +76,21 @@ pub async fn accept(
             accepted = listener.accept() => accepted,
             () = &mut ending => break,
         };
-        admit(accepted, &settings, &shared).await;
+        admit(accepted, &settings, shared).await;
     }
-    // Whoever is in the listen queue now would be reset when it closes.
-    while let Some(accepted) = accept_waiting(&listener).await {
-        admit(Ok(accepted), &settings, &shared).await;
+    // Whoever is in the listen queue now would be reset when it closes. The system is asked, not the
+    // runtime, which may not have heard of the last ones yet. More than the queue holds can come only
+    // while another process listens on the same socket, and those it takes.
+    let listener = listener.into_std()?;
+    for _ in 0..BACKLOG {
+        let Ok((stream, from)) = listener.accept() else {
+            break;
+        };
+        stream.set_nonblocking(true)?;
+        let stream = TcpStream::from_std(stream)?;
+        admit(Ok((stream, from)), &settings, shared).await;
     }
     Ok(())
-}
-
-/// A connection that is already in the listen queue.
-async fn accept_waiting(listener: &tokio::net::TcpListener) -> Option<(TcpStream, SocketAddr)> {
-    poll_fn(|context| match listener.poll_accept(context) {
-        Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 async fn admit(
@@ -112,16 +111,17 @@ async fn admit(
     while shared.connections.load(Ordering::Relaxed) >= max {
         tokio::time::sleep(PAUSE).await;
     }
-    tokio::spawn(connection(stream, from, settings.load_full(), shared.clone()));
+    let present = Present::connection(shared);
+    tokio::spawn(connection(stream, from, settings.load_full(), present));
 }
 
 async fn connection(
     mut stream: TcpStream,
     from: SocketAddr,
     settings: Arc<Listener>,
-    shared: Arc<Shared>,
+    present: Present,
 ) {
-    let _counted = Counted::one(&shared.connections);
+    let shared = &present.shared;
     shared.tally().connections_accepted.one();
     let _closed = OnDrop(|| shared.tally().connections_closed.one());
     clock::now();
@@ -139,7 +139,7 @@ async fn connection(
     let mut early = None;
     if settings.proxy_protocol == ProxyProtocol::Required {
         timer.arm(shared.config.load().policy.timeouts.handshake);
-        match proxied(&mut stream, &mut peer, &mut early, &timer, &shared).await {
+        match proxied(&mut stream, &mut peer, &mut early, &timer, shared).await {
             Ok(()) => {}
             Err(error) => {
                 shared.tally().proxy_failed.one();
@@ -148,7 +148,7 @@ async fn connection(
             }
         }
     }
-    plain(stream, peer, early, timer, &settings, &shared).await;
+    plain(stream, peer, early, timer, &settings, shared).await;
 }
 
 /// Does something however its scope is left.

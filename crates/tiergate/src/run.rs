@@ -9,7 +9,7 @@ use crate::listen::{self, Settings};
 use crate::observe::access_log::{Log, Options};
 use crate::observe::counters::Counters;
 use crate::origin::{health, pool};
-use crate::shared::{self, Config, Shared};
+use crate::shared::{self, Config, Present, Shared};
 use crate::{account, clock, timers};
 use anyhow::{Context, anyhow};
 use arc_swap::ArcSwap;
@@ -27,7 +27,7 @@ pub type Source = Arc<dyn Fn() -> Result<Policy, String> + Send + Sync>;
 /// A thread is told of the listeners that come and go.
 #[derive(Debug)]
 enum Order {
-    Listen { socket: TcpListener, settings: Settings, stop: watch::Receiver<bool> },
+    Listen { socket: TcpListener, settings: Settings, present: Present, stop: watch::Receiver<bool> },
 }
 
 /// A listener in force.
@@ -145,8 +145,12 @@ impl Process {
         let settings: Settings = Arc::new(ArcSwap::from_pointee(listener));
         let stop = watch::Sender::new(false);
         for (thread, socket) in self.threads.iter().zip(sockets) {
-            let order =
-                Order::Listen { socket, settings: settings.clone(), stop: stop.subscribe() };
+            let order = Order::Listen {
+                socket,
+                settings: settings.clone(),
+                present: Present::listener(&self.shared),
+                stop: stop.subscribe(),
+            };
             // A thread is gone only when the process ends.
             let _ = thread.send(order);
         }
@@ -260,14 +264,13 @@ async fn serve(index: usize, mut orders: mpsc::UnboundedReceiver<Order>, shared:
             order = orders.recv() => order,
             () = &mut stopped => None,
         };
-        let Some(Order::Listen { socket, settings, mut stop }) = order else { break };
-        let shared = shared.clone();
+        let Some(Order::Listen { socket, settings, present, mut stop }) = order else { break };
         tokio::spawn(async move {
             let stop = async move {
                 // The sender is dropped only when the listener is.
                 let _ = stop.wait_for(|&stop| stop).await;
             };
-            if let Err(error) = listen::accept(socket, settings, shared, stop).await {
+            if let Err(error) = listen::accept(socket, settings, present, stop).await {
                 tracing::error!(%error, "a listener could not be used");
             }
         });
@@ -312,7 +315,7 @@ async fn drain(shared: &Shared, signals: &mut Signals) {
     tracing::info!("draining, at most {longest:?}");
     shared.drain();
     let until = Instant::now() + longest;
-    while shared.connections.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+    while shared.is_busy() && Instant::now() < until {
         tokio::select! {
             () = tokio::time::sleep(DRAIN_LOOK) => {}
             signal = signals.next() => if signal == Signal::End { break },

@@ -58,8 +58,10 @@ pub struct Shared {
     pub door: Door,
     /// The configuration in force.
     pub config: ArcSwap<Config>,
-    /// Client connections that are open.
+    /// Client connections that are open, from the moment they are accepted.
     pub connections: AtomicUsize,
+    /// Listening sockets from which connections are still taken.
+    pub listening: AtomicUsize,
     /// Upgraded connections that are open.
     pub tunnels: AtomicUsize,
     /// What the gateway itself counts.
@@ -92,6 +94,7 @@ impl Shared {
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
             connections: AtomicUsize::new(0),
+            listening: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
             config: ArcSwap::from_pointee(config),
             draining: AtomicBool::new(false),
@@ -112,6 +115,13 @@ impl Shared {
     /// What this thread counts.
     pub fn tally(&self) -> &ThreadCounters {
         self.counters.thread(THREAD.get())
+    }
+
+    /// Whether anybody may still be served: a connection is open, or one may yet be accepted.
+    ///
+    /// In this order: a socket counts as listening until what it has accepted is counted.
+    pub fn is_busy(&self) -> bool {
+        self.listening.load(Ordering::Acquire) > 0 || self.connections.load(Ordering::Acquire) > 0
     }
 
     /// Whether the process is on its way out.
@@ -145,17 +155,42 @@ impl Shared {
     }
 }
 
+/// A connection or a listening socket, counted while it lives, whichever task it is handed to.
+#[derive(Debug)]
+pub struct Present {
+    /// The process that it belongs to.
+    pub shared: Arc<Shared>,
+    count: fn(&Shared) -> &AtomicUsize,
+}
+
+impl Present {
+    /// One more client connection.
+    pub fn connection(shared: &Arc<Shared>) -> Self {
+        Self::counted(shared, |shared| &shared.connections)
+    }
+
+    /// One more listening socket.
+    pub fn listener(shared: &Arc<Shared>) -> Self {
+        Self::counted(shared, |shared| &shared.listening)
+    }
+
+    fn counted(shared: &Arc<Shared>, count: fn(&Shared) -> &AtomicUsize) -> Self {
+        count(shared).fetch_add(1, Ordering::Relaxed);
+        Present { shared: shared.clone(), count }
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        (self.count)(&self.shared).fetch_sub(1, Ordering::Release);
+    }
+}
+
 /// Counts something while it lives.
 #[derive(Debug)]
 pub struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
-    /// One more.
-    pub fn one(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Counted(count)
-    }
-
     /// One more, unless there are `max` already.
     pub fn below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
         if count.fetch_add(1, Ordering::Relaxed) < max {

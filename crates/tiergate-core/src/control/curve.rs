@@ -35,7 +35,6 @@ const SETTLED_VARIANCE: f64 = 1.0 / 240.0 + MISFIT_VARIANCE;
 /// A window so many standard deviations off the curve is looked at again, at the same concurrency.
 const SURPRISE_DOUBTED: f64 = 2.0;
 /// Windows in a row that are together so far off come from another curve: the origin has changed.
-/// By chance that happens once in some hundred windows that are looked at again.
 const SURPRISE_CHANGED: f64 = 3.0;
 /// Most windows in a row that are looked at again.
 const SUSPECTS: usize = 3;

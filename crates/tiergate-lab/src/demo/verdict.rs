@@ -82,7 +82,6 @@ impl Passes {
         if with.goodput < GOODPUT_MIN {
             missed.push("capacity was left unused");
         }
-        let percent = |part: f64| percent(part);
         let mut line = format!(
             "Under overload Tiergate kept {} of premium (without it: {}) at a p99 of {} ms, {ratio:.2}x \
              of unloaded, and {} of the origin's capacity in use for answers in time (without: {}).",
@@ -104,7 +103,8 @@ impl Passes {
         let mut ok = 0;
         for stage in &stages {
             premium.add(&report.populations[0].steps[*stage]);
-            ok += report.populations.iter().map(|p| p.steps[*stage].counts.ok).sum::<u64>();
+            // By the moment of the answer: a queue filled in one stage is served in the next.
+            ok += report.populations.iter().map(|p| p.answered[*stage]).sum::<u64>();
         }
         let could = self.capacity * self.stage_lasting.as_secs_f64() * stages.len() as f64;
         Overload {
@@ -173,7 +173,7 @@ mod tests {
         };
         let report = |number: usize, (ok, lost): (u64, u64), ms: u64| {
             let steps = STAGES.map(|_| tally(ok, lost, ms)).into();
-            PopulationReport::new(&plan.populations[number], steps)
+            PopulationReport::new(&plan.populations[number], steps, STAGES.map(|_| ok).into())
         };
         let populations = vec![report(0, premium, p99_ms), report(1, (basic, 100), 500)];
         Report { populations, lateness_p99: Duration::from_millis(1) }

@@ -19,7 +19,7 @@ pub(crate) use tally::{Outcome, Tally};
 use anyhow::{Context, Result, bail};
 use http::Request;
 use pool::Pool;
-use schedule::Schedule;
+use schedule::{Schedule, step_at};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -81,6 +81,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 pub(crate) struct Live {
     /// By population, then step.
     tallies: Vec<Mutex<Vec<Tally>>>,
+    /// By population, then step: good answers that came in it, whenever they were asked for.
+    answered: Vec<Mutex<Vec<u64>>>,
     /// By population: since the last [`Live::recent`].
     recent: Vec<Mutex<Tally>>,
     /// How late requests were sent.
@@ -92,6 +94,7 @@ impl Live {
         let steps = |p: &Population| Mutex::new(vec![Tally::new(); p.steps.len()]);
         Self {
             tallies: plan.populations.iter().map(steps).collect(),
+            answered: plan.populations.iter().map(|p| Mutex::new(vec![0; p.steps.len()])).collect(),
             recent: plan.populations.iter().map(|_| Mutex::new(Tally::new())).collect(),
             lateness: Mutex::new(Tally::new()),
         }
@@ -106,6 +109,13 @@ impl Live {
     fn ended(&self, population: usize, step: usize, outcome: Outcome, latency: Duration) {
         lock(&self.tallies[population])[step].ended(outcome, latency);
         lock(&self.recent[population]).ended(outcome, latency);
+    }
+
+    /// A good answer came in that step; `None`: after the last.
+    fn answered(&self, population: usize, step: Option<usize>) {
+        if let Some(step) = step {
+            lock(&self.answered[population])[step] += 1;
+        }
     }
 
     /// What happened to a population since this was last called.
@@ -177,6 +187,7 @@ async fn ask(
 ) {
     let pool = Arc::new(Pool::new(target, population.connections_max));
     let request = Arc::new(request(&population, target));
+    let steps: Arc<[Step]> = population.steps.as_slice().into();
     let mut under_way = JoinSet::new();
     for (step, at) in Schedule::new(&population.steps, population.arrivals, seed) {
         let intended = begun + at;
@@ -191,6 +202,7 @@ async fn ask(
         }
         let deadline = intended + population.patience;
         let (pool, request, live) = (Arc::clone(&pool), Arc::clone(&request), Arc::clone(&live));
+        let steps = Arc::clone(&steps);
         under_way.spawn(async move {
             let outcome = match timeout_at(deadline, pool.exchange(&request)).await {
                 Err(_) => Outcome::TimedOut,
@@ -200,6 +212,9 @@ async fn ask(
                 Ok(Ok(_)) => Outcome::Failed,
             };
             live.ended(number, step, outcome, intended.elapsed());
+            if outcome == Outcome::Ok {
+                live.answered(number, step_at(&steps, begun.elapsed()));
+            }
         });
     }
     while under_way.join_next().await.is_some() {}

@@ -26,16 +26,18 @@ pub(crate) struct PopulationReport {
     pub(crate) population: Population,
     /// By step in which the request was due.
     pub(crate) steps: Vec<Tally>,
+    /// Good answers by the step in which they came: what the server did in that time.
+    pub(crate) answered: Vec<u64>,
     /// Sum of the steps.
     pub(crate) overall: Tally,
 }
 
 impl PopulationReport {
     /// A population's tallies, one for each of its steps.
-    pub(crate) fn new(population: &Population, steps: Vec<Tally>) -> Self {
+    pub(crate) fn new(population: &Population, steps: Vec<Tally>, answered: Vec<u64>) -> Self {
         let mut overall = Tally::new();
         steps.iter().for_each(|step| overall.add(step));
-        Self { population: population.clone(), steps, overall }
+        Self { population: population.clone(), steps, answered, overall }
     }
 }
 
@@ -44,8 +46,10 @@ impl Report {
         let populations = plan
             .populations
             .iter()
-            .zip(&live.tallies)
-            .map(|(population, steps)| PopulationReport::new(population, lock(steps).clone()))
+            .zip(live.tallies.iter().zip(&live.answered))
+            .map(|(population, (steps, answered))| {
+                PopulationReport::new(population, lock(steps).clone(), lock(answered).clone())
+            })
             .collect();
         let lateness_p99 = lock(&live.lateness).quantile(0.99).unwrap_or_default();
         Self { populations, lateness_p99 }
@@ -66,8 +70,10 @@ impl Report {
     /// The figures for machines.
     pub(crate) fn to_json(&self) -> Value {
         let populations = self.populations.iter().map(|p| {
-            let steps = p.steps.iter().zip(&p.population.steps).map(|(tally, step)| {
+            let steps = p.steps.iter().zip(&p.answered).zip(&p.population.steps);
+            let steps = steps.map(|((tally, answered), step)| {
                 json!({
+                    "answered_in_it": answered,
                     "rate": step.rate, "seconds": step.lasting.as_secs_f64(),
                     "requests": tally.to_json(),
                 })

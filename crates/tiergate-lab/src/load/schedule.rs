@@ -20,6 +20,15 @@ pub(crate) struct Step {
     pub(crate) lasting: Duration,
 }
 
+/// The step during which that time since the beginning lies; `None` after the last.
+pub(crate) fn step_at(steps: &[Step], at: Duration) -> Option<usize> {
+    let mut end = Duration::ZERO;
+    steps.iter().position(|step| {
+        end += step.lasting;
+        at < end
+    })
+}
+
 /// A draw from the exponential distribution of mean 1.
 pub(crate) fn exponential(random: &mut fastrand::Rng) -> f64 {
     // 1 - u lies in (0, 1], whose logarithm is finite.
@@ -125,6 +134,13 @@ mod tests {
             (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
         // Exponential gaps deviate by their mean; even ones by nothing.
         assert!((0.85..1.15).contains(&(deviation / mean)), "{deviation} {mean}");
+    }
+
+    #[test]
+    fn a_time_lies_in_one_step() {
+        let at = |seconds| step_at(&STEPS, Duration::from_secs_f64(seconds));
+        assert_eq!([at(0.0), at(9.9), at(10.0), at(15.0)], [Some(0), Some(0), Some(1), Some(2)]);
+        assert_eq!((at(24.9), at(25.0)), (Some(2), None));
     }
 
     #[test]

@@ -104,8 +104,8 @@ pub const FILE_LEN_MAX: u64 = 32 << 20;
 pub const PAGE_LEN_MAX: u64 = 256 << 10;
 /// Most listeners: each thread has a socket for each.
 pub const LISTENERS_MAX: usize = 64;
-/// Most servers of an origin: choosing one looks at each.
-pub const SERVERS_MAX: usize = 1024;
+/// Most servers of an origin: choosing one looks at each, and a request remembers those it tried.
+pub const SERVERS_MAX: usize = tiergate_core::origin::SERVERS_MAX;
 /// Most networks in `trusted`: each request of a trusted peer is compared with each.
 pub const TRUSTED_MAX: usize = 1024;
 /// Most slots: far beyond what any origin works on at once.

@@ -87,7 +87,7 @@ table! {
     /// The server behind: one or several addresses that answer alike.
     struct Origin {
         /// Where the servers listen.
-        #[schemars(required, length(min = 1, max = 1024))]
+        #[schemars(required, length(min = 1, max = 64))]
         servers: Vec<At<ServerText>>,
         /// How many requests the origin works on at once: "adaptive" (the default) or a number.
         slots: SlotsText,

@@ -1,0 +1,90 @@
+//! The end of a request for its client, and what must hold after every event.
+
+use super::{Event, Fate, Where, World};
+use crate::client::Arrivals;
+use crate::distribution::exponential;
+
+impl World<'_> {
+    pub(super) fn end(&mut self, id: u32, fate: Fate) {
+        self.count_end(id, fate);
+        self.forget(id);
+    }
+
+    pub(super) fn forget(&mut self, id: u32) {
+        let request = &mut self.requests[id as usize];
+        request.incarnation = request.incarnation.wrapping_add(1);
+        request.place = Where::Nowhere;
+        self.free.push(id);
+    }
+
+    pub(super) fn count_end(&mut self, id: u32, fate: Fate) {
+        let request = &self.requests[id as usize];
+        let (place, tries) = (request.population, request.tries);
+        self.unsettled[request.class as usize] -= 1;
+        let class = &mut self.phases[self.phase].classes[request.class as usize];
+        match fate {
+            Fate::Good => {
+                class.good += 1;
+                class.total.record(self.now - request.arrived);
+                class.service.record(self.now - request.submitted);
+            }
+            Fate::Refused => class.refused += 1,
+            Fate::LeftWaiting => class.left_waiting += 1,
+            Fate::LeftRunning => class.left_running += 1,
+            Fate::Failed => class.failed += 1,
+        }
+        let scenario = self.scenario;
+        let population = &scenario.population[place as usize];
+        if fate != Fate::Good && tries < population.retries {
+            let wait = population.retry_after_ms * 1e6 * exponential(&mut self.rng);
+            self.at(self.now + wait as u64, Event::Send(place, tries + 1));
+        } else if let Arrivals::Closed { think, .. } = &population.arrivals {
+            let mut think = think.draw(&mut self.rng);
+            if fate != Fate::Good {
+                // Nobody hammers without end: a user who got nothing pauses first.
+                think += population.retry_after_ms * 1e6;
+            }
+            self.at(self.now + think as u64, Event::Send(place, 0));
+        }
+    }
+
+    /// What must hold after every event; O(1).
+    pub(super) fn check(&mut self) {
+        let Some(gate) = &self.gate else {
+            return;
+        };
+        assert!(
+            gate.waiting() == 0 || gate.running() >= gate.slots(),
+            "at {} ns a slot is idle while {} wait",
+            self.now,
+            gate.waiting()
+        );
+        assert!(
+            gate.running() <= gate.slots().max(self.running_allowed),
+            "at {} ns {} run with {} slots",
+            self.now,
+            gate.running(),
+            gate.slots()
+        );
+        self.running_allowed = gate.running();
+        if self.count.is_multiple_of(1024) {
+            self.check_all();
+        }
+    }
+
+    /// Conservation, class by class: arrived = finished + refused + cancelled + waiting + running.
+    pub(super) fn check_all(&self) {
+        let Some(gate) = &self.gate else {
+            return;
+        };
+        for (class, (account, state)) in
+            gate.account().classes.iter().zip(gate.states()).enumerate()
+        {
+            let held = u64::from(state.waiting) + u64::from(state.running);
+            let gone =
+                account.finished_total() + account.refused_total() + account.cancelled_waiting;
+            assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);
+            assert_eq!(self.unsettled[class], held, "class {class} at {}", self.now);
+        }
+    }
+}

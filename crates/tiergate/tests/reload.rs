@@ -1,0 +1,228 @@
+//! Reloads under load: all or nothing, and no request lost.
+
+mod support;
+
+use std::time::{Duration, Instant};
+use support::eventually;
+use support::gateway::{Gateway, Policy, Port};
+use support::load::{Habit, Load};
+use support::origin::{Origin, ok};
+
+/// Reloads of the long test: what the project promises.
+const RELOADS: usize = 20_000;
+
+/// Three policies that differ in everything a reload can change.
+fn policies(origin: &Origin, other: &Origin) -> [Policy; 3] {
+    let class = |name: &str, more: &str| format!("[[class]]\nname = \"{name}\"\n{more}\n");
+    let rule =
+        |path: &str, class: &str| format!("[[rule]]\npath = \"{path}\"\nclass = \"{class}\"\n");
+    let both = [origin.server(), other.server()];
+    [
+        Policy {
+            servers: both[..1].to_vec(),
+            origin: "slots = 4".into(),
+            tables: class("high", "")
+                + &class("low", "queue = 500")
+                + &rule("/class-0/**", "high")
+                + &rule("/class-1/**", "low"),
+            ..Policy::default()
+        },
+        Policy {
+            servers: both.to_vec(),
+            origin: "slots = \"adaptive\"".into(),
+            tables: class("low", "")
+                + &class("high", "deadline = \"5s\"")
+                + &class("middle", "")
+                + &rule("/class-2/**", "middle")
+                + &rule("/class-0/**", "low")
+                + "[refusal]\nreason_header = \"x-reason\"\n",
+            ..Policy::default()
+        },
+        Policy {
+            servers: both[1..].to_vec(),
+            origin: "slots = 6".into(),
+            tables: class("only", "") + "[limits]\nfields_max = 50\n[forwarding]\nvia = false\n",
+            ..Policy::default()
+        },
+    ]
+}
+
+fn reload_under_load(reloads: usize) {
+    let (origin, other) = (Origin::echo(), Origin::echo());
+    let policies = policies(&origin, &other);
+    let gateway = Gateway::start(&policies[0]);
+    let texts = policies.map(|policy| policy.text(&[gateway.address], gateway.admin));
+    let load = Load::start(gateway.address, 16, Habit::Keep);
+    let start = Instant::now();
+    for turn in 0..reloads {
+        gateway.write_policy(&texts[(turn + 1) % texts.len()]);
+        let (status, text) = gateway.reload();
+        assert_eq!(status, 200, "{text}");
+    }
+    let took = start.elapsed();
+    let seen = load.stop();
+    println!(
+        "{reloads} reloads in {took:?}: {} answers on {} connections",
+        seen.total(),
+        seen.connections
+    );
+    seen.assert_all(&[200]);
+    assert_eq!((seen.connections, seen.closed_idle), (16, 0), "no connection was closed");
+    assert_eq!(gateway.number("/config/generation"), reloads as u64 + 1);
+    assert_eq!(gateway.number("/config/reloads_failed"), 0);
+    eventually("every slot comes back", || {
+        gateway.number("/limit/running") == 0 && gateway.number("/limit/waiting") == 0
+    });
+    let answered = gateway.number("/clients/responses/2xx");
+    assert_eq!(answered, seen.total(), "each answer is counted once");
+    // What the reloads left behind is bounded: connections to the origins too.
+    eventually("idle connections to the origins are closed", || {
+        origin.open() + other.open() <= 4 * 64
+    });
+    let memory = gateway.process.memory("VmRSS");
+    println!("VmRSS {} KiB", memory / 1024);
+    assert!(memory < 100 << 20, "{memory}");
+}
+
+#[test]
+fn reloads_under_load_lose_no_request() {
+    reload_under_load(RELOADS / 20);
+}
+
+#[test]
+#[ignore = "takes minutes; the promise in full"]
+fn twenty_thousand_reloads_lose_no_request() {
+    reload_under_load(RELOADS);
+}
+
+#[test]
+fn a_broken_policy_is_refused_with_its_place_and_the_old_one_stays() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let good = policy.text(&[gateway.address], gateway.admin);
+    let broken = [
+        ("[[class]\n", "policy.toml:"),
+        ("[[class]]\nnam = \"a\"\n", "name"),
+        ("[[rule]]\npath = \"/x\"\nclass = \"nobody\"\n", "nobody"),
+        ("[[listener]]\naddress = \"192.0.2.1:80\"\n", "cannot listen on 192.0.2.1:80"),
+        ("[access_log]\npath = \"/nonexistent/folder/log\"\n", "/nonexistent/folder/log"),
+    ];
+    for (turn, (wrong, why)) in broken.iter().enumerate() {
+        gateway.write_policy(&format!("{good}{wrong}"));
+        let (status, text) = gateway.reload();
+        assert_eq!(status, 422, "{wrong}: {text}");
+        assert!(text.contains(why), "{wrong}: {text}");
+        assert_eq!(gateway.number("/config/generation"), 1);
+        assert_eq!(gateway.number("/config/reloads_failed"), turn as u64 + 1);
+        assert_eq!(gateway.get("/x").text(), "GET /x");
+    }
+    std::fs::remove_file(&gateway.policy_path).expect("it is there");
+    assert_eq!(gateway.reload().0, 422);
+    gateway.write_policy(&good);
+    assert_eq!(gateway.reload().0, 200);
+    assert_eq!(gateway.number("/config/generation"), 2);
+    assert_eq!(gateway.get("/x").text(), "GET /x");
+}
+
+/// More servers than a request can remember to have tried must be a fault of the policy.
+#[test]
+fn a_policy_with_too_many_servers_is_refused_not_fatal() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let many = Policy::of(&(1..=65).map(|n| format!("127.0.0.{n}:9")).collect::<Vec<_>>());
+    gateway.write_policy(&many.text(&[gateway.address], gateway.admin));
+    assert_eq!(gateway.reload().0, 422);
+    gateway.write_policy(&policy.text(&[gateway.address], gateway.admin));
+    assert_eq!(gateway.reload().0, 200, "a refused reload leaves nothing locked");
+    assert_eq!(gateway.get("/x").status, 200);
+}
+
+fn marked(origin: &Origin, mark: &str) -> Policy {
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.tables = format!(
+        "[[rule]]\npath = \"/refused\"\nrefuse = true\n[refusal]\nreason_header = \"{mark}\"\n"
+    );
+    policy
+}
+
+#[test]
+fn sighup_and_a_changed_file_reload() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start_with(&marked(&origin, "x-one"), &["--watch"]);
+    let mut client = gateway.client();
+    assert_eq!(client.get("/refused").field("x-one"), Some("rule"));
+    // The watch sees the file change without being asked.
+    gateway.write_policy(&marked(&origin, "x-two").text(&[gateway.address], gateway.admin));
+    eventually("the watch has reloaded", || gateway.number("/config/generation") == 2);
+    assert_eq!(client.get("/refused").field("x-two"), Some("rule"));
+    // Written in place, too.
+    let text = marked(&origin, "x-three").text(&[gateway.address], gateway.admin);
+    std::fs::write(&gateway.policy_path, text).expect("our own folder");
+    eventually("the watch has reloaded", || gateway.number("/config/generation") == 3);
+    assert_eq!(client.get("/refused").field("x-three"), Some("rule"));
+
+    let gateway = Gateway::start(&marked(&origin, "x-one"));
+    gateway.write_policy(&marked(&origin, "x-two").text(&[gateway.address], gateway.admin));
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(gateway.number("/config/generation"), 1, "nobody asked for a watch");
+    gateway.process.signal(rustix::process::Signal::HUP);
+    eventually("SIGHUP has reloaded", || gateway.number("/config/generation") == 2);
+    assert_eq!(gateway.get("/refused").field("x-two"), Some("rule"));
+}
+
+#[test]
+fn listeners_come_and_go_with_reloads() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let second = Port::reserve();
+    let load = Load::start(gateway.address, 4, Habit::Fresh);
+    let mut kept = None;
+    for turn in 0..10 {
+        let listen = [gateway.address, second.address];
+        gateway.write_policy(&policy.text(&listen[..2 - turn % 2], gateway.admin));
+        assert_eq!(gateway.reload().0, 200);
+        if turn % 2 == 0 {
+            eventually("the new listener serves", || {
+                support::client::Client::try_connect(second.address).is_ok()
+            });
+            let mut client = support::client::Client::connect(second.address);
+            assert_eq!(client.get("/second").text(), "GET /second");
+            kept = Some(client);
+        } else {
+            eventually("the old listener is closed", || {
+                support::client::Client::try_connect(second.address).is_err()
+            });
+            // Its connections stay.
+            let client = kept.as_mut().expect("connected a turn ago");
+            assert_eq!(client.get("/kept").text(), "GET /kept");
+        }
+    }
+    load.stop().assert_all(&[200]);
+}
+
+/// Requests that wait in a class that a reload removes are not lost.
+#[test]
+fn requests_that_wait_outlive_a_reload() {
+    let origin = Origin::answering(|request| {
+        std::thread::sleep(Duration::from_millis(150));
+        ok(format!("{} {}", request.method, request.target))
+    });
+    let [mut first, _, mut last] = policies(&origin, &origin);
+    first.origin = "slots = 1".into();
+    last.origin = "slots = 2".into();
+    let gateway = Gateway::start(&first);
+    let load = Load::start(gateway.address, 8, Habit::Keep);
+    for turn in 0..10 {
+        eventually("some wait", || gateway.number("/limit/waiting") >= 4);
+        let policy = if turn % 2 == 0 { &last } else { &first };
+        gateway.write_policy(&policy.text(&[gateway.address], gateway.admin));
+        assert_eq!(gateway.reload().0, 200);
+    }
+    load.stop().assert_all(&[200]);
+    eventually("all is done", || {
+        gateway.number("/limit/running") + gateway.number("/limit/waiting") == 0
+    });
+}
