@@ -151,7 +151,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                     consume(&mut answer, len);
                     let delivered = deliver(held, record, link, place, head, body, answer).await;
                     delivered.map_err(Failure::BrokenOff)?;
-                    return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Linger }));
+                    return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Close }));
                 }
             }
         }

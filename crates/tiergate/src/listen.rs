@@ -70,6 +70,8 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
+    // Accepted connections inherit it.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -149,9 +151,13 @@ async fn connection(
     shared.tally().connections_accepted.one();
     let _closed = OnDrop(|| shared.tally().connections_closed.one());
     clock::now();
-    // Either fails only if the client has gone already.
-    let (Ok(()), Ok(local)) = (stream.set_nodelay(true), stream.local_addr()) else {
-        return;
+    let local = match settings.listener.address {
+        // Fails only if the client has gone already.
+        any if any.ip().is_unspecified() => match stream.local_addr() {
+            Ok(local) => local,
+            Err(_) => return,
+        },
+        one => one,
     };
     let mut peer = Peer {
         address: from,

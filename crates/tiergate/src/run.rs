@@ -149,6 +149,7 @@ impl Process {
             // in its queue is lost between two processes.
             let socket = inherited.swap_remove(known);
             socket.set_nonblocking(true)?;
+            socket2::SockRef::from(&socket).set_tcp_nodelay(true)?;
             return self.threads.iter().map(|_| socket.try_clone()).collect();
         }
         self.threads.iter().map(|_| listen::bind(address)).collect()

@@ -108,4 +108,8 @@ impl ClientStream for TlsStream<TcpStream> {
     fn socket(&self) -> &TcpStream {
         self.get_ref().0
     }
+
+    fn says_goodbye(&self) -> bool {
+        true
+    }
 }
