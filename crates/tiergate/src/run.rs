@@ -27,7 +27,12 @@ pub type Source = Arc<dyn Fn() -> Result<Policy, String> + Send + Sync>;
 /// A thread is told of the listeners that come and go.
 #[derive(Debug)]
 enum Order {
-    Listen { socket: TcpListener, settings: Settings, present: Present, stop: watch::Receiver<bool> },
+    Listen {
+        socket: TcpListener,
+        settings: Settings,
+        present: Present,
+        stop: watch::Receiver<bool>,
+    },
 }
 
 /// A listener in force.
