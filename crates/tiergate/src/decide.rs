@@ -126,6 +126,9 @@ pub fn decide<'d>(
     if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
         return Decision::Bad { status: 413, why: "the body is larger than this site takes" };
     }
+    if head.max_forwards == Some(0) {
+        return Decision::Bad { status: 501, why: NO_FURTHER };
+    }
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
     let client = client_of(config, peer, fields);
@@ -212,6 +215,9 @@ pub fn judge<'d>(
     };
     (arrival, answer)
 }
+
+/// `Max-Forwards: 0` (RFC 9110 §7.6.2): it is ours to answer, and we neither trace nor have options.
+pub(crate) const NO_FURTHER: &str = "the request may not be forwarded any further";
 
 /// Longest text of a socket address.
 const LISTENER_LEN_MAX: usize = 64;

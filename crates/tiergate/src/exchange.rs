@@ -36,6 +36,8 @@ pub(crate) enum Failure {
     Unanswered(Fault),
     /// After the answer's head was sent to the client.
     BrokenOff(Fault),
+    /// The same, where an orderly close would look like the answer's end.
+    Unended(Fault),
 }
 
 impl From<Fault> for Failure {
@@ -97,7 +99,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                     if let Some(buffer) = &mut answer {
                         buffer.make_room(config.policy.limits.response_head_max + 1);
                     }
-                    let fault = match link.read(&mut answer, true).await {
+                    let fault = match link.read(&mut answer).await {
                         Ok(count) if count > 0 => continue,
                         Ok(_) => Fault::Origin,
                         Err(fault) => fault,
@@ -149,8 +151,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                     place.alive();
                     answered(held, record, status);
                     consume(&mut answer, len);
-                    let delivered = deliver(held, record, link, place, head, body, answer).await;
-                    delivered.map_err(Failure::BrokenOff)?;
+                    deliver(held, record, link, place, head, body, answer).await?;
                     return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Close }));
                 }
             }
@@ -241,15 +242,47 @@ async fn deliver<S: ClientStream>(
     held: &mut Option<Held<'_>>,
     record: &mut Record,
     mut link: Link<'_, S>,
-    place: Place,
+    mut place: Place,
     head: &[u8],
     mut body: Body,
     mut answer: Option<Buffer>,
-) -> Result<(), Fault> {
+) -> Result<(), Failure> {
+    let ends_with_connection = body.scanner.ends_with_connection();
     let mut head = head;
+    let result = pass_on(held, record, &mut link, &mut head, &mut body, &mut answer).await;
+    if let Err(fault) = result {
+        if matches!(fault, Fault::Origin | Fault::OriginSlow) {
+            place.broken();
+        }
+        return Err(match fault {
+            // Nothing of it was written yet: the client can still be told.
+            Fault::Origin if !head.is_empty() => {
+                Failure::Unanswered(Fault::Answer(502, "the origin's answer is malformed"))
+            }
+            fault if ends_with_connection => Failure::Unended(fault),
+            fault => Failure::BrokenOff(fault),
+        });
+    }
+    *held = None;
+    if body.reusable && link.is_sent() {
+        place.give_back(Lease { stream: link.origin, reused: true });
+    }
+    Ok(())
+}
+
+/// The same up to the answer's end. `head` is emptied once it was written.
+async fn pass_on<S: ClientStream>(
+    held: &mut Option<Held<'_>>,
+    record: &mut Record,
+    link: &mut Link<'_, S>,
+    head: &mut &[u8],
+    body: &mut Body,
+    answer: &mut Option<Buffer>,
+) -> Result<(), Fault> {
     let mut done = body.scanner.is_done();
     loop {
         let bytes = answer.as_ref().map_or(&[][..], Buffer::content);
+        let head_len = head.len();
         let mut used = 0;
         if !done {
             let scan = body.scanner.feed(bytes).map_err(|_| Fault::Origin)?;
@@ -261,27 +294,26 @@ async fn deliver<S: ClientStream>(
             *held = None;
         }
         match &mut body.dechunker {
-            Some(chunks) => link.write(head, &dechunk(chunks, &bytes[..used])?).await?,
-            None => link.write(head, &bytes[..used]).await?,
+            Some(chunks) => {
+                let data = dechunk(chunks, &bytes[..used])?;
+                link.write(std::mem::take(head), &data).await?;
+            }
+            None => link.write(std::mem::take(head), &bytes[..used]).await?,
         }
-        record.sent_bytes += (head.len() + used) as u64;
-        head = &[];
-        consume(&mut answer, used);
+        record.sent_bytes += (head_len + used) as u64;
+        consume(answer, used);
         if done {
             break;
         }
         link.connection.timer.arm(link.timeouts.response_body);
-        if link.read(&mut answer, false).await? == 0 {
+        // An event stream may be silent for long: its client's leaving is noticed at once.
+        if link.read(answer).await? == 0 {
             if !body.scanner.ends_with_connection() {
                 return Err(Fault::Origin);
             }
             done = true;
             body.reusable = false;
         }
-    }
-    *held = None;
-    if body.reusable && link.is_sent() {
-        place.give_back(Lease { stream: link.origin, reused: true });
     }
     Ok(())
 }

@@ -63,17 +63,20 @@ pub async fn forward<S: ClientStream>(
         }
         Err(Failure::Stale) => unreachable!("`run` tries again"),
         Err(
-            Failure::Unanswered(Fault::Client(error)) | Failure::BrokenOff(Fault::Client(error)),
+            Failure::Unanswered(Fault::Client(error))
+            | Failure::BrokenOff(Fault::Client(error))
+            | Failure::Unended(Fault::Client(error)),
         ) => {
             ended(End::Cancelled, &mut record);
             account::http1(shared, config, facts, connection.received(), &record);
             return Err(error);
         }
         // The head was sent: only closing tells the client that the rest will not come.
-        Err(Failure::BrokenOff(_)) => {
+        Err(failure @ (Failure::BrokenOff(_) | Failure::Unended(_))) => {
             ended(End::Failed, &mut record);
             account::http1(shared, config, facts, connection.received(), &record);
-            return Ok(Next::Cut);
+            let unended = matches!(failure, Failure::Unended(_));
+            return Ok(if unended { Next::Reset } else { Next::Cut });
         }
         Err(Failure::Unanswered(fault)) => fault,
     };

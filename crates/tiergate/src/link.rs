@@ -80,19 +80,20 @@ impl<S: ClientStream> Link<'_, S> {
         self.upload.as_ref().is_none_or(Upload::is_done)
     }
 
-    /// Reads from the origin into `held`; 0 is the end. `watch`: the client's leaving ends the wait.
+    /// Reads from the origin into `held`; 0 is the end. The client's leaving ends the wait.
     ///
     /// # Errors
     /// See [`Fault`]; the origin's only as `Origin` or `OriginSlow`.
-    pub async fn read(&mut self, held: &mut Option<Buffer>, watch: bool) -> Result<usize, Fault> {
+    pub async fn read(&mut self, held: &mut Option<Buffer>) -> Result<usize, Fault> {
         poll_fn(|context| {
             self.poll_upload(context)?;
             let read = poll_fill_held(&mut self.origin, held, Buffer::large, context);
             if let Poll::Ready(read) = read {
                 return Poll::Ready(read.map_err(|_| Fault::Origin));
             }
-            // With an upload, the client's bytes are the upload's to read.
-            if watch && self.upload.is_none() && self.connection.poll_gone(context).is_ready() {
+            // While there is an upload, the client's bytes are the upload's to read.
+            let watch = self.upload.as_ref().is_none_or(Upload::has_left_the_client);
+            if watch && self.connection.poll_gone(context).is_ready() {
                 return Poll::Ready(Err(Fault::Client(io::ErrorKind::UnexpectedEof.into())));
             }
             if self.connection.timer.poll_expired(context) {
@@ -129,7 +130,7 @@ impl<S: ClientStream> Link<'_, S> {
     }
 
     fn poll_upload(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
-        let Some(upload) = self.upload.as_mut().filter(|upload| !upload.is_done()) else {
+        let Some(upload) = self.upload.as_mut().filter(|upload| upload.is_moving()) else {
             return Ok(());
         };
         let Connection { io, timer, .. } = &mut *self.connection;

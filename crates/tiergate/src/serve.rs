@@ -23,6 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 
 /// A client connection between two requests.
@@ -46,6 +47,8 @@ pub enum Next {
     Linger,
     /// Close at once: there is nothing it could still read, or nothing true.
     Cut,
+    /// Close so that the client sees that it was not meant to end here.
+    Reset,
 }
 
 /// Bytes of a refused request's body that are read to keep the connection: less than what a new
@@ -79,9 +82,13 @@ pub async fn serve<S: ClientStream>(
         connection.timer.arm_idle(idle);
     };
     match next {
-        Next::Linger => drop(connection.linger().await),
         Next::Close if connection.io.says_goodbye() => drop(connection.end().await),
         Next::Close | Next::Keep | Next::Cut => {}
+        Next::Linger => drop(connection.linger().await),
+        Next::Reset => {
+            // Closing with a zero linger time sends a reset.
+            let _ = socket2::SockRef::from(connection.io.socket()).set_linger(Some(Duration::ZERO));
+        }
     }
 }
 
@@ -130,7 +137,14 @@ impl<S: ClientStream> Connection<S> {
                     Entry::Later(waiting) => {
                         let settled = waiting.wait(|context| self.poll_gone(context)).await;
                         match settled {
-                            None => return Ok(Next::Cut),
+                            None => {
+                                buffers::keep_text(head);
+                                let waited = Some(clock::now().since(arrived));
+                                let end = Some(End::Cancelled);
+                                let record = Record { waited, end, ..Record::new(arrived) };
+                                account::http1(shared, &config, &facts, self.received(), &record);
+                                return Ok(Next::Cut);
+                            }
                             Some(Err(reason)) => {
                                 buffers::keep_text(head);
                                 let waited = Some(clock::now().since(arrived));
@@ -173,10 +187,14 @@ impl<S: ClientStream> Connection<S> {
     }
 
     /// Ready when the client has gone away. Bytes of a further request are kept; when there is no room
-    /// for more, nothing is noticed until there is.
+    /// for more, nothing is noticed until there is. The head and a body's beginning may fill the
+    /// buffer: there is room for as much again.
     pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let buffer = self.input.get_or_insert_with(Buffer::small);
+            if buffer.is_full() {
+                buffer.make_room(2 * buffers::SMALL);
+            }
             if buffer.is_full() {
                 return Poll::Pending;
             }
@@ -200,10 +218,8 @@ impl<S: ClientStream> Connection<S> {
     ) -> io::Result<Next> {
         record.reason = Some(reason);
         if config.policy.refusal.connection == RefusalConnection::Reset {
-            // Closing with a zero linger time sends a reset.
             account::http1(shared, config, facts, self.received(), &record);
-            let _ = socket2::SockRef::from(self.io.socket()).set_linger(Some(Duration::ZERO));
-            return Ok(Next::Cut);
+            return Ok(Next::Reset);
         }
         let body = match facts.body {
             Framing::None => Some(0),

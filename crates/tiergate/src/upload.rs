@@ -58,6 +58,16 @@ impl Upload {
         self.done
     }
 
+    /// Whether there is more to be moved: the body has not ended and the origin takes it.
+    pub fn is_moving(&self) -> bool {
+        !self.done && !self.refused
+    }
+
+    /// Whether the client's connection is free for the next request: no byte of one was read here.
+    pub fn has_left_the_client(&self) -> bool {
+        self.done && self.rest.is_none()
+    }
+
     /// Bytes of the body that were read, those that came with the head included.
     pub fn total(&self) -> u64 {
         self.total
@@ -80,7 +90,7 @@ impl Upload {
         patience: Duration,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), UploadError>> {
-        while !self.done && !self.refused {
+        while self.is_moving() {
             if self.checked > 0 {
                 ready!(self.poll_send(origin, context));
                 timer.arm(patience);

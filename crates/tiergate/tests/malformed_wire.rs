@@ -289,6 +289,7 @@ const BAD_ANSWERS: &[(&str, &[u8])] = &[
         "101 unasked",
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     ),
+    ("no chunk", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
     ("nothing", b""),
     ("half a head", b"HTTP/1.1 200 OK\r\nContent-Le"),
 ];
@@ -304,7 +305,7 @@ fn malformed_answers_become_502_and_their_connection_is_not_used_again() {
                 continue;
             };
             connection.send(BAD_ANSWERS[number].1);
-            if BAD_ANSWERS[number].1.len() < 40 && number >= 13 {
+            if BAD_ANSWERS[number].1.len() < 40 && number >= 14 {
                 return;
             }
         }

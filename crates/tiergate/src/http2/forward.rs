@@ -123,7 +123,9 @@ pub(super) async fn forward(mut journey: Journey<'_, '_>, head: &[u8]) -> (Ended
         Err(Failure::Stale) => unreachable!("`run` tries again"),
         // A client that takes nothing is given up by us, but has failed nobody else.
         Err(
-            Failure::Unanswered(Fault::Client(error)) | Failure::BrokenOff(Fault::Client(error)),
+            Failure::Unanswered(Fault::Client(error))
+            | Failure::BrokenOff(Fault::Client(error))
+            | Failure::Unended(Fault::Client(error)),
         ) => {
             if let Some(mut sending) = sending {
                 sending.send_reset(Code::CANCEL);
@@ -132,7 +134,7 @@ pub(super) async fn forward(mut journey: Journey<'_, '_>, head: &[u8]) -> (Ended
             (End::Cancelled, if by_us { Ended::ByUs } else { Ended::ByClient })
         }
         // The head was sent: only a reset tells the client that the rest will not come.
-        Err(Failure::BrokenOff(_)) => {
+        Err(Failure::BrokenOff(_) | Failure::Unended(_)) => {
             if let Some(mut sending) = sending {
                 sending.send_reset(Code::INTERNAL_ERROR);
             }

@@ -118,6 +118,9 @@ fn look<'b>(
     let authority = parts.uri.authority().map(|host| host.as_str().as_bytes());
     let method = parts.method.as_str().as_bytes();
     let head = http1::request_from_parts(method, target.as_bytes(), authority, ends, table)?;
+    if head.max_forwards == Some(0) {
+        return Err(HeadError { status: 501, why: decide::NO_FURTHER });
+    }
     let body_max = limits.request_body_max;
     if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
         return Err(HeadError { status: 413, why: "the body is larger than this site takes" });

@@ -23,6 +23,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Poll;
 use tiergate_core::gate::Arrival;
+use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 
@@ -91,6 +92,9 @@ async fn serve(
                         }
                         None => {
                             buffers::keep_text(head);
+                            record.waited = Some(clock::now().since(record.arrived));
+                            record.end = Some(End::Cancelled);
+                            request.account(&record);
                             return Ended::ByClient;
                         }
                     }

@@ -1,0 +1,162 @@
+//! Clients that are slow, by nature or on purpose: what they cost, and whom they can hold up.
+
+mod support;
+
+use std::time::{Duration, Instant};
+use support::client::Client;
+use support::eventually;
+use support::gateway::{Gateway, Policy};
+use support::origin::{Origin, ok};
+
+/// Idle connections of the memory test.
+const IDLE: usize = 2_000;
+
+#[test]
+fn idle_connections_cost_little_memory() {
+    let origin = Origin::echo();
+    let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+    // Once around, so that what is allocated once is there.
+    for _ in 0..50 {
+        assert_eq!(gateway.get("/warm").status, 200);
+    }
+    let measure = |used: bool| {
+        let before = gateway.process.memory("VmRSS");
+        let mut clients: Vec<Client> = (0..IDLE).map(|_| gateway.client()).collect();
+        for client in clients.iter_mut().filter(|_| used) {
+            assert_eq!(client.get("/once").status, 200);
+        }
+        eventually("all are open", || gateway.number("/clients/connections_active") == IDLE as u64);
+        let after = gateway.process.memory("VmRSS");
+        drop(clients);
+        eventually("all are closed", || gateway.number("/clients/connections_active") == 0);
+        after.saturating_sub(before) / IDLE as u64
+    };
+    // The second figure is of memory that the first has made room for, so it is taken of a fresh one.
+    println!("{} bytes for a connection that was used once", measure(true));
+    let bytes = {
+        let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+        let before = gateway.process.memory("VmRSS");
+        let mut clients: Vec<Client> = (0..IDLE).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            assert_eq!(client.get("/once").status, 200);
+        }
+        let after = gateway.process.memory("VmRSS");
+        (after - before) / IDLE as u64
+    };
+    println!("{bytes} bytes for an idle connection, all that a first request allocates included");
+    assert!(bytes < 6 * 1024, "{bytes} bytes an idle connection");
+}
+
+#[test]
+fn slow_heads_hold_up_nobody_and_take_no_slot() {
+    let origin = Origin::echo();
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.origin = "slots = 1".into();
+    let gateway = Gateway::start(&policy);
+    let mut slow: Vec<Client> = (0..500).map(|_| gateway.client()).collect();
+    for (number, client) in slow.iter_mut().enumerate() {
+        client.send(&b"GET /slow HTTP/1.1\r\nHost: x\r\nA: b"[..10 + number % 24]);
+    }
+    let mut client = gateway.client();
+    for _ in 0..200 {
+        assert_eq!(client.get("/quick").status, 200);
+        let one = &mut slow[0];
+        one.send_anyway(b"");
+    }
+    assert_eq!(gateway.number("/limit/running"), 0);
+    assert_eq!(gateway.number("/classes/0/queued"), 0, "nobody waited for the only slot");
+    // The slowest is served all the same if it finishes in time.
+    let mut last = gateway.client();
+    for byte in b"GET /last HTTP/1.1\r\nHost: x\r\n\r\n" {
+        last.send([*byte]);
+    }
+    assert_eq!(last.answer().text(), "GET /last");
+}
+
+/// A body that no reader takes stays with its origin; its slot is held, all others are free.
+#[test]
+fn a_slow_reader_holds_its_own_slot_only_and_bounded_memory() {
+    const LEN: usize = 64 << 20;
+    let origin = Origin::start(|mut connection| {
+        while let Some(request) = connection.request() {
+            if request.target == "/quick" {
+                connection.ok("quick");
+                continue;
+            }
+            connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n"));
+            let piece = vec![b'x'; 1 << 20];
+            for _ in 0..LEN / piece.len() {
+                connection.send(&piece);
+            }
+        }
+    });
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.origin = "slots = 6".into();
+    let gateway = Gateway::start(&policy);
+    assert_eq!(gateway.get("/quick").status, 200);
+    let before = gateway.process.memory("VmHWM");
+    let mut slow: Vec<Client> = (0..5).map(|_| gateway.client()).collect();
+    for client in &mut slow {
+        client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.try_head().expect("a head").status, 200);
+    }
+    eventually("five slots are held", || gateway.number("/limit/running") == 5);
+    let mut client = gateway.client();
+    for _ in 0..500 {
+        assert_eq!(client.get("/quick").text(), "quick");
+    }
+    assert_eq!(gateway.number("/limit/running"), 5);
+    let grown = gateway.process.memory("VmHWM") - before;
+    println!("five slow readers of {} MiB: VmHWM +{} KiB", LEN >> 20, grown / 1024);
+    assert!(grown < 8 << 20, "{grown}");
+    // One wakes up and gets all of it.
+    let mut reader = slow.pop().expect("five");
+    let mut got = reader.buffer.len();
+    reader.buffer.clear();
+    while got < LEN {
+        let piece = (LEN - got).min(1 << 20);
+        got += reader.bytes(piece).len();
+    }
+    drop(slow);
+    eventually("the slots are free", || gateway.number("/limit/running") == 0);
+}
+
+#[test]
+fn a_reader_that_stops_is_cut_after_the_time_for_writing() {
+    let origin = Origin::answering(|_| ok(vec![b'x'; 32 << 20]));
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.tables = "[timeouts]\nwrite = \"300ms\"\n".into();
+    let gateway = Gateway::start(&policy);
+    let mut client = gateway.client();
+    client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is in progress", || gateway.number("/limit/running") == 1);
+    let start = Instant::now();
+    eventually("it is cut", || gateway.number("/limit/running") == 0);
+    assert!(start.elapsed() >= Duration::from_millis(100), "{:?}", start.elapsed());
+    eventually("the client is gone", || gateway.number("/clients/connections_active") == 0);
+    gateway.assert_conserved();
+}
+
+/// Beyond the bound new connections wait in the listen queue; they are served once others leave.
+#[test]
+fn connections_beyond_the_bound_wait_their_turn() {
+    let origin = Origin::echo();
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.top = "threads = 1".into();
+    policy.tables = "[limits]\nconnections_max = 10\n".into();
+    let gateway = Gateway::start(&policy);
+    let mut first: Vec<Client> = (0..10).map(|_| gateway.client()).collect();
+    for client in &mut first {
+        assert_eq!(client.get("/first").status, 200);
+    }
+    let mut later: Vec<Client> = (0..5).map(|_| gateway.client()).collect();
+    for client in &mut later {
+        client.send("GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(gateway.number("/clients/connections_active"), 10);
+    drop(first);
+    for client in &mut later {
+        assert_eq!(client.answer().text(), "GET /later");
+    }
+}
