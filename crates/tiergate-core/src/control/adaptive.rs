@@ -10,7 +10,7 @@
 //! more answers).
 
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
-use super::window::{Window, is_answer};
+use super::window::{Measured, Window, is_answer};
 use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
@@ -104,13 +104,22 @@ const SEARCH_WINDOWS: u32 = 16;
 const SEARCH_DOUBT: f64 = 0.25;
 /// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
 /// on average over all windows, when the curve is sure and when it is not.
-const PROBE_BUDGET: (f64, f64) = (0.015, 0.04);
+const PROBE_BUDGET: (f64, f64) = (0.01, 0.04);
+/// A probe downward costs at least this share of what it takes away, however sure it seems that it
+/// costs nothing.
+const PROBE_COST_MIN: f64 = 0.1;
 /// Weight of the latest answer in the mean time that a slot is held.
 const HELD_WEIGHT: f64 = 1.0 / 128.0;
 /// What remains of a high dispersion after a window.
 const DISPERSION_FADING: f64 = 0.98;
 /// Heavier tails are not waited for: the windows would take too long.
 const DISPERSION_MAX: f64 = 10.0;
+/// How much more the services may vary than the times seen, where these hide it by queueing at the
+/// origin; only in doubt whether they vary less than chance.
+const DISPERSION_HIDDEN: f64 = 5.0;
+/// Variance that each request in progress adds to a window's count: it is begun before the window, or
+/// ends after it. A quarter is that of a coin.
+const CUT_VARIANCE: f64 = 0.25;
 
 /// Finds how many requests the origin can work on at once.
 #[derive(Clone, Debug)]
@@ -130,6 +139,8 @@ pub struct AdaptiveLimit {
     /// Mean time a slot is held by an answered request, and mean of its square; seconds.
     held_s: f64,
     held_square: f64,
+    /// Answers in these means.
+    held_count: u32,
     /// Variance over mean of the count of answers.
     dispersion: f64,
 }
@@ -150,7 +161,8 @@ impl AdaptiveLimit {
             curve: Curve::new(f64::from(slots)),
             held_s: 0.0,
             held_square: 0.0,
-            dispersion: 1.0,
+            held_count: 0,
+            dispersion: 0.0,
             settings,
         }
     }
@@ -179,7 +191,8 @@ impl AdaptiveLimit {
         let slow = held_s >= self.held_s;
         self.window.count(load.running, admitted, outcome, slow);
         if is_answer(outcome) {
-            let factor = if self.held_s == 0.0 { 1.0 } else { HELD_WEIGHT };
+            self.held_count = self.held_count.saturating_add(1);
+            let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
             self.held_s += (held_s - self.held_s) * factor;
             self.held_square += (held_s * held_s - self.held_square) * factor;
         }
@@ -215,7 +228,7 @@ impl AdaptiveLimit {
             _ if self.searching => 40,
             _ => 240,
         };
-        ((f64::from(least) * self.dispersion) as u32).max(self.slots)
+        ((f64::from(least) * self.dispersion.max(1.0)) as u32).max(self.slots)
     }
 
     /// Binding time that makes a window: each slot is used about once.
@@ -239,7 +252,7 @@ impl AdaptiveLimit {
         let point = Point {
             ln_slots: measured.running.ln(),
             ln_rate: (f64::from(measured.served) / measured.seconds).ln(),
-            variance: self.dispersion / f64::from(measured.served),
+            variance: self.variance(measured),
         };
         let Some(Advice { ln_best, doubt, windows }) = self.curve.add(point) else {
             return self.enter(now, self.slots, Cause::Probed);
@@ -283,7 +296,9 @@ impl AdaptiveLimit {
         self.credit_up = (self.credit_up + budget).min(1.0);
         self.credit_down = (self.credit_down + budget).min(1.0);
         let cost_up = LATENCY_PRICE * (up / base).ln_1p();
-        let cost_down = down / base;
+        // A limit that is probably too high may be lowered for nothing.
+        let missed = |slots: f64| self.curve.missed(slots.ln());
+        let cost_down = (missed(base - down) - missed(base)).max(PROBE_COST_MIN * down / base);
         if self.credit_up >= cost_up {
             self.credit_up -= cost_up;
             up
@@ -317,6 +332,17 @@ impl AdaptiveLimit {
         Some(Step { slots, cause })
     }
 
+    /// Variance of ln of the throughput measured. Nearly constant services are counted more exactly
+    /// than chance (dispersion 1) would allow.
+    fn variance(&self, measured: Measured) -> f64 {
+        let served = f64::from(measured.served);
+        let cut = CUT_VARIANCE * measured.running / served;
+        // While searching the limit may be far too high, and the queue at the origin hides nearly all.
+        let hidden =
+            if self.searching { 1.0 } else { (DISPERSION_HIDDEN * self.dispersion).min(1.0) };
+        self.dispersion.max(hidden).max(cut) / served
+    }
+
     /// Brings the index of dispersion of the count of answers up to date: the squared coefficient of
     /// variation of the service times, as in a renewal process.
     fn measure_dispersion(&mut self) {
@@ -324,6 +350,6 @@ impl AdaptiveLimit {
         let now = (self.held_square - square) / square;
         // Where requests queue at the origin the times vary less than the services do, so the highest
         // value counts, and fades.
-        self.dispersion = (self.dispersion * DISPERSION_FADING).max(now).clamp(1.0, DISPERSION_MAX);
+        self.dispersion = (self.dispersion * DISPERSION_FADING).max(now).min(DISPERSION_MAX);
     }
 }

@@ -19,11 +19,26 @@ const PITCH: f64 = 0.08;
 const KNEES: usize = 63;
 /// Concurrencies remembered. When there are more, the two nearest become one.
 const POINTS: usize = 16;
-/// Sharpness of the corner: 8 loses 8 % at the knee and 2 % a quarter above it, between the sharp
-/// corner of constant and the round one of exponential service times.
-const SHARPNESS: f64 = 8.0;
-/// How steeply throughput may fall beyond the knee (thrash), and how likely that is beforehand.
-const FALLS: [(f64, f64); 2] = [(0.0, 0.8), (0.7, 0.2)];
+/// A kind of origin: what its curve looks like around and beyond the knee.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// Sharpness of the corner, which loses ln 2 / sharpness at the knee.
+    sharpness: f64,
+    /// How steeply throughput falls beyond the knee.
+    fall: f64,
+    /// How likely that is beforehand.
+    likely: f64,
+}
+
+const KINDS: [Kind; 3] = [
+    // Waits of varying length around a processor: the corner is round, 8 % are lost at the knee and
+    // 2 % a quarter above it.
+    Kind { sharpness: 8.0, fall: 0.0, likely: 0.4 },
+    // Workers that each serve one request: the corner is sharp.
+    Kind { sharpness: 60.0, fall: 0.0, likely: 0.4 },
+    // More requests at once make each of them costlier.
+    Kind { sharpness: 8.0, fall: 0.7, likely: 0.2 },
+];
 /// What latency costs: slots are added as long as 1 % more of them give at least 0.25 % throughput.
 pub(super) const LATENCY_PRICE: f64 = 0.25;
 /// No window is truer than 3 %, however many requests it holds: the curve is only a model.
@@ -73,11 +88,11 @@ pub(super) struct Curve {
     centre: f64,
     /// ln of the lowest knee on the grid.
     low: f64,
-    weights: [[f64; FALLS.len()]; KNEES],
-    heights: [[f64; FALLS.len()]; KNEES],
-    shape: [f64; SHAPE],
+    weights: [[f64; KINDS.len()]; KNEES],
+    heights: [[f64; KINDS.len()]; KNEES],
+    shapes: [[f64; SHAPE]; KINDS.len()],
     /// Loss by concurrency over knee, from -`KNEES` to `KNEES` times the pitch.
-    losses: [[f64; FALLS.len()]; 2 * KNEES],
+    losses: [[f64; KINDS.len()]; 2 * KNEES],
 }
 
 /// Places of the table of the corner: u from -6 to 6 by half a pitch.
@@ -85,17 +100,23 @@ const SHAPE: usize = 301;
 const SHAPE_PITCH: f64 = PITCH / 2.0;
 const SHAPE_ZERO: f64 = 150.0;
 
+impl Kind {
+    /// ln of the share of the highest throughput that a concurrency gives, by its ln over the knee.
+    fn ln_share(self, above: f64) -> f64 {
+        let rounded = -(-self.sharpness * above).exp().ln_1p() / self.sharpness;
+        rounded - self.fall * above.max(0.0)
+    }
+}
+
 impl Curve {
     /// Nothing is known except a guess of the knee.
     pub(super) fn new(slots: f64) -> Self {
-        let rounded = |above: f64| -(-SHARPNESS * above).exp().ln_1p() / SHARPNESS;
-        let shape = std::array::from_fn(|place| rounded((place as f64 - SHAPE_ZERO) * SHAPE_PITCH));
+        let shapes = KINDS.map(|kind| {
+            std::array::from_fn(|place| kind.ln_share((place as f64 - SHAPE_ZERO) * SHAPE_PITCH))
+        });
         let losses = std::array::from_fn(|place| {
             let above = (place as f64 - KNEES as f64) * PITCH;
-            FALLS.map(|(fall, _)| {
-                let share = (rounded(above) - fall * above.max(0.0)).exp();
-                1.0 - share + LATENCY_PRICE * above.max(0.0)
-            })
+            KINDS.map(|kind| 1.0 - kind.ln_share(above).exp() + LATENCY_PRICE * above.max(0.0))
         });
         Curve {
             points: Vec::with_capacity(POINTS),
@@ -103,9 +124,9 @@ impl Curve {
             windows: 0,
             centre: slots.ln(),
             low: 0.0,
-            weights: [[0.0; FALLS.len()]; KNEES],
-            heights: [[0.0; FALLS.len()]; KNEES],
-            shape,
+            weights: [[0.0; KINDS.len()]; KNEES],
+            heights: [[0.0; KINDS.len()]; KNEES],
+            shapes,
             losses,
         }
     }
@@ -188,8 +209,8 @@ impl Curve {
         let ln_slots = self.suspects[0].ln_slots;
         let (mut mean, mut square) = (0.0, 0.0);
         for (knee, weights) in self.weights.iter().enumerate() {
-            for (fall, weight) in weights.iter().enumerate() {
-                let predicted = self.heights[knee][fall] + self.ln_share(ln_slots, knee, fall);
+            for (kind, weight) in weights.iter().enumerate() {
+                let predicted = self.heights[knee][kind] + self.ln_share(ln_slots, knee, kind);
                 mean += weight * predicted;
                 square += weight * predicted * predicted;
             }
@@ -207,11 +228,11 @@ impl Curve {
             // Heavy tails: a guess yields to the first evidence.
             let distance = self.low + PITCH * knee as f64 - self.centre;
             let prior = -(distance * distance).ln_1p();
-            for (fall, (_, likely)) in FALLS.iter().enumerate() {
+            for (kind, Kind { likely, .. }) in KINDS.iter().enumerate() {
                 let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
                 for point in &self.points {
                     let weight = 1.0 / point.variance;
-                    let height = point.ln_rate - self.ln_share(point.ln_slots, knee, fall);
+                    let height = point.ln_rate - self.ln_share(point.ln_slots, knee, kind);
                     sum += weight;
                     first += weight * height;
                     second += weight * height * height;
@@ -219,8 +240,8 @@ impl Curve {
                 let height = first / sum;
                 let unexplained = (second - first * height).max(0.0);
                 let log = prior + likely.ln() - unexplained / 2.0;
-                self.heights[knee][fall] = height;
-                self.weights[knee][fall] = log;
+                self.heights[knee][kind] = height;
+                self.weights[knee][kind] = log;
                 best = best.max(log);
             }
         }
@@ -254,6 +275,17 @@ impl Curve {
         Advice { ln_best, doubt: (square - mean * mean).max(0.0).sqrt(), windows: self.windows }
     }
 
+    /// Expected share of the highest throughput that a concurrency misses.
+    pub(super) fn missed(&self, ln_slots: f64) -> f64 {
+        let mut missed = 0.0;
+        for (knee, weights) in self.weights.iter().enumerate() {
+            for (kind, weight) in weights.iter().enumerate() {
+                missed += weight * (1.0 - self.ln_share(ln_slots, knee, kind).exp());
+            }
+        }
+        missed
+    }
+
     /// Expected loss of a concurrency on the grid.
     fn loss(&self, choice: usize) -> f64 {
         let losses = &self.losses[choice + 1..];
@@ -269,11 +301,11 @@ impl Curve {
     }
 
     /// ln of the share of the highest throughput that a concurrency gives if the knee is there.
-    fn ln_share(&self, ln_slots: f64, knee: usize, fall: usize) -> f64 {
+    fn ln_share(&self, ln_slots: f64, knee: usize, kind: usize) -> f64 {
         let above = ln_slots - (self.low + PITCH * knee as f64);
         let place = (above / SHAPE_PITCH + SHAPE_ZERO).clamp(0.0, (SHAPE - 2) as f64);
         let (whole, part) = (place as usize, place.fract());
-        let rounded = self.shape[whole] + (self.shape[whole + 1] - self.shape[whole]) * part;
-        rounded - FALLS[fall].0 * above.max(0.0)
+        let shape = &self.shapes[kind];
+        shape[whole] + (shape[whole + 1] - shape[whole]) * part
     }
 }
