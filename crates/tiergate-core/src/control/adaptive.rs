@@ -272,9 +272,11 @@ impl AdaptiveLimit {
         } else {
             (3.0 * LN_PROBE.0, 2.0 * LN_PROBE.0)
         };
-        // A probe that is smaller than the noise of two windows tells nothing.
+        // A probe that is smaller than the noise of two windows tells nothing; one that is larger than
+        // needed is what the important class's slowest requests wait for.
         let noise = 2.0 * point.variance.sqrt();
-        let wide = (0.7 * doubt).max(noise).clamp(LN_PROBE.0, highest);
+        let wide = if self.searching { (0.7 * doubt).max(noise) } else { noise };
+        let wide = wide.clamp(LN_PROBE.0, highest);
         let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.

@@ -51,6 +51,11 @@ const SETTLED_VARIANCE: f64 = 1.0 / 240.0 + MISFIT_VARIANCE;
 const SURPRISE_DOUBTED: f64 = 2.0;
 /// Windows in a row that are together so far off come from another curve: the origin has changed.
 const SURPRISE_CHANGED: f64 = 3.0;
+/// Weight of the latest window in the scatter, the most that its surprise tells (it may as well come
+/// from a change), and the most believed.
+const SCATTER_WEIGHT: f64 = 1.0 / 16.0;
+const SURPRISE_SQUARE_MAX: f64 = 9.0;
+const SCATTER_MAX: f64 = 4.0;
 /// Most windows in a row that are looked at again.
 const SUSPECTS: usize = 3;
 
@@ -84,6 +89,9 @@ pub(super) struct Curve {
     suspects: Vec<Point>,
     /// Windows taken in since the last flush.
     windows: u32,
+    /// Mean square of how far windows are off, over the variance that they claim. Above 1 where the
+    /// service times seen hide how much the services vary.
+    scatter: f64,
     /// Where the knee is thought to be before any window, and how it goes on after a flush.
     centre: f64,
     /// ln of the lowest knee on the grid.
@@ -122,6 +130,7 @@ impl Curve {
             points: Vec::with_capacity(POINTS),
             suspects: Vec::with_capacity(SUSPECTS),
             windows: 0,
+            scatter: 1.0,
             centre: slots.ln(),
             low: 0.0,
             weights: [[0.0; KINDS.len()]; KNEES],
@@ -141,11 +150,18 @@ impl Curve {
 
     /// Adds a window. `None` if it fits so badly that another at the same concurrency is needed.
     pub(super) fn add(&mut self, point: Point) -> Option<Advice> {
-        let point = Point { variance: point.variance + MISFIT_VARIANCE, ..point };
+        let scatter = self.scatter.max(1.0);
+        let variance = point.variance * scatter + MISFIT_VARIANCE;
+        let point = Point { variance, ..point };
         if self.points.len() >= 2 {
             self.suspects.push(point);
             let count = self.suspects.len();
             let surprise = self.surprise();
+            if count == 1 {
+                let found = (surprise * surprise).min(SURPRISE_SQUARE_MAX) * scatter;
+                self.scatter += (found - self.scatter) * SCATTER_WEIGHT;
+                self.scatter = self.scatter.min(SCATTER_MAX);
+            }
             if surprise > SURPRISE_CHANGED && count > 1 {
                 // The origin has changed: only what is known since counts.
                 self.points.clear();
@@ -220,7 +236,7 @@ impl Curve {
         (rate / precision - mean).abs() / variance.sqrt()
     }
 
-    /// Gives each knee its likelihood. O(knees × windows), about 10 µs.
+    /// Gives each knee its likelihood. O(kinds × knees × windows), about 15 µs.
     fn fit(&mut self, ln_slots: f64) {
         self.low = ln_slots - PITCH * (KNEES / 2) as f64;
         let mut best = f64::NEG_INFINITY;
