@@ -177,7 +177,7 @@ impl AdaptiveLimit {
         self.window.pass(now, load.running - 1);
     }
 
-    /// A slot came back; it was granted at `admitted`. A few nanoseconds; 16 µs at the end of a
+    /// A slot came back; it was granted at `admitted`. A few nanoseconds; 20 µs at the end of a
     /// window, at most 40 times a second. Never allocates.
     pub fn finished(
         &mut self,
