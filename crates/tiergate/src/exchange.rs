@@ -134,14 +134,26 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                     place.alive();
                     answered(held, record, 101);
                     consume(&mut answer, len);
-                    return switch(shared, config, facts, record, held, link, head, answer).await;
+                    let tunnels_max = config.policy.limits.tunnels_max;
+                    let Some(_counted) = Counted::below(&shared.tunnels, tunnels_max) else {
+                        return Err(Fault::Answer(503, "too many upgraded connections").into());
+                    };
+                    // The slot is free: what a tunnel costs the origin is not known.
+                    if let Some(mut held) = held.take() {
+                        held.note(End::Upgraded);
+                        record.end = Some(End::Upgraded);
+                    }
+                    link.write(head, &[]).await.map_err(Failure::BrokenOff)?;
+                    account::http1(shared, config, facts, link.connection.received(), record);
+                    tunnel(shared, facts.head_len, link, answer).await;
+                    return Ok(Ended::Switched);
                 }
                 Seen::Final { len, status, keep, body } => {
                     place.alive();
                     answered(held, record, status);
                     consume(&mut answer, len);
                     deliver(held, record, link, place, head, body, answer).await?;
-                    return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Linger }));
+                    return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Close }));
                 }
             }
         }
@@ -321,35 +333,19 @@ fn dechunk(chunks: &mut ChunkScanner, mut bytes: &[u8]) -> Result<Vec<u8>, Fault
     Ok(data)
 }
 
-/// The origin has agreed to another protocol: the slot is free, the bytes go both ways.
-async fn switch<S: ClientStream>(
+/// The origin has agreed to another protocol, and the client has been told: the bytes go both ways.
+async fn tunnel<S: ClientStream>(
     shared: &Shared,
-    config: &Config,
-    facts: &Facts,
-    record: &mut Record,
-    held: &mut Option<Held<'_>>,
-    mut link: Link<'_, S>,
-    head: &[u8],
+    head_len: usize,
+    link: Link<'_, S>,
     answer: Option<Buffer>,
-) -> Result<Ended, Failure> {
-    let Some(_counted) = Counted::below(&shared.tunnels, config.policy.limits.tunnels_max) else {
-        return Err(Fault::Answer(503, "too many upgraded connections").into());
-    };
-    if let Some(held) = held {
-        held.note(End::Upgraded);
-        record.end = Some(End::Upgraded);
-    }
-    *held = None;
-    link.write(head, &[]).await.map_err(Failure::BrokenOff)?;
-    let Link { connection, origin, timeouts, .. } = link;
-    // Logged now: the head's bytes make room for the tunnel's.
-    account::http1(shared, config, facts, connection.received(), record);
+) {
     shared.tally().tunnels_opened.one();
-    connection.use_up(facts.head_len);
+    let Link { connection, origin, timeouts, .. } = link;
+    connection.use_up(head_len);
     let early = connection.input.take();
     let Connection { io, timer, .. } = connection;
     // However a tunnel ends, nothing is left to be said.
     let _ = tunnel::relay(io, origin, early, answer, timer, timeouts.tunnel_idle).await;
     shared.tally().tunnels_closed.one();
-    Ok(Ended::Switched)
 }

@@ -39,6 +39,7 @@ pub async fn forward<S: ClientStream>(
     let result = journey.run(connection, &mut head).await;
     buffers::keep_text(head);
     let Journey { mut record, mut held, upload, sent, .. } = journey;
+    let sent_whole = upload.as_ref().is_none_or(Upload::is_done);
     record.received_bytes += upload.as_ref().map_or(sent as u64, Upload::total);
     let mut ended = |end, record: &mut Record| {
         record.end = Some(end);
@@ -54,7 +55,11 @@ pub async fn forward<S: ClientStream>(
             if let Some(rest) = upload.and_then(|upload| upload.rest) {
                 connection.input = Some(rest);
             }
-            return Ok(next);
+            // A close with unread bytes would be a reset, which can overtake the answer.
+            return Ok(match next {
+                Next::Close if !sent_whole || connection.input.is_some() => Next::Linger,
+                next => next,
+            });
         }
         Err(Failure::Stale) => unreachable!("`run` tries again"),
         Err(

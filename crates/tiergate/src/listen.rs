@@ -10,12 +10,15 @@ use crate::clock;
 use crate::config::meant::{Listener, ProxyProtocol};
 use crate::decide::{Peer, is_trusted};
 use crate::http1::{Parsed, PeerText};
+use crate::http2;
 use crate::proxy_protocol;
 use crate::serve;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
+use crate::tls::{self, TlsError};
 use arc_swap::ArcSwap;
+use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -34,8 +37,29 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What a client that knows HTTP/2 beforehand sends first (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// A listener as it is in force.
+#[derive(Debug)]
+pub struct InForce {
+    /// What the policy says.
+    pub listener: Listener,
+    /// Its certificates, read.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+impl InForce {
+    /// Reads what the policy names. Not for a thread that serves.
+    ///
+    /// # Errors
+    /// A certificate or key cannot be used.
+    pub fn new(listener: Listener) -> Result<Self, TlsError> {
+        let tls = listener.tls.as_ref();
+        let tls = tls.map(|tls| tls::server_config(tls, listener.http2)).transpose()?;
+        Ok(InForce { listener, tls })
+    }
+}
+
 /// A listener's settings in force: replaced by a reload, read by each new connection.
-pub type Settings = Arc<ArcSwap<Listener>>;
+pub type Settings = Arc<ArcSwap<InForce>>;
 
 /// A socket that listens on `address`, together with others of this process and its successor.
 ///
@@ -46,6 +70,8 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
+    // Accepted connections inherit it.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -118,16 +144,20 @@ async fn admit(
 async fn connection(
     mut stream: TcpStream,
     from: SocketAddr,
-    settings: Arc<Listener>,
+    settings: Arc<InForce>,
     present: Present,
 ) {
     let shared = &present.shared;
     shared.tally().connections_accepted.one();
     let _closed = OnDrop(|| shared.tally().connections_closed.one());
     clock::now();
-    // Either fails only if the client has gone already.
-    let (Ok(()), Ok(local)) = (stream.set_nodelay(true), stream.local_addr()) else {
-        return;
+    let local = match settings.listener.address {
+        // Fails only if the client has gone already.
+        any if any.ip().is_unspecified() => match stream.local_addr() {
+            Ok(local) => local,
+            Err(_) => return,
+        },
+        one => one,
     };
     let mut peer = Peer {
         address: from,
@@ -137,7 +167,7 @@ async fn connection(
     };
     let timer = Timer::new();
     let mut early = None;
-    if settings.proxy_protocol == ProxyProtocol::Required {
+    if settings.listener.proxy_protocol == ProxyProtocol::Required {
         timer.arm(shared.config.load().policy.timeouts.handshake);
         match proxied(&mut stream, &mut peer, &mut early, &timer, shared).await {
             Ok(()) => {}
@@ -148,7 +178,11 @@ async fn connection(
             }
         }
     }
-    plain(stream, peer, early, timer, &settings, shared).await;
+    match &settings.tls {
+        // Boxed: a plain connection, which there may be thousands of, need not be as large.
+        Some(tls) => Box::pin(secure(stream, peer, early, timer, tls.clone(), shared)).await,
+        None => plain(stream, peer, early, timer, &settings.listener, shared).await,
+    }
 }
 
 /// Does something however its scope is left.
@@ -157,6 +191,31 @@ struct OnDrop<F: Fn()>(F);
 impl<F: Fn()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
+    }
+}
+
+/// Serves a connection through TLS: HTTP/2 if the client chose it, else HTTP/1.1.
+async fn secure(
+    stream: TcpStream,
+    peer: Peer,
+    early: Option<Buffer>,
+    timer: Timer,
+    tls: Arc<ServerConfig>,
+    shared: &Arc<Shared>,
+) {
+    timer.arm(shared.config.load().policy.timeouts.handshake);
+    let stream = match tls::handshake(stream, early, tls, &timer).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            shared.tally().tls_failed.one();
+            tracing::debug!(client = %peer.address, %error, "TLS handshake failed");
+            return;
+        }
+    };
+    timer.arm(shared.config.load().policy.timeouts.request_head);
+    match tls::is_http2(&stream) {
+        true => http2::serve(stream, peer, None, timer, shared).await,
+        false => serve::serve(stream, peer, None, timer, shared).await,
     }
 }
 
@@ -173,7 +232,7 @@ async fn plain(
     timer.arm_idle(shared.config.load().policy.timeouts.request_head);
     if settings.http2 {
         match begins_http2(&mut stream, &mut early, &timer).await {
-            Ok(true) => {}
+            Ok(true) => return Box::pin(http2::serve(stream, peer, early, timer, shared)).await,
             Ok(false) => {}
             Err(_) => return,
         }

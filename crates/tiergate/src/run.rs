@@ -4,8 +4,8 @@
 //! kernel put it. The first thread also does what is needed once: the gate's ticks, health checks,
 //! the admin listener, signals.
 
-use crate::config::meant::{Listener, Policy};
-use crate::listen::{self, Settings};
+use crate::config::meant::Policy;
+use crate::listen::{self, InForce, Settings};
 use crate::observe::access_log::{Log, Options};
 use crate::observe::counters::Counters;
 use crate::origin::{health, pool};
@@ -84,25 +84,22 @@ impl Process {
         }
         bound_connections(&mut policy);
         // All that can fail comes before anything changes.
+        let listeners = in_force(&policy).map_err(|error| format!("{error:#}"))?;
         let fresh = self.bind_fresh(&open, &policy).map_err(|error| format!("{error:#}"))?;
         if policy.access_log != former.policy.access_log {
             open_log(&self.shared, &policy).map_err(|error| format!("{error:#}"))?;
         }
-        let listeners = policy.listeners.clone();
         let generation = former.generation + 1;
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters);
         self.shared.reconfigure(config);
         open.retain(|address, old| {
-            let stays = listeners.iter().find(|listener| listener.address == *address);
-            match stays {
-                Some(listener) => old.settings.store(Arc::new(listener.clone())),
-                None => drop(old.stop.send(true)),
+            let stays = listeners.contains_key(address);
+            if !stays {
+                let _ = old.stop.send(true);
             }
-            stays.is_some()
+            stays
         });
-        for (listener, sockets) in fresh {
-            self.open(&mut open, listener, sockets);
-        }
+        self.apply(&mut open, listeners, fresh);
         self.generation.send_replace(generation);
         Ok(generation)
     }
@@ -112,17 +109,34 @@ impl Process {
         &self,
         open: &HashMap<SocketAddr, Open>,
         policy: &Policy,
-    ) -> anyhow::Result<Vec<(Listener, Vec<TcpListener>)>> {
-        let fresh =
-            policy.listeners.iter().filter(|listener| !open.contains_key(&listener.address));
+    ) -> anyhow::Result<Sockets> {
+        let addresses = policy.listeners.iter().map(|listener| listener.address);
+        let fresh = addresses.filter(|address| !open.contains_key(address));
         fresh
-            .map(|listener| {
-                let sockets = self
-                    .sockets(listener.address)
-                    .with_context(|| format!("cannot listen on {}", listener.address))?;
-                Ok((listener.clone(), sockets))
+            .map(|address| {
+                let sockets =
+                    self.sockets(address).with_context(|| format!("cannot listen on {address}"))?;
+                Ok((address, sockets))
             })
             .collect()
+    }
+
+    /// Gives each listener its new settings, and opens those that have new sockets.
+    fn apply(
+        &self,
+        open: &mut HashMap<SocketAddr, Open>,
+        listeners: HashMap<SocketAddr, InForce>,
+        mut fresh: Sockets,
+    ) {
+        for (address, settings) in listeners {
+            match open.get(&address) {
+                Some(known) => known.settings.store(Arc::new(settings)),
+                None => {
+                    let sockets = fresh.remove(&address).expect("bound before");
+                    open.insert(address, self.open(settings, sockets));
+                }
+            }
+        }
     }
 
     fn sockets(&self, address: SocketAddr) -> std::io::Result<Vec<TcpListener>> {
@@ -135,19 +149,15 @@ impl Process {
             // in its queue is lost between two processes.
             let socket = inherited.swap_remove(known);
             socket.set_nonblocking(true)?;
+            socket2::SockRef::from(&socket).set_tcp_nodelay(true)?;
             return self.threads.iter().map(|_| socket.try_clone()).collect();
         }
         self.threads.iter().map(|_| listen::bind(address)).collect()
     }
 
-    fn open(
-        &self,
-        open: &mut HashMap<SocketAddr, Open>,
-        listener: Listener,
-        sockets: Vec<TcpListener>,
-    ) {
-        let address = listener.address;
-        let settings: Settings = Arc::new(ArcSwap::from_pointee(listener));
+    fn open(&self, settings: InForce, sockets: Vec<TcpListener>) -> Open {
+        tracing::info!(address = %settings.listener.address, "listening");
+        let settings: Settings = Arc::new(ArcSwap::from_pointee(settings));
         let stop = watch::Sender::new(false);
         for (thread, socket) in self.threads.iter().zip(sockets) {
             let order = Order::Listen {
@@ -159,9 +169,23 @@ impl Process {
             // A thread is gone only when the process ends.
             let _ = thread.send(order);
         }
-        tracing::info!(%address, "listening");
-        open.insert(address, Open { settings, stop });
+        Open { settings, stop }
     }
+}
+
+/// Sockets that were bound and are not open to clients yet: one for each thread.
+type Sockets = HashMap<SocketAddr, Vec<TcpListener>>;
+
+/// Every listener of the policy, with its certificates read.
+fn in_force(policy: &Policy) -> anyhow::Result<HashMap<SocketAddr, InForce>> {
+    let listeners = policy.listeners.iter().cloned();
+    listeners
+        .map(|listener| {
+            let address = listener.address;
+            let settings = InForce::new(listener).with_context(|| format!("TLS on {address}"))?;
+            Ok((address, settings))
+        })
+        .collect()
 }
 
 /// Runs the gateway until it has drained after SIGTERM or SIGINT. `once` is polled on the first
@@ -195,10 +219,10 @@ where
     });
     {
         let mut open = process.open.lock().expect("nobody else holds it yet");
-        let fresh = process.bind_fresh(&open, &shared.config.load().policy)?;
-        for (listener, sockets) in fresh {
-            process.open(&mut open, listener, sockets);
-        }
+        let policy = &shared.config.load().policy;
+        let listeners = in_force(policy)?;
+        let fresh = process.bind_fresh(&open, policy)?;
+        process.apply(&mut open, listeners, fresh);
     }
     let mut receivers = receivers.into_iter();
     let first = receivers.next().expect("there is at least one thread");
@@ -295,18 +319,13 @@ async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
     tokio::spawn(watch_origin(process.clone()));
     let mut signals = Signals::new()?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    loop {
-        match signals.next().await {
-            Signal::Reload => {
-                if let Some(log) = &*shared.log.load() {
-                    log.reopen();
-                }
-                let process = process.clone();
-                // Not on this thread: compiling many rules takes milliseconds.
-                let _ = tokio::task::spawn_blocking(move || process.reload()).await;
-            }
-            Signal::End => break,
+    while signals.next().await == Signal::Reload {
+        if let Some(log) = &*shared.log.load() {
+            log.reopen();
         }
+        let process = process.clone();
+        // Not on this thread: compiling many rules takes milliseconds.
+        let _ = tokio::task::spawn_blocking(move || process.reload()).await;
     }
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     drain(&shared, &mut signals).await;

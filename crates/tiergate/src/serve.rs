@@ -41,6 +41,8 @@ pub struct Connection<S> {
 pub enum Next {
     /// The next request.
     Keep,
+    /// Close: all that the client sent was read, so nothing can be lost to a reset.
+    Close,
     /// Close; first give the client time to read what was written.
     Linger,
     /// Close at once: there is nothing it could still read, or nothing true.
@@ -80,10 +82,9 @@ pub async fn serve<S: ClientStream>(
         connection.timer.arm_idle(idle);
     };
     match next {
-        Next::Keep | Next::Cut => {}
-        Next::Linger => {
-            let _ = connection.linger().await;
-        }
+        Next::Close if connection.io.says_goodbye() => drop(connection.end().await),
+        Next::Close | Next::Keep | Next::Cut => {}
+        Next::Linger => drop(connection.linger().await),
         Next::Reset => {
             // Closing with a zero linger time sends a reset.
             let _ = socket2::SockRef::from(connection.io.socket()).set_linger(Some(Duration::ZERO));
@@ -244,6 +245,7 @@ impl<S: ClientStream> Connection<S> {
                 self.skip(len).await?;
                 Ok(Next::Keep)
             }
+            Some(0) if self.input.is_none() => Ok(Next::Close),
             _ => Ok(Next::Linger),
         }
     }
@@ -298,11 +300,17 @@ impl<S: ClientStream> Connection<S> {
         }
     }
 
+    /// Ends our side.
+    async fn end(&mut self) -> io::Result<()> {
+        self.timer.arm(LINGER);
+        let Connection { io, timer, .. } = self;
+        timer.bound(|context| Pin::new(&mut *io).poll_shutdown(context)).await
+    }
+
     /// Ends our side and reads what the client still sends, bounded in time and bytes.
     async fn linger(&mut self) -> io::Result<()> {
-        self.timer.arm(LINGER);
+        self.end().await?;
         let Connection { io, timer, input, .. } = self;
-        timer.bound(|context| Pin::new(&mut *io).poll_shutdown(context)).await?;
         let mut left = LINGER_BYTES_MAX;
         while left > 0 {
             *input = None;

@@ -11,6 +11,11 @@ use tokio::net::TcpStream;
 pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
     /// The socket below.
     fn socket(&self) -> &TcpStream;
+
+    /// Whether the end of our side must be said, as TLS wants it: a mere close would be no end.
+    fn says_goodbye(&self) -> bool {
+        false
+    }
 }
 
 impl ClientStream for TcpStream {

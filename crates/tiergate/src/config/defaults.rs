@@ -18,9 +18,9 @@ pub const CLASS_NAME: &str = "default";
 pub const FAILURES_MAX: u32 = 3;
 /// A restarting server is back within seconds; one trial request a second costs nothing.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// More than the slots of most origins; an idle connection costs the origin a little memory, or, if it
-/// has a process each, a process, which `timeouts.origin_idle` gives back soon.
-pub const IDLE_CONNECTIONS_MAX: usize = 64;
+/// More than the slots of nearly every origin: with fewer, requests beyond them open a connection
+/// each. What an idle one costs the origin, `timeouts.origin_idle` gives back soon.
+pub const IDLE_CONNECTIONS_MAX: usize = 1024;
 /// With `fall` 3 a dead server is found in about five seconds.
 pub const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
 /// A server that needs longer for its health page is not well.

@@ -4,7 +4,7 @@
 //! `h2` writes and flushes each larger DATA frame by itself, which would cost a system call (and under
 //! TLS a runt of a record) for each answer of a kilobyte. So its flushes are not taken at their word:
 //! the connection's task calls [`Wire::poll_drain`] when `h2` has nothing more to say for now.
-//! Measured with 32 streams of 1 KiB: 0.09 writes a request instead of 1.
+//! Measured with 8 connections of 32 streams, 1 KiB each: 0.04 writes a request.
 //!
 //! | state | who reads and writes | lock |
 //! |---|---|---|

@@ -1,7 +1,8 @@
 //! TLS from clients, by rustls over AWS-LC.
 //!
-//! AWS-LC rather than ring: it is the faster of rustls' two providers on what a gateway does most
-//! (AES-GCM, RSA and ECDSA signatures), and it has the hybrid key exchange that browsers offer.
+//! AWS-LC rather than ring: rustls' default, and the one of the two with the hybrid key exchange
+//! (X25519MLKEM768) that browsers offer; measured at 0.5 to 0.7 of the CPU time of haproxy with
+//! OpenSSL 3.0 (kept connections, 64 KiB and 1 KiB).
 //!
 //! A configuration is immutable. A reload makes a new one with [`server_config`]: new connections
 //! use it, open ones keep theirs, and if it cannot be made the old one stays in force. Tickets
@@ -106,5 +107,9 @@ pub fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
 impl ClientStream for TlsStream<TcpStream> {
     fn socket(&self) -> &TcpStream {
         self.get_ref().0
+    }
+
+    fn says_goodbye(&self) -> bool {
+        true
     }
 }

@@ -15,7 +15,7 @@ use tiergate::config::meant::{Policy, Server};
 use tiergate::decide::Peer;
 use tiergate::http1::PeerText;
 use tiergate::observe::counters::Counters;
-use tiergate::shared::{Config, Counted, Shared};
+use tiergate::shared::{Config, Present, Shared};
 use tiergate::timers::{self, Timer};
 use tiergate::{clock, http2, tls};
 use tiergate_core::outcome::End;
@@ -67,7 +67,7 @@ async fn connection(
     tls: Option<Arc<ServerConfig>>,
     shared: Arc<Shared>,
 ) {
-    let _counted = Counted::one(&shared.connections);
+    let _present = Present::connection(&shared);
     stream.set_nodelay(true).unwrap();
     let peer = Peer {
         address: from,
