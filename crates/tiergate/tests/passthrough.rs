@@ -5,11 +5,11 @@ mod support;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use support::answer::Answer;
 use support::client::Client;
 use support::gateway::{Gateway, Policy};
-use support::process::program;
+use support::process::curl;
 use support::servers::{self, Server};
 use support::{pattern, pattern_bytes};
 
@@ -493,17 +493,6 @@ fn an_old_client_gets_no_chunks_and_a_closed_connection() {
     }
 }
 
-/// Runs curl against the gateway; what it printed.
-fn curl(arguments: &[&str]) -> Option<String> {
-    let program = program("curl")?;
-    let mut command = Command::new(program);
-    command.args(["-sS", "--max-time", "60"]).args(arguments).stdin(Stdio::null());
-    let output = command.output().expect("curl runs");
-    let (out, error) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{arguments:?}: {error}");
-    Some(String::from_utf8_lossy(out).into_owned())
-}
-
 fn sha256(path: &Path) -> String {
     let output = Command::new("sha256sum").arg(path).output().expect("coreutils");
     String::from_utf8_lossy(&output.stdout)[..64].to_owned()
@@ -539,6 +528,49 @@ fn curl_is_served_in_all_its_ways() {
     }
     let text = curl(&["--http1.0", &url("/trailers")]).expect("found before");
     assert_eq!(text, "first second");
+}
+
+#[test]
+fn tls_and_http2_carry_the_same() {
+    let (Some(files), Some(node)) = (servers::nginx(), servers::node()) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (certificate, listener) = support::gateway::certificate(folder.path(), "one");
+    let file = large_file(&files.folder.path().join("www"));
+    let (path, expected) = (file.display().to_string(), sha256(&file));
+    let with_tls = |server: &Server| {
+        Gateway::start(&Policy { listener: listener.clone(), ..Policy::of(&[server.server()]) })
+    };
+    for (tls, version) in
+        [(true, "--http2"), (true, "--http1.1"), (false, "--http2-prior-knowledge")]
+    {
+        let start = |server: &Server| if tls { with_tls(server) } else { gateway(server) };
+        let (down, up) = (start(&files), start(&node));
+        let scheme = if tls { "https" } else { "http" };
+        let url = |gateway: &Gateway, path: &str| {
+            format!("{scheme}://example.test:{}{path}", gateway.address.port())
+        };
+        let copy = folder.path().join("copy.bin").display().to_string();
+        let run = |gateway: &Gateway, more: &[&str]| {
+            let resolve = format!("example.test:{}:127.0.0.1", gateway.address.port());
+            let common = [version, "--cacert", &certificate, "--resolve", &resolve];
+            curl(&[&common[..], more].concat())
+        };
+        let arguments = ["-o", &copy, "-w", "%{http_version}", &url(&down, "/large.bin")];
+        let Some(spoken) = run(&down, &arguments) else { return };
+        assert_eq!(spoken, if version == "--http1.1" { "1.1" } else { "2" });
+        assert_eq!(sha256(Path::new(&copy)), expected, "{version}");
+        let seen = run(&up, &["-T", &path, &url(&up, "/echo?a=b")]).expect("found before");
+        let seen: Value = serde_json::from_str(&seen).expect("JSON");
+        assert_eq!((&seen["sha256"], &seen["length"]), (&expected.clone().into(), &LARGE.into()));
+        assert_eq!((&seen["method"], &seen["url"]), (&"PUT".into(), &"/echo?a=b".into()));
+        assert_eq!(values(&seen, "x-forwarded-proto"), [scheme]);
+        for gateway in [&down, &up] {
+            let peak = gateway.process.memory("VmHWM");
+            println!("{version}: VmHWM {} KiB", peak / 1024);
+            assert!(peak < 2 * GROWTH_MAX, "{peak}");
+            gateway.assert_conserved();
+        }
+    }
 }
 
 #[test]

@@ -4,9 +4,10 @@ mod support;
 
 use std::time::{Duration, Instant};
 use support::eventually;
-use support::gateway::{Gateway, Policy, Port};
+use support::gateway::{Gateway, Policy, Port, certificate};
 use support::load::{Habit, Load};
 use support::origin::{Origin, ok};
+use support::process::curl;
 
 /// Reloads of the long test: what the project promises.
 const RELOADS: usize = 20_000;
@@ -175,6 +176,40 @@ fn sighup_and_a_changed_file_reload() {
     gateway.process.signal(rustix::process::Signal::HUP);
     eventually("SIGHUP has reloaded", || gateway.number("/config/generation") == 2);
     assert_eq!(gateway.get("/refused").field("x-two"), Some("rule"));
+}
+
+/// A renewed certificate is in force after a reload, for new connections; a broken one is refused.
+#[test]
+fn certificates_are_read_anew_by_a_reload() {
+    let origin = Origin::echo();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, listener) = certificate(folder.path(), "first");
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.listener = listener;
+    let gateway = Gateway::start(&policy);
+    let port = gateway.address.port();
+    let ask = |trusted: &str| {
+        let resolve = format!("example.test:{port}:127.0.0.1");
+        let url = format!("https://example.test:{port}/x");
+        curl(&["--cacert", trusted, "--resolve", &resolve, &url])
+    };
+    let Some(text) = ask(&first) else { return };
+    assert_eq!(text, "GET /x");
+    let (second, _) = certificate(folder.path(), "second");
+    let old = folder.path().join("old.pem").display().to_string();
+    std::fs::copy(&first, &old).expect("our own folder");
+    for end in ["pem", "key"] {
+        let path = |name: &str| folder.path().join(format!("{name}.{end}"));
+        std::fs::copy(path("second"), path("first")).expect("our own folder");
+    }
+    assert_eq!(ask(&old).as_deref(), Some("GET /x"), "nothing has changed before the reload");
+    assert_eq!(gateway.reload().0, 200);
+    assert_eq!(ask(&second).as_deref(), Some("GET /x"));
+    std::fs::write(&first, "no certificate").expect("our own folder");
+    let (status, text) = gateway.reload();
+    assert_eq!(status, 422, "{text}");
+    assert!(text.contains("first.pem"), "{text}");
+    assert_eq!(ask(&second).as_deref(), Some("GET /x"));
 }
 
 #[test]
