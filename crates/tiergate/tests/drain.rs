@@ -140,6 +140,19 @@ fn a_drain_serves_whoever_has_connected_already() {
     }
 }
 
+/// Browsers connect ahead of need: such a connection must not hold the drain up as a slow head would.
+#[test]
+fn a_drain_does_not_wait_for_connections_without_a_request() {
+    let origin = Origin::echo();
+    let mut policy = policy(&origin);
+    policy.tables = "[timeouts]\nrequest_head = \"1h\"\ndrain = \"1h\"\n".into();
+    let mut gateway = Gateway::start(&policy);
+    let mut early: Vec<Client> = (0..4).map(|_| gateway.client()).collect();
+    eventually("they are accepted", || gateway.number("/clients/connections_active") == 4);
+    gateway.drain();
+    assert!(early.iter_mut().all(|client| client.rest().is_empty()));
+}
+
 #[test]
 fn a_drain_ends_after_its_time_however_slow_the_last_request_is() {
     let origin = Origin::start(|mut connection| while connection.more() {});
