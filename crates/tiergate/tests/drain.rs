@@ -44,13 +44,6 @@ fn hand_over(drains: usize, habit: Habit) {
 }
 
 #[test]
-fn drains_on_a_passed_socket_lose_no_request() {
-    hand_over(DRAINS / 20, Habit::Keep);
-    hand_over(DRAINS / 20, Habit::Fresh);
-}
-
-#[test]
-#[ignore = "takes a minute; the promise in full"]
 fn two_hundred_drains_lose_no_request() {
     hand_over(DRAINS / 2, Habit::Keep);
     hand_over(DRAINS / 2, Habit::Fresh);

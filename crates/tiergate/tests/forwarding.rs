@@ -2,14 +2,16 @@
 
 mod support;
 
-use support::echo::{BROWSER, echoed, gateway, values};
+use support::echo::{BROWSER, echoed, values};
 use support::gateway::{Gateway, Policy};
 use support::servers;
 
 #[test]
 fn the_origin_sees_what_the_client_sent_and_nothing_of_its_connection() {
     let Some(server) = servers::node() else { return };
-    let gateway = gateway(&server);
+    let mut policy = Policy::of(&[server.server()]);
+    policy.tables = "[forwarding]\nvia = true\n".into();
+    let gateway = Gateway::start(&policy);
     let mut client = gateway.client();
     let seen = echoed(
         &mut client,

@@ -79,7 +79,7 @@ pub fn nginx() -> Option<Server> {
            types {{ text/html html; text/plain txt; application/octet-stream bin; }}
            client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;
            fastcgi_temp_path {root}/fcgi; uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;
-           gzip on; gzip_proxied any; gzip_min_length 1; gzip_types text/plain;
+           gzip on; gzip_min_length 1; gzip_types text/plain;
            server {{
              listen {address}; listen unix:{root}/nginx.sock; root {root}/www;
              location /up/ {{ dav_methods PUT DELETE; create_full_put_path on; }}
