@@ -10,6 +10,7 @@ use crate::account::{self, Record};
 use crate::body::BodyScanner;
 use crate::buffers::Buffer;
 use crate::clock;
+use crate::date;
 use crate::decide::Facts;
 use crate::door::Held;
 use crate::forward::{Ended, Journey};
@@ -193,14 +194,18 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
     let (len, status) = (response.len, response.status);
     let last = !response.is_interim() && !response.upgrade;
     out.clear();
-    let info = ResponseInfo {
-        client: facts.version,
-        keep_alive: may_keep || !last,
-        via: config.policy.forwarding.via,
-        date_line: b"",
-        extra: &[],
-    };
-    let keep = http1::write_response_head(out, &response, &table, &info);
+    // RFC 9110 §6.6.1: who passes an answer without a date on gives it one.
+    let dateless = last && !response.has_date;
+    let keep = date::with_line(|date_line| {
+        let info = ResponseInfo {
+            client: facts.version,
+            keep_alive: may_keep || !last,
+            via: config.policy.forwarding.via,
+            date_line: if dateless { date_line } else { b"" },
+            extra: &[],
+        };
+        http1::write_response_head(out, &response, &table, &info)
+    });
     match last {
         false if response.upgrade => Seen::Switch { len },
         false => Seen::Interim { len },

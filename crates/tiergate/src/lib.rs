@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod dashboard;
+pub mod date;
 pub mod decide;
 pub mod door;
 pub mod exchange;

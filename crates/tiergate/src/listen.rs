@@ -228,7 +228,8 @@ async fn plain(
     settings: &Listener,
     shared: &Arc<Shared>,
 ) {
-    timer.arm(shared.config.load().policy.timeouts.request_head);
+    // A browser connects before it has anything to ask: a drain does not wait for that.
+    timer.arm_idle(shared.config.load().policy.timeouts.request_head);
     if settings.http2 {
         match begins_http2(&mut stream, &mut early, &timer).await {
             Ok(true) => return Box::pin(http2::serve(stream, peer, early, timer, shared)).await,

@@ -11,6 +11,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+/// How long one side may be silent once the other has ended. Many servers keep a WebSocket open whose
+/// client has left, and a client that has left looks like one that has only nothing more to send.
+const HALF_ENDED_MAX: Duration = Duration::from_secs(10);
+
 /// One direction.
 #[derive(Debug, Default)]
 struct Way {
@@ -58,7 +62,8 @@ impl Way {
 }
 
 /// Relays between client and origin until both have ended, one breaks, or nothing has moved for
-/// `idle_max`. What either side sent too early comes first.
+/// `idle_max` (for [`HALF_ENDED_MAX`] when one has ended). What either side sent too early comes
+/// first.
 ///
 /// # Errors
 /// What broke it; `TimedOut` when nothing moved.
@@ -73,6 +78,7 @@ pub async fn relay<S: ClientStream>(
     let mut up = Way { held: from_client.filter(|buffer| !buffer.is_empty()), ..Way::default() };
     let mut down = Way { held: from_origin.filter(|buffer| !buffer.is_empty()), ..Way::default() };
     timer.arm(idle_max);
+    let mut half_ended = false;
     poll_fn(|context| {
         let mut moved = false;
         let upward = up.poll(client, &mut origin, &mut moved, context)?;
@@ -80,8 +86,10 @@ pub async fn relay<S: ClientStream>(
         if upward.is_ready() && downward.is_ready() {
             return Poll::Ready(Ok(()));
         }
-        if moved {
-            timer.arm(idle_max);
+        let ended_now = (upward.is_ready() || downward.is_ready()) && !half_ended;
+        half_ended |= ended_now;
+        if moved || ended_now {
+            timer.arm(if half_ended { idle_max.min(HALF_ENDED_MAX) } else { idle_max });
         }
         if timer.poll_expired(context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));

@@ -44,22 +44,16 @@ fn hand_over(drains: usize, habit: Habit) {
 }
 
 #[test]
-fn drains_on_a_passed_socket_lose_no_request() {
-    hand_over(DRAINS / 20, Habit::Keep);
-    hand_over(DRAINS / 20, Habit::Fresh);
-}
-
-#[test]
-#[ignore = "takes a minute; the promise in full"]
 fn two_hundred_drains_lose_no_request() {
     hand_over(DRAINS / 2, Habit::Keep);
     hand_over(DRAINS / 2, Habit::Fresh);
 }
 
 /// Two processes that share the port by SO_REUSEPORT have a queue each: what the former has not
-/// accepted when it closes is reset by the kernel, unless `net.ipv4.tcp_migrate_req` is set. The gateway
-/// accepts all there is before it closes; what can be lost is a connection made between that and
-/// the close.
+/// accepted when it closes is reset by the kernel. The gateway accepts all there is before it closes;
+/// what is lost is a connection made between that and the close. Measured: 0 to 2 in 20 handovers at
+/// about 6,000 new connections a second; with `net.ipv4.tcp_migrate_req` set still one in 60. Whoever
+/// must lose none passes the socket on.
 #[test]
 fn a_handover_by_shared_port_loses_next_to_nothing() {
     let origin = Origin::echo();
@@ -88,8 +82,7 @@ fn a_handover_by_shared_port_loses_next_to_nothing() {
     assert!(kept.wrong.is_empty() && fresh.wrong.is_empty());
     assert_eq!(kept.answers.keys().chain(fresh.answers.keys()).max(), Some(&200));
     let lost = [&kept, &fresh].map(|seen| seen.lost.len() + seen.unconnected.len());
-    // At most one for each handover and listening socket, of which there is one a thread.
-    assert!(lost.iter().sum::<usize>() <= 2 * handovers, "{kept:#?} {fresh:#?}");
+    assert!(lost.iter().sum::<usize>() <= handovers / 2, "{kept:#?} {fresh:#?}");
 }
 
 #[test]
@@ -138,6 +131,19 @@ fn a_drain_serves_whoever_has_connected_already() {
         }
         gateway.process.wait(support::PATIENCE);
     }
+}
+
+/// Browsers connect ahead of need: such a connection must not hold the drain up as a slow head would.
+#[test]
+fn a_drain_does_not_wait_for_connections_without_a_request() {
+    let origin = Origin::echo();
+    let mut policy = policy(&origin);
+    policy.tables = "[timeouts]\nrequest_head = \"1h\"\ndrain = \"1h\"\n".into();
+    let mut gateway = Gateway::start(&policy);
+    let mut early: Vec<Client> = (0..4).map(|_| gateway.client()).collect();
+    eventually("they are accepted", || gateway.number("/clients/connections_active") == 4);
+    gateway.drain();
+    assert!(early.iter_mut().all(|client| client.rest().is_empty()));
 }
 
 #[test]

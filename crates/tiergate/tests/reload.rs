@@ -4,12 +4,16 @@ mod support;
 
 use std::time::{Duration, Instant};
 use support::eventually;
-use support::gateway::{Gateway, Policy, Port};
+use support::gateway::{Gateway, Policy, Port, certificate};
 use support::load::{Habit, Load};
 use support::origin::{Origin, ok};
+use support::process::curl;
 
 /// Reloads of the long test: what the project promises.
 const RELOADS: usize = 20_000;
+
+/// Idle connections kept to each server, by each of two threads.
+const IDLE_MAX: usize = 8;
 
 /// Three policies that differ in everything a reload can change.
 fn policies(origin: &Origin, other: &Origin) -> [Policy; 3] {
@@ -20,7 +24,7 @@ fn policies(origin: &Origin, other: &Origin) -> [Policy; 3] {
     [
         Policy {
             servers: both[..1].to_vec(),
-            origin: "slots = 4".into(),
+            origin: format!("slots = 4\nidle_connections_max = {IDLE_MAX}"),
             tables: class("high", "")
                 + &class("low", "queue = 500")
                 + &rule("/class-0/**", "high")
@@ -29,7 +33,7 @@ fn policies(origin: &Origin, other: &Origin) -> [Policy; 3] {
         },
         Policy {
             servers: both.to_vec(),
-            origin: "slots = \"adaptive\"".into(),
+            origin: format!("slots = \"adaptive\"\nidle_connections_max = {IDLE_MAX}"),
             tables: class("low", "")
                 + &class("high", "deadline = \"5s\"")
                 + &class("middle", "")
@@ -40,7 +44,7 @@ fn policies(origin: &Origin, other: &Origin) -> [Policy; 3] {
         },
         Policy {
             servers: both[1..].to_vec(),
-            origin: "slots = 6".into(),
+            origin: format!("slots = 6\nidle_connections_max = {IDLE_MAX}"),
             tables: class("only", "") + "[limits]\nfields_max = 50\n[forwarding]\nvia = false\n",
             ..Policy::default()
         },
@@ -54,10 +58,12 @@ fn reload_under_load(reloads: usize) {
     let texts = policies.map(|policy| policy.text(&[gateway.address], gateway.admin));
     let load = Load::start(gateway.address, 16, Habit::Keep);
     let start = Instant::now();
+    let mut most_open = 0;
     for turn in 0..reloads {
         gateway.write_policy(&texts[(turn + 1) % texts.len()]);
         let (status, text) = gateway.reload();
         assert_eq!(status, 200, "{text}");
+        most_open = most_open.max(origin.open() + other.open());
     }
     let took = start.elapsed();
     let seen = load.stop();
@@ -75,22 +81,16 @@ fn reload_under_load(reloads: usize) {
     });
     let answered = gateway.number("/clients/responses/2xx");
     assert_eq!(answered, seen.total(), "each answer is counted once");
-    // What the reloads left behind is bounded: connections to the origins too.
-    eventually("idle connections to the origins are closed", || {
-        origin.open() + other.open() <= 4 * 64
-    });
+    // A server that comes and goes with reloads takes its idle connections along: two threads, two
+    // servers, as many again for those that are just being closed, and one for each client.
+    println!("at most {most_open} connections to the origins");
+    assert!(most_open <= 8 * IDLE_MAX + 16, "{most_open} connections to the origins");
     let memory = gateway.process.memory("VmRSS");
     println!("VmRSS {} KiB", memory / 1024);
     assert!(memory < 100 << 20, "{memory}");
 }
 
 #[test]
-fn reloads_under_load_lose_no_request() {
-    reload_under_load(RELOADS / 20);
-}
-
-#[test]
-#[ignore = "takes minutes; the promise in full"]
 fn twenty_thousand_reloads_lose_no_request() {
     reload_under_load(RELOADS);
 }
@@ -170,6 +170,40 @@ fn sighup_and_a_changed_file_reload() {
     gateway.process.signal(rustix::process::Signal::HUP);
     eventually("SIGHUP has reloaded", || gateway.number("/config/generation") == 2);
     assert_eq!(gateway.get("/refused").field("x-two"), Some("rule"));
+}
+
+/// A renewed certificate is in force after a reload, for new connections; a broken one is refused.
+#[test]
+fn certificates_are_read_anew_by_a_reload() {
+    let origin = Origin::echo();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, listener) = certificate(folder.path(), "first");
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.listener = listener;
+    let gateway = Gateway::start(&policy);
+    let port = gateway.address.port();
+    let ask = |trusted: &str| {
+        let resolve = format!("example.test:{port}:127.0.0.1");
+        let url = format!("https://example.test:{port}/x");
+        curl(&["--cacert", trusted, "--resolve", &resolve, &url])
+    };
+    let Some(text) = ask(&first) else { return };
+    assert_eq!(text, "GET /x");
+    let (second, _) = certificate(folder.path(), "second");
+    let old = folder.path().join("old.pem").display().to_string();
+    std::fs::copy(&first, &old).expect("our own folder");
+    for end in ["pem", "key"] {
+        let path = |name: &str| folder.path().join(format!("{name}.{end}"));
+        std::fs::copy(path("second"), path("first")).expect("our own folder");
+    }
+    assert_eq!(ask(&old).as_deref(), Some("GET /x"), "nothing has changed before the reload");
+    assert_eq!(gateway.reload().0, 200);
+    assert_eq!(ask(&second).as_deref(), Some("GET /x"));
+    std::fs::write(&first, "no certificate").expect("our own folder");
+    let (status, text) = gateway.reload();
+    assert_eq!(status, 422, "{text}");
+    assert!(text.contains("first.pem"), "{text}");
+    assert_eq!(ask(&second).as_deref(), Some("GET /x"));
 }
 
 #[test]

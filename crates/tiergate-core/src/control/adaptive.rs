@@ -91,8 +91,7 @@ const WINDOW_SERVED_MIN: u32 = 10;
 const WINDOW_STALE: Duration = Duration::from_secs(60);
 /// Time at the origin that nobody notices. What shorter queues there would save is less than what
 /// they cost: with few requests in progress neither the gateway nor the origin finds several at once
-/// to work on, and each pays for waking up (measured on a static file server: a fifth more processor
-/// time in the gateway at 20 slots than at any number).
+/// to work on, and each pays for waking up.
 const UNNOTICED: Duration = Duration::from_millis(1);
 /// Most that the limit grows or shrinks between two windows.
 const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;

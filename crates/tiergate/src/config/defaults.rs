@@ -41,9 +41,10 @@ pub const REFUSAL: Refusal = Refusal {
     page_html: None,
 };
 
-/// What proxied applications expect: the client's address in the header that everyone reads, `Via`
-/// because RFC 9110 §7.6.3 demands it; `Forwarded` few read, and two spellings may contradict.
-pub const FORWARDING: Forwarding = Forwarding { x_forwarded: true, forwarded: false, via: true };
+/// What proxied applications expect: the client's address in the header that everyone reads; two
+/// spellings may contradict, so no `Forwarded`. No `Via`, though RFC 9110 §7.6.3 demands it: nginx and
+/// others send no compressed answers to whoever says that it is a proxy (docs/adr/0006).
+pub const FORWARDING: Forwarding = Forwarding { x_forwarded: true, forwarded: false, via: false };
 
 /// The bounds where the policy names none.
 pub const LIMITS: Limits = Limits {

@@ -7,8 +7,9 @@ use crate::decide::range_in;
 use crate::http1::{self, ChunkScanner, FieldTable, Framing, HeadLimits, Parsed, ResponseHead};
 use crate::shared::Config;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, VIA};
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, VIA};
 use http::{Response, StatusCode};
+use std::time::SystemTime;
 use tiergate_core::request::Field;
 
 /// What was found at the beginning of what the origin sent.
@@ -61,8 +62,8 @@ fn translate(
     via: bool,
 ) -> Option<Response<()>> {
     let shared = Bytes::copy_from_slice(&bytes[..head.len]);
-    // Two more: length and via.
-    let mut headers = HeaderMap::with_capacity(table.fields().len() + 2);
+    // Three more: length, date and via.
+    let mut headers = HeaderMap::with_capacity(table.fields().len() + 3);
     for Field { name, value } in http1::response_fields(table) {
         let value = match value.is_empty() {
             true => HeaderValue::from_static(""),
@@ -72,6 +73,11 @@ fn translate(
     }
     if let Some(len) = http1::response_length(head) {
         headers.append(CONTENT_LENGTH, HeaderValue::from(len));
+    }
+    if !head.has_date && !head.is_interim() {
+        // RFC 9110 §6.6.1: who passes an answer without a date on gives it one.
+        let now = httpdate::fmt_http_date(SystemTime::now());
+        headers.append(DATE, HeaderValue::try_from(now).ok()?);
     }
     if via {
         headers.append(VIA, HeaderValue::from_static("1.1 tiergate"));

@@ -53,7 +53,7 @@ async fn heads_and_bodiless_answers_have_no_body() {
 
 #[tokio::test]
 async fn the_origin_is_asked_by_http_1() {
-    let world = build(|_| {}).await;
+    let world = build(|policy| policy.forwarding.via = true).await;
     let mut client = world.client().await;
     let request = Request::get("http://gate.test:81/head?a=%20b")
         .header("cookie", "a=1")
@@ -87,7 +87,7 @@ async fn the_origin_is_asked_by_http_1() {
 
 #[tokio::test]
 async fn the_answer_loses_only_what_concerned_the_origins_connection() {
-    let world = build(|_| {}).await;
+    let world = build(|policy| policy.forwarding.via = true).await;
     let mut client = world.client().await;
     let (answer, body, _) = fetch(&mut client, get("/cookies")).await.unwrap();
     let headers = answer.headers();

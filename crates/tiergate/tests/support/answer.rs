@@ -2,6 +2,9 @@
 
 use std::io;
 
+/// Names and values, as received.
+pub type Fields = Vec<(String, String)>;
+
 /// A whole response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -33,7 +36,7 @@ impl Answer {
 
     /// What must be the same through the gateway as without it: everything but what concerns one
     /// connection only, the time, and the gateway's own mark.
-    pub fn essence(&self) -> (u16, Vec<(String, String)>, Vec<u8>, Vec<(String, String)>) {
+    pub fn essence(&self) -> (u16, Fields, Vec<u8>, Fields) {
         let ours = ["connection", "keep-alive", "date", "via", "transfer-encoding"];
         let lower = |(name, value): &(String, String)| (name.to_ascii_lowercase(), value.clone());
         let mut fields: Vec<_> = self.fields.iter().map(lower).collect();

@@ -55,6 +55,7 @@ server.on('upgrade', (request, socket, head) => {
   const accept = crypto.createHash('sha1')
     .update(key + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').digest('base64');
   socket.on('error', () => socket.destroy());
+  if (request.url !== '/deaf') socket.on('end', () => socket.end());
   socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n' +
     `Connection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`);
   // Frames of up to 125 bytes, unmasked and sent back; a close frame ends it.

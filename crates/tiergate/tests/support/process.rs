@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A child that is killed, by its own id, however the test ends.
@@ -104,4 +104,15 @@ pub fn program(name: &str) -> Option<PathBuf> {
         eprintln!("skipped: `{name}` is missing");
     }
     found
+}
+
+/// Runs curl; what it printed. `None`: see [`program`].
+pub fn curl(arguments: &[&str]) -> Option<String> {
+    let program = program("curl")?;
+    let mut command = Command::new(program);
+    command.args(["-sS", "--max-time", "60"]).args(arguments).stdin(Stdio::null());
+    let output = command.output().expect("curl runs");
+    let (out, error) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    Some(String::from_utf8_lossy(out).into_owned())
 }
