@@ -137,14 +137,6 @@ impl<T> Backlog<T> {
             .filter(|waiter| waiter.generation == ticket.generation && waiter.state != State::Free)
     }
 
-    /// Replaces what wakes the waiter's owner.
-    pub(crate) fn rewake(&mut self, ticket: Ticket, wake: T) {
-        let waiter = &mut self.slab[ticket.index as usize];
-        if waiter.generation == ticket.generation && waiter.state == State::Waiting {
-            waiter.wake = Some(wake);
-        }
-    }
-
     /// Forgets the entry; a waiter leaves list and heap first. O(log n).
     pub(crate) fn remove(&mut self, ticket: Ticket) {
         if self.slab[ticket.index as usize].state == State::Waiting {

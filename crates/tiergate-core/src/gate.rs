@@ -210,11 +210,6 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Replaces what wakes the ticket's owner, if it still waits.
-    pub fn rewake(&mut self, ticket: Ticket, wake: T) {
-        self.backlog.rewake(ticket, wake);
-    }
-
     /// The owner of the ticket is gone. A slot it was granted meanwhile goes to the next. O(log n).
     pub fn cancel(&mut self, now: Moment, ticket: Ticket) {
         let Some(waiter) = self.backlog.waiter(ticket) else {

@@ -152,7 +152,6 @@ impl Model {
                     let ticket = self.used[which as usize % self.used.len()];
                     assert_eq!(self.gate.claim(ticket), Claim::Rejected(Reason::Reconfigured));
                     self.gate.cancel(self.now, ticket);
-                    self.gate.rewake(ticket, 0);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
+use super::Phase;
 use super::status::{ClassStatus, Quantiles, Status};
-use super::{Mode, Phase};
 use crate::observe::origin::Health;
 use crate::observe::words;
 use std::fmt::Write;
@@ -45,10 +45,6 @@ fn head(status: &Status) -> String {
         (None, Phase::Serving) => "serving".to_owned(),
         (None, phase) => format!("{phase:?}").to_lowercase(),
     };
-    let shadow = match status.mode {
-        Mode::Enforce => "",
-        Mode::Shadow => " · <span class=bad>shadow mode: nothing is refused</span>",
-    };
     let kind = if limit.adaptive { "adaptive" } else { "fixed" };
     let change = limit.last_change.as_ref().map_or(String::new(), |change| {
         format!(
@@ -59,7 +55,7 @@ fn head(status: &Status) -> String {
         )
     });
     format!(
-        "<h1>Tiergate</h1><p class=soft>{} · up {} · {state}{shadow} · {}</p>\
+        "<h1>Tiergate</h1><p class=soft>{} · up {} · {state} · {}</p>\
          <p><b>{}</b> of <b>{}</b> slots in use ({kind}{change}), <b>{}</b> requests waiting, \
          {} connections open</p>",
         escaped(&status.version),

@@ -45,8 +45,6 @@ pub enum Phase {
 pub enum Mode {
     /// They hold.
     Enforce,
-    /// They are counted and logged, and everything is let through.
-    Shadow,
 }
 
 /// The configuration in force.

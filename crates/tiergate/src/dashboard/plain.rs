@@ -58,13 +58,9 @@ pub(super) fn table(view: &View) -> String {
 /// What the gateway is doing, in words.
 pub(super) fn state(view: &View) -> String {
     let status = &view.reading.status;
-    let state = match &status.unready {
+    match &status.unready {
         Some(why) => why.clone(),
         None => format!("{:?}", status.phase).to_lowercase(),
-    };
-    match status.mode {
-        crate::admin::Mode::Enforce => state,
-        crate::admin::Mode::Shadow => format!("{state}, shadow mode"),
     }
 }
 
