@@ -33,8 +33,8 @@ impl Class {
     /// Longest time in the backlog where the policy names none. Long enough to ride out a burst,
     /// shorter than the patience of people and of most client time-outs.
     pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(2);
-    /// Bound on the backlog where the policy names none. At 1 to 2 KiB a waiting connection it
-    /// stays below 20 MiB; the deadline bounds the wait long before.
+    /// Bound on the backlog where the policy names none. More than
+    /// the connections of most gateways; the deadline bounds the wait long before.
     pub const QUEUE_LEN_MAX_DEFAULT: u32 = 10_000;
 
     /// A class with every default.

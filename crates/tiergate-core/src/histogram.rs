@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Buckets per doubling: each is at most 19 % wide.
+/// Buckets per doubling: each is at most 25 % wide.
 const PER_OCTAVE: usize = 4;
 /// Octaves from 1 µs up: the last ends above 17 minutes.
 const OCTAVES: usize = 30;

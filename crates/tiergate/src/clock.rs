@@ -11,7 +11,7 @@ thread_local! {
     static RECENT: Cell<Moment> = const { Cell::new(Moment::ZERO) };
 }
 
-/// Now, counted from the first call in this process. About 25 ns (vDSO).
+/// Now, counted from the first call in this process. No system call where the vDSO has the clock.
 pub fn now() -> Moment {
     let start = *START.get_or_init(Instant::now);
     let now = Moment::ZERO + start.elapsed();

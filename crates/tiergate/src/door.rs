@@ -2,7 +2,7 @@
 //!
 //! | state | who reads | who writes | lock |
 //! |---|---|---|---|
-//! | the gate | every thread | every thread | `gate`, for a few tens of nanoseconds; never across an await, never while waking |
+//! | the gate | every thread | every thread | `gate`, shortly (a scrape copies the counters under it); never across an await, never while waking |
 //! | when the gate wants its tick | every thread | the ticker | none: an atomic |
 
 use crate::clock;

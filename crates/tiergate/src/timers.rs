@@ -3,7 +3,7 @@
 //! A connection changes its time-out several times a request (head, body, write, origin, idle).
 //! A timer wheel would pay a lock and a list operation each time. Here a change is a store into the
 //! thread's table; a task of each thread looks through the table every [`TICK`] and wakes whoever is
-//! overdue (measured: about 2 ns a connection and tick). So a time-out comes up to two ticks late,
+//! overdue. So a time-out comes up to two ticks late,
 //! never early.
 //!
 //! | state | who reads | who writes |

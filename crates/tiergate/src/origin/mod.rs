@@ -43,7 +43,7 @@ pub struct Origin {
     pub servers: Vec<OriginServer>,
     /// What the policy says.
     pub settings: meant::Origin,
-    /// Which server is next and which are well. Held for a few tens of nanoseconds; never across an
+    /// Which server is next and which are well. Held shortly; never across an
     /// await.
     balance: Mutex<Servers>,
 }
