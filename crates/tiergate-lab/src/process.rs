@@ -8,7 +8,7 @@
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -19,17 +19,23 @@ const TERM_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a server may take until it accepts connections.
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A command line and the processors that it may use.
+/// A command line, the processors that it may use and the network that it sees.
 pub(crate) struct Program {
     name: String,
     argv: Vec<OsString>,
     processors: Option<String>,
+    namespace: Option<String>,
 }
 
 impl Program {
     /// A program by path, called `name` in messages.
     pub(crate) fn new(name: &str, path: impl AsRef<OsStr>) -> Self {
-        Self { name: name.into(), argv: vec![path.as_ref().into()], processors: None }
+        Self {
+            name: name.into(),
+            argv: vec![path.as_ref().into()],
+            processors: None,
+            namespace: None,
+        }
     }
 
     /// Adds arguments.
@@ -44,11 +50,26 @@ impl Program {
         self
     }
 
-    /// The command: itself, under `taskset` if pinned, under `setpriv` so that it cannot outlive us.
+    /// Puts it into the network namespace of that name (`ip netns`); `None`: ours.
+    pub(crate) fn namespace(mut self, name: Option<&str>) -> Self {
+        self.namespace = name.map(Into::into);
+        self
+    }
+
+    /// The command: itself, under `taskset` if pinned, under `nsenter` if it has a network of its
+    /// own, under `setpriv` so that it cannot outlive us.
     /// Each of them replaces itself by the next, so the process id stays that of the program.
     pub(crate) fn command(&self) -> Command {
         let mut words: Vec<OsString> =
             ["setpriv", "--pdeathsig", "TERM", "--"].map(Into::into).into();
+        if let Some(name) = &self.namespace {
+            // `ip netns exec` would mount /sys anew and hide the control groups.
+            words.extend([
+                "nsenter".into(),
+                format!("--net=/run/netns/{name}").into(),
+                "--".into(),
+            ]);
+        }
         if let Some(list) = &self.processors {
             words.extend(["taskset", "-c", list].map(Into::into));
         }
@@ -90,11 +111,12 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits until `address` accepts a connection; an error tells what the program printed.
+    /// Waits until somebody listens on `address` in the program's network; an error tells what the
+    /// program printed. Nothing is sent: the server's first connection is its first client's.
     pub(crate) async fn ready(&mut self, address: SocketAddr) -> Result<()> {
         let begun = Instant::now();
         loop {
-            if tokio::net::TcpStream::connect(address).await.is_ok() {
+            if listens(self.pid(), address) {
                 return Ok(());
             }
             if let Some(why) = self.ended() {
@@ -146,6 +168,31 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Whether a socket listens on that address, or on its port on every address, in the network of a
+/// process. The kernel's table shows what connecting would, from outside the namespace too.
+fn listens(pid: u32, address: SocketAddr) -> bool {
+    let table = |name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
+    let (tcp, tcp6) = (table("tcp").unwrap_or_default(), table("tcp6").unwrap_or_default());
+    let port = format!(":{:04X}", address.port());
+    let host = match address.ip() {
+        IpAddr::V4(ip) => format!("{:08X}", u32::from_ne_bytes(ip.octets())),
+        IpAddr::V6(ip) => ip.octets().chunks(4).fold(String::new(), |out, word| {
+            let word: [u8; 4] = word.try_into().expect("16 octets are four words");
+            out + &format!("{:08X}", u32::from_ne_bytes(word))
+        }),
+    };
+    let listening = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let local = fields.next().unwrap_or_default();
+        let here = local.strip_suffix(&port).is_some_and(|ip| {
+            // An IPv4 address may be listened on by an IPv6 socket for all addresses.
+            ip == host || ip.bytes().all(|digit| digit == b'0')
+        });
+        here && fields.nth(1) == Some("0A")
+    };
+    tcp.lines().chain(tcp6.lines()).any(listening)
 }
 
 /// Runs a program to its end within `patience` and returns what it printed on standard output;
@@ -213,6 +260,25 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(5), "it never became sleep");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    #[test]
+    fn who_listens_is_seen_without_connecting() {
+        let me = std::process::id();
+        for bind in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::1]:0"] {
+            let socket = std::net::TcpListener::bind(bind).unwrap();
+            let port = socket.local_addr().unwrap().port();
+            let of = |ip: &str| SocketAddr::new(ip.parse().unwrap(), port);
+            let asked = if bind.starts_with("[::1]") { of("::1") } else { of("127.0.0.1") };
+            assert!(listens(me, asked), "{bind}");
+            socket.set_nonblocking(true).unwrap();
+            assert!(socket.accept().is_err(), "{bind}: something connected");
+            drop(socket);
+            assert!(!listens(me, asked), "{bind}: closed");
+        }
+        let socket = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+        let elsewhere = SocketAddr::new([127, 0, 0, 1].into(), socket.local_addr().unwrap().port());
+        assert!(!listens(me, elsewhere), "another address");
     }
 
     #[test]
