@@ -17,7 +17,7 @@ LAB := target/release/tiergate-lab
 
 .PHONY: help
 help: ## Lists what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Builds the gateway and the lab, optimised
@@ -31,6 +31,25 @@ demo: build ## Shows overload without and with Tiergate, in under two minutes; Q
 bench: setup build ## Processor time per request beside haproxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
 	@$(LAB) bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(HAPROXY),--haproxy $(HAPROXY)) $(if $(NGINX),--nginx $(NGINX))
+
+# make lab EXP=overload-ramp ROUNDS=5 CONTENDERS=tiergate,haproxy FRESH=1 AGREE=file
+EXP ?=
+CONTENDERS ?=
+FRESH ?=
+AGREE ?=
+
+.PHONY: lab
+lab: setup peers build ## All experiments with Tiergate and its peers, and docs/results.md; EXP=name, ROUNDS=n, FRESH=1
+	@$(LAB) lab $(if $(EXP),--only $(EXP),--docs docs) $(if $(CONTENDERS),--contenders $(CONTENDERS)) \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(FRESH),--fresh) $(if $(AGREE),--agree $(AGREE))
+
+.PHONY: lab-check
+lab-check: setup build ## The experiments' promises, on fewer contenders: what must never be lost, in five minutes
+	@$(LAB) lab --check --rounds 1 --contenders none,tiergate,haproxy --store target/lab-check --fresh
+
+.PHONY: peers
+peers: ## Installs and builds the lab's peers: Envoy, mod_qos, a proxy with failsafe-go
+	@scripts/peers.sh
 
 .PHONY: test
 test: setup ## All tests

@@ -1,0 +1,48 @@
+//! What must never be lost: an experiment's promises, held against its results.
+
+use super::experiment::{Experiment, Promise};
+use super::result::{ContenderResult, ExperimentResult};
+
+/// The promises that were broken, in words.
+pub(super) fn broken(experiment: &Experiment, result: &ExperimentResult) -> Vec<String> {
+    experiment.promise.iter().filter_map(|promise| judge(promise, result)).collect()
+}
+
+fn judge(promise: &Promise, result: &ExperimentResult) -> Option<String> {
+    let measure = result.measures.iter().position(|m| m.name == promise.measure)?;
+    let of = |name: &str| result.contenders.iter().find(|c| c.name == name);
+    let ours = of("tiergate").and_then(|c| median(c, measure));
+    let what = format!("{}: {}", result.name, promise.measure);
+    let Some(ours) = ours else {
+        return Some(format!("{what}: no valid run"));
+    };
+    if let Some(least) = promise.at_least
+        && ours < least
+    {
+        return Some(format!("{what}: {ours:.3}, promised at least {least}"));
+    }
+    if let Some(most) = promise.at_most
+        && ours > most
+    {
+        return Some(format!("{what}: {ours:.3}, promised at most {most}"));
+    }
+    let (other, times) = (promise.of?, promise.times.unwrap_or(1.0));
+    // A contender that is not there, or had nothing to measure, cannot be compared with.
+    let theirs = of(other.name()).and_then(|c| median(c, measure))?;
+    (ours < theirs * times).then(|| {
+        format!("{what}: {ours:.3}, promised {times} times that of {}, {theirs:.3}", other.name())
+    })
+}
+
+/// The middle of the values of valid rounds; `None` without any.
+pub(super) fn median(contender: &ContenderResult, measure: usize) -> Option<f64> {
+    let valid = contender.rounds.iter().filter(|round| round.void.is_none());
+    let mut values: Vec<f64> = valid.filter_map(|round| *round.values.get(measure)?).collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}

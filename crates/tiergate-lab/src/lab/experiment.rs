@@ -1,0 +1,315 @@
+//! An experiment, as its file says it.
+//!
+//! One experiment is one TOML file: what is asked, the origin, who asks for what in which phase,
+//! what is measured, what is drawn, and what must never be lost.
+
+use super::contender::Contender;
+use super::measure::{Line, Taken};
+use super::network::Links;
+use super::result::Phase;
+use super::server::Server;
+use crate::load::{Arrivals, Population, Retry, Session, Step, Upload};
+use crate::units::parse_duration;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Experiment {
+    /// The name of its file.
+    #[serde(skip)]
+    pub(super) name: String,
+    /// The file's text.
+    #[serde(skip)]
+    pub(super) text: String,
+    /// Heading.
+    pub(super) title: String,
+    /// What was asked and done, in a few sentences.
+    pub(super) asks: String,
+    /// Where on the page.
+    #[serde(default = "last")]
+    pub(super) order: u32,
+    /// `NAME TIME`, for example `3x 5s`.
+    #[serde(deserialize_with = "phases")]
+    pub(super) phases: Vec<Phase>,
+    /// The server.
+    pub(super) origin: Server,
+    /// The links.
+    #[serde(default)]
+    pub(super) link: Links,
+    /// Who asks.
+    pub(super) clients: Vec<Clients>,
+    /// What sends their requests.
+    #[serde(default)]
+    pub(super) generator: Generator,
+    /// Who takes part; none: all.
+    #[serde(default)]
+    pub(super) contenders: Vec<Contender>,
+    /// Whether haproxy's maxconn is searched for.
+    #[serde(default)]
+    pub(super) search: bool,
+    /// Policies other than the lab's own, by contender: the file's name beside the experiments.
+    #[serde(default)]
+    pub(super) policy: BTreeMap<String, String>,
+    /// What is measured.
+    pub(super) measure: Vec<Taken>,
+    /// What is drawn.
+    #[serde(default)]
+    pub(super) plot: Vec<Line>,
+    /// What must never be lost.
+    #[serde(default)]
+    pub(super) promise: Vec<Promise>,
+    /// Why a row is as it is, by contender.
+    #[serde(default)]
+    pub(super) remarks: BTreeMap<String, String>,
+}
+
+fn last() -> u32 {
+    1000
+}
+
+/// What sends the requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Generator {
+    /// Our own: open loop.
+    #[default]
+    Load,
+    /// The papers' own tool.
+    Httperf,
+}
+
+/// A population of clients.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Clients {
+    /// What measures call it.
+    pub(super) name: String,
+    /// What it asks for; several: by popularity.
+    #[serde(deserialize_with = "one_or_many")]
+    pub(super) path: Vec<String>,
+    /// Exponent of the popularity.
+    #[serde(default)]
+    zipf: f64,
+    /// `Name: value`.
+    #[serde(default)]
+    headers: Vec<String>,
+    /// Arrivals a second (`80`) or as a multiple of the capacity (`0.2x`), for all phases or each.
+    #[serde(deserialize_with = "one_or_many")]
+    rate: Vec<String>,
+    /// How they are spread.
+    #[serde(default = "poisson")]
+    arrivals: Arrivals,
+    /// How long a client waits.
+    #[serde(default = "second", deserialize_with = "duration")]
+    patience: Duration,
+    /// Connections at most.
+    #[serde(default = "many")]
+    connections: usize,
+    /// A connection for each request.
+    #[serde(default)]
+    close: bool,
+    /// Which of the clients' addresses it uses: first and how many; none: all alike.
+    #[serde(default)]
+    addresses: Option<(u8, u8)>,
+    /// Every arrival is a session of so many requests, with a pause of this mean in between.
+    #[serde(default)]
+    session: Option<SessionText>,
+    /// A request that comes to nothing is asked again.
+    #[serde(default)]
+    retry: Option<RetryText>,
+    /// Every request carries a body, sent at a speed.
+    #[serde(default)]
+    upload: Option<Upload>,
+    /// The client takes the answer no faster.
+    #[serde(default)]
+    read_bytes_per_second: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionText {
+    requests: u32,
+    #[serde(default, deserialize_with = "duration")]
+    think: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RetryText {
+    attempts: u32,
+    #[serde(default, deserialize_with = "duration")]
+    pause: Duration,
+}
+
+/// A figure that must not be lost; asserted by `--check`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Promise {
+    /// A measure's name.
+    pub(super) measure: String,
+    /// Tiergate's value is at least this.
+    pub(super) at_least: Option<f64>,
+    /// Tiergate's value is at most this.
+    pub(super) at_most: Option<f64>,
+    /// Tiergate's value is at least `times` that of this contender.
+    pub(super) of: Option<Contender>,
+    /// See `of`.
+    pub(super) times: Option<f64>,
+}
+
+impl Experiment {
+    /// Reads an experiment's file.
+    pub(super) fn read(name: &str, text: &str) -> Result<Self> {
+        let mut experiment: Self =
+            toml::from_str(text).with_context(|| format!("experiment {name}"))?;
+        experiment.name = name.into();
+        experiment.text = text.into();
+        experiment.validate().with_context(|| format!("experiment {name}"))?;
+        Ok(experiment)
+    }
+
+    fn validate(&self) -> Result<()> {
+        ensure!(!self.phases.is_empty(), "phases: at least one");
+        for clients in &self.clients {
+            let rates = clients.rate.len();
+            ensure!(
+                rates == 1 || rates == self.phases.len(),
+                "clients {}: {rates} rates for {} phases",
+                clients.name,
+                self.phases.len()
+            );
+            clients.steps(&self.phases, 1.0)?;
+        }
+        let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
+        for wanted in self.measure.iter().flat_map(|m| &m.clients) {
+            ensure!(names.contains(&wanted.as_str()), "measure: no clients {wanted:?}");
+        }
+        for wanted in self.plot.iter().flat_map(|p| &p.clients) {
+            ensure!(names.contains(&wanted.as_str()), "plot: no clients {wanted:?}");
+        }
+        for wanted in self.measure.iter().flat_map(|m| &m.phases) {
+            ensure!(self.phase(wanted).is_some(), "measure: no phase {wanted:?}");
+        }
+        for promise in &self.promise {
+            let known = self.measure.iter().any(|m| m.name == promise.measure);
+            ensure!(known, "promise: no measure {:?}", promise.measure);
+        }
+        Ok(())
+    }
+
+    /// Number of the phase of that name.
+    pub(super) fn phase(&self, name: &str) -> Option<usize> {
+        self.phases.iter().position(|phase| phase.name == name)
+    }
+
+    /// From the first request to the end of the last phase.
+    pub(super) fn lasting(&self) -> Duration {
+        Duration::from_secs_f64(self.phases.iter().map(|p| p.seconds).sum())
+    }
+
+    /// Who takes part.
+    pub(super) fn contenders(&self) -> Vec<Contender> {
+        let all = Contender::ALL.into_iter();
+        all.filter(|c| self.contenders.is_empty() || self.contenders.contains(c)).collect()
+    }
+
+    /// The clients, for an origin of that capacity.
+    pub(super) fn populations(&self, capacity: f64) -> Result<Vec<Population>> {
+        self.clients.iter().map(|c| c.population(&self.phases, capacity)).collect()
+    }
+}
+
+impl Clients {
+    fn steps(&self, phases: &[Phase], capacity: f64) -> Result<Vec<Step>> {
+        let step = |(number, phase): (usize, &Phase)| {
+            let text = self.rate.get(number).unwrap_or(&self.rate[0]);
+            let (number, factor) = match text.strip_suffix('x') {
+                Some(multiple) => (multiple, capacity),
+                None => (text.as_str(), 1.0),
+            };
+            let rate: f64 = number
+                .parse()
+                .with_context(|| format!("rate: expected 80 or 0.2x, got {text:?}"))?;
+            Ok(Step { rate: rate * factor, lasting: Duration::from_secs_f64(phase.seconds) })
+        };
+        phases.iter().enumerate().map(step).collect()
+    }
+
+    fn population(&self, phases: &[Phase], capacity: f64) -> Result<Population> {
+        let path = self.path.first().context("path: at least one")?;
+        let mut population = Population::new(&self.name, path, self.steps(phases, capacity)?);
+        population.paths.clone_from(&self.path);
+        population.zipf = self.zipf;
+        for header in &self.headers {
+            let Some((name, value)) = header.split_once(':') else {
+                bail!("headers: expected `Name: value`, got {header:?}");
+            };
+            population.headers.push((name.trim().into(), value.trim().into()));
+        }
+        population.arrivals = self.arrivals;
+        population.patience = self.patience;
+        population.connections_max = self.connections;
+        population.keep_alive = !self.close;
+        let (first, count) = self.addresses.unwrap_or((0, super::network::CLIENT_ADDRESSES));
+        population.addresses = (first..first + count).map(super::network::Network::client).collect();
+        population.session =
+            self.session.as_ref().map(|s| Session { requests: s.requests, think: s.think });
+        population.retry =
+            self.retry.as_ref().map(|r| Retry { attempts: r.attempts, pause: r.pause });
+        population.upload.clone_from(&self.upload);
+        population.read_bytes_per_second = self.read_bytes_per_second;
+        Ok(population)
+    }
+
+    /// How long a client waits for an answer, with all its attempts.
+    pub(super) fn patience_in_all(&self) -> Duration {
+        let attempts = self.retry.as_ref().map_or(1, |retry| retry.attempts);
+        let requests = self.session.as_ref().map_or(1, |session| session.requests);
+        self.patience * attempts * requests
+    }
+}
+
+fn poisson() -> Arrivals {
+    Arrivals::Poisson
+}
+
+fn second() -> Duration {
+    Duration::from_secs(1)
+}
+
+/// More than ten times the usual capacity for a whole patience: no client waits for a connection.
+fn many() -> usize {
+    5000
+}
+
+fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(match Either::deserialize(from)? {
+        Either::One(text) => vec![text],
+        Either::Many(texts) => texts,
+    })
+}
+
+fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    parse_duration(&text).map_err(serde::de::Error::custom)
+}
+
+fn phases<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Phase>, D::Error> {
+    let read = |text: String| {
+        let wrong = || serde::de::Error::custom(format!("expected `NAME TIME`, got {text:?}"));
+        let (name, time) = text.rsplit_once(' ').ok_or_else(wrong)?;
+        let lasting = parse_duration(time).map_err(serde::de::Error::custom)?;
+        Ok(Phase { name: name.into(), seconds: lasting.as_secs_f64() })
+    };
+    Vec::<String>::deserialize(from)?.into_iter().map(read).collect()
+}

@@ -1,0 +1,270 @@
+//! Figures taken from what was observed in a run. Pure.
+
+use super::result::{Along, Better, Measure, Phase, Plot, Unit};
+use crate::load::figures::{Figures, PopulationFigures, RunFigures, Second};
+use serde::Deserialize;
+
+/// What an experiment's file says is measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Taken {
+    /// What tables call it.
+    pub(super) name: String,
+    /// Which figure.
+    what: What,
+    /// Of these clients; none named: of all.
+    #[serde(default)]
+    pub(super) clients: Vec<String>,
+    /// In these phases; none named: in all.
+    #[serde(default)]
+    pub(super) phases: Vec<String>,
+    /// The capacity in those phases, as a part of the usual one.
+    #[serde(default = "whole")]
+    capacity: f64,
+    /// Shown, but nobody is ahead by it.
+    #[serde(default)]
+    only_shown: bool,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// What an experiment's file says is drawn.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    /// The caption.
+    title: String,
+    /// Which figure.
+    what: What,
+    /// Of these clients; none named: of all.
+    #[serde(default)]
+    pub(super) clients: Vec<String>,
+    /// What runs along.
+    along: Along,
+}
+
+/// A figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum What {
+    /// Requests answered well, of those asked for.
+    Answered,
+    /// Requests refused, of those asked for.
+    Refused,
+    /// Requests asked for that were neither answered nor refused.
+    Lost,
+    /// Good answers a second, of the origin's capacity.
+    Goodput,
+    /// Good answers a second.
+    Rate,
+    /// Bytes of good answers a second, in Mb/s.
+    Megabits,
+    /// Requests sent to get one answered or given up.
+    Attempts,
+    /// Latency of good answers.
+    Mean,
+    /// Latency of good answers.
+    P50,
+    /// Latency of good answers.
+    P99,
+    /// Sessions brought to their end, of those begun.
+    Completed,
+    /// Sessions brought to their end a second.
+    SessionRate,
+    /// Time that a completed session took without thinking.
+    SessionMean,
+    /// Time that a completed session took without thinking.
+    SessionP99,
+    /// Seconds from the beginning of the phase until the clients' requests were answered again:
+    /// nine in ten of those due, for two seconds on end.
+    Recovery,
+    /// Requests that the origin served for nobody, of those it served.
+    Wasted,
+    /// Processor time of the gateway for each request asked for.
+    FrontCpu,
+}
+
+impl What {
+    fn unit(self) -> Unit {
+        match self {
+            Self::Answered | Self::Refused | Self::Lost | Self::Goodput => Unit::Share,
+            Self::Completed | Self::Wasted => Unit::Share,
+            Self::Rate | Self::SessionRate | Self::Megabits => Unit::Rate,
+            Self::Attempts => Unit::Ratio,
+            Self::Mean | Self::P50 | Self::P99 | Self::SessionMean | Self::SessionP99 => Unit::Ms,
+            Self::Recovery => Unit::S,
+            Self::FrontCpu => Unit::Us,
+        }
+    }
+
+    fn better(self) -> Better {
+        match self {
+            Self::Answered | Self::Goodput | Self::Rate | Self::Megabits => Better::Higher,
+            Self::Completed | Self::SessionRate => Better::Higher,
+            _ => Better::Lower,
+        }
+    }
+}
+
+/// What was observed in a run.
+pub(super) struct Observed<'a> {
+    /// What the clients saw.
+    pub(super) report: &'a RunFigures,
+    /// The experiment's phases.
+    pub(super) phases: &'a [Phase],
+    /// Requests a second that the origin can serve.
+    pub(super) capacity: f64,
+    /// Requests that the origin served, and those of them that nobody waited for any more.
+    pub(super) served: Option<(u64, u64)>,
+    /// Processor time of the gateway in seconds.
+    pub(super) front_cpu_s: f64,
+}
+
+impl Taken {
+    /// The measure as results keep it.
+    pub(super) fn measure(&self) -> Measure {
+        Measure {
+            name: self.name.clone(),
+            unit: self.what.unit(),
+            better: self.what.better(),
+            judged: !self.only_shown,
+        }
+    }
+
+    /// Its value in a run; `None`: there was nothing to take it from.
+    pub(super) fn value(&self, run: &Observed<'_>) -> Option<f64> {
+        let chosen = |phase: &Phase| self.phases.is_empty() || self.phases.contains(&phase.name);
+        let phases: Vec<usize> =
+            (0..run.phases.len()).filter(|n| chosen(&run.phases[*n])).collect();
+        let populations = of(run.report, &self.clients);
+        let value = match self.what {
+            What::Recovery => recovery(run, &populations, *phases.first()?),
+            what => figure(run, &populations, &phases, what),
+        };
+        value.map(|value| if self.what == What::Goodput { value / self.capacity } else { value })
+    }
+}
+
+impl Line {
+    /// The plot as results keep it.
+    pub(super) fn plot(&self) -> Plot {
+        let unit = match (self.what, self.along) {
+            (What::Goodput, Along::Time) => Unit::Share,
+            (what, _) => what.unit(),
+        };
+        Plot { title: self.title.clone(), unit, along: self.along }
+    }
+
+    /// Its values in a run, by phase or second.
+    pub(super) fn values(&self, run: &Observed<'_>) -> Vec<Option<f64>> {
+        let populations = of(run.report, &self.clients);
+        match self.along {
+            Along::Phases => (0..run.phases.len())
+                .map(|phase| figure(run, &populations, &[phase], self.what))
+                .collect(),
+            Along::Time => {
+                let seconds: f64 = run.phases.iter().map(|phase| phase.seconds).sum();
+                (0..seconds.ceil() as usize)
+                    .map(|second| in_second(run, &populations, second, self.what))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// The populations of those names, or all.
+fn of<'a>(report: &'a RunFigures, names: &[String]) -> Vec<&'a PopulationFigures> {
+    let wanted = |p: &&PopulationFigures| names.is_empty() || names.contains(&p.name);
+    report.populations.iter().filter(wanted).collect()
+}
+
+fn figure(
+    run: &Observed<'_>,
+    populations: &[&PopulationFigures],
+    phases: &[usize],
+    what: What,
+) -> Option<f64> {
+    let seconds: f64 = phases.iter().map(|phase| run.phases[*phase].seconds).sum();
+    let steps = || populations.iter().flat_map(|p| phases.iter().map(|phase| &p.steps[*phase]));
+    let sum = |count: &dyn Fn(&Figures) -> u64| -> f64 {
+        steps().map(|step| count(&step.figures) as f64).sum()
+    };
+    let answers: f64 = steps().map(|step| step.answered_in_it as f64).sum();
+    let (sent, ok, refused) = (sum(&|f| f.sent), sum(&|f| f.ok), sum(&|f| f.refused));
+    let sessions = || {
+        populations.iter().flat_map(|p| phases.iter().filter_map(|n| p.sessions_by_step.get(*n)))
+    };
+    let begun: f64 = sessions().map(|s| s.begun as f64).sum();
+    let completed: f64 = sessions().map(|s| s.completed as f64).sum();
+    let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+    // Of several phases or populations: the mean, weighted by what there was of each.
+    let weighted = |take: &dyn Fn(&Figures) -> Option<f64>| {
+        let pairs = steps().filter_map(|s| Some((take(&s.figures)?, s.figures.ok as f64)));
+        let (total, weight) = pairs.fold((0.0, 0.0), |(t, w), (v, n)| (t + v * n, w + n));
+        ratio(total, weight)
+    };
+    let session = |take: &dyn Fn(&crate::load::figures::SessionFigures) -> Option<f64>| {
+        let pairs = sessions().filter_map(|s| Some((take(s)?, s.completed as f64)));
+        let (total, weight) = pairs.fold((0.0, 0.0), |(t, w), (v, n)| (t + v * n, w + n));
+        ratio(total, weight)
+    };
+    match what {
+        What::Answered => ratio(ok, sent),
+        What::Refused => ratio(refused, sent),
+        What::Lost => ratio(sent - ok - refused, sent),
+        What::Goodput => ratio(answers, seconds * run.capacity),
+        What::Rate => ratio(answers, seconds),
+        What::Megabits => ratio(sum(&|f| f.bytes) * 8.0 / 1e6, seconds),
+        What::Attempts => ratio(sum(&|f| f.attempts), sent),
+        What::Mean => weighted(&|f| f.mean_ms),
+        What::P50 => weighted(&|f| f.p50_ms),
+        What::P99 => weighted(&|f| f.p99_ms),
+        What::Completed => ratio(completed, begun),
+        What::SessionRate => ratio(completed, seconds),
+        What::SessionMean => session(&|s| s.mean_ms),
+        What::SessionP99 => session(&|s| s.p99_ms),
+        What::Recovery => recovery(run, populations, *phases.first()?),
+        What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
+        What::FrontCpu => {
+            let all = populations.iter().map(|p| p.overall.attempts.max(p.overall.sent) as f64);
+            ratio(run.front_cpu_s * 1e6, all.sum())
+        }
+    }
+}
+
+/// A figure of one second; for those that a second has none of, `None`.
+fn in_second(
+    run: &Observed<'_>,
+    populations: &[&PopulationFigures],
+    second: usize,
+    what: What,
+) -> Option<f64> {
+    let seconds = || populations.iter().filter_map(|p| p.series.get(second));
+    let sum = |count: &dyn Fn(&Second) -> u64| -> f64 { seconds().map(|s| count(s) as f64).sum() };
+    let (sent, ok) = (sum(&|s| s.sent), sum(&|s| s.ok));
+    let largest = |take: &dyn Fn(&Second) -> Option<f64>| seconds().filter_map(take).reduce(f64::max);
+    match what {
+        What::Rate => Some(ok),
+        What::Goodput => Some(ok / run.capacity),
+        // Answers may come a second after their requests; more than all is all.
+        What::Answered => (sent > 0.0).then(|| (ok / sent).min(1.0)),
+        What::Refused => (sent > 0.0).then(|| (sum(&|s| s.refused) / sent).min(1.0)),
+        What::P50 => largest(&|s| s.p50_ms),
+        What::P99 => largest(&|s| s.p99_ms),
+        _ => None,
+    }
+}
+
+/// See [`What::Recovery`]. What never recovers is given the time until the end.
+fn recovery(run: &Observed<'_>, populations: &[&PopulationFigures], phase: usize) -> Option<f64> {
+    let begin: f64 = run.phases[..phase].iter().map(|phase| phase.seconds).sum();
+    let end: f64 = run.phases.iter().map(|phase| phase.seconds).sum();
+    let (begin, end) = (begin.round() as usize, end.round() as usize);
+    let well = |second: usize| {
+        in_second(run, populations, second, What::Answered).is_some_and(|share| share >= 0.9)
+    };
+    let found = (begin..end.saturating_sub(1)).find(|second| well(*second) && well(second + 1));
+    Some(found.map_or(end - begin, |second| second - begin) as f64)
+}

@@ -1,0 +1,294 @@
+//! `make lab`: experiments on real servers, with Tiergate, with its peers, with nothing in front.
+//!
+//! An experiment is a file in `experiments/` ([`experiment`]). Each contender ([`contender`]) runs
+//! it several times: three machines are made ([`network`]), the origin ([`server`]) and the
+//! contender are started, the clients ask ([`run`]), figures are taken ([`measure`]) and kept
+//! ([`store`]). In the end all of them are one document ([`result`]) and one page ([`page`]).
+
+mod agree;
+mod check;
+mod contender;
+mod experiment;
+mod httperf;
+mod machine;
+mod measure;
+mod network;
+mod page;
+mod papers;
+mod progress;
+mod result;
+mod run;
+mod search;
+mod server;
+mod store;
+mod surge;
+
+use anyhow::{Context, Result, bail, ensure};
+use contender::Contender;
+use experiment::Experiment;
+use progress::Progress;
+use result::{ContenderResult, ExperimentResult, Results};
+use run::Run;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use store::Store;
+
+/// Command line of `tiergate-lab lab`.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Settings {
+    /// Only experiments whose name contains this, or one of several parts set apart by commas
+    #[arg(long)]
+    only: Option<String>,
+    /// Only these contenders, set apart by commas
+    #[arg(long, value_delimiter = ',', value_parser = Contender::parse)]
+    contenders: Vec<Contender>,
+    /// Runs of each contender in each experiment
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=50))]
+    rounds: u64,
+    /// Directory of the experiments' files
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments"))]
+    experiments: PathBuf,
+    /// The gateway's program [default: `tiergate` beside this one]
+    #[arg(long)]
+    gateway: Option<PathBuf>,
+    /// Where runs that are done are kept
+    #[arg(long, default_value = "target/lab")]
+    store: PathBuf,
+    /// Forget runs that are done and begin anew
+    #[arg(long)]
+    fresh: bool,
+    /// Fail if a promise of an experiment is broken; experiments without one are left out
+    #[arg(long)]
+    check: bool,
+    /// Where the page and its pictures go, with a copy of the results; none: nowhere
+    #[arg(long)]
+    docs: Option<PathBuf>,
+    /// Another lab's results.json: tell where the two do not agree within their spread
+    #[arg(long)]
+    agree: Option<PathBuf>,
+    /// List the experiments and end
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs what is asked for.
+pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let experiments = chosen(&settings)?;
+    if settings.list {
+        for experiment in &experiments {
+            println!("  {:<24} {}", experiment.name, experiment.title);
+        }
+        return Ok(());
+    }
+    let gateway = crate::gateway_program(settings.gateway.as_deref())?;
+    let store = Store::new(&settings.store)?;
+    if settings.fresh {
+        store.clear()?;
+    }
+    let removed = network::remove_left_behind();
+    if removed > 0 {
+        println!("  removed {removed} network namespaces of labs that are no longer alive");
+    }
+    let mut lab = Lab {
+        settings: &settings,
+        gateway,
+        store,
+        progress: Progress::new(&experiments, &settings.contenders, settings.rounds),
+        versions: BTreeMap::new(),
+    };
+    let mut results = Vec::new();
+    for experiment in &experiments {
+        results.push(lab.experiment(experiment).await?);
+    }
+    let broken: Vec<String> =
+        experiments.iter().zip(&results).flat_map(|(e, r)| check::broken(e, r)).collect();
+    let results = Results { machine: machine::machine(), versions: lab.versions, experiments: results };
+    finish(&settings, &results)?;
+    for line in &broken {
+        println!("  promise broken: {line}");
+    }
+    ensure!(broken.is_empty() || !settings.check, "{} promises are broken", broken.len());
+    Ok(())
+}
+
+/// Writes the results and the page, and compares with other results.
+fn finish(settings: &Settings, results: &Results) -> Result<()> {
+    let file = settings.store.join("results.json");
+    write_json(&file, results)?;
+    println!("\n{}", page::summary(results, crate::text::Palette::of_stdout()));
+    println!("  written to {}", file.display());
+    if let Some(docs) = &settings.docs {
+        page::write(results, docs)?;
+        write_json(&docs.join("results").join("results.json"), results)?;
+        println!("  page: {}", docs.join("results.md").display());
+    }
+    if let Some(other) = &settings.agree {
+        let text = std::fs::read(other).with_context(|| format!("cannot read {}", other.display()))?;
+        let other: Results = serde_json::from_slice(&text).context("not results of a lab")?;
+        println!("\n{}", agree::agree(&other, results).render(crate::text::Palette::of_stdout()));
+    }
+    Ok(())
+}
+
+fn write_json(file: &Path, results: &Results) -> Result<()> {
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    std::fs::write(file, serde_json::to_string_pretty(results)? + "\n")
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The experiments that are asked for, in the order of the page.
+fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
+    let mut all = Vec::new();
+    let directory = &settings.experiments;
+    let entries = std::fs::read_dir(directory)
+        .with_context(|| format!("no experiments in {}", directory.display()))?;
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let (Some(name), Some("toml")) = (
+            path.file_stem().and_then(|stem| stem.to_str()),
+            path.extension().and_then(|end| end.to_str()),
+        ) else {
+            continue;
+        };
+        all.push(Experiment::read(name, &std::fs::read_to_string(&path)?)?);
+    }
+    all.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
+    let names = all.iter().map(|e| e.name.clone()).collect::<Vec<_>>().join(", ");
+    if let Some(only) = &settings.only {
+        all.retain(|e| only.split(',').any(|part| e.name.contains(part)));
+    }
+    if settings.check {
+        all.retain(|e| !e.promise.is_empty());
+    }
+    ensure!(!all.is_empty(), "no such experiment; there are: {names}");
+    Ok(all)
+}
+
+struct Lab<'a> {
+    settings: &'a Settings,
+    gateway: PathBuf,
+    store: Store,
+    progress: Progress,
+    versions: BTreeMap<String, String>,
+}
+
+impl Lab<'_> {
+    /// All rounds of all contenders. The order of the contenders turns from round to round, so
+    /// that what changes on the machine meets all alike.
+    async fn experiment(&mut self, experiment: &Experiment) -> Result<ExperimentResult> {
+        self.progress.experiment(&experiment.title);
+        let capacity = match experiment.origin.capacity() {
+            Some(capacity) => capacity,
+            None => papers::capacity(experiment).await?,
+        };
+        let mut contenders: Vec<(Contender, ContenderResult, u32)> = Vec::new();
+        for contender in experiment.contenders() {
+            if !self.settings.contenders.is_empty() && !self.settings.contenders.contains(&contender)
+            {
+                continue;
+            }
+            let result = ContenderResult {
+                name: contender.name().into(),
+                about: contender.about().into(),
+                left_out: None,
+                setting: None,
+                rounds: Vec::new(),
+            };
+            contenders.push((contender, result, experiment.origin.slots()));
+        }
+        for (contender, result, slots) in &mut contenders {
+            if *contender == Contender::Haproxy && experiment.search {
+                let found = search::best(self, experiment, capacity).await?;
+                *slots = found.slots;
+                result.setting = Some(found.words);
+            }
+        }
+        let count = contenders.len();
+        for round in 0..self.settings.rounds {
+            for turn in 0..count {
+                let (contender, result, slots) = &mut contenders[(round as usize + turn) % count];
+                if result.left_out.is_some() {
+                    self.progress.skipped();
+                    continue;
+                }
+                match self.run(experiment, *contender, capacity, *slots, round + 1).await? {
+                    Ok(round) => result.rounds.push(round),
+                    Err(why) => result.left_out = Some(why),
+                }
+            }
+        }
+        Ok(ExperimentResult {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            asks: experiment.asks.clone(),
+            remarks: experiment.remarks.clone(),
+            capacity,
+            phases: experiment.phases.clone(),
+            measures: experiment.measure.iter().map(measure::Taken::measure).collect(),
+            plots: experiment.plot.iter().map(measure::Line::plot).collect(),
+            contenders: contenders.into_iter().map(|(_, result, _)| result).collect(),
+        })
+    }
+
+    /// One run, or what is kept of it. The inner error: why the contender cannot take part.
+    async fn run(
+        &mut self,
+        experiment: &Experiment,
+        contender: Contender,
+        capacity: f64,
+        slots: u32,
+        seed: u64,
+    ) -> Result<Result<result::Round, String>> {
+        let policy = self.policy(experiment, contender)?;
+        let gateway = self.gateway.clone();
+        let run = Run {
+            experiment,
+            contender,
+            capacity,
+            slots,
+            seed,
+            gateway: &gateway,
+            policy: policy.as_deref(),
+        };
+        let kept = self.store.find(&run);
+        let fresh = kept.is_none();
+        let what = format!("{} with {slots} at once, round {seed}", contender.name());
+        let result = match kept {
+            Some(done) => Ok(done),
+            None => self.progress.during(&what, experiment.lasting(), run.go()).await,
+        };
+        match result {
+            Ok(done) => {
+                if fresh {
+                    self.store.keep(&run, &done)?;
+                }
+                self.versions.insert(contender.name().into(), done.version.clone());
+                self.progress.ended(experiment, contender, seed, &done.round, fresh);
+                Ok(Ok(done.round))
+            }
+            // Ours must be there; a peer may be missing.
+            Err(error) if contender.is_ours() => Err(error),
+            Err(error) => {
+                let why = format!("{error:#}");
+                self.progress.failed(contender, &why);
+                if why.contains("namespace") {
+                    bail!("{why}");
+                }
+                Ok(Err(why))
+            }
+        }
+    }
+
+    /// The experiment's own policy for a contender, where it has one.
+    fn policy(&self, experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
+        let Some(name) = experiment.policy.get(contender.name()) else {
+            return Ok(None);
+        };
+        let file = self.settings.experiments.join(name);
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        Ok(Some(text))
+    }
+}

@@ -1,0 +1,178 @@
+//! Three machines on one: clients, gateway and origin, each in a network namespace of its own.
+//!
+//! ```text
+//!  clients 10.77.0.2–.250 ──veth── 10.77.0.1 gateway 10.77.1.1 ──veth── 10.77.1.2 origin
+//! ```
+//!
+//! The gateway's machine forwards packets, so that with nothing in front the clients reach the
+//! origin over the same two links. A link is as fast as the machine or shaped in both directions.
+//!
+//! The names carry our process id. Dropped, the namespaces are removed, and their links with them;
+//! what a killed lab has left behind is removed by the next one.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
+
+/// What the names of our namespaces begin with.
+const PREFIX: &str = "tglab";
+/// Where `ip netns` keeps the names.
+const DIRECTORY: &str = "/run/netns";
+/// Addresses of the clients' machine: 10.77.0.2 and so on.
+pub(super) const CLIENT_ADDRESSES: u8 = 40;
+/// A shaped link's queue: how long a packet may wait in it.
+const QUEUE: &str = "200ms";
+
+/// The speeds of the links, in the words of `tc` (`10mbit`); none: as fast as the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Links {
+    /// Between clients and gateway.
+    pub(super) clients: Option<String>,
+    /// Between gateway and origin.
+    pub(super) origin: Option<String>,
+}
+
+/// The machines of one run.
+pub(super) struct Network {
+    /// The namespace of the clients.
+    pub(super) clients: String,
+    /// The namespace of the gateway.
+    pub(super) gateway: String,
+    /// The namespace of the origin.
+    pub(super) origin: String,
+}
+
+impl Network {
+    /// Makes the machines and connects them. Needs the right to administer networks.
+    pub(super) fn make(links: &Links) -> Result<Self> {
+        let name = |role: &str| format!("{PREFIX}{}{role}", std::process::id());
+        let network = Self { clients: name("c"), gateway: name("g"), origin: name("o") };
+        network.fill(links).context(
+            "cannot make network namespaces (needs root or CAP_NET_ADMIN and CAP_SYS_ADMIN)",
+        )?;
+        Ok(network)
+    }
+
+    fn fill(&self, links: &Links) -> Result<()> {
+        let [c, g, o] = [&self.clients, &self.gateway, &self.origin];
+        for name in [c, g, o] {
+            ip(&format!("netns add {name}"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+        }
+        ip(&format!("link add up netns {c} type veth peer name down netns {g}"))?;
+        ip(&format!("link add up netns {g} type veth peer name down netns {o}"))?;
+        for last in 2..2 + CLIENT_ADDRESSES {
+            ip(&format!("-n {c} address add 10.77.0.{last}/24 dev up"))?;
+        }
+        ip(&format!("-n {g} address add 10.77.0.1/24 dev down"))?;
+        ip(&format!("-n {g} address add 10.77.1.1/24 dev up"))?;
+        ip(&format!("-n {o} address add 10.77.1.2/24 dev down"))?;
+        for (name, device) in [(c, "up"), (g, "down"), (g, "up"), (o, "down")] {
+            ip(&format!("-n {name} link set {device} up"))?;
+        }
+        ip(&format!("-n {c} route add default via 10.77.0.1"))?;
+        ip(&format!("-n {o} route add default via 10.77.1.1"))?;
+        for (name, setting, value) in [
+            (g, "ipv4/ip_forward", "1"),
+            // An overload opens thousands of connections a second from a handful of addresses.
+            (c, "ipv4/ip_local_port_range", "1024 65000"),
+            (c, "ipv4/tcp_tw_reuse", "1"),
+            (g, "ipv4/ip_local_port_range", "1024 65000"),
+            (g, "ipv4/tcp_tw_reuse", "1"),
+            // What operators of busy servers set; the default of 4,096 on recent kernels.
+            (g, "core/somaxconn", "4096"),
+            (o, "core/somaxconn", "4096"),
+        ] {
+            set(name, setting, value)?;
+        }
+        if let Some(rate) = &links.clients {
+            shape(c, "up", rate)?;
+            shape(g, "down", rate)?;
+        }
+        if let Some(rate) = &links.origin {
+            shape(g, "up", rate)?;
+            shape(o, "down", rate)?;
+        }
+        Ok(())
+    }
+
+    /// Where the gateway takes requests.
+    pub(super) fn listen() -> SocketAddr {
+        SocketAddr::from(([10, 77, 0, 1], 8080))
+    }
+
+    /// Where the gateway takes its operator's, on its own machine.
+    pub(super) fn admin() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 9900))
+    }
+
+    /// Where the origin listens.
+    pub(super) fn origin() -> SocketAddr {
+        SocketAddr::from(([10, 77, 1, 2], 8081))
+    }
+
+    /// Address number `n` of the clients' machine, from 0.
+    pub(super) fn client(n: u8) -> IpAddr {
+        Ipv4Addr::new(10, 77, 0, 2 + n % CLIENT_ADDRESSES).into()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in [&self.clients, &self.gateway, &self.origin] {
+            // One that was never made cannot be removed, which is as good.
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// Removes the namespaces of labs that are no longer alive. Returns how many.
+pub(super) fn remove_left_behind() -> usize {
+    let names = std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+    let dead = |name: &String| {
+        let pid: Option<u32> = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.strip_suffix(['c', 'g', 'o']))
+            .and_then(|pid| pid.parse().ok());
+        pid.is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
+    };
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(dead).filter(|name| ip(&format!("netns del {name}")).is_ok()).count()
+}
+
+/// Runs `ip` with these words.
+fn ip(words: &str) -> Result<()> {
+    command("ip", words.split(' '))
+}
+
+/// Writes a setting of a namespace's network.
+fn set(namespace: &str, setting: &str, value: &str) -> Result<()> {
+    let script = format!("echo '{value}' > /proc/sys/net/{setting}");
+    command("nsenter", [&format!("--net={DIRECTORY}/{namespace}"), "--", "sh", "-c", &script])
+}
+
+/// Limits what a device sends.
+fn shape(namespace: &str, device: &str, rate: &str) -> Result<()> {
+    let words = format!(
+        "-n {namespace} qdisc add dev {device} root tbf rate {rate} burst 32kb latency {QUEUE}"
+    );
+    command("tc", words.split(' '))
+}
+
+fn command<'a>(program: &str, words: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let words: Vec<&str> = words.into_iter().collect();
+    let output = Command::new(program)
+        .args(&words)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {program}; is it installed?"))?;
+    ensure!(
+        output.status.success(),
+        "{program} {}: {}",
+        words.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
+}

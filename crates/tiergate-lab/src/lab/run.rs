@@ -1,0 +1,150 @@
+//! One run: an origin, one contender in front of it, and the clients, each on its own machine.
+
+use super::contender::{Contender, Place as FrontPlace};
+use super::experiment::{Experiment, Generator};
+use super::machine::Split;
+use super::measure::Observed;
+use super::network::Network;
+use super::result::Round;
+use super::server;
+use crate::load::figures::RunFigures;
+use crate::load::{Plan, Population};
+use crate::process::{Program, output};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// What is to be run.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    /// The experiment.
+    pub(super) experiment: &'a Experiment,
+    /// Who stands in front.
+    pub(super) contender: Contender,
+    /// The origin's capacity in requests a second.
+    pub(super) capacity: f64,
+    /// How many requests at once the contender is told that the origin can work on.
+    pub(super) slots: u32,
+    /// Seed of the sending times.
+    pub(super) seed: u64,
+    /// The gateway's program.
+    pub(super) gateway: &'a Path,
+    /// The text of the contender's configuration where the experiment has its own.
+    pub(super) policy: Option<&'a str>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Done {
+    /// What the contender says its version is.
+    pub(super) version: String,
+    /// The figures.
+    pub(super) round: Round,
+}
+
+/// Time that starting and stopping may add to a run before it is given up.
+const SLACK: Duration = Duration::from_secs(30);
+
+impl Run<'_> {
+    /// Does it. An error is a reason why the contender could not take part.
+    pub(super) async fn go(self) -> Result<Done> {
+        let scratch = scratch()?;
+        let network = Network::make(&self.experiment.link)?;
+        let split = Split::new(self.experiment.origin.computes());
+        let lab = std::env::current_exe()?;
+        let place = server::Place {
+            lab: &lab,
+            scratch: scratch.path(),
+            listen: Network::origin(),
+            namespace: Some(&network.origin),
+            processors: split.origin.as_deref(),
+        };
+        let mut origin = self.experiment.origin.start(&place).await?;
+        let place = FrontPlace {
+            scratch: scratch.path(),
+            listen: Network::listen(),
+            admin: Network::admin(),
+            origin: Network::origin(),
+            slots: self.slots,
+            rate: self.capacity,
+            namespace: Some(&network.gateway),
+            processors: split.front.as_deref(),
+            gateway: Some(self.gateway),
+            template: self.policy,
+        };
+        let mut front = self.contender.start(&place).await?;
+        let before = front.used()?;
+        let target = match self.contender {
+            Contender::None => Network::origin(),
+            _ => Network::listen(),
+        };
+        let report = match self.experiment.generator {
+            Generator::Load => self.load(target, scratch.path(), &network, &split).await?,
+            Generator::Httperf => {
+                super::papers::drive(self.experiment, self.populations()?, target, &network, &split)
+                    .await?
+            }
+        };
+        if let Some(why) = front.ended().or_else(|| origin.ended()) {
+            bail!("{why}");
+        }
+        let version = front.version.clone();
+        let front_cpu_s = (front.used()? - before).as_secs_f64();
+        drop(front);
+        let served = origin.stop().map(|counts| (counts.served + counts.wasted, counts.wasted));
+        let observed = Observed {
+            report: &report,
+            phases: &self.experiment.phases,
+            capacity: self.capacity,
+            served,
+            front_cpu_s,
+        };
+        let round = Round {
+            seed: self.seed,
+            void: report.void.clone(),
+            values: self.experiment.measure.iter().map(|m| m.value(&observed)).collect(),
+            lines: self.experiment.plot.iter().map(|p| p.values(&observed)).collect(),
+            generator_cpu: report.cpu,
+            lateness_ms: report.lateness_p99_ms,
+            front_cpu_s,
+        };
+        Ok(Done { version, round })
+    }
+
+    fn populations(&self) -> Result<Vec<Population>> {
+        self.experiment.populations(self.capacity)
+    }
+
+    /// Our own generator, as a program on the clients' machine.
+    async fn load(
+        &self,
+        target: SocketAddr,
+        scratch: &Path,
+        network: &Network,
+        split: &Split,
+    ) -> Result<RunFigures> {
+        let plan = Plan { target, seed: self.seed, populations: self.populations()? };
+        let (plan_file, report_file) = (scratch.join("plan.json"), scratch.join("report.json"));
+        std::fs::write(&plan_file, serde_json::to_vec(&plan)?)?;
+        let longest = self.experiment.clients.iter().map(|c| c.patience_in_all()).max();
+        let patience = self.experiment.lasting() + longest.unwrap_or_default() + SLACK;
+        let program = Program::new("the load generator", std::env::current_exe()?)
+            .args([Path::new("load"), Path::new("--plan"), &plan_file])
+            .args([Path::new("--out"), &report_file])
+            .namespace(Some(&network.clients))
+            .processors(split.load.as_deref());
+        output(program, patience).await?;
+        let text = std::fs::read(&report_file).context("the load generator wrote no report")?;
+        serde_json::from_slice(&text).context("the load generator's report cannot be read")
+    }
+}
+
+/// A directory that is removed in the end, readable for servers that run as another user.
+fn scratch() -> Result<tempfile::TempDir> {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
+    Ok(scratch)
+}
