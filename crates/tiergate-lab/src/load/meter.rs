@@ -76,14 +76,23 @@ mod tests {
     #[test]
     fn work_is_seen_and_waiting_is_not() {
         let meter = Meter::new();
-        let begun = Instant::now();
-        while meter.begun.share_since(meter.begun) == 0.0 && begun.elapsed().as_millis() < 50 {
-            std::hint::spin_loop();
+        let mut now = Mark::now();
+        while now.used - meter.begun.used < Duration::from_millis(20) {
+            now = Mark::now();
         }
-        let worked = Mark::now().used - meter.begun.used;
-        assert!(worked > Duration::from_millis(5), "{worked:?}");
-        let before = Mark::now();
+        let expected = 0.02 / (now.at - meter.begun.at).as_secs_f64();
+        let ratio = now.share_since(meter.begun) / expected;
+        assert!((0.9..2.0).contains(&ratio), "{ratio} of the share expected");
         std::thread::sleep(Duration::from_millis(100));
-        assert!(Mark::now().share_since(before) < 0.2);
+        assert!(Mark::now().share_since(now) < 0.2);
+    }
+
+    #[test]
+    fn the_peak_is_that_of_the_busiest_stretch() {
+        let meter = Meter { peak: 0.7, ..Meter::new() };
+        let usage = meter.usage();
+        assert_eq!(usage.peak, usage.mean.max(0.7));
+        let short = Meter::new().usage();
+        assert_eq!(short.peak, short.mean, "no stretch has ended yet");
     }
 }

@@ -159,3 +159,75 @@ pub(crate) fn start(plan: Plan) -> Result<Started> {
     })?;
     Ok(Started { live, _stop: stop, done })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::population::{Retry, Session, Upload};
+    use super::*;
+    use std::time::Duration;
+
+    fn plan() -> Plan {
+        let everything = Population {
+            name: "all".into(),
+            method: "PUT".into(),
+            paths: vec!["/a".into(), "/b?c=d".into()],
+            zipf: 0.8,
+            headers: vec![("Sec-Purpose".into(), "prefetch".into())],
+            steps: vec![
+                Step { rate: 0.0, lasting: Duration::from_millis(1500) },
+                Step { rate: 12.5, lasting: Duration::from_secs(60) },
+            ],
+            arrivals: Arrivals::Constant,
+            patience: Duration::from_millis(750),
+            connections_max: 7,
+            keep_alive: false,
+            addresses: vec!["127.0.0.2".parse().unwrap()],
+            session: Some(Session { requests: 5, think: Duration::from_millis(200) }),
+            retry: Some(Retry { attempts: 3, pause: Duration::from_millis(50) }),
+            upload: Some(Upload { bytes: 1000, bytes_per_second: 100 }),
+            read_bytes_per_second: Some(2000),
+        };
+        let target = "127.0.0.1:8080".parse().unwrap();
+        Plan { target, seed: 7, populations: vec![everything, Population::default()] }
+    }
+
+    #[test]
+    fn a_plan_survives_its_file() {
+        let text = serde_json::to_string(&plan()).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan());
+    }
+
+    #[test]
+    fn a_file_says_what_differs_from_the_defaults_in_seconds() {
+        let text = r#"{"target": "127.0.0.1:1", "seed": 1, "populations": [
+            {"steps": [{"rate": 2, "lasting": 0.5}], "patience": 0.25, "arrivals": "constant",
+             "headers": [["A", "b"]], "session": {"requests": 2, "think": 0}}]}"#;
+        let plan: Plan = serde_json::from_str(text).unwrap();
+        let expected = Population {
+            steps: vec![Step { rate: 2.0, lasting: Duration::from_millis(500) }],
+            patience: Duration::from_millis(250),
+            arrivals: Arrivals::Constant,
+            headers: vec![("A".into(), "b".into())],
+            session: Some(Session { requests: 2, think: Duration::ZERO }),
+            ..Population::default()
+        };
+        assert_eq!(plan.populations, [expected]);
+        assert_eq!(plan.check(), Ok(()));
+        for wrong in [text.replace("rate", "rat"), text.replace("0.25", "-1")] {
+            assert!(serde_json::from_str::<Plan>(&wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_run_is_refused_before_it_begins() {
+        let mut plan = plan();
+        let error = plan.check().unwrap_err();
+        assert!(error.contains("steps"), "the second population has none: {error}");
+        plan.populations.pop();
+        assert_eq!(plan.check(), Ok(()));
+        plan.target = "[::1]:8080".parse().unwrap();
+        assert!(plan.check().unwrap_err().contains("addresses"));
+        plan.populations.clear();
+        assert!(start(plan).is_err());
+    }
+}

@@ -6,7 +6,8 @@ use tokio::time::{Instant, sleep_until};
 /// Bytes go in slices of the amount of this time, one at a time.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// A bound on a speed. Time in which nothing could be moved is not made up for later.
+/// A bound on a speed. Time in which nothing moved is not made up for later, beyond one slice, so
+/// that timers that fire late do not slow it down.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Bytes a second; `None`: any.
@@ -38,7 +39,8 @@ impl Pace {
         if let Some(rate) = self.rate {
             let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
             let now = Instant::now();
-            self.next = Some(self.next.map_or(now, |next| next.max(now)) + time);
+            let earliest = now.checked_sub(SLICE).unwrap_or(now);
+            self.next = Some(self.next.map_or(now, |next| next.max(earliest)) + time);
         }
     }
 }
