@@ -2,7 +2,6 @@
 
 use crate::load::{Arrivals, Plan, Population, Step};
 use crate::origin;
-use http::Uri;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -71,15 +70,18 @@ pub(super) fn clients(target: SocketAddr, capacity: f64, stage_lasting: Duration
     let steps = |rate: &dyn Fn(Stage) -> f64| -> Vec<Step> {
         STAGES.map(|stage| Step { rate: rate(stage), lasting: stage_lasting }).into()
     };
-    let mut premium =
-        Population::new("premium", Uri::from_static("/checkout"), steps(&|_| PREMIUM_RATE));
+    let population = |name: &str, path: &str, steps: Vec<Step>| Population {
+        name: name.into(),
+        paths: vec![path.into()],
+        steps,
+        arrivals: Arrivals::Poisson,
+        patience: PATIENCE,
+        connections_max: CONNECTIONS_MAX,
+        ..Population::default()
+    };
+    let premium = population("premium", "/checkout", steps(&|_| PREMIUM_RATE));
     let basic_rate = |stage: Stage| capacity * stage.load - PREMIUM_RATE;
-    let mut basic = Population::new("basic", Uri::from_static("/browse"), steps(&basic_rate));
-    for population in [&mut premium, &mut basic] {
-        population.arrivals = Arrivals::Poisson;
-        population.patience = PATIENCE;
-        population.connections_max = CONNECTIONS_MAX;
-    }
+    let basic = population("basic", "/browse", steps(&basic_rate));
     Plan { target, populations: vec![premium, basic], seed: 1 }
 }
 

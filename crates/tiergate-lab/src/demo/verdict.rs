@@ -154,8 +154,9 @@ fn cells(class: &str, load: &str, pass: &str, tally: &Tally) -> Vec<Cell> {
 mod tests {
     use super::super::scenario;
     use super::*;
-    use crate::load::Outcome;
+    use crate::load::Usage;
     use crate::load::report::PopulationReport;
+    use crate::load::tally::Outcome;
 
     const CAPACITY: f64 = 400.0;
     const LASTING: Duration = Duration::from_secs(8);
@@ -176,7 +177,8 @@ mod tests {
             PopulationReport::new(&plan.populations[number], steps, STAGES.map(|_| ok).into())
         };
         let populations = vec![report(0, premium, p99_ms), report(1, (basic, 100), 500)];
-        Report { populations, lateness_p99: Duration::from_millis(1) }
+        let usage = Usage::default();
+        Report { populations, lateness_p99: Duration::from_millis(1), usage }
     }
 
     fn verdict(with: Report) -> (bool, String) {
@@ -207,9 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn a_late_generator_voids_the_verdict() {
+    fn a_late_or_busy_generator_voids_the_verdict() {
         let mut with = pass((640, 0), 50, 2500);
         with.lateness_p99 = Duration::from_millis(80);
+        let (kept, line) = verdict(with);
+        assert!(!kept && line.starts_with("void"), "{line}");
+        let mut with = pass((640, 0), 50, 2500);
+        with.usage.peak = 0.97;
         let (kept, line) = verdict(with);
         assert!(!kept && line.starts_with("void"), "{line}");
     }

@@ -5,68 +5,115 @@
 //! hide how slow it is ("coordinated omission", G. Tene). The generator measures its own lateness
 //! too: where that is large, the run says nothing and is called void.
 
-mod pool;
-mod population;
+mod ask;
+mod client;
+pub(crate) mod figures;
+mod live;
+mod meter;
+mod paths;
+pub(crate) mod population;
 pub(crate) mod report;
 mod schedule;
-mod tally;
+mod seconds;
+mod series;
+pub(crate) mod tally;
+mod words;
 
+pub(crate) use live::Live;
+pub(crate) use meter::Usage;
 pub(crate) use population::Population;
 pub(crate) use report::Report;
 pub(crate) use schedule::{Arrivals, Step, exponential};
-pub(crate) use tally::{Outcome, Tally};
+pub(crate) use tally::Tally;
 
 use anyhow::{Context, Result, bail};
-use http::Request;
-use pool::Pool;
-use schedule::{Schedule, step_at};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Requests of a population that may be under way at once: memory, not a model of anything. More
-/// than that are counted as timed out, since a server that far behind answers nobody in time.
-const UNDER_WAY_MAX: usize = 50_000;
-
-/// A run: who asks whom.
-#[derive(Clone, Debug)]
+/// A run: who asks whom. In a file, JSON, times in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Plan {
     /// The server's address.
     pub(crate) target: SocketAddr,
     /// Who asks.
     pub(crate) populations: Vec<Population>,
-    /// Seed of the sending times.
+    /// Seed of the sending times and of everything else that is drawn.
     pub(crate) seed: u64,
+}
+
+/// Populations that a plan may have.
+const POPULATIONS_MAX: usize = 1000;
+
+impl Plan {
+    /// Whether it can be run; an error says what cannot.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if !(1..=POPULATIONS_MAX).contains(&self.populations.len()) {
+            return Err("populations: 1 to 1000 are needed".into());
+        }
+        for population in &self.populations {
+            population.check()?;
+            if population.addresses.iter().any(|ip| ip.is_ipv4() != self.target.is_ipv4()) {
+                return Err(format!(
+                    "population {:?}: addresses: of the target's family",
+                    population.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a plan file.
+    fn read(file: &Path) -> Result<Self> {
+        let name = file.display();
+        let text = std::fs::read(file).with_context(|| format!("cannot read {name}"))?;
+        serde_json::from_slice(&text).with_context(|| format!("{name} is no plan"))
+    }
 }
 
 /// Command line of `tiergate-lab load`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Settings {
     /// Address of the server
-    #[arg(long, default_value = "127.0.0.1:8080")]
+    #[arg(long, default_value = "127.0.0.1:8080", conflicts_with = "plan")]
     target: SocketAddr,
     /// Clients: name=premium,path=/buy,rate=80x10s+400x10s,header=Cookie:a=b,patience=1s,
     /// arrivals=poisson|constant,connections=1024. May be repeated
-    #[arg(long = "population", required = true, value_parser = Population::parse)]
+    #[arg(long = "population", value_parser = Population::parse)]
+    #[arg(required_unless_present = "plan", conflicts_with = "plan")]
     populations: Vec<Population>,
     /// Seed of the sending times
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, conflicts_with = "plan")]
     seed: u64,
+    /// Everything above and more from a JSON file
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Write JSON to a file and print nothing; a void run is told there and is no failure
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    out: Option<PathBuf>,
 }
 
-/// Runs the load and prints what became of it.
+/// Runs the load and tells what became of it.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
-    let plan =
-        Plan { target: settings.target, populations: settings.populations, seed: settings.seed };
+    let Settings { target, populations, seed, .. } = settings;
+    let plan = match &settings.plan {
+        Some(file) => Plan::read(file)?,
+        None => Plan { target, populations, seed },
+    };
     let report = start(plan)?.report().await?;
+    if let Some(file) = &settings.out {
+        let text = serde_json::to_vec(&report.figures())?;
+        return std::fs::write(file, text)
+            .with_context(|| format!("cannot write {}", file.display()));
+    }
     if settings.json {
-        println!("{:#}", report.to_json());
+        println!("{}", serde_json::to_string_pretty(&report.figures())?);
     } else {
         print!("{}", report.table(crate::text::Palette::of_stdout()));
     }
@@ -74,59 +121,6 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         bail!("{why}");
     }
     Ok(())
-}
-
-/// What has happened so far; written by the generator's thread, read by whoever shows it.
-/// Each lock is held for a few counter updates only.
-pub(crate) struct Live {
-    /// By population, then step.
-    tallies: Vec<Mutex<Vec<Tally>>>,
-    /// By population, then step: good answers that came in it, whenever they were asked for.
-    answered: Vec<Mutex<Vec<u64>>>,
-    /// By population: since the last [`Live::recent`].
-    recent: Vec<Mutex<Tally>>,
-    /// How late requests were sent.
-    lateness: Mutex<Tally>,
-}
-
-impl Live {
-    fn new(plan: &Plan) -> Self {
-        let steps = |p: &Population| Mutex::new(vec![Tally::new(); p.steps.len()]);
-        Self {
-            tallies: plan.populations.iter().map(steps).collect(),
-            answered: plan.populations.iter().map(|p| Mutex::new(vec![0; p.steps.len()])).collect(),
-            recent: plan.populations.iter().map(|_| Mutex::new(Tally::new())).collect(),
-            lateness: Mutex::new(Tally::new()),
-        }
-    }
-
-    fn sent(&self, population: usize, step: usize, late: Duration) {
-        lock(&self.tallies[population])[step].counts.sent += 1;
-        lock(&self.recent[population]).counts.sent += 1;
-        lock(&self.lateness).record(late);
-    }
-
-    fn ended(&self, population: usize, step: usize, outcome: Outcome, latency: Duration) {
-        lock(&self.tallies[population])[step].ended(outcome, latency);
-        lock(&self.recent[population]).ended(outcome, latency);
-    }
-
-    /// A good answer came in that step; `None`: after the last.
-    fn answered(&self, population: usize, step: Option<usize>) {
-        if let Some(step) = step {
-            lock(&self.answered[population])[step] += 1;
-        }
-    }
-
-    /// What happened to a population since this was last called.
-    pub(crate) fn recent(&self, population: usize) -> Tally {
-        std::mem::replace(&mut *lock(&self.recent[population]), Tally::new())
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // A panic in between leaves at worst one request uncounted.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A run under way on a thread of its own; dropped, it stops.
@@ -146,6 +140,7 @@ impl Started {
 
 /// Starts a run on a thread of its own, so that nothing else delays what is due.
 pub(crate) fn start(plan: Plan) -> Result<Started> {
+    plan.check().map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let live = Arc::new(Live::new(&plan));
     let (report, done) = oneshot::channel();
@@ -154,7 +149,7 @@ pub(crate) fn start(plan: Plan) -> Result<Started> {
     std::thread::Builder::new().name("load".into()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
-                () = generate(&plan, &written) => {
+                () = ask::generate(&plan, &written) => {
                     // Nobody waits for it any more if the experiment has been given up.
                     let _ = report.send(Report::new(&plan, &written));
                 }
@@ -165,66 +160,74 @@ pub(crate) fn start(plan: Plan) -> Result<Started> {
     Ok(Started { live, _stop: stop, done })
 }
 
-async fn generate(plan: &Plan, live: &Arc<Live>) {
-    let begun = Instant::now();
-    let mut all = JoinSet::new();
-    for (number, population) in plan.populations.iter().enumerate() {
-        let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
-        let (population, live, target) = (population.clone(), Arc::clone(live), plan.target);
-        all.spawn(ask(number, population, target, seed, begun, live));
-    }
-    while all.join_next().await.is_some() {}
-}
+#[cfg(test)]
+mod tests {
+    use super::population::{Retry, Session, Upload};
+    use super::*;
+    use std::time::Duration;
 
-/// Sends the requests of one population and waits until each has ended.
-async fn ask(
-    number: usize,
-    population: Population,
-    target: SocketAddr,
-    seed: u64,
-    begun: Instant,
-    live: Arc<Live>,
-) {
-    let pool = Arc::new(Pool::new(target, population.connections_max));
-    let request = Arc::new(request(&population, target));
-    let steps: Arc<[Step]> = population.steps.as_slice().into();
-    let mut under_way = JoinSet::new();
-    for (step, at) in Schedule::new(&population.steps, population.arrivals, seed) {
-        let intended = begun + at;
-        if intended > Instant::now() {
-            sleep_until(intended).await;
-        }
-        while under_way.try_join_next().is_some() {}
-        live.sent(number, step, intended.elapsed());
-        if under_way.len() >= UNDER_WAY_MAX {
-            live.ended(number, step, Outcome::TimedOut, population.patience);
-            continue;
-        }
-        let deadline = intended + population.patience;
-        let (pool, request, live) = (Arc::clone(&pool), Arc::clone(&request), Arc::clone(&live));
-        let steps = Arc::clone(&steps);
-        under_way.spawn(async move {
-            let outcome = match timeout_at(deadline, pool.exchange(&request)).await {
-                Err(_) => Outcome::TimedOut,
-                Ok(Err(())) => Outcome::Failed,
-                Ok(Ok(status)) if status.is_success() => Outcome::Ok,
-                Ok(Ok(status)) if matches!(status.as_u16(), 429 | 503) => Outcome::Refused,
-                Ok(Ok(_)) => Outcome::Failed,
-            };
-            live.ended(number, step, outcome, intended.elapsed());
-            if outcome == Outcome::Ok {
-                live.answered(number, step_at(&steps, begun.elapsed()));
-            }
-        });
+    fn plan() -> Plan {
+        let everything = Population {
+            name: "all".into(),
+            method: "PUT".into(),
+            paths: vec!["/a".into(), "/b?c=d".into()],
+            zipf: 0.8,
+            headers: vec![("Sec-Purpose".into(), "prefetch".into())],
+            steps: vec![
+                Step { rate: 0.0, lasting: Duration::from_millis(1500) },
+                Step { rate: 12.5, lasting: Duration::from_secs(60) },
+            ],
+            arrivals: Arrivals::Constant,
+            patience: Duration::from_millis(750),
+            connections_max: 7,
+            keep_alive: false,
+            addresses: vec!["127.0.0.2".parse().unwrap()],
+            session: Some(Session { requests: 5, think: Duration::from_millis(200) }),
+            retry: Some(Retry { attempts: 3, pause: Duration::from_millis(50) }),
+            upload: Some(Upload { bytes: 1000, bytes_per_second: 100 }),
+            read_bytes_per_second: Some(2000),
+        };
+        let target = "127.0.0.1:8080".parse().unwrap();
+        Plan { target, seed: 7, populations: vec![everything, Population::default()] }
     }
-    while under_way.join_next().await.is_some() {}
-}
 
-fn request(population: &Population, target: SocketAddr) -> Request<()> {
-    let mut request = Request::new(());
-    *request.uri_mut() = population.path.clone();
-    let host = target.to_string().parse().expect("an address is a valid field value");
-    request.headers_mut().insert(http::header::HOST, host);
-    request.headers_mut().extend(population.headers.iter().map(|(k, v)| (k.clone(), v.clone())));
-    request
+    #[test]
+    fn a_plan_survives_its_file() {
+        let text = serde_json::to_string(&plan()).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan());
+    }
+
+    #[test]
+    fn a_file_says_what_differs_from_the_defaults_in_seconds() {
+        let text = r#"{"target": "127.0.0.1:1", "seed": 1, "populations": [
+            {"steps": [{"rate": 2, "lasting": 0.5}], "patience": 0.25, "arrivals": "constant",
+             "headers": [["A", "b"]], "session": {"requests": 2, "think": 0}}]}"#;
+        let plan: Plan = serde_json::from_str(text).unwrap();
+        let expected = Population {
+            steps: vec![Step { rate: 2.0, lasting: Duration::from_millis(500) }],
+            patience: Duration::from_millis(250),
+            arrivals: Arrivals::Constant,
+            headers: vec![("A".into(), "b".into())],
+            session: Some(Session { requests: 2, think: Duration::ZERO }),
+            ..Population::default()
+        };
+        assert_eq!(plan.populations, [expected]);
+        assert_eq!(plan.check(), Ok(()));
+        for wrong in [text.replace("rate", "rat"), text.replace("0.25", "-1")] {
+            assert!(serde_json::from_str::<Plan>(&wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_run_is_refused_before_it_begins() {
+        let mut plan = plan();
+        let error = plan.check().unwrap_err();
+        assert!(error.contains("steps"), "the second population has none: {error}");
+        plan.populations.pop();
+        assert_eq!(plan.check(), Ok(()));
+        plan.target = "[::1]:8080".parse().unwrap();
+        assert!(plan.check().unwrap_err().contains("addresses"));
+        plan.populations.clear();
+        assert!(start(plan).is_err());
+    }
 }

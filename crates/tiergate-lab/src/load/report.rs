@@ -1,14 +1,19 @@
 //! The result of a run.
 
-use super::{Live, Plan, Population, Tally, lock};
+use super::figures::{PopulationFigures, RunFigures, Second, StepFigures};
+use super::tally::SessionTally;
+use super::{Live, Plan, Population, Tally, Usage};
 use crate::text::{Cell, Palette, Table, Tone};
 use crate::units::{milliseconds, thousands};
-use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Requests sent later than this do not follow the schedule; a run in which more than one in a
 /// hundred is later measures the generator. A tenth of the shortest patience in use here.
 const LATENESS_MAX: Duration = Duration::from_millis(50);
+
+/// A generator that uses more of its processor than this in any five seconds may be what it
+/// measures.
+const USAGE_MAX: f64 = 0.95;
 
 /// What became of a run's requests.
 #[derive(Clone, Debug)]
@@ -17,6 +22,8 @@ pub(crate) struct Report {
     pub(crate) populations: Vec<PopulationReport>,
     /// The lateness that 99 % of requests did not exceed.
     pub(crate) lateness_p99: Duration,
+    /// What the generator used of its processor.
+    pub(crate) usage: Usage,
 }
 
 /// What became of a population's requests.
@@ -30,65 +37,83 @@ pub(crate) struct PopulationReport {
     pub(crate) answered: Vec<u64>,
     /// Sum of the steps.
     pub(crate) overall: Tally,
+    /// Sessions by step in which they were due; empty without.
+    sessions: Vec<SessionTally>,
+    /// By second.
+    series: Vec<Second>,
 }
 
 impl PopulationReport {
-    /// A population's tallies, one for each of its steps.
+    /// A population's tallies, one for each of its steps, without sessions and seconds.
     pub(crate) fn new(population: &Population, steps: Vec<Tally>, answered: Vec<u64>) -> Self {
         let mut overall = Tally::new();
         steps.iter().for_each(|step| overall.add(step));
-        Self { population: population.clone(), steps, answered, overall }
+        let (sessions, series) = (Vec::new(), Vec::new());
+        Self { population: population.clone(), steps, answered, overall, sessions, series }
+    }
+
+    fn figures(&self) -> PopulationFigures {
+        let steps = self.steps.iter().zip(&self.answered).zip(&self.population.steps);
+        let steps = steps.map(|((tally, answered), step)| StepFigures {
+            rate: step.rate,
+            seconds: step.lasting.as_secs_f64(),
+            answered_in_it: *answered,
+            figures: tally.figures(),
+        });
+        PopulationFigures {
+            name: self.population.name.clone(),
+            steps: steps.collect(),
+            overall: self.overall.figures(),
+            sessions_by_step: self.sessions.iter().map(SessionTally::figures).collect(),
+            series: self.series.clone(),
+        }
     }
 }
 
 impl Report {
     pub(super) fn new(plan: &Plan, live: &Live) -> Self {
-        let populations = plan
-            .populations
-            .iter()
-            .zip(live.tallies.iter().zip(&live.answered))
-            .map(|(population, (steps, answered))| {
-                PopulationReport::new(population, lock(steps).clone(), lock(answered).clone())
-            })
-            .collect();
-        let lateness_p99 = lock(&live.lateness).quantile(0.99).unwrap_or_default();
-        Self { populations, lateness_p99 }
+        let of = |(number, population)| {
+            let course = live.course(number);
+            let series = course.series.seconds();
+            let report = PopulationReport::new(population, course.steps, course.answered);
+            PopulationReport { sessions: course.sessions, series, ..report }
+        };
+        Self {
+            populations: plan.populations.iter().enumerate().map(of).collect(),
+            lateness_p99: live.lateness_p99(),
+            usage: live.usage(),
+        }
     }
 
     /// Why the figures say nothing; `None`: they do.
     pub(crate) fn void(&self) -> Option<String> {
-        (self.lateness_p99 > LATENESS_MAX).then(|| {
-            format!(
+        if self.lateness_p99 > LATENESS_MAX {
+            return Some(format!(
                 "void: the load generator was {} ms behind its schedule (p99), more than {} ms; \
                  the machine is too busy for this rate",
                 milliseconds(Some(self.lateness_p99)),
                 LATENESS_MAX.as_millis()
+            ));
+        }
+        (self.usage.peak > USAGE_MAX).then(|| {
+            format!(
+                "void: the load generator used {:.0} % of its processor, more than {:.0} %; \
+                 it is too slow for this rate",
+                self.usage.peak * 100.0,
+                USAGE_MAX * 100.0
             )
         })
     }
 
     /// The figures for machines.
-    pub(crate) fn to_json(&self) -> Value {
-        let populations = self.populations.iter().map(|p| {
-            let steps = p.steps.iter().zip(&p.answered).zip(&p.population.steps);
-            let steps = steps.map(|((tally, answered), step)| {
-                json!({
-                    "answered_in_it": answered,
-                    "rate": step.rate, "seconds": step.lasting.as_secs_f64(),
-                    "requests": tally.to_json(),
-                })
-            });
-            json!({
-                "name": p.population.name,
-                "steps": steps.collect::<Vec<_>>(),
-                "overall": p.overall.to_json(),
-            })
-        });
-        json!({
-            "populations": populations.collect::<Vec<_>>(),
-            "lateness_p99_ms": self.lateness_p99.as_secs_f64() * 1e3,
-            "void": self.void(),
-        })
+    pub(crate) fn figures(&self) -> RunFigures {
+        RunFigures {
+            populations: self.populations.iter().map(PopulationReport::figures).collect(),
+            lateness_p99_ms: self.lateness_p99.as_secs_f64() * 1e3,
+            cpu: self.usage.mean,
+            cpu_peak: self.usage.peak,
+            void: self.void(),
+        }
     }
 
     /// The figures for people.
@@ -113,7 +138,9 @@ impl Report {
             }
         }
         let lateness = milliseconds(Some(self.lateness_p99));
-        let note = format!("  sent {lateness} ms late at most (p99)\n");
+        let used = self.usage.mean * 100.0;
+        let note =
+            format!("  sent {lateness} ms late at most (p99); used {used:.0} % of a processor\n");
         table.render(palette) + &palette.paint(Tone::Faint, &note)
     }
 }

@@ -1,9 +1,12 @@
 //! When requests are to be sent: fixed in advance, whatever the server does.
 
+use super::seconds;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How arrivals are spread over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Arrivals {
     /// Independent of each other, as those of many people.
     Poisson,
@@ -12,21 +15,35 @@ pub(crate) enum Arrivals {
 }
 
 /// A rate that lasts for a time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Step {
-    /// Requests a second; 0 is a pause.
+    /// Requests (sessions) a second; 0 is a pause.
     pub(crate) rate: f64,
     /// How long.
+    #[serde(with = "seconds")]
     pub(crate) lasting: Duration,
 }
 
-/// The step during which that time since the beginning lies; `None` after the last.
-pub(crate) fn step_at(steps: &[Step], at: Duration) -> Option<usize> {
-    let mut end = Duration::ZERO;
-    steps.iter().position(|step| {
-        end += step.lasting;
-        at < end
-    })
+/// When each step of a population ends.
+pub(super) struct Ends(Vec<Duration>);
+
+impl Ends {
+    /// The ends of those steps, one after another.
+    pub(super) fn of(steps: &[Step]) -> Self {
+        let mut end = Duration::ZERO;
+        let ends = steps.iter().map(|step| {
+            end += step.lasting;
+            end
+        });
+        Self(ends.collect())
+    }
+
+    /// The step during which that time since the beginning lies; `None` after the last.
+    pub(super) fn step_at(&self, at: Duration) -> Option<usize> {
+        let step = self.0.partition_point(|end| *end <= at);
+        (step < self.0.len()).then_some(step)
+    }
 }
 
 /// A draw from the exponential distribution of mean 1.
@@ -138,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_time_lies_in_one_step() {
-        let at = |seconds| step_at(&STEPS, Duration::from_secs_f64(seconds));
+        let at = |seconds| Ends::of(&STEPS).step_at(Duration::from_secs_f64(seconds));
         assert_eq!([at(0.0), at(9.9), at(10.0), at(15.0)], [Some(0), Some(0), Some(1), Some(2)]);
         assert_eq!((at(24.9), at(25.0)), (Some(2), None));
     }

@@ -1,7 +1,7 @@
 //! What became of the requests.
 
+use super::figures::{Figures, SessionFigures};
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How a request ended for its client.
@@ -30,6 +30,71 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
     /// That clients gave up.
     pub(crate) timed_out: u64,
+    /// Times that the ended ones were asked, those asked again included.
+    pub(crate) attempts: u64,
+    /// Bytes of the bodies of good answers.
+    pub(crate) bytes: u64,
+}
+
+impl Counts {
+    /// Counts the end of a request.
+    pub(crate) fn ended(&mut self, outcome: Outcome) {
+        *match outcome {
+            Outcome::Ok => &mut self.ok,
+            Outcome::Refused => &mut self.refused,
+            Outcome::Failed => &mut self.failed,
+            Outcome::TimedOut => &mut self.timed_out,
+        } += 1;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.ok += other.ok;
+        self.refused += other.refused;
+        self.failed += other.failed;
+        self.timed_out += other.timed_out;
+        self.attempts += other.attempts;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Longest time told apart, in microseconds.
+const TIME_MAX_US: u64 = 120_000_000;
+
+/// Times to three significant digits. Its memory grows with the longest, up to 80 KB.
+#[derive(Clone, Debug)]
+pub(super) struct Times(Histogram<u32>);
+
+impl Times {
+    /// No times.
+    pub(super) fn new() -> Self {
+        Self(Histogram::new(3).expect("three significant digits are allowed"))
+    }
+
+    /// Adds a time; one beyond the bound counts as the bound.
+    pub(super) fn record(&mut self, time: Duration) {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(TIME_MAX_US);
+        self.0.record(us).expect("a histogram that grows takes every time");
+    }
+
+    /// The time that the fraction `q` did not exceed; `None` without any.
+    pub(super) fn quantile(&self, q: f64) -> Option<Duration> {
+        (!self.0.is_empty()).then(|| Duration::from_micros(self.0.value_at_quantile(q)))
+    }
+
+    /// The same in milliseconds.
+    pub(super) fn quantile_ms(&self, q: f64) -> Option<f64> {
+        self.quantile(q).map(|time| time.as_secs_f64() * 1e3)
+    }
+
+    /// The mean, in milliseconds; `None` without any.
+    pub(super) fn mean_ms(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.mean() / 1e3)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("a histogram that grows takes every other");
+    }
 }
 
 /// Numbers and latencies of requests.
@@ -37,62 +102,88 @@ pub(crate) struct Counts {
 pub(crate) struct Tally {
     /// The numbers.
     pub(crate) counts: Counts,
-    /// Microseconds from the intended sending time to the end of a good answer.
-    latency: Histogram<u64>,
+    /// From the moment a request was due to the end of its good answer.
+    latency: Times,
 }
-
-/// Longest latency told apart, in microseconds.
-const LATENCY_MAX_US: u64 = 120_000_000;
 
 impl Tally {
     /// No requests.
     pub(crate) fn new() -> Self {
-        let latency = Histogram::new_with_max(LATENCY_MAX_US, 3)
-            .expect("three significant digits and this bound are allowed");
-        Self { counts: Counts::default(), latency }
+        Self { counts: Counts::default(), latency: Times::new() }
     }
 
     /// Counts the end of a request.
     pub(crate) fn ended(&mut self, outcome: Outcome, latency: Duration) {
-        match outcome {
-            Outcome::Ok => {
-                self.counts.ok += 1;
-                self.record(latency);
-            }
-            Outcome::Refused => self.counts.refused += 1,
-            Outcome::Failed => self.counts.failed += 1,
-            Outcome::TimedOut => self.counts.timed_out += 1,
+        self.counts.ended(outcome);
+        if outcome == Outcome::Ok {
+            self.latency.record(latency);
         }
-    }
-
-    /// Adds a time to the latencies.
-    pub(crate) fn record(&mut self, latency: Duration) {
-        self.latency.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Adds another tally to this one.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.counts.sent += other.counts.sent;
-        self.counts.ok += other.counts.ok;
-        self.counts.refused += other.counts.refused;
-        self.counts.failed += other.counts.failed;
-        self.counts.timed_out += other.counts.timed_out;
-        self.latency.add(&other.latency).expect("both have the same bound");
+        self.counts.add(&other.counts);
+        self.latency.add(&other.latency);
     }
 
     /// The latency that the fraction `q` of good answers did not exceed; `None` without any.
     pub(crate) fn quantile(&self, q: f64) -> Option<Duration> {
-        (!self.latency.is_empty()).then(|| Duration::from_micros(self.latency.value_at_quantile(q)))
+        self.latency.quantile(q)
     }
 
-    /// The figures under the names that reports use; latencies in milliseconds.
-    pub(crate) fn to_json(&self) -> Value {
-        let ms = |q| self.quantile(q).map(|latency| latency.as_secs_f64() * 1e3);
-        json!({
-            "sent": self.counts.sent, "ok": self.counts.ok, "refused": self.counts.refused,
-            "failed": self.counts.failed, "timed_out": self.counts.timed_out,
-            "p50_ms": ms(0.5), "p99_ms": ms(0.99),
-        })
+    /// The figures as reports have them.
+    pub(crate) fn figures(&self) -> Figures {
+        let counts = self.counts;
+        Figures {
+            sent: counts.sent,
+            ok: counts.ok,
+            refused: counts.refused,
+            failed: counts.failed,
+            timed_out: counts.timed_out,
+            attempts: counts.attempts,
+            bytes: counts.bytes,
+            mean_ms: self.latency.mean_ms(),
+            p25_ms: self.latency.quantile_ms(0.25),
+            p50_ms: self.latency.quantile_ms(0.5),
+            p75_ms: self.latency.quantile_ms(0.75),
+            p90_ms: self.latency.quantile_ms(0.9),
+            p99_ms: self.latency.quantile_ms(0.99),
+        }
+    }
+}
+
+/// Numbers and durations of sessions.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionTally {
+    /// That were due to begin.
+    pub(crate) begun: u64,
+    /// All of whose requests ended well.
+    pub(crate) completed: u64,
+    /// How long the completed ones took, thinking apart.
+    lasting: Times,
+}
+
+impl SessionTally {
+    /// No sessions.
+    pub(super) fn new() -> Self {
+        Self { begun: 0, completed: 0, lasting: Times::new() }
+    }
+
+    /// Counts a completed session.
+    pub(super) fn completed(&mut self, lasting: Duration) {
+        self.completed += 1;
+        self.lasting.record(lasting);
+    }
+
+    /// The figures as reports have them.
+    pub(super) fn figures(&self) -> SessionFigures {
+        SessionFigures {
+            begun: self.begun,
+            completed: self.completed,
+            mean_ms: self.lasting.mean_ms(),
+            p50_ms: self.lasting.quantile_ms(0.5),
+            p99_ms: self.lasting.quantile_ms(0.99),
+        }
     }
 }
 
@@ -101,22 +192,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_of_good_answers_only() {
+    fn latencies_are_of_good_answers_only() {
         let mut tally = Tally::new();
         assert_eq!(tally.quantile(0.5), None);
+        assert_eq!(tally.figures().mean_ms, None);
         for ms in 1..=1000 {
             tally.ended(Outcome::Ok, Duration::from_millis(ms));
         }
         for outcome in [Outcome::Refused, Outcome::Failed, Outcome::TimedOut] {
             tally.ended(outcome, Duration::from_secs(60));
         }
-        let near = |q, ms: f64| {
-            let got = tally.quantile(q).unwrap().as_secs_f64() * 1e3;
-            assert!((got / ms - 1.0).abs() < 0.002, "q {q}: {got} ms");
-        };
-        near(0.5, 500.0);
-        near(0.99, 990.0);
-        near(1.0, 1000.0);
+        let figures = tally.figures();
+        for (name, got, ms) in [
+            ("mean", figures.mean_ms, 500.5),
+            ("p25", figures.p25_ms, 250.0),
+            ("p50", figures.p50_ms, 500.0),
+            ("p75", figures.p75_ms, 750.0),
+            ("p90", figures.p90_ms, 900.0),
+            ("p99", figures.p99_ms, 990.0),
+        ] {
+            let got = got.unwrap();
+            assert!((got / ms - 1.0).abs() < 0.002, "{name}: {got} ms");
+        }
         let c = tally.counts;
         assert_eq!((c.ok, c.refused, c.failed, c.timed_out), (1000, 1, 1, 1));
     }
@@ -125,17 +222,19 @@ mod tests {
     fn sums_keep_numbers_and_latencies() {
         let (mut a, mut b) = (Tally::new(), Tally::new());
         a.ended(Outcome::Ok, Duration::from_millis(1));
-        b.ended(Outcome::Ok, Duration::from_millis(3));
-        b.counts.sent = 2;
+        b.ended(Outcome::Ok, Duration::from_secs(30));
+        b.counts = Counts { sent: 2, attempts: 3, bytes: 4, ..b.counts };
         a.add(&b);
-        assert_eq!((a.counts.ok, a.counts.sent), (2, 2));
-        assert!(a.quantile(1.0).unwrap() >= Duration::from_millis(3));
+        let c = a.counts;
+        assert_eq!((c.ok, c.sent, c.attempts, c.bytes), (2, 2, 3, 4));
+        assert!(a.quantile(1.0).unwrap() >= Duration::from_secs(30));
     }
 
     #[test]
     fn absurd_latencies_are_held_at_the_bound() {
         let mut tally = Tally::new();
         tally.ended(Outcome::Ok, Duration::MAX);
-        assert!(tally.quantile(1.0).unwrap() >= Duration::from_micros(LATENCY_MAX_US));
+        let most = tally.quantile(1.0).unwrap();
+        assert!((120..121).contains(&most.as_secs()), "{most:?}");
     }
 }

@@ -1,0 +1,189 @@
+//! The clients of a population: each arrival asks, asks again, or goes through its session.
+
+use super::Plan;
+use super::client::{Client, Connection, Pool};
+use super::live::{Due, Live, Log};
+use super::meter::Meter;
+use super::paths::Ranks;
+use super::population::{Population, Session};
+use super::schedule::{Schedule, exponential};
+use super::tally::Outcome;
+use fastrand::Rng;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+/// Arrivals of a population that may be under way at once: memory, not a model of anything. More
+/// than that are counted as timed out, since a server that far behind answers nobody in time.
+const UNDER_WAY_MAX: usize = 50_000;
+
+/// Runs a plan until its last request has ended.
+pub(super) async fn generate(plan: &Plan, live: &Arc<Live>) {
+    let begun = Instant::now();
+    let mut meter = Meter::new();
+    let mut all = JoinSet::new();
+    for (number, population) in plan.populations.iter().enumerate() {
+        let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+        let log = Log::new(Arc::clone(live), number, population, begun);
+        let clients = Arc::new(Clients::new(plan.target, population.clone(), log));
+        all.spawn(arrive(clients, seed, begun));
+    }
+    let ended = async { while all.join_next().await.is_some() {} };
+    tokio::select! {
+        () = ended => {}
+        () = meter.watch() => {}
+    }
+    live.used(meter.usage());
+}
+
+/// Lets the clients of one population arrive, and waits until each has ended.
+async fn arrive(clients: Arc<Clients>, seed: u64, begun: Instant) {
+    let population = &clients.population;
+    // Another stream than that of the schedule, which a change of behaviour must not change.
+    let mut random = Rng::with_seed(seed ^ 0x9e37_79b9_7f4a_7c15);
+    // Each arrival holds a sender: their number is that of those under way, and none is the end.
+    let (under_way, mut all_ended) = mpsc::channel::<()>(1);
+    for (step, at) in Schedule::new(&population.steps, population.arrivals, seed) {
+        let due = Due { at: begun + at, step };
+        if due.at > Instant::now() {
+            sleep_until(due.at).await;
+        }
+        clients.log.arrived(due);
+        let mut random = random.fork();
+        if under_way.strong_count() > UNDER_WAY_MAX {
+            clients.turned_away(due);
+            continue;
+        }
+        let (clients, under_way) = (Arc::clone(&clients), under_way.clone());
+        tokio::spawn(async move {
+            match clients.population.session {
+                Some(session) => clients.session(session, due, &mut random).await,
+                None => clients.request(&mut Way::Shared, due, &mut random).await,
+            };
+            drop(under_way);
+        });
+    }
+    drop(under_way);
+    let none = all_ended.recv().await;
+    debug_assert!(none.is_none(), "nothing is ever sent");
+}
+
+/// Which connections requests go on.
+enum Way {
+    /// Whichever is idle.
+    Shared,
+    /// One's own, once it is open.
+    Own(Option<Connection>),
+}
+
+/// The clients of a population.
+struct Clients {
+    population: Population,
+    client: Client,
+    pool: Pool,
+    ranks: Ranks,
+    log: Log,
+}
+
+impl Clients {
+    fn new(target: SocketAddr, population: Population, log: Log) -> Self {
+        Self {
+            client: Client::new(target, &population),
+            pool: Pool::new(population.connections_max),
+            ranks: Ranks::new(population.paths.len(), population.zipf),
+            log,
+            population,
+        }
+    }
+
+    /// An arrival for which there is no memory.
+    fn turned_away(&self, due: Due) {
+        if self.population.session.is_some() {
+            self.log.session_begun(due);
+        }
+        self.log.sent(due);
+        self.log.ended(due, Outcome::TimedOut, 0, 0);
+    }
+
+    /// One client's requests, until the first that does not end well.
+    async fn session(&self, session: Session, begun: Due, random: &mut Rng) -> Outcome {
+        self.log.session_begun(begun);
+        // Held for the whole session, thinking included, as the connection is.
+        let place = timeout_at(begun.at + self.population.patience, self.pool.place()).await;
+        let Ok(_place) = place else {
+            self.log.sent(begun);
+            self.log.ended(begun, Outcome::TimedOut, 0, 0);
+            return Outcome::TimedOut;
+        };
+        let mut way = Way::Own(None);
+        let mut due = begun;
+        let mut lasting = Duration::ZERO;
+        for number in 0..session.requests {
+            if number > 0 {
+                let think = session.think.mul_f64(exponential(random));
+                due = self.log.due(Instant::now() + think);
+                sleep_until(due.at).await;
+            }
+            let outcome = self.request(&mut way, due, random).await;
+            if outcome != Outcome::Ok {
+                return outcome;
+            }
+            lasting += due.at.elapsed();
+        }
+        self.log.session_completed(begun, lasting);
+        Outcome::Ok
+    }
+
+    /// One request, asked as often as the client is willing to.
+    async fn request(&self, way: &mut Way, due: Due, random: &mut Rng) -> Outcome {
+        self.log.sent(due);
+        let path = self.ranks.draw(random);
+        let attempts_max = self.population.retry.map_or(1, |retry| retry.attempts);
+        let mut begun = due.at;
+        for attempt in 1.. {
+            let (outcome, bytes) = self.attempt(way, begun, path).await;
+            match self.population.retry {
+                Some(retry) if outcome != Outcome::Ok && attempt < attempts_max => {
+                    sleep(retry.pause.mul_f64(0.5 + random.f64())).await;
+                    begun = Instant::now();
+                }
+                _ => {
+                    self.log.ended(due, outcome, u64::from(attempt), bytes);
+                    return outcome;
+                }
+            }
+        }
+        unreachable!("the attempts are bounded")
+    }
+
+    /// One attempt: how it ended, and the bytes that it brought.
+    async fn attempt(&self, way: &mut Way, begun: Instant, path: usize) -> (Outcome, u64) {
+        let exchange = async {
+            match way {
+                Way::Shared => {
+                    let _place = self.pool.place().await;
+                    let (answer, kept) = self.client.exchange(self.pool.take(), path).await?;
+                    kept.into_iter().for_each(|connection| self.pool.put(connection));
+                    Ok::<_, ()>(answer)
+                }
+                Way::Own(own) => {
+                    let (answer, kept) = self.client.exchange(own.take(), path).await?;
+                    *own = kept;
+                    Ok(answer)
+                }
+            }
+        };
+        match timeout_at(begun + self.population.patience, exchange).await {
+            Err(_) => (Outcome::TimedOut, 0),
+            Ok(Err(())) => (Outcome::Failed, 0),
+            Ok(Ok(answer)) => match answer.status {
+                200..300 => (Outcome::Ok, answer.bytes),
+                429 | 503 => (Outcome::Refused, answer.bytes),
+                _ => (Outcome::Failed, answer.bytes),
+            },
+        }
+    }
+}
