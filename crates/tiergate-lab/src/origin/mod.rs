@@ -12,9 +12,9 @@ mod timeline;
 mod work;
 mod worker;
 
-pub(crate) use service::{Route, Thrash};
+pub(crate) use service::{Route, Spread, Thrash};
 pub(crate) use timeline::Timeline;
-pub(crate) use worker::{Kind, Spread};
+pub(crate) use worker::Kind;
 
 use crate::units::{self, parse_duration, written};
 use anyhow::{Result, ensure};

@@ -10,6 +10,32 @@ pub(super) const SERVICE_MAX: Duration = Duration::from_secs(3600);
 /// Largest factor by which a part of the site can become slower.
 pub(super) const FACTOR_MAX: f64 = 10_000.0;
 
+/// How service times vary about their mean.
+#[derive(
+    clap::ValueEnum, serde::Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Spread {
+    /// All alike.
+    Constant,
+    /// Exponentially distributed.
+    Exponential,
+    /// Nine in ten take half the mean, one in ten takes 5.5 times the mean.
+    Bimodal,
+}
+
+impl Spread {
+    /// A service time with the given mean.
+    pub(super) fn draw(self, mean: Duration, random: &mut fastrand::Rng) -> Duration {
+        match self {
+            Self::Constant => mean,
+            Self::Exponential => mean.mul_f64(crate::load::exponential(random)),
+            Self::Bimodal if random.f64() < 0.9 => mean.mul_f64(0.5),
+            Self::Bimodal => mean.mul_f64(5.5),
+        }
+    }
+}
+
 /// Mean service time of the paths that begin with a prefix. Written `/report=200ms`.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -155,6 +181,17 @@ impl Times {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_spread_keeps_the_mean() {
+        for spread in [Spread::Constant, Spread::Exponential, Spread::Bimodal] {
+            let mut random = fastrand::Rng::with_seed(7);
+            let mean = Duration::from_millis(20);
+            let total: Duration = (0..20_000).map(|_| spread.draw(mean, &mut random)).sum();
+            let ratio = total.as_secs_f64() / 20_000.0 / mean.as_secs_f64();
+            assert!((ratio - 1.0).abs() < 0.05, "{spread:?}: {ratio}");
+        }
+    }
 
     const MS: Duration = Duration::from_millis(1);
 

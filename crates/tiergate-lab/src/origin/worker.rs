@@ -1,13 +1,12 @@
 //! The workers of the origin and the queue before them.
 
-use super::service::Times;
+use super::service::{Spread, Times};
 use super::timeline::{Change, Event, Timeline};
 use super::work::burn;
 use super::{Counts, Settings};
 use http::Uri;
 use std::sync::atomic::Ordering;
 use std::sync::{self, Arc, Once};
-use std::time::Duration;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -21,32 +20,6 @@ pub(crate) enum Kind {
     Io,
     /// The worker computes: it burns processor time of its own thread.
     Cpu,
-}
-
-/// How service times vary about their mean.
-#[derive(
-    clap::ValueEnum, serde::Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq,
-)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Spread {
-    /// All alike.
-    Constant,
-    /// Exponentially distributed.
-    Exponential,
-    /// Nine in ten take half the mean, one in ten takes 5.5 times the mean.
-    Bimodal,
-}
-
-impl Spread {
-    /// A service time with the given mean.
-    fn draw(self, mean: Duration, random: &mut fastrand::Rng) -> Duration {
-        match self {
-            Self::Constant => mean,
-            Self::Exponential => mean.mul_f64(crate::load::exponential(random)),
-            Self::Bimodal if random.f64() < 0.9 => mean.mul_f64(0.5),
-            Self::Bimodal => mean.mul_f64(5.5),
-        }
-    }
 }
 
 struct Job {
@@ -214,17 +187,7 @@ fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_spread_keeps_the_mean() {
-        for spread in [Spread::Constant, Spread::Exponential, Spread::Bimodal] {
-            let mut random = fastrand::Rng::with_seed(7);
-            let mean = Duration::from_millis(20);
-            let total: Duration = (0..20_000).map(|_| spread.draw(mean, &mut random)).sum();
-            let ratio = total.as_secs_f64() / 20_000.0 / mean.as_secs_f64();
-            assert!((ratio - 1.0).abs() < 0.05, "{spread:?}: {ratio}");
-        }
-    }
+    use std::time::Duration;
 
     fn settings(args: &[&str]) -> Settings {
         Settings::from_words(args)
