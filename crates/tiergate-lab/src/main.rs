@@ -8,6 +8,7 @@
 
 mod bench;
 mod demo;
+mod lab;
 mod load;
 mod origin;
 mod process;
@@ -36,6 +37,8 @@ enum Experiment {
     Bench(bench::Settings),
     /// A server of known capacity
     Origin(origin::Settings),
+    /// A small dynamic site: pages that use the processor, memory, or wait
+    App(origin::app::Settings),
     /// An open-loop load generator
     Load(load::Settings),
 }
@@ -60,6 +63,7 @@ async fn run(experiment: Experiment) -> Result<()> {
             Experiment::Demo(settings) => demo::run(settings).await,
             Experiment::Bench(settings) => bench::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
+            Experiment::App(settings) => origin::app::run(settings).await,
             Experiment::Load(settings) => load::run(settings).await,
         }
     };

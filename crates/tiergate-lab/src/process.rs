@@ -6,7 +6,7 @@
 //! ends by itself, which [`Running::ended`] tells.
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
@@ -140,7 +140,8 @@ impl Running {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
             // An error means that it has just ended, which is what is wanted.
             let _ = kill_process(pid, Signal::TERM);
         }
@@ -150,6 +151,10 @@ impl Running {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Some(pid) = pid {
+            // It leads a group of its own. Its children would outlive it.
+            let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

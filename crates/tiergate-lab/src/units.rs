@@ -20,6 +20,30 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|e| format!("{text:?}: {e}"))
 }
 
+/// A duration as [`parse_duration`] reads it: "40ms". Microseconds are the finest.
+pub(crate) fn written(time: Duration) -> String {
+    match time.as_micros() {
+        0 => "0".into(),
+        us if us % 1_000_000 == 0 => format!("{}s", us / 1_000_000),
+        us if us % 1000 == 0 => format!("{}ms", us / 1000),
+        us => format!("{us}us"),
+    }
+}
+
+/// Durations in files, in the same words; for `#[serde(with = "units::text")]`.
+pub(crate) mod text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+    use std::time::Duration;
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&super::written(*time))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        super::parse_duration(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
+}
+
 /// A latency in milliseconds with three significant digits: "0.84", "41.2", "982"; "-" for none.
 pub(crate) fn milliseconds(latency: Option<Duration>) -> String {
     let Some(latency) = latency else {
@@ -59,6 +83,13 @@ mod tests {
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         for wrong in ["", "40", "ms", "-1s", "1h", "1 s", "1e999s"] {
             assert!(parse_duration(wrong).is_err(), "{wrong:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in ["0", "20us", "40ms", "1500ms", "2s", "120s"] {
+            assert_eq!(written(parse_duration(text).unwrap()), text);
         }
     }
 

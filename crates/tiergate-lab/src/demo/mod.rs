@@ -9,7 +9,6 @@ use crate::load::{self, Report};
 use crate::process::{Program, Running, free_address};
 use crate::text::{Palette, Tone};
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -87,18 +86,8 @@ impl Lab<'_> {
     async fn start_origin(&self) -> Result<(SocketAddr, f64, Running)> {
         let listen = free_address()?;
         let settings = scenario::origin(listen);
-        let name = |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| {
-            value().map(|v| v.get_name().to_owned()).unwrap_or_default()
-        };
         let mut process = Program::new("the origin", std::env::current_exe()?)
-            .args(["origin", "--listen", &listen.to_string()])
-            .args(["--workers", &settings.workers.to_string()])
-            .args(["--service", &format!("{}us", settings.service.as_micros())])
-            .args(["--dist", &name(&|| settings.dist.to_possible_value())])
-            .args(["--kind", &name(&|| settings.kind.to_possible_value())])
-            .args(["--accept-queue", &settings.accept_queue.to_string()])
-            .args(["--connections-max", &settings.connections_max.to_string()])
-            .args(["--bytes", &settings.bytes.to_string()])
+            .args(settings.args())
             .start(&self.scratch.join("origin.log"))?;
         process.ready(listen).await?;
         Ok((listen, settings.capacity(), process))

@@ -57,11 +57,8 @@ pub(super) fn origin(listen: SocketAddr) -> origin::Settings {
         // free at once, every 40 ms, and whoever arrives in between waits for the next time,
         // however important. Servers of real work are not like that.
         dist: origin::Spread::Exponential,
-        kind: origin::Kind::Io,
-        accept_queue: 511,
         connections_max: 8192,
-        bytes: 1024,
-        seed: 1,
+        ..origin::Settings::default()
     }
 }
 

@@ -1,0 +1,174 @@
+//! What httperf prints, read and summed up.
+
+use serde::Serialize;
+
+/// Longest time by which a process may have been behind its schedule, even once: a quarter of the
+/// shortest patience in the experiments. Several processes on one processor are 70 ms late at times.
+const LATE_MS_MAX: f64 = 250.0;
+
+/// What became of a workload.
+#[derive(Serialize, Clone, Debug, Default, PartialEq)]
+pub(crate) struct Figures {
+    /// Requests sent, and connections that never came to sending theirs.
+    pub(crate) sent: u64,
+    /// Answers 2xx.
+    pub(crate) ok: u64,
+    /// Answers 4xx and 5xx; httperf does not tell 503 from 500.
+    pub(crate) refused: u64,
+    /// Other answers, and connections that were refused or reset.
+    pub(crate) failed: u64,
+    /// Clients who waited for `timeout` in vain.
+    pub(crate) timed_out: u64,
+    /// Time from the beginning of the connection to the end of the answer, in milliseconds, mean
+    /// over all answers; of sessions, from the end of the call to the beginning of the answer.
+    pub(crate) mean_ms: f64,
+    /// Its median, at a resolution of one; `None`: sessions, of which httperf has none. Of several
+    /// processes, the mean of their medians, which are draws of the same.
+    pub(crate) p50_ms: Option<f64>,
+    /// Its standard deviation; `None`: sessions.
+    pub(crate) stddev_ms: Option<f64>,
+    /// Sessions begun and sessions completed.
+    pub(crate) sessions: Option<Sessions>,
+    /// Connections a second, or sessions completed, over the whole time up to the last answer.
+    pub(crate) rate: f64,
+    /// From the beginning to the last answer or timeout, in seconds; of several processes, the
+    /// longest.
+    pub(crate) seconds: f64,
+    /// How far behind its schedule httperf was, at the worst, in milliseconds.
+    pub(crate) late_ms: f64,
+    /// Connections that could not be made for want of descriptors or ports: never on their way.
+    pub(crate) unsent: u64,
+}
+
+/// How many sessions there were.
+#[derive(Serialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sessions {
+    /// Begun.
+    pub(crate) begun: u64,
+    /// Every call answered, none refused.
+    pub(crate) completed: u64,
+}
+
+impl Figures {
+    /// Why the figures say nothing; `None`: they do.
+    pub(crate) fn void(&self) -> Option<String> {
+        if self.unsent > 0 {
+            return Some(format!(
+                "void: httperf lacked descriptors or ports for {} connections; lower its rate or \
+                 timeout",
+                self.unsent
+            ));
+        }
+        (self.late_ms > LATE_MS_MAX).then(|| {
+            format!(
+                "void: httperf was {:.0} ms behind its schedule, more than {LATE_MS_MAX:.0}; the \
+                 machine is too busy for this rate",
+                self.late_ms
+            )
+        })
+    }
+}
+
+/// Reads the output of one process, which was to begin `rate` connections or sessions a second;
+/// `None`: something is missing.
+pub(super) fn read(text: &str, rate: f64, session: bool) -> Option<Figures> {
+    let total = line(text, "Total:")?;
+    let connections = after(total, "connections ")? as u64;
+    let statuses = line(text, "Reply status:")?;
+    let status = |class| after(statuses, class).map(|count| count as u64);
+    let ok = status("2xx=")?;
+    let refused = status("4xx=")? + status("5xx=")?;
+    let others = status("1xx=")? + status("3xx=")?;
+    let errors = line(text, "Errors: total")?;
+    let timed_out = after(errors, "client-timo ")? as u64;
+    let broken: f64 = ["socket-timo ", "connrefused ", "connreset "]
+        .iter()
+        .map(|label| after(errors, label))
+        .sum::<Option<f64>>()?;
+    let own = line(text, "Errors: fd-unavail")?;
+    let unsent: f64 = ["fd-unavail ", "addrunavail ", "ftab-full ", "other "]
+        .iter()
+        .map(|label| after(own, label))
+        .sum::<Option<f64>>()?;
+    let failed = others + broken as u64;
+    let seconds = after(total, "test-duration ")?;
+    let times = line(text, "Connection time [ms]: min")?;
+    let reply = line(text, "Reply time [ms]:")?;
+    // Connections that were due at once since httperf came late; two may be due by chance. The
+    // first of them has waited for as long as it takes so many to become due.
+    let burst = after(text, "Maximum connect burst length: ")?;
+    let late_ms = (burst - 2.0).max(0.0) / rate * 1e3;
+    let sessions = match session {
+        false => None,
+        true => Some(read_sessions(line(text, "Session rate")?)?),
+    };
+    Some(Figures {
+        sent: ok + refused + failed + timed_out,
+        ok,
+        refused,
+        failed,
+        timed_out,
+        mean_ms: if session { after(reply, "response ")? } else { after(times, "avg ")? },
+        p50_ms: if session { None } else { Some(after(times, "median ")?) },
+        stddev_ms: if session { None } else { Some(after(times, "stddev ")?) },
+        sessions,
+        rate: match session {
+            true => after(line(text, "Session rate")?, "avg ")?,
+            false => connections as f64 / seconds.max(f64::MIN_POSITIVE),
+        },
+        seconds,
+        late_ms,
+        unsent: unsent as u64,
+    })
+}
+
+/// The end of "Session rate [sess/s]: min 0.00 avg 0.25 max 0.00 stddev 0.00 (1/20)".
+fn read_sessions(line: &str) -> Option<Sessions> {
+    let (completed, begun) = line.split_once('(')?.1.split_once(')')?.0.split_once('/')?;
+    Some(Sessions { begun: begun.parse().ok()?, completed: completed.parse().ok()? })
+}
+
+/// Sums up the processes of one workload.
+pub(super) fn merge(parts: &[Figures]) -> Figures {
+    let sum = |of: fn(&Figures) -> u64| parts.iter().map(of).sum::<u64>();
+    let most = |of: fn(&Figures) -> f64| parts.iter().map(of).fold(0.0, f64::max);
+    let answers = |part: &Figures| (part.ok + part.refused) as f64;
+    let all: f64 = parts.iter().map(answers).sum::<f64>().max(1.0);
+    let mean = |of: &dyn Fn(&Figures) -> f64| {
+        parts.iter().map(|part| of(part) * answers(part)).sum::<f64>() / all
+    };
+    let mean_ms = mean(&|part| part.mean_ms);
+    let several = |of: fn(&Figures) -> Option<f64>| parts.iter().any(|p| of(p).is_some());
+    let second_moment = mean(&|part| part.stddev_ms.unwrap_or(0.0).powi(2) + part.mean_ms.powi(2));
+    Figures {
+        sent: sum(|p| p.sent),
+        ok: sum(|p| p.ok),
+        refused: sum(|p| p.refused),
+        failed: sum(|p| p.failed),
+        timed_out: sum(|p| p.timed_out),
+        mean_ms,
+        p50_ms: several(|p| p.p50_ms).then(|| mean(&|part| part.p50_ms.unwrap_or(0.0))),
+        stddev_ms: several(|p| p.stddev_ms)
+            .then(|| (second_moment - mean_ms.powi(2)).max(0.0).sqrt()),
+        sessions: parts.iter().filter_map(|p| p.sessions).reduce(|a, b| Sessions {
+            begun: a.begun + b.begun,
+            completed: a.completed + b.completed,
+        }),
+        rate: parts.iter().map(|p| p.rate).sum(),
+        seconds: most(|p| p.seconds),
+        late_ms: most(|p| p.late_ms),
+        unsent: sum(|p| p.unsent),
+    }
+}
+
+/// The line that begins with `label`.
+fn line<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    text.lines().find(|line| line.starts_with(label))
+}
+
+/// The number that follows `label`.
+fn after(text: &str, label: &str) -> Option<f64> {
+    let rest = &text[text.find(label)? + label.len()..];
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}

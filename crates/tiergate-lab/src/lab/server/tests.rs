@@ -1,0 +1,149 @@
+use super::*;
+use crate::process::free_address;
+
+fn read(text: &str) -> Result<Server, toml::de::Error> {
+    toml::from_str(text)
+}
+
+#[test]
+fn a_file_says_what_the_server_is() {
+    let workers = read(
+        "kind = 'workers'\nworkers = 16\nservice = '40ms'\ndist = 'exponential'\nwork = 'cpu'\n\
+         routes = ['/report=200ms']\ntimeline = '8s:workers=8'\nthrash = '16:0.5'\n",
+    )
+    .unwrap();
+    assert_eq!((workers.capacity(), workers.slots()), (None, 16), "routes: it depends");
+    let Server::Workers(settings) = &workers else { panic!("{workers:?}") };
+    assert_eq!(settings.dist, origin::Spread::Exponential);
+    assert_eq!((settings.kind, settings.timeline.0.len()), (origin::Kind::Cpu, 1));
+    let written = toml::to_string(&workers).unwrap();
+    assert_eq!(read(&written).unwrap(), workers, "{written}");
+    assert_eq!(read("kind = 'workers'").unwrap().capacity(), Some(400.0));
+    let apache = read("kind = 'apache'\nworkers = 8\nkeep_alive = '0'").unwrap();
+    assert_eq!((apache.capacity(), apache.slots()), (None, 8));
+    assert_eq!(read("kind = 'nginx'").unwrap().slots(), Nginx::default().slots);
+    assert_eq!(read("kind = 'app'\nworkers = 5").unwrap().slots(), 5);
+}
+
+#[test]
+fn mistakes_in_a_file_are_told() {
+    for (wrong, why) in [
+        ("kind = 'iis'", "iis"),
+        ("workers = 1", "kind"),
+        ("kind = 'workers'\nworker = 1", "worker"),
+        ("kind = 'workers'\nservice = '40'", "40ms"),
+        ("kind = 'workers'\ntimeline = '8s'", "TIME:CHANGE"),
+        ("kind = 'workers'\nlisten = '127.0.0.1:1'", "listen"),
+        ("kind = 'app'\nservice = '1s'", "service"),
+        ("kind = 'apache'\nthreads = 1", "threads"),
+        ("kind = 'nginx'\nworkers = 1", "workers"),
+    ] {
+        let error = read(wrong).unwrap_err().to_string();
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn configurations_are_filled_in_whole() {
+    let (listen, dir) = (free_address().unwrap(), Path::new("/scratch"));
+    let apache = Apache::default().configuration(listen, dir, &dir.join("files")).unwrap();
+    for text in [apache, nginx_configuration(listen, dir, &dir.join("files"))] {
+        assert!(!text.contains('@'), "{text}");
+        assert!(text.contains(&listen.to_string()) && text.contains("/scratch/files"), "{text}");
+    }
+    let none = Apache { workers: 0, ..Apache::default() };
+    assert!(none.configuration(listen, dir, dir).is_err());
+}
+
+/// Status and length of an answer, by curl.
+async fn curl(address: SocketAddr, path: &str) -> (u16, usize) {
+    let url = format!("http://{address}{path}");
+    let program = Program::new("curl", "curl").args([
+        "-s",
+        "-m",
+        "10",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code} %{size_download}",
+        &url,
+    ]);
+    let said = output(program, Duration::from_secs(20)).await.unwrap();
+    let (status, bytes) = said.split_once(' ').unwrap();
+    (status.parse().unwrap(), bytes.parse().unwrap())
+}
+
+async fn start(server: &Server, scratch: &Path) -> (Started, SocketAddr) {
+    let listen = free_address().unwrap();
+    let place =
+        Place { lab: Path::new("none"), scratch, listen, namespace: None, processors: None };
+    (server.start(&place).await.unwrap(), listen)
+}
+
+#[tokio::test]
+async fn apache_serves_files_and_pages_and_ends_with_all_its_processes() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = Server::Apache(Apache { workers: 4, files: 20, ..Apache::default() });
+    let (mut started, address) = start(&server, scratch.path()).await;
+    for path in started.paths.clone() {
+        let file = scratch.path().join("origin/files").join(&path[1..]);
+        let bytes = std::fs::metadata(file).unwrap().len() as usize;
+        assert_eq!(curl(address, &path).await, (200, bytes), "{path}");
+    }
+    assert_eq!(curl(address, "/cgi-bin/page").await, (200, 8192));
+    assert_eq!(curl(address, "/cgi-bin/page?us=100&bytes=2204").await, (200, 2204));
+    assert_eq!(curl(address, "/cgi-bin/page?bytes=6401").await, (200, 6401));
+    assert_eq!(curl(address, "/none").await.0, 404);
+    assert!(started.ended().is_none());
+    // Ended in the middle of long pages, nothing of it stays.
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        busy.push(tokio::spawn(curl_quietly(address)));
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let group = started.pid();
+    assert!(members(group).len() > 4, "{:?}", members(group));
+    assert_eq!(started.stop(), None);
+    assert_eq!(members(group), Vec::<u32>::new());
+    for task in busy {
+        task.await.unwrap();
+    }
+}
+
+/// A page of ten seconds, given up when the server ends.
+async fn curl_quietly(address: SocketAddr) {
+    let url = format!("http://{address}/cgi-bin/page?us=10000000");
+    let program = Program::new("curl", "curl").args(["-s", "-m", "10", &url]);
+    let _ = output(program, Duration::from_secs(20)).await;
+}
+
+/// The processes of a process group.
+fn members(group: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name in parentheses: state, parent, group.
+        let mut fields = stat.rsplit(')').next().unwrap_or("").split_ascii_whitespace();
+        let zombie = fields.next() == Some("Z");
+        !zombie && fields.nth(1) == Some(&group.to_string())
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn nginx_serves_files_and_ends() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = Server::Nginx(Nginx { files: 20, ..Nginx::default() });
+    let (started, address) = start(&server, scratch.path()).await;
+    for path in started.paths.clone() {
+        let file = scratch.path().join("origin/files").join(&path[1..]);
+        let bytes = std::fs::metadata(file).unwrap().len() as usize;
+        assert_eq!(curl(address, &path).await, (200, bytes), "{path}");
+    }
+    assert_eq!(curl(address, "/none").await.0, 404);
+    let group = started.pid();
+    assert_eq!(members(group).len(), 2);
+    assert_eq!(started.stop(), None);
+    assert_eq!(members(group), Vec::<u32>::new());
+}

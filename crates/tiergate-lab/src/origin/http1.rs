@@ -1,0 +1,81 @@
+//! Connections of the origins: HTTP/1.1, kept open, bounded in number.
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+
+/// A client that does not send a whole head in this time is cut off.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Listens with a queue of `backlog` connections in the kernel.
+pub(super) fn listen(address: SocketAddr, backlog: u32) -> Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address).with_context(|| format!("cannot bind {address}"))?;
+    Ok(socket.listen(backlog)?)
+}
+
+/// Answers the requests of at most `connections_max` connections at once, for ever; further
+/// connections wait in the listen queue.
+pub(super) async fn serve<R, F>(listener: TcpListener, connections_max: usize, respond: R)
+where
+    R: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(connections_max));
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.expect("never closed");
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                // Out of descriptors: wait for some connection to end instead of spinning.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        let respond = respond.clone();
+        tokio::spawn(async move {
+            converse(stream, respond).await;
+            drop(place);
+        });
+    }
+}
+
+async fn converse<R, F>(stream: TcpStream, respond: R)
+where
+    R: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Full<Bytes>>>,
+{
+    // Without it, an answer of several segments waits for the client's delayed acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let answer = respond(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    // A client that goes away ends its connection with an error, which is no news here.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+/// An answer of plain text.
+pub(super) fn plain(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
+    response
+}
