@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod cpu;
 mod demo;
+mod lab;
 mod load;
 mod origin;
 mod process;
@@ -34,6 +36,8 @@ enum Experiment {
     Demo(demo::Settings),
     /// Processor time per request: Tiergate, HAProxy and nginx side by side
     Bench(bench::Settings),
+    /// Something in front of an origin: Tiergate or one of its peers
+    Contender(lab::contender::command::Settings),
     /// A server of known capacity
     Origin(origin::Settings),
     /// An open-loop load generator
@@ -59,6 +63,7 @@ async fn run(experiment: Experiment) -> Result<()> {
         match experiment {
             Experiment::Demo(settings) => demo::run(settings).await,
             Experiment::Bench(settings) => bench::run(settings).await,
+            Experiment::Contender(settings) => lab::contender::command::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::Load(settings) => load::run(settings).await,
         }
