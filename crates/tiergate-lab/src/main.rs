@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod cpu;
 mod demo;
 mod lab;
 mod load;
@@ -35,6 +36,8 @@ enum Experiment {
     Demo(demo::Settings),
     /// Processor time per request: Tiergate, HAProxy and nginx side by side
     Bench(bench::Settings),
+    /// Something in front of an origin: Tiergate or one of its peers
+    Contender(lab::contender::command::Settings),
     /// A server of known capacity
     Origin(origin::Settings),
     /// A small dynamic site: pages that use the processor, memory, or wait
@@ -62,6 +65,7 @@ async fn run(experiment: Experiment) -> Result<()> {
         match experiment {
             Experiment::Demo(settings) => demo::run(settings).await,
             Experiment::Bench(settings) => bench::run(settings).await,
+            Experiment::Contender(settings) => lab::contender::command::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::App(settings) => origin::app::run(settings).await,
             Experiment::Load(settings) => load::run(settings).await,

@@ -6,16 +6,16 @@
 //! scheduler has charged to the proxy's threads, divided by the answers: unlike a rate, it does
 //! not depend on how fast the load is.
 
-mod cpu;
 mod matrix;
 mod peer;
 mod result;
 mod tool;
 
+use crate::cpu::Ticks;
 use crate::process::{Program, Running, free_address};
 use crate::text::{Palette, Tone};
 use anyhow::{Context, Result, ensure};
-use cpu::Ticks;
+
 use matrix::Row;
 use peer::{Kind, Peer, Places};
 use result::{Measurement, Rounds, RowResult};

@@ -1,7 +1,7 @@
 //! The proxies that are compared, each as a good operator would set it, with one thread.
 
-use super::cpu::Processes;
 use super::matrix::REFUSED_PATH;
+use crate::cpu::Processes;
 use crate::process::{Program, Running, find, free_address, output};
 use anyhow::{Context, Result};
 use std::ffi::OsString;

@@ -4,29 +4,37 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::time::Duration;
 
-/// A server's processes: what was started, and its children (nginx's worker).
-pub(super) struct Processes {
+/// A server's processes: what was started, and all that descends from it (nginx's and Apache's
+/// workers).
+pub(crate) struct Processes {
     pids: Vec<u32>,
 }
 
 impl Processes {
-    /// The process and its children, as they are now.
-    pub(super) fn of(pid: u32) -> Self {
+    /// The process and its descendants, as they are now.
+    pub(crate) fn of(pid: u32) -> Self {
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let parent = |child: u32| {
-            let stat = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
-            parent_of(&stat)
-        };
-        let children = numbers.filter(|child| parent(*child) == Some(pid));
-        Self { pids: [pid].into_iter().chain(children).collect() }
+        let families: Vec<(u32, u32)> = numbers
+            .filter_map(|child| {
+                let stat = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+                Some((child, parent_of(&stat)?))
+            })
+            .collect();
+        let mut pids = vec![pid];
+        // Each process has one parent and so is found once.
+        for generation in 0.. {
+            let Some(&parent) = pids.get(generation) else { break };
+            pids.extend(families.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
+        }
+        Self { pids }
     }
 
     /// Processor time that they have used since they began.
     ///
     /// Source: the first number of `/proc/PID/task/TID/schedstat`, nanoseconds on a processor.
     /// Threads that have ended are not in it; the servers measured here keep theirs.
-    pub(super) fn used(&self) -> Result<Duration> {
+    pub(crate) fn used(&self) -> Result<Duration> {
         let mut sum = 0;
         for pid in &self.pids {
             let threads = fs::read_dir(format!("/proc/{pid}/task"))
@@ -53,14 +61,14 @@ fn first_number(text: &str) -> Option<u64> {
 
 /// Time that processors were busy, and time that passed on them, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ticks {
+pub(crate) struct Ticks {
     busy: u64,
     all: u64,
 }
 
 impl Ticks {
     /// Of the processors in `list` ("0", "1-3"), since the machine started.
-    pub(super) fn now(list: &str) -> Self {
+    pub(crate) fn now(list: &str) -> Self {
         Self::read(&fs::read_to_string("/proc/stat").unwrap_or_default(), list)
     }
 
@@ -83,7 +91,7 @@ impl Ticks {
     }
 
     /// The busy part of the time since `before`, 0.0 to 1.0.
-    pub(super) fn busy_since(self, before: Self) -> f64 {
+    pub(crate) fn busy_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         self.busy.saturating_sub(before.busy) as f64 / all.max(1) as f64
     }
@@ -130,6 +138,27 @@ mod tests {
         assert!(Processes::of(std::process::id()).pids.contains(&child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn descendants_are_found_at_any_depth() {
+        // A shell of a shell of a shell, each of which waits for the next.
+        let nested = "sh -c 'sh -c \"read line\"; true'; true";
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", nested])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        let mut found = 0;
+        while found < 3 && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+            found = Processes::of(shell.id()).pids.len();
+        }
+        // Its end of input ends them all.
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert_eq!(found, 3);
     }
 
     #[test]

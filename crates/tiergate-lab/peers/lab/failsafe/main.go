@@ -1,0 +1,239 @@
+// A reverse proxy around failsafe-go's adaptive limiter with its prioritizer: one of the lab's
+// contenders, set as an operator would who knows that the origin works on `-slots` requests at once
+// and serves `-rate` a second.
+//
+// Sources: failsafe-go.dev, "Adaptive Limiter" (queueing, prioritization, fairness), and the doc
+// comments of packages adaptivelimiter and priority; net/http/httputil, ReverseProxy.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/failsafe-go/failsafe-go/priority"
+)
+
+const (
+	// Longest wait for a permit: clients leave after a second.
+	waitMax = 500 * time.Millisecond
+	// An upload or an answer up to this size is kept whole, so that a slow client holds no permit.
+	bufferMax = 1 << 20
+	// From the beginning of a request to the end of its body.
+	requestTimeout = 10 * time.Second
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
+	origin := flag.String("origin", "127.0.0.1:8081", "address of the origin")
+	slots := flag.Uint("slots", 16, "requests that the origin works on at once")
+	rate := flag.Uint("rate", 400, "requests a second that the origin can serve")
+	version := flag.Bool("version", false, "print the version")
+	flag.Parse()
+	if *version {
+		fmt.Println("failsafe-go", libraryVersion(), runtime.Version())
+		return
+	}
+	// As every contender here.
+	runtime.GOMAXPROCS(1)
+	gate := newGate(*slots, *rate)
+	server := &http.Server{
+		Addr:              *listen,
+		Handler:           gate.handler(newProxy(*origin, int(*slots))),
+		ReadHeaderTimeout: requestTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      2 * requestTimeout,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
+	os.Exit(1)
+}
+
+func libraryVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "github.com/failsafe-go/failsafe-go" {
+				return module.Version
+			}
+		}
+	}
+	return "unknown"
+}
+
+// gate lets requests through by priority.
+type gate struct {
+	limiter adaptivelimiter.PriorityLimiter[any]
+}
+
+func newGate(slots, rate uint) *gate {
+	// Who has used much lately gets a lower level within its priority (package priority,
+	// UsageTracker: "fair execution prioritization").
+	usage := priority.NewUsageTracker(10*time.Second, 10_000)
+	builder := adaptivelimiter.NewPrioritizerBuilder().WithUsageTracker(usage)
+	// Of the last few hundred levels rather than the last thousand: half a second of requests.
+	builder.WithLevelTracker(priority.NewLevelTracker(int(max(rate/2, 50))))
+	prioritizer := builder.Build()
+	// Often, because at ten times the capacity a queue fills within a tenth of a second.
+	prioritizer.ScheduleCalibrations(context.Background(), 20*time.Millisecond)
+	limiter := adaptivelimiter.NewBuilder[any]().
+		// The operator knows the capacity: the limit begins there, and goes below only if the origin
+		// gets slower.
+		WithLimits(max(slots/2, 1), slots+slots/8, slots).
+		WithRecentWindow(500*time.Millisecond, 10*time.Second, 50).
+		// From so many times the limit in the queue, requests are refused by priority, up to all of
+		// them.
+		WithQueueing(1, 8).
+		BuildPrioritized(prioritizer)
+	return &gate{limiter}
+}
+
+func class(r *http.Request) priority.Priority {
+	path := r.URL.Path
+	switch {
+	case strings.HasPrefix(r.Header.Get("Sec-Purpose"), "prefetch"), strings.HasPrefix(path, "/prefetch"):
+		return priority.VeryLow
+	case strings.HasPrefix(path, "/checkout"), strings.HasPrefix(path, "/premium"):
+		return priority.VeryHigh
+	default:
+		return priority.Medium
+	}
+}
+
+func (g *gate) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := readWhole(r); err != nil {
+			http.Error(w, "request not received", http.StatusRequestTimeout)
+			return
+		}
+		client, _, _ := net.SplitHostPort(r.RemoteAddr)
+		ctx := priority.ContextWithUser(class(r).AddTo(r.Context()), client)
+		permit, err := g.limiter.AcquirePermitWithMaxWait(ctx, waitMax)
+		if err != nil {
+			refuse(w)
+			return
+		}
+		// The transport gives the permit back when the origin has answered.
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), permitKey{}, permit)))
+	})
+}
+
+func refuse(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "overloaded", http.StatusServiceUnavailable)
+}
+
+// readWhole reads a request's body before the request asks for a permit, if it is not too large.
+func readWhole(r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength > bufferMax {
+		return nil
+	}
+	body, rest, err := head(r.Body)
+	if err != nil {
+		return err
+	}
+	if rest == nil {
+		r.ContentLength = int64(len(body))
+		r.TransferEncoding = nil
+		rest = http.NoBody
+	}
+	r.Body = joined{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+	return nil
+}
+
+// head reads up to bufferMax bytes; rest is nil when that was all.
+func head(body io.Reader) (read []byte, rest io.Reader, err error) {
+	read, err = io.ReadAll(io.LimitReader(body, bufferMax))
+	if err == nil && len(read) == bufferMax {
+		rest = body
+	}
+	return read, rest, err
+}
+
+type joined struct {
+	io.Reader
+	io.Closer
+}
+
+type permitKey struct{}
+
+// releasing gives the permit back once the answer is whole, or its buffer full.
+type releasing struct{ http.RoundTripper }
+
+func (t releasing) RoundTrip(r *http.Request) (*http.Response, error) {
+	permit := r.Context().Value(permitKey{}).(adaptivelimiter.Permit)
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		permit.Drop()
+		return nil, err
+	}
+	body, rest, err := head(response.Body)
+	if err != nil {
+		permit.Drop()
+		response.Body.Close()
+		return nil, err
+	}
+	if rest == nil {
+		permit.Record()
+		response.Body.Close()
+		response.Body = io.NopCloser(bytes.NewReader(body))
+		return response, nil
+	}
+	large := joined{io.MultiReader(bytes.NewReader(body), rest), response.Body}
+	response.Body = &held{large, permit}
+	return response, nil
+}
+
+// held keeps the permit until its body is closed; its time depends on the client and is not learnt.
+type held struct {
+	joined
+	permit adaptivelimiter.Permit
+}
+
+func (h *held) Close() error {
+	if h.permit != nil {
+		h.permit.Drop()
+		h.permit = nil
+	}
+	return h.joined.Close()
+}
+
+func newProxy(origin string, slots int) http.Handler {
+	transport := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
+		MaxIdleConnsPerHost: 4 * slots,
+		IdleConnTimeout:     4 * time.Second,
+		DisableCompression:  true,
+		// Idle buffers of the usual size are enough for heads and small answers.
+		ResponseHeaderTimeout: 10 * time.Second,
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme = "http"
+			r.Out.URL.Host = origin
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+		},
+		Transport: releasing{transport},
+		ErrorLog:  log.New(io.Discard, "", 0),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			if errors.Is(err, context.Canceled) {
+				return
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+}

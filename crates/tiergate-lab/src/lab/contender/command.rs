@@ -1,0 +1,73 @@
+//! `tiergate-lab contender haproxy`: one of them in front of an origin, until it is interrupted.
+
+use super::{Contender, Place};
+use anyhow::{Context, Result, bail};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Command line of `tiergate-lab contender`.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Settings {
+    /// none, tiergate, haproxy, nginx, modqos, envoy or failsafe
+    #[arg(value_parser = Contender::parse)]
+    contender: Contender,
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Address of its state, where it has one
+    #[arg(long, default_value = "127.0.0.1:9090")]
+    admin: SocketAddr,
+    /// Address of the origin
+    #[arg(long, default_value = "127.0.0.1:8081")]
+    origin: SocketAddr,
+    /// Requests that the origin works on at once; told to all but Tiergate
+    #[arg(long, default_value_t = 16)]
+    slots: u32,
+    /// Requests a second that the origin can serve; told to all but Tiergate
+    #[arg(long, default_value_t = 400.0)]
+    rate: f64,
+    /// Processors that it may use, as `taskset -c` has them
+    #[arg(long)]
+    processors: Option<String>,
+    /// The gateway's program [default: `tiergate` beside this one]
+    #[arg(long)]
+    gateway: Option<PathBuf>,
+    /// A configuration instead of the usual one, with the same `@…@` to fill in
+    #[arg(long)]
+    template: Option<PathBuf>,
+}
+
+/// Starts it, says so in one line, and stays until it ends or is interrupted.
+pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
+    // Workers may run as another user than we do.
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
+    let template = settings.template.as_deref().map(std::fs::read_to_string);
+    let template = template.transpose().context("cannot read the template")?;
+    let place = Place {
+        scratch: scratch.path(),
+        listen: settings.listen,
+        admin: settings.admin,
+        origin: settings.origin,
+        slots: settings.slots,
+        rate: settings.rate,
+        namespace: None,
+        processors: settings.processors.as_deref(),
+        gateway: settings.gateway.as_deref(),
+        template: template.as_deref(),
+    };
+    let contender = settings.contender;
+    let mut front = contender
+        .start(&place)
+        .await
+        .map_err(|error| error.context(format!("{} is left out", contender.name())))?;
+    println!("{} {} on {}", contender.name(), front.version, settings.listen);
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        if let Some(why) = front.ended() {
+            bail!("{why}");
+        }
+    }
+}
