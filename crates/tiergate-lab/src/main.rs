@@ -8,6 +8,7 @@
 
 mod bench;
 mod demo;
+mod lab;
 mod load;
 mod origin;
 mod process;
