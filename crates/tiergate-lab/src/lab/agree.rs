@@ -1,0 +1,256 @@
+//! Do two runs of the whole lab come to the same? Every measure of every contender is compared.
+
+use super::page::judge::is_latency;
+use super::page::spread::{Spread, valid, values};
+use super::page::words;
+use super::result::{ContenderResult, ExperimentResult, Measure, Results, Unit};
+use crate::text::{Palette, Table};
+
+/// Beyond their spreads, medians of shares may differ by a percentage point …
+const SHARE_FLOOR: f64 = 0.01;
+
+/// … latencies by this part of the larger one …
+const LATENCY_FLOOR: f64 = 0.15;
+
+/// … and everything else by this part.
+const OTHER_FLOOR: f64 = 0.1;
+
+/// What came of comparing two runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Agreement {
+    /// How many figures were compared.
+    pub(crate) compared: usize,
+    /// Those that do not agree, in the order of the first run.
+    pub(crate) disagreements: Vec<Disagreement>,
+}
+
+/// A figure, or a whole contender, that came out differently.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Disagreement {
+    pub(crate) experiment: String,
+    pub(crate) contender: String,
+    /// `None`: the contender has figures in only one of the runs.
+    pub(crate) measure: Option<String>,
+    /// Median and spread in the first run, with unit.
+    pub(crate) first: String,
+    /// The same in the second.
+    pub(crate) second: String,
+    /// By how much they may differ, with unit.
+    pub(crate) allowed: String,
+}
+
+/// Compares two runs. Who has no figures in either is not compared.
+pub(crate) fn agree(first: &Results, second: &Results) -> Agreement {
+    let mut agreement = Agreement { compared: 0, disagreements: Vec::new() };
+    for experiment in &first.experiments {
+        let other = second.experiments.iter().find(|e| e.name == experiment.name);
+        for contender in &experiment.contenders {
+            let other = other.and_then(|e| find(e, &contender.name).map(|c| (e, c)));
+            agreement.add(experiment, contender, other);
+        }
+    }
+    for experiment in &second.experiments {
+        let known = first.experiments.iter().find(|e| e.name == experiment.name);
+        for contender in &experiment.contenders {
+            if known.is_none_or(|e| find(e, &contender.name).is_none()) {
+                let present = has_figures(contender);
+                agreement.present(experiment, contender, false, present);
+            }
+        }
+    }
+    agreement
+}
+
+impl Agreement {
+    /// Part of the figures that agree; all of none.
+    pub(crate) fn share(&self) -> f64 {
+        let differ = self.disagreements.len() as f64;
+        if self.compared == 0 { 1.0 } else { 1.0 - differ / self.compared as f64 }
+    }
+
+    /// A table of what does not agree, and how much does.
+    pub(crate) fn render(&self, palette: Palette) -> String {
+        let mut table = Table::new(&[
+            "<experiment",
+            "<contender",
+            "<measure",
+            "first run",
+            "second run",
+            "may differ by",
+        ]);
+        for d in &self.disagreements {
+            let measure = d.measure.as_deref().unwrap_or("(all)");
+            let cells =
+                [&d.experiment, &d.contender, measure, &d.first, &d.second, d.allowed.as_str()];
+            table.row(cells.map(Into::into));
+        }
+        let table = if self.disagreements.is_empty() {
+            String::new()
+        } else {
+            table.render(palette) + "\n"
+        };
+        let agreeing = self.compared - self.disagreements.len();
+        let percent = self.share() * 100.0;
+        format!("{table}  {agreeing} of {} figures agree ({percent:.1} %)\n", self.compared)
+    }
+
+    fn add(
+        &mut self,
+        experiment: &ExperimentResult,
+        contender: &ContenderResult,
+        other: Option<(&ExperimentResult, &ContenderResult)>,
+    ) {
+        let here = has_figures(contender);
+        let there = other.is_some_and(|(_, c)| has_figures(c));
+        let (true, Some((theirs, other))) = (here && there, other) else {
+            self.present(experiment, contender, here, there);
+            return;
+        };
+        for (place, measure) in experiment.measures.iter().enumerate() {
+            let Some(at) = theirs.measures.iter().position(|m| m == measure) else {
+                continue;
+            };
+            let spread = |values: Vec<Option<f64>>| Spread::of(&values, measure.better);
+            let pair = spread(values(contender, place)).zip(spread(values(other, at)));
+            let (first, second) = pair.expect("both have valid rounds");
+            self.compared += 1;
+            let allowed = allowed(measure.unit, &first, &second);
+            if !medians_agree(&first, &second, allowed) {
+                self.disagreements.push(Disagreement {
+                    experiment: experiment.name.clone(),
+                    contender: contender.name.clone(),
+                    measure: Some(measure.name.clone()),
+                    first: shown(&first, measure),
+                    second: shown(&second, measure),
+                    allowed: words::quantity(Some(allowed), measure.unit),
+                });
+            }
+        }
+    }
+
+    /// A contender with figures in only one run is one figure that does not agree.
+    fn present(
+        &mut self,
+        experiment: &ExperimentResult,
+        contender: &ContenderResult,
+        first: bool,
+        second: bool,
+    ) {
+        if first == second {
+            return;
+        }
+        let word = |present| if present { "has figures" } else { "has none" };
+        self.compared += 1;
+        self.disagreements.push(Disagreement {
+            experiment: experiment.name.clone(),
+            contender: contender.name.clone(),
+            measure: None,
+            first: word(first).into(),
+            second: word(second).into(),
+            allowed: String::new(),
+        });
+    }
+}
+
+fn find<'a>(experiment: &'a ExperimentResult, name: &str) -> Option<&'a ContenderResult> {
+    experiment.contenders.iter().find(|c| c.name == name)
+}
+
+fn has_figures(contender: &ContenderResult) -> bool {
+    valid(contender).next().is_some()
+}
+
+fn allowed(unit: Unit, first: &Spread, second: &Spread) -> f64 {
+    let larger = [first.median, second.median].into_iter().flatten().map(f64::abs);
+    let larger = larger.fold(0.0, f64::max);
+    let floor = match unit {
+        Unit::Share => SHARE_FLOOR,
+        unit if is_latency(unit) => LATENCY_FLOOR * larger,
+        _ => OTHER_FLOOR * larger,
+    };
+    first.half() + second.half() + floor
+}
+
+fn medians_agree(first: &Spread, second: &Spread, allowed: f64) -> bool {
+    match (first.median, second.median) {
+        (Some(first), Some(second)) => (first - second).abs() <= allowed + 1e-9,
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn shown(spread: &Spread, measure: &Measure) -> String {
+    match words::median_and_half(spread, measure.unit) {
+        (Some(median), half) => {
+            let half = half.map(|half| format!(" {half}")).unwrap_or_default();
+            format!("{median}{half} {}", words::unit(measure.unit))
+        }
+        (None, _) => "none".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::page::sample;
+
+    #[test]
+    fn a_run_agrees_with_itself() {
+        let results = sample::results();
+        let agreement = agree(&results, &results);
+        // Five measures of six contenders, two of seven.
+        assert_eq!((agreement.compared, agreement.share()), (44, 1.0));
+        assert_eq!(agreement.render(Palette::PLAIN), "  44 of 44 figures agree (100.0 %)\n");
+    }
+
+    /// The p99 of Envoy in the sample's first experiment, which is 308 and 312 ms, so shifted.
+    fn shifted(by_ms: f64) -> Agreement {
+        let results = sample::results();
+        let mut other = results.clone();
+        for round in &mut other.experiments[0].contenders[5].rounds {
+            round.values[1] = round.values[1].map(|v| v + by_ms);
+        }
+        agree(&results, &other)
+    }
+
+    #[test]
+    fn medians_may_differ_by_both_spreads_and_the_floor() {
+        // 2 + 2 + 15 % of 368.
+        assert_eq!(shifted(58.0).disagreements, []);
+        let agreement = shifted(60.0);
+        let [one] = &agreement.disagreements[..] else {
+            panic!("{agreement:?}");
+        };
+        assert_eq!(
+            (one.contender.as_str(), one.measure.as_deref()),
+            ("envoy", Some("premium p99"))
+        );
+        let text = agreement.render(Palette::PLAIN);
+        assert!(text.contains("310 ±2 ms   370 ±2 ms        59.5 ms"), "{text}");
+        assert!(text.ends_with("43 of 44 figures agree (97.7 %)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_recovery_that_did_not_happen_does_not_agree_with_one_that_did() {
+        let results = sample::results();
+        let mut other = results.clone();
+        for round in &mut other.experiments[0].contenders[1].rounds {
+            round.values[3] = None;
+        }
+        let agreement = agree(&results, &other);
+        assert_eq!(agreement.disagreements.len(), 1);
+        assert_eq!(agreement.disagreements[0].second, "none");
+    }
+
+    #[test]
+    fn who_has_figures_in_one_run_only_does_not_agree() {
+        let results = sample::results();
+        let mut other = results.clone();
+        other.experiments[1].contenders.remove(2);
+        for (first, second) in [(&results, &other), (&other, &results)] {
+            let agreement = agree(first, second);
+            assert_eq!((agreement.compared, agreement.disagreements.len()), (43, 1));
+            assert_eq!(agreement.disagreements[0].measure, None);
+        }
+    }
+}

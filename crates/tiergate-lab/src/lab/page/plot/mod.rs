@@ -1,0 +1,104 @@
+//! All plots of an experiment in one drawing, under one legend.
+
+mod frame;
+mod palette;
+mod phases;
+mod scale;
+mod series;
+mod svg;
+mod time;
+
+use super::words;
+use crate::lab::result::{Along, ExperimentResult, Plot};
+use series::Series;
+use svg::{Anchor, Area, Canvas, text_width};
+
+/// As wide as a page on GitHub shows it without shrinking.
+const WIDTH: f64 = 860.0;
+const MARGIN: f64 = 12.0;
+const GAP: f64 = 20.0;
+
+/// Height of a panel by phases.
+const PHASES: f64 = 250.0;
+
+/// The drawing as an SVG file; `None`: there is nothing to draw.
+pub(crate) fn draw(experiment: &ExperimentResult) -> Option<String> {
+    let drawn: Vec<Drawn> = experiment
+        .plots
+        .iter()
+        .enumerate()
+        .map(|(place, plot)| Drawn { plot, series: series::of_plot(experiment, place) })
+        .filter(|drawn| !drawn.series.is_empty())
+        .collect();
+    let names = |name: &&str| drawn.iter().any(|d| d.series.iter().any(|s| s.name == **name));
+    let names: Vec<&str> =
+        experiment.contenders.iter().map(|c| c.name.as_str()).filter(names).collect();
+    let mut canvas = Canvas::default();
+    let (areas, bottom) = arrange(&drawn, legend_rows(&names) as f64 * 20.0 + MARGIN + 8.0)?;
+    let ground = Area { x: 0.0, y: 0.0, width: WIDTH, height: bottom };
+    canvas.rect("bg", ground);
+    legend(&mut canvas, &names);
+    for (drawn, area) in drawn.iter().zip(areas) {
+        let draw = match drawn.plot.along {
+            Along::Phases => phases::draw,
+            Along::Time => time::draw,
+        };
+        draw(&mut canvas, area, drawn.plot, &experiment.phases, &drawn.series);
+    }
+    Some(canvas.finish(WIDTH, bottom, &experiment.title, &palette::style()))
+}
+
+struct Drawn<'a> {
+    plot: &'a Plot,
+    series: Vec<Series>,
+}
+
+/// A place for each: by phases two in a row, the last alone if they are odd, by time one in a row;
+/// and how far down that goes. `None`: there are none.
+fn arrange(drawn: &[Drawn], top: f64) -> Option<(Vec<Area>, f64)> {
+    let full = WIDTH - 2.0 * MARGIN;
+    let half = (full - GAP) / 2.0;
+    let mut areas: Vec<Area> = Vec::new();
+    let (mut y, mut open) = (top, false);
+    for (place, one) in drawn.iter().enumerate() {
+        let by_phases = |d: &Drawn| d.plot.along == Along::Phases;
+        let paired = by_phases(one) && (open || drawn.get(place + 1).is_some_and(by_phases));
+        let height = if by_phases(one) { PHASES } else { time::height_of(&one.series) };
+        let width = if paired { half } else { full };
+        let x = if open { MARGIN + half + GAP } else { MARGIN };
+        areas.push(Area { x, y, width, height });
+        open = paired && !open;
+        if !open {
+            y += height + GAP;
+        }
+    }
+    (!areas.is_empty()).then_some((areas, y - GAP + MARGIN))
+}
+
+/// Where the entries of the legend stand: row and left edge.
+fn legend_places(names: &[&str]) -> Vec<(usize, f64)> {
+    let (mut row, mut x) = (0, MARGIN);
+    let place = |name: &&str| {
+        let width = 36.0 + text_width(words::contender(name), 12.0) * 1.05 + 16.0;
+        if x + width > WIDTH && x > MARGIN {
+            (row, x) = (row + 1, MARGIN);
+        }
+        x += width;
+        (row, x - width)
+    };
+    names.iter().map(place).collect()
+}
+
+fn legend_rows(names: &[&str]) -> usize {
+    legend_places(names).last().map_or(0, |(row, _)| row + 1)
+}
+
+fn legend(canvas: &mut Canvas, names: &[&str]) {
+    for (name, (row, x)) in names.iter().zip(legend_places(names)) {
+        let y = MARGIN + 8.0 + row as f64 * 20.0;
+        canvas.path(&palette::stroke(name), &[(x, y), (x + 28.0, y)]);
+        palette::mark(canvas, name, (x + 14.0, y));
+        let class = if *name == "tiergate" { "strong" } else { "name" };
+        canvas.text(class, (x + 35.0, y + 4.0), Anchor::Start, words::contender(name));
+    }
+}

@@ -1,0 +1,153 @@
+//! A drawing, element by element. Numbers have one decimal, so that the same figures give the same
+//! bytes everywhere.
+
+use std::fmt::Write;
+
+/// Where a text stands beside its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A point in pixels, from the top left.
+pub(super) type Point = (f64, f64);
+
+/// A rectangle in pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Area {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+impl Area {
+    pub(super) fn right(&self) -> f64 {
+        self.x + self.width
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.y + self.height
+    }
+}
+
+/// The elements drawn so far, later ones over earlier ones. Classes are those of the style sheet.
+#[derive(Default)]
+pub(super) struct Canvas(String);
+
+impl Canvas {
+    pub(super) fn rect(&mut self, class: &str, area: Area) {
+        let Area { x, y, width, height } = area;
+        self.add(format_args!(
+            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}"/>"#
+        ));
+    }
+
+    pub(super) fn line(&mut self, class: &str, from: Point, to: Point) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.add(format_args!(
+            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
+        ));
+    }
+
+    /// A line through the points.
+    pub(super) fn path(&mut self, class: &str, points: &[Point]) {
+        let d = path_data(points);
+        self.add(format_args!(r#"<path class="{class}" d="{d}"/>"#));
+    }
+
+    /// A filled shape with these corners.
+    pub(super) fn shape(&mut self, class: &str, corners: &[Point]) {
+        let d = path_data(corners);
+        self.add(format_args!(r#"<path class="{class}" d="{d}Z"/>"#));
+    }
+
+    pub(super) fn circle(&mut self, class: &str, (x, y): Point, radius: f64) {
+        self.add(format_args!(
+            r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{radius:.1}"/>"#
+        ));
+    }
+
+    pub(super) fn text(&mut self, class: &str, at: Point, anchor: Anchor, text: &str) {
+        self.turned_text(class, at, anchor, 0.0, text);
+    }
+
+    /// A text turned by so many degrees, clockwise, about its point.
+    pub(super) fn turned_text(
+        &mut self,
+        class: &str,
+        (x, y): Point,
+        anchor: Anchor,
+        degrees: f64,
+        text: &str,
+    ) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => r#" text-anchor="middle""#,
+            Anchor::End => r#" text-anchor="end""#,
+        };
+        let turn = match degrees {
+            0.0 => String::new(),
+            degrees => format!(r#" transform="rotate({degrees:.0} {x:.1} {y:.1})""#),
+        };
+        let text = escaped(text);
+        self.add(format_args!(
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}"{anchor}{turn}>{text}</text>"#
+        ));
+    }
+
+    /// The whole file. The title is what a screen reader says.
+    pub(super) fn finish(self, width: f64, height: f64, title: &str, style: &str) -> String {
+        let (body, title) = (self.0, escaped(title));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
+             width=\"{width:.0}\" height=\"{height:.0}\" role=\"img\">\n<title>{title}</title>\n\
+             <style>\n{style}</style>\n{body}</svg>\n"
+        )
+    }
+
+    fn add(&mut self, element: std::fmt::Arguments) {
+        writeln!(self.0, "{element}").expect("a string takes everything");
+    }
+}
+
+/// How wide a text is at most about, at a size of so many pixels: no font is asked.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * 0.58
+}
+
+fn path_data(points: &[Point]) -> String {
+    let mut out = String::new();
+    for (place, (x, y)) in points.iter().enumerate() {
+        let letter = if place == 0 { 'M' } else { 'L' };
+        write!(out, "{letter}{x:.1} {y:.1}").expect("a string takes everything");
+    }
+    out
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_cannot_break_the_file() {
+        let mut canvas = Canvas::default();
+        canvas.text("t", (1.0, 2.0), Anchor::End, "a < b & \"c\"");
+        let file = canvas.finish(10.0, 20.0, "<title>", "");
+        let expected = r#"<text class="t" x="1.0" y="2.0" text-anchor="end">a &lt; b &amp; &quot;c&quot;</text>"#;
+        assert!(file.contains(expected), "{file}");
+        assert!(file.contains("<title>&lt;title&gt;</title>"), "{file}");
+    }
+
+    #[test]
+    fn a_path_goes_through_its_points() {
+        assert_eq!(path_data(&[(0.0, 1.0), (2.25, 3.0)]), "M0.0 1.0L2.2 3.0");
+        assert_eq!(path_data(&[]), "");
+    }
+}

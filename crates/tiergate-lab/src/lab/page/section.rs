@@ -1,0 +1,94 @@
+//! An experiment's part of the page.
+
+use super::spread::valid;
+use super::words::{self, list, number, one_line, plain, quantity, sentence};
+use super::{table, verdict};
+use crate::lab::result::{ContenderResult, ExperimentResult, Unit};
+
+/// The section in Markdown. The drawing's file is named as seen from the page.
+pub(super) fn section(experiment: &ExperimentResult, drawing: Option<&str>) -> String {
+    let mut out = format!("<a id=\"{}\"></a>\n", experiment.name);
+    out += &format!("## {}\n\n{}\n\n", one_line(&experiment.title), experiment.asks.trim());
+    out += &format!("{}\n\n", conditions(experiment));
+    if let Some(drawing) = drawing {
+        let titles: Vec<String> = experiment.plots.iter().map(|p| plain(&p.title)).collect();
+        out += &format!("![{}: {}]({drawing})\n\n", plain(&experiment.title), list(&titles));
+    }
+    match table::table(experiment) {
+        Some(table) => out += &format!("{table}\n"),
+        None => out += "No contender has a valid round, so that there are no figures.\n\n",
+    }
+    let notes: String = experiment.contenders.iter().flat_map(notes).collect();
+    if !notes.is_empty() {
+        out += &format!("{notes}\n");
+    }
+    out += &format!("**Who is ahead?**\n\n{}\n", verdict::verdicts(experiment));
+    out
+}
+
+/// Load, phases, seeds, and whether the generators kept up.
+fn conditions(experiment: &ExperimentResult) -> String {
+    let phases = experiment.phases.iter();
+    let phases: Vec<String> =
+        phases.map(|p| format!("{} ({})", plain(&p.name), quantity_of_time(p.seconds))).collect();
+    let mut out = format!(
+        "<sub>Capacity of the origin: {} requests/s. Phases: {}.",
+        number(experiment.capacity, Unit::Rate).trim_end_matches(".0"),
+        phases.join(", "),
+    );
+    let mut seeds: Vec<u64> = Vec::new();
+    for round in experiment.contenders.iter().flat_map(valid) {
+        if !seeds.contains(&round.seed) {
+            seeds.push(round.seed);
+        }
+    }
+    if !seeds.is_empty() {
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        out += &format!(" Seeds: {}.", seeds.join(", "));
+        let most = |value: fn(&crate::lab::result::Round) -> f64| {
+            experiment.contenders.iter().flat_map(valid).map(value).fold(0.0, f64::max)
+        };
+        out += &format!(
+            " Load generators: at most {} of a processor; 99 % of requests sent at most {} late.",
+            quantity(Some(most(|r| r.generator_cpu)), Unit::Share),
+            quantity(Some(most(|r| r.lateness_ms)), Unit::Ms),
+        );
+    }
+    out + "</sub>"
+}
+
+fn quantity_of_time(seconds: f64) -> String {
+    let seconds = (seconds * 10.0).round() / 10.0;
+    format!("{seconds} s")
+}
+
+/// What has to be known about a contender's row, or why it has none.
+fn notes(contender: &ContenderResult) -> Vec<String> {
+    let name = plain(words::contender(&contender.name));
+    let mut notes = Vec::new();
+    if let Some(why) = &contender.left_out {
+        notes.push(format!("- **{name}** was left out: {}\n", sentence(&plain(why))));
+        return notes;
+    }
+    if let Some(setting) = &contender.setting {
+        notes.push(format!(
+            "- **{name}** was searched for its best setting: {}\n",
+            sentence(setting)
+        ));
+    }
+    let void: Vec<String> = contender
+        .rounds
+        .iter()
+        .filter_map(|round| Some(format!("seed {}: {}", round.seed, plain(round.void.as_ref()?))))
+        .collect();
+    if !void.is_empty() {
+        let all = void.len() == contender.rounds.len();
+        let what = if all { "all rounds are void, so that it has no row" } else { "void" };
+        notes.push(format!("- **{name}**: {what}: {}\n", sentence(&void.join("; "))));
+    } else if contender.rounds.is_empty() {
+        notes.push(format!("- **{name}** has no rounds.\n"));
+    } else if contender.rounds.len() == 1 {
+        notes.push(format!("- **{name}**: one round, so that its spread is not known.\n"));
+    }
+    notes
+}
