@@ -36,6 +36,8 @@ enum Experiment {
     Demo(demo::Settings),
     /// Processor time per request: Tiergate, HAProxy and nginx side by side
     Bench(bench::Settings),
+    /// Experiments with Tiergate, its peers and nothing in front, side by side
+    Lab(lab::Settings),
     /// Something in front of an origin: Tiergate or one of its peers
     Contender(lab::contender::command::Settings),
     /// A server of known capacity
@@ -65,6 +67,7 @@ async fn run(experiment: Experiment) -> Result<()> {
         match experiment {
             Experiment::Demo(settings) => demo::run(settings).await,
             Experiment::Bench(settings) => bench::run(settings).await,
+            Experiment::Lab(settings) => lab::run(settings).await,
             Experiment::Contender(settings) => lab::contender::command::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::App(settings) => origin::app::run(settings).await,

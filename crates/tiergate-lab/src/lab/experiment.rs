@@ -5,15 +5,18 @@
 
 use super::contender::Contender;
 use super::measure::{Line, Taken};
-use super::network::Links;
+use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::result::Phase;
 use super::server::Server;
 use crate::load::{Arrivals, Population, Retry, Session, Step, Upload};
 use crate::units::parse_duration;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Time that starting and stopping may add to a run.
+const SLACK: Duration = Duration::from_secs(30);
 
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -182,7 +185,7 @@ impl Experiment {
                 clients.name,
                 self.phases.len()
             );
-            clients.steps(&self.phases, 1.0)?;
+            clients.population(&self.phases, 1.0)?;
         }
         let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
         for wanted in self.measure.iter().flat_map(|m| &m.clients) {
@@ -209,6 +212,18 @@ impl Experiment {
     /// From the first request to the end of the last phase.
     pub(super) fn lasting(&self) -> Duration {
         Duration::from_secs_f64(self.phases.iter().map(|p| p.seconds).sum())
+    }
+
+    /// How long a run may take before it is given up: its phases, and the slowest client.
+    pub(super) fn patience(&self) -> Duration {
+        let longest = self.clients.iter().map(Clients::patience_in_all).max();
+        self.lasting() + longest.unwrap_or_default() + SLACK
+    }
+
+    /// Whether the origin must have its processor to itself: if it computes. httperf fills its own
+    /// processor, so then the gateway shares the origin's, as in the papers.
+    pub(super) fn origin_alone(&self) -> bool {
+        self.origin.computes() && self.generator == Generator::Load
     }
 
     /// Who takes part.
@@ -240,33 +255,39 @@ impl Clients {
     }
 
     fn population(&self, phases: &[Phase], capacity: f64) -> Result<Population> {
-        let path = self.path.first().context("path: at least one")?;
-        let mut population = Population::new(&self.name, path, self.steps(phases, capacity)?);
-        population.paths.clone_from(&self.path);
-        population.zipf = self.zipf;
-        for header in &self.headers {
-            let Some((name, value)) = header.split_once(':') else {
-                bail!("headers: expected `Name: value`, got {header:?}");
-            };
-            population.headers.push((name.trim().into(), value.trim().into()));
-        }
-        population.arrivals = self.arrivals;
-        population.patience = self.patience;
-        population.connections_max = self.connections;
-        population.keep_alive = !self.close;
-        let (first, count) = self.addresses.unwrap_or((0, super::network::CLIENT_ADDRESSES));
-        population.addresses = (first..first + count).map(super::network::Network::client).collect();
-        population.session =
-            self.session.as_ref().map(|s| Session { requests: s.requests, think: s.think });
-        population.retry =
-            self.retry.as_ref().map(|r| Retry { attempts: r.attempts, pause: r.pause });
-        population.upload.clone_from(&self.upload);
-        population.read_bytes_per_second = self.read_bytes_per_second;
+        let header = |header: &String| {
+            let (name, value) = header
+                .split_once(':')
+                .with_context(|| format!("headers: expected `Name: value`, got {header:?}"))?;
+            Ok((name.trim().into(), value.trim().into()))
+        };
+        let (first, count) = self.addresses.unwrap_or((0, CLIENT_ADDRESSES));
+        let population = Population {
+            name: self.name.clone(),
+            paths: self.path.clone(),
+            zipf: self.zipf,
+            headers: self.headers.iter().map(header).collect::<Result<_>>()?,
+            steps: self.steps(phases, capacity)?,
+            arrivals: self.arrivals,
+            patience: self.patience,
+            connections_max: self.connections,
+            keep_alive: !self.close,
+            addresses: (first..first.saturating_add(count)).map(Network::client).collect(),
+            session: self
+                .session
+                .as_ref()
+                .map(|s| Session { requests: s.requests, think: s.think }),
+            retry: self.retry.as_ref().map(|r| Retry { attempts: r.attempts, pause: r.pause }),
+            upload: self.upload,
+            read_bytes_per_second: self.read_bytes_per_second,
+            ..Population::default()
+        };
+        population.check().map_err(anyhow::Error::msg)?;
         Ok(population)
     }
 
     /// How long a client waits for an answer, with all its attempts.
-    pub(super) fn patience_in_all(&self) -> Duration {
+    fn patience_in_all(&self) -> Duration {
         let attempts = self.retry.as_ref().map_or(1, |retry| retry.attempts);
         let requests = self.session.as_ref().map_or(1, |session| session.requests);
         self.patience * attempts * requests

@@ -244,7 +244,8 @@ fn in_second(
     let seconds = || populations.iter().filter_map(|p| p.series.get(second));
     let sum = |count: &dyn Fn(&Second) -> u64| -> f64 { seconds().map(|s| count(s) as f64).sum() };
     let (sent, ok) = (sum(&|s| s.sent), sum(&|s| s.ok));
-    let largest = |take: &dyn Fn(&Second) -> Option<f64>| seconds().filter_map(take).reduce(f64::max);
+    let largest =
+        |take: &dyn Fn(&Second) -> Option<f64>| seconds().filter_map(take).reduce(f64::max);
     match what {
         What::Rate => Some(ok),
         What::Goodput => Some(ok / run.capacity),

@@ -6,15 +6,16 @@
 //! ([`store`]). In the end all of them are one document ([`result`]) and one page ([`page`]).
 
 mod agree;
+mod capacity;
 mod check;
-mod contender;
+pub(crate) mod contender;
+mod drive;
 mod experiment;
 mod httperf;
 mod machine;
 mod measure;
 mod network;
 mod page;
-mod papers;
 mod progress;
 mod result;
 mod run;
@@ -102,7 +103,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     }
     let broken: Vec<String> =
         experiments.iter().zip(&results).flat_map(|(e, r)| check::broken(e, r)).collect();
-    let results = Results { machine: machine::machine(), versions: lab.versions, experiments: results };
+    let results =
+        Results { machine: machine::machine(), versions: lab.versions, experiments: results };
     finish(&settings, &results)?;
     for line in &broken {
         println!("  promise broken: {line}");
@@ -115,7 +117,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 fn finish(settings: &Settings, results: &Results) -> Result<()> {
     let file = settings.store.join("results.json");
     write_json(&file, results)?;
-    println!("\n{}", page::summary(results, crate::text::Palette::of_stdout()));
+    println!("\n{}", page::head::matrix(results));
     println!("  written to {}", file.display());
     if let Some(docs) = &settings.docs {
         page::write(results, docs)?;
@@ -123,7 +125,8 @@ fn finish(settings: &Settings, results: &Results) -> Result<()> {
         println!("  page: {}", docs.join("results.md").display());
     }
     if let Some(other) = &settings.agree {
-        let text = std::fs::read(other).with_context(|| format!("cannot read {}", other.display()))?;
+        let text =
+            std::fs::read(other).with_context(|| format!("cannot read {}", other.display()))?;
         let other: Results = serde_json::from_slice(&text).context("not results of a lab")?;
         println!("\n{}", agree::agree(&other, results).render(crate::text::Palette::of_stdout()));
     }
@@ -181,11 +184,12 @@ impl Lab<'_> {
         self.progress.experiment(&experiment.title);
         let capacity = match experiment.origin.capacity() {
             Some(capacity) => capacity,
-            None => papers::capacity(experiment).await?,
+            None => self.store.capacity(experiment).await?,
         };
         let mut contenders: Vec<(Contender, ContenderResult, u32)> = Vec::new();
         for contender in experiment.contenders() {
-            if !self.settings.contenders.is_empty() && !self.settings.contenders.contains(&contender)
+            if !self.settings.contenders.is_empty()
+                && !self.settings.contenders.contains(&contender)
             {
                 continue;
             }

@@ -1,14 +1,15 @@
 //! One run: an origin, one contender in front of it, and the clients, each on its own machine.
 
 use super::contender::{Contender, Place as FrontPlace};
+use super::drive;
 use super::experiment::{Experiment, Generator};
 use super::machine::Split;
 use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
+use crate::load::Plan;
 use crate::load::figures::RunFigures;
-use crate::load::{Plan, Population};
 use crate::process::{Program, output};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -44,15 +45,12 @@ pub(super) struct Done {
     pub(super) round: Round,
 }
 
-/// Time that starting and stopping may add to a run before it is given up.
-const SLACK: Duration = Duration::from_secs(30);
-
 impl Run<'_> {
     /// Does it. An error is a reason why the contender could not take part.
     pub(super) async fn go(self) -> Result<Done> {
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
-        let split = Split::new(self.experiment.origin.computes());
+        let split = Split::new(self.experiment.origin_alone());
         let lab = std::env::current_exe()?;
         let place = server::Place {
             lab: &lab,
@@ -80,10 +78,15 @@ impl Run<'_> {
             Contender::None => Network::origin(),
             _ => Network::listen(),
         };
+        let populations = self.experiment.populations(self.capacity)?;
         let report = match self.experiment.generator {
-            Generator::Load => self.load(target, scratch.path(), &network, &split).await?,
+            Generator::Load => {
+                let plan = Plan { target, seed: self.seed, populations };
+                load(&plan, scratch.path(), &network, &split, self.experiment.patience()).await?
+            }
             Generator::Httperf => {
-                super::papers::drive(self.experiment, self.populations()?, target, &network, &split)
+                let experiment = self.experiment;
+                drive::httperf(experiment, &populations, target, scratch.path(), &network, &split)
                     .await?
             }
         };
@@ -112,37 +115,30 @@ impl Run<'_> {
         };
         Ok(Done { version, round })
     }
+}
 
-    fn populations(&self) -> Result<Vec<Population>> {
-        self.experiment.populations(self.capacity)
-    }
-
-    /// Our own generator, as a program on the clients' machine.
-    async fn load(
-        &self,
-        target: SocketAddr,
-        scratch: &Path,
-        network: &Network,
-        split: &Split,
-    ) -> Result<RunFigures> {
-        let plan = Plan { target, seed: self.seed, populations: self.populations()? };
-        let (plan_file, report_file) = (scratch.join("plan.json"), scratch.join("report.json"));
-        std::fs::write(&plan_file, serde_json::to_vec(&plan)?)?;
-        let longest = self.experiment.clients.iter().map(|c| c.patience_in_all()).max();
-        let patience = self.experiment.lasting() + longest.unwrap_or_default() + SLACK;
-        let program = Program::new("the load generator", std::env::current_exe()?)
-            .args([Path::new("load"), Path::new("--plan"), &plan_file])
-            .args([Path::new("--out"), &report_file])
-            .namespace(Some(&network.clients))
-            .processors(split.load.as_deref());
-        output(program, patience).await?;
-        let text = std::fs::read(&report_file).context("the load generator wrote no report")?;
-        serde_json::from_slice(&text).context("the load generator's report cannot be read")
-    }
+/// Our own generator, as a program on the clients' machine.
+pub(super) async fn load(
+    plan: &Plan,
+    scratch: &Path,
+    network: &Network,
+    split: &Split,
+    patience: Duration,
+) -> Result<RunFigures> {
+    let (plan_file, report_file) = (scratch.join("plan.json"), scratch.join("report.json"));
+    std::fs::write(&plan_file, serde_json::to_vec(plan)?)?;
+    let program = Program::new("the load generator", std::env::current_exe()?)
+        .args([Path::new("load"), Path::new("--plan"), &plan_file])
+        .args([Path::new("--out"), &report_file])
+        .namespace(Some(&network.clients))
+        .processors(split.load.as_deref());
+    output(program, patience).await?;
+    let text = std::fs::read(&report_file).context("the load generator wrote no report")?;
+    serde_json::from_slice(&text).context("the load generator's report cannot be read")
 }
 
 /// A directory that is removed in the end, readable for servers that run as another user.
-fn scratch() -> Result<tempfile::TempDir> {
+pub(super) fn scratch() -> Result<tempfile::TempDir> {
     use std::os::unix::fs::PermissionsExt;
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;

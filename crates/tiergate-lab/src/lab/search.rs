@@ -23,7 +23,11 @@ pub(super) struct Found {
 }
 
 /// Tries each and takes the best.
-pub(super) async fn best(lab: &mut Lab<'_>, experiment: &Experiment, capacity: f64) -> Result<Found> {
+pub(super) async fn best(
+    lab: &mut Lab<'_>,
+    experiment: &Experiment,
+    capacity: f64,
+) -> Result<Found> {
     let usual = experiment.origin.slots();
     let measure = experiment.measure.iter().position(|m| m.name == BY);
     let mut best = (usual, f64::MIN);

@@ -3,6 +3,8 @@
 //! A run is kept under a key of everything that it depends on: the experiment's text, the
 //! contender's configuration and, for ours, the program. What has changed is run again.
 
+use super::capacity;
+use super::experiment::Experiment;
 use super::run::{Done, Run};
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,6 +33,22 @@ impl Store {
         let (file, aside) = (self.file(run), self.directory.join("new"));
         std::fs::write(&aside, serde_json::to_vec_pretty(done)?)?;
         std::fs::rename(&aside, &file).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// The origin's capacity as it was measured for the experiment, now or before: all contenders,
+    /// and a lab that goes on, have the same.
+    pub(super) async fn capacity(&self, experiment: &Experiment) -> Result<f64> {
+        let mut hasher = DefaultHasher::new();
+        experiment.text.hash(&mut hasher);
+        let name = format!("{}.capacity.{:016x}.json", experiment.name, hasher.finish());
+        let file = self.directory.join(name);
+        let kept = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        if let Some(capacity) = kept {
+            return Ok(capacity);
+        }
+        let capacity = capacity::measured(experiment).await?;
+        std::fs::write(&file, serde_json::to_vec(&capacity)?)?;
+        Ok(capacity)
     }
 
     /// Forgets all runs.

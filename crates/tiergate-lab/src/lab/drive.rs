@@ -1,0 +1,116 @@
+//! An experiment driven by the papers' own tool: httperf, one phase after another.
+
+use super::experiment::Experiment;
+use super::httperf::{self, Workload};
+use super::machine::Split;
+use super::network::Network;
+use crate::load::figures::{Figures, PopulationFigures, RunFigures, SessionFigures, StepFigures};
+use crate::load::{Arrivals, Population};
+use anyhow::Result;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Runs every phase to its end, late answers included, and returns what our own generator would.
+/// There is no series of seconds and no p99: httperf tells neither.
+pub(super) async fn httperf(
+    experiment: &Experiment,
+    populations: &[Population],
+    target: SocketAddr,
+    scratch: &Path,
+    network: &Network,
+    split: &Split,
+) -> Result<RunFigures> {
+    let place = httperf::Place {
+        target,
+        scratch,
+        namespace: Some(&network.clients),
+        processors: split.load.as_deref(),
+    };
+    let mut report = RunFigures {
+        populations: populations.iter().map(nothing_yet).collect(),
+        lateness_p99_ms: 0.0,
+        // It never sleeps; what tells whether it kept up is its lateness.
+        cpu: 1.0,
+        cpu_peak: 1.0,
+        void: None,
+    };
+    for phase in 0..experiment.phases.len() {
+        let asking = |p: &&(usize, &Population)| p.1.steps[phase].rate > 0.0;
+        let asking: Vec<(usize, &Population)> = populations
+            .iter()
+            .enumerate()
+            .collect::<Vec<_>>()
+            .iter()
+            .filter(asking)
+            .copied()
+            .collect();
+        let workloads: Vec<Workload> = asking.iter().map(|(_, p)| workload(p, phase)).collect();
+        let all = httperf::run(&workloads, &place).await?;
+        for ((number, population), figures) in asking.iter().zip(&all) {
+            report.lateness_p99_ms = report.lateness_p99_ms.max(figures.late_ms);
+            report.void = report.void.or_else(|| figures.void());
+            take(&mut report.populations[*number], population, phase, figures);
+        }
+    }
+    Ok(report)
+}
+
+fn nothing_yet(population: &Population) -> PopulationFigures {
+    let step = |step: &crate::load::Step| StepFigures {
+        rate: step.rate,
+        seconds: step.lasting.as_secs_f64(),
+        answered_in_it: 0,
+        figures: Figures::default(),
+    };
+    PopulationFigures {
+        name: population.name.clone(),
+        steps: population.steps.iter().map(step).collect(),
+        overall: Figures::default(),
+        sessions_by_step: population.steps.iter().map(|_| SessionFigures::default()).collect(),
+        series: Vec::new(),
+    }
+}
+
+fn workload(population: &Population, phase: usize) -> Workload {
+    let step = &population.steps[phase];
+    Workload {
+        name: population.name.clone(),
+        uri: population.paths[0].clone(),
+        uris: if population.paths.len() > 1 { population.paths.clone() } else { Vec::new() },
+        rate: step.rate,
+        lasting: step.lasting,
+        timeout: population.patience,
+        session: population.session.map(|s| httperf::Session { calls: s.requests, think: s.think }),
+        headers: population.headers.iter().map(|(n, v)| format!("{n}: {v}")).collect(),
+        poisson: population.arrivals == Arrivals::Poisson,
+    }
+}
+
+fn take(into: &mut PopulationFigures, of: &Population, phase: usize, figures: &httperf::Figures) {
+    let step = &mut into.steps[phase];
+    // All of a phase ends before the next begins, but its last answers come after its time.
+    let longer = figures.seconds.max(step.seconds) / step.seconds;
+    step.answered_in_it = (figures.ok as f64 / longer).round() as u64;
+    step.figures = Figures {
+        sent: figures.sent,
+        ok: figures.ok,
+        refused: figures.refused,
+        failed: figures.failed,
+        timed_out: figures.timed_out,
+        attempts: figures.sent,
+        mean_ms: Some(figures.mean_ms).filter(|_| figures.ok > 0),
+        p50_ms: figures.p50_ms.filter(|_| figures.ok > 0),
+        ..Figures::default()
+    };
+    into.overall.sent += figures.sent;
+    into.overall.ok += figures.ok;
+    into.overall.attempts += figures.sent;
+    if let (Some(sessions), Some(session)) = (figures.sessions, of.session) {
+        into.sessions_by_step[phase] = SessionFigures {
+            begun: sessions.begun,
+            completed: sessions.completed,
+            mean_ms: Some(figures.mean_ms * f64::from(session.requests)),
+            ..SessionFigures::default()
+        };
+    }
+}
