@@ -65,8 +65,7 @@ fn matrix(results: &Results) -> String {
             let cell = verdict::cell(experiment, peer);
             cells.push(cell);
             let text = cell.text().replace(' ', "&nbsp;");
-            let linked = matches!(cell, Cell::Compared(_));
-            out += &format!(" {} |", if linked { link(&text) } else { text });
+            out += &format!(" {} |", link(&text));
             if let Some(behind) = verdict::shortfall(experiment, peer) {
                 let title = link(&plain(&experiment.title));
                 shortfalls += &format!("- {title}, {heading}: {behind}\n");
@@ -74,7 +73,12 @@ fn matrix(results: &Results) -> String {
         }
         out += "\n";
     }
-    format!("## Summary\n\n{}\n\n{out}\n{}", count(&cells, results), behind(&shortfalls))
+    format!(
+        "## Summary\n\n{}\n\n{out}\n{}{}",
+        count(&cells, results),
+        left_out(&cells),
+        behind(&shortfalls)
+    )
 }
 
 /// The summary in one sentence.
@@ -89,10 +93,18 @@ fn count(cells: &[Cell], results: &Results) -> String {
     let [ahead, level, mixed, behind] = compared;
     format!(
         "In {} comparisons ({experiments}, each with every contender that can take part), Tiergate is \
-         ahead in {ahead}, level in {level}, ahead in some measures and behind in others in {mixed}, \
+         ahead in {ahead}, level in {level}, mixed (ahead in some measures, behind in others) in {mixed} \
          and behind in {behind}.",
         compared.iter().sum::<usize>(),
     )
+}
+
+fn left_out(cells: &[Cell]) -> &'static str {
+    if cells.contains(&Cell::LeftOut) {
+        "–: could not take part, or had no valid round; the section says why.\n\n"
+    } else {
+        ""
+    }
 }
 
 fn behind(shortfalls: &str) -> String {

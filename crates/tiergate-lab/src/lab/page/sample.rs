@@ -40,9 +40,10 @@ fn overload() -> ExperimentResult {
         |(name, answered, p99, goodput, recovery): (&str, f64, f64, f64, Option<f64>)| {
             let round = |seed: u64| {
                 let wobble = (seed as f64 - 2.0) * 0.002;
+                let reach = 1.0 + (seed as f64 - 2.0) * 0.06;
                 let over = |x: f64| ((x - 1.0) / 9.0_f64).clamp(0.0, 1.0).powf(0.35);
                 let line = |calm: f64, full: f64| -> Vec<Option<f64>> {
-                    let at = |x: &f64| calm + (full - calm) * over(*x) + wobble * calm;
+                    let at = |x: &f64| calm + (full - calm) * over(*x) * reach + wobble * calm;
                     load.iter().map(at).map(Some).collect()
                 };
                 let mut latency = line(95.0, p99);

@@ -3,7 +3,7 @@
 use super::spread::valid;
 use super::words::{self, list, number, one_line, plain, quantity, sentence};
 use super::{table, verdict};
-use crate::lab::result::{ContenderResult, ExperimentResult, Unit};
+use crate::lab::result::{ContenderResult, ExperimentResult, Phase, Round, Unit};
 
 /// The section in Markdown. The drawing's file is named as seen from the page.
 pub(super) fn section(experiment: &ExperimentResult, drawing: Option<&str>) -> String {
@@ -28,13 +28,10 @@ pub(super) fn section(experiment: &ExperimentResult, drawing: Option<&str>) -> S
 
 /// Load, phases, seeds, and whether the generators kept up.
 fn conditions(experiment: &ExperimentResult) -> String {
-    let phases = experiment.phases.iter();
-    let phases: Vec<String> =
-        phases.map(|p| format!("{} ({})", plain(&p.name), quantity_of_time(p.seconds))).collect();
     let mut out = format!(
-        "<sub>Capacity of the origin: {} requests/s. Phases: {}.",
+        "<sub>Capacity of the origin: {} requests/s. {}.",
         number(experiment.capacity, Unit::Rate).trim_end_matches(".0"),
-        phases.join(", "),
+        phases(&experiment.phases),
     );
     let mut seeds: Vec<u64> = Vec::new();
     for round in experiment.contenders.iter().flat_map(valid) {
@@ -45,7 +42,7 @@ fn conditions(experiment: &ExperimentResult) -> String {
     if !seeds.is_empty() {
         let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
         out += &format!(" Seeds: {}.", seeds.join(", "));
-        let most = |value: fn(&crate::lab::result::Round) -> f64| {
+        let most = |value: fn(&Round) -> f64| {
             experiment.contenders.iter().flat_map(valid).map(value).fold(0.0, f64::max)
         };
         out += &format!(
@@ -57,9 +54,19 @@ fn conditions(experiment: &ExperimentResult) -> String {
     out + "</sub>"
 }
 
-fn quantity_of_time(seconds: f64) -> String {
-    let seconds = (seconds * 10.0).round() / 10.0;
-    format!("{seconds} s")
+fn phases(phases: &[Phase]) -> String {
+    let time = |phase: &Phase| format!("{} s", (phase.seconds * 10.0).round() / 10.0);
+    let equal = phases.windows(2).all(|two| two[0].seconds == two[1].seconds);
+    let name = |phase: &Phase| match equal {
+        true => plain(&phase.name),
+        false => format!("{} ({})", plain(&phase.name), time(phase)),
+    };
+    let names = phases.iter().map(name).collect::<Vec<_>>().join(", ");
+    match phases {
+        [only] => format!("{} of load", time(only)),
+        [first, ..] if equal => format!("Phases of {} each: {names}", time(first)),
+        _ => format!("Phases: {names}"),
+    }
 }
 
 /// What has to be known about a contender's row, or why it has none.
@@ -91,4 +98,48 @@ fn notes(contender: &ContenderResult) -> Vec<String> {
         notes.push(format!("- **{name}**: one round, so that its spread is not known.\n"));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn conditions_are_told() {
+        let results = sample::results();
+        let text = conditions(&results.experiments[1]);
+        let expected =
+            "400 requests/s. Phases: calm (15 s), spike (10 s), calm again (25 s). Seeds: 1, 2, 3.";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("at most 34.0 % of a processor; 99 % of requests sent at most 1.20 ms")
+        );
+        assert!(conditions(&results.experiments[0]).contains("Phases of 15 s each: 0.5x, 0.8x,"));
+    }
+
+    #[test]
+    fn rounds_that_do_not_count_are_told() {
+        let mut contender = sample::results().experiments[1].contenders[1].clone();
+        assert_eq!(notes(&contender), Vec::<String>::new());
+        contender.rounds[0].void = Some("late".into());
+        assert_eq!(notes(&contender), ["- **Tiergate**: void: seed 1: late.\n"]);
+        contender.rounds.truncate(1);
+        let all = "- **Tiergate**: all rounds are void, so that it has no row: seed 1: late.\n";
+        assert_eq!(notes(&contender), [all]);
+        contender.rounds[0].void = None;
+        assert!(notes(&contender)[0].contains("its spread is not known"));
+    }
+
+    #[test]
+    fn without_figures_the_section_says_so() {
+        let mut results = sample::results();
+        let experiment = &mut results.experiments[0];
+        for round in experiment.contenders.iter_mut().flat_map(|c| &mut c.rounds) {
+            round.void = Some("late".into());
+        }
+        let text = section(experiment, None);
+        assert!(text.contains("No contender has a valid round"), "{text}");
+        assert!(text.contains("all rounds are void"), "{text}");
+    }
 }

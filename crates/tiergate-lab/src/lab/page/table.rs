@@ -31,7 +31,11 @@ pub(super) fn table(experiment: &ExperimentResult) -> Option<String> {
 type Column = Vec<String>;
 
 fn names(rows: &[&ContenderResult]) -> Column {
-    let names = rows.iter().map(|row| words::plain(words::contender(&row.name)));
+    let name = |row: &&ContenderResult| match words::plain(words::contender(&row.name)) {
+        name if row.name == "tiergate" => format!("**{name}**"),
+        name => name,
+    };
+    let names = rows.iter().map(name);
     std::iter::once(String::new()).chain(names).collect()
 }
 
@@ -148,7 +152,8 @@ mod tests {
         let mut lines = table.lines();
         let heading = cells(lines.next().unwrap());
         let column = heading.iter().position(|h| h.trim_matches('*') == column).expect("a column");
-        let row = lines.map(cells).find(|row| row[0] == contender).expect("a row");
+        let row =
+            lines.map(cells).find(|row| row[0].trim_matches('*') == contender).expect("a row");
         row[column].clone()
     }
 
@@ -167,10 +172,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_says_so() {
-        let none = cell_of("nothing in front", "recovery (s)");
+        let none = cell_of("Nothing in front", "recovery (s)");
         assert_eq!(none, "–&nbsp;<sub>none&nbsp;in&nbsp;3&nbsp;of&nbsp;3</sub>");
         assert_eq!(cell_of("Envoy", "rounds"), "2&nbsp;<sub>+1&nbsp;void</sub>");
-        assert_eq!(cell_of("nothing in front", "processor time (s)"), "–");
+        assert_eq!(cell_of("Nothing in front", "processor time (s)"), "–");
         assert!(!table(&sample::results().experiments[0]).unwrap().contains("mod"));
     }
 }

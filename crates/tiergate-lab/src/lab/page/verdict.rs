@@ -1,6 +1,6 @@
 //! Who is ahead, in sentences made from the figures.
 
-use super::judge::{Comparison, Judged, Overall, Standing, compare};
+use super::judge::{Comparison, Judged, Overall, Standing, compare, lead};
 use super::words::{self, list, plain, quantity, sentence};
 use crate::lab::result::{ContenderResult, ExperimentResult};
 
@@ -112,14 +112,16 @@ fn both(judged: &Judged) -> String {
 }
 
 fn discount(peer: &str, judged: &Judged) -> String {
-    let peers =
-        super::judge::lead(judged.measure.better, judged.peer.median, judged.tiergate.median) > 0.0;
-    let who = plain(if peers { words::contender(peer) } else { "Tiergate" });
+    let unit = judged.measure.unit;
+    let (ours, theirs) =
+        (quantity(judged.tiergate.median, unit), quantity(judged.peer.median, unit));
     let name = plain(&judged.measure.name);
-    format!(
-        " {who} is better in {name} ({}), which does not count: it answered far fewer.",
-        both(judged)
-    )
+    let peer = plain(words::contender(peer));
+    let whose = match lead(judged.measure.better, judged.peer.median, judged.tiergate.median) {
+        lead if lead > 0.0 => format!("{peer}'s {theirs} of {name} do not count against {ours}"),
+        _ => format!("Tiergate's {ours} of {name} do not count against {theirs}"),
+    };
+    format!(" {whose}, because it answered far fewer requests.")
 }
 
 #[cfg(test)]
@@ -139,7 +141,7 @@ mod tests {
             line("Envoy").starts_with("Tiergate is **ahead** in premium answered (99.8 % against")
         );
         let nginx = line("nginx");
-        let expected = "nginx is better in premium p99 (182 ms against 97.0 ms), which does not count: it answered far fewer.";
+        let expected = "nginx's 97.0 ms of premium p99 do not count against 182 ms, because it answered far fewer requests.";
         assert!(nginx.contains(expected), "{nginx}");
         assert!(nginx.ends_with("It cannot tell premium from basic once its limit is full."));
         assert!(!text.contains("mod_qos"), "who is left out cannot be compared");

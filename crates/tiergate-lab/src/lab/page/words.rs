@@ -7,7 +7,7 @@ use crate::units::thousands;
 /// A contender as people call it; a name that is not known here stays as it is.
 pub(crate) fn contender(name: &str) -> &str {
     match name {
-        "none" => "nothing in front",
+        "none" => "Nothing in front",
         "tiergate" => "Tiergate",
         "haproxy" => "HAProxy",
         "nginx" => "nginx",
@@ -47,6 +47,7 @@ pub(crate) fn median_and_half(spread: &Spread, unit: Unit) -> (Option<String>, O
     };
     let half = at_precision(spread.half(), unit, decimals(median, unit));
     let several = spread.rounds - spread.missing > 1;
+    let half = if half.chars().all(|c| matches!(c, '0' | '.')) { "0".into() } else { half };
     (Some(number(median, unit)), several.then(|| format!("±{half}")))
 }
 
@@ -88,6 +89,8 @@ pub(crate) fn sentence(text: &str) -> String {
 fn decimals(value: f64, unit: Unit) -> usize {
     match (unit, value.abs()) {
         (Unit::Share, _) => 1,
+        // Times of recovery are counted in whole seconds.
+        (Unit::S, value) if (1.0..99.95).contains(&value) => 1,
         // As they will be after rounding: 9.996 is 10.0, not 10.00.
         (_, value) if value < 9.995 => 2,
         (_, value) if value < 99.95 => 1,
@@ -132,6 +135,7 @@ mod tests {
         };
         assert_eq!(of(&[180.0, 182.2, 190.0]), (Some("182".into()), Some("±5".into())));
         assert_eq!(of(&[41.0, 41.2, 41.4]), (Some("41.2".into()), Some("±0.2".into())));
+        assert_eq!(of(&[41.0, 41.0]), (Some("41.0".into()), Some("±0".into())));
         assert_eq!(of(&[41.0]), (Some("41.0".into()), None));
     }
 

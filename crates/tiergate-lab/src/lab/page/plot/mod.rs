@@ -79,7 +79,7 @@ fn arrange(drawn: &[Drawn], top: f64) -> Option<(Vec<Area>, f64)> {
 fn legend_places(names: &[&str]) -> Vec<(usize, f64)> {
     let (mut row, mut x) = (0, MARGIN);
     let place = |name: &&str| {
-        let width = 36.0 + text_width(words::contender(name), 12.0) * 1.05 + 16.0;
+        let width = 36.0 + text_width(words::contender(name), 12.0) + 12.0;
         if x + width > WIDTH && x > MARGIN {
             (row, x) = (row + 1, MARGIN);
         }
@@ -100,5 +100,71 @@ fn legend(canvas: &mut Canvas, names: &[&str]) {
         palette::mark(canvas, name, (x + 14.0, y));
         let class = if *name == "tiergate" { "strong" } else { "name" };
         canvas.text(class, (x + 35.0, y + 4.0), Anchor::Start, words::contender(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn whoever_has_figures_is_in_the_legend() {
+        let results = sample::results();
+        let drawing = draw(&results.experiments[0]).unwrap();
+        for contender in &results.experiments[0].contenders {
+            let entry = format!(">{}</text>", words::contender(&contender.name));
+            assert_eq!(drawing.contains(&entry), contender.left_out.is_none(), "{entry}");
+        }
+        assert!(
+            drawing.contains("Premium p99 latency<tspan class=\"faint unit\" dx=\"6\">(ms, log")
+        );
+        assert!(drawing.contains("prefers-color-scheme:dark"));
+    }
+
+    #[test]
+    fn phases_are_marked_and_gaps_are_not_bridged() {
+        let mut results = sample::results();
+        let spike = &mut results.experiments[1];
+        let drawing = draw(spike).unwrap();
+        // Two lines between three phases, in six panels of each of the two plots.
+        assert_eq!(drawing.matches("class=\"phase\"").count(), 2 * 6 * 2);
+        // Without anything in front, nobody is answered for a while in the second plot.
+        let lines = |drawing: &str| drawing.matches("<path class=\"l s1\"").count();
+        assert_eq!(lines(&drawing), 1 + 1 + 2);
+        spike.contenders.remove(0);
+        assert_eq!(lines(&draw(spike).unwrap()), 0);
+        spike.contenders.clear();
+        assert_eq!(draw(spike), None);
+    }
+
+    #[test]
+    fn panels_do_not_overlap_and_stay_inside() {
+        let results = sample::results();
+        let plots = [0, 0, 1, 0, 1, 0, 0, 0].map(|n| &results.experiments[n]);
+        let drawn: Vec<Drawn> = plots
+            .iter()
+            .map(|e| Drawn { plot: &e.plots[0], series: series::of_plot(e, 0) })
+            .collect();
+        let (areas, bottom) = arrange(&drawn, 40.0).unwrap();
+        for (place, area) in areas.iter().enumerate() {
+            assert!(area.x >= 0.0 && area.right() <= WIDTH && area.bottom() <= bottom, "{area:?}");
+            for other in &areas[..place] {
+                let beside = other.right() <= area.x || other.bottom() <= area.y;
+                assert!(beside, "{other:?} {area:?}");
+            }
+        }
+        assert_eq!(areas.iter().filter(|a| a.width < WIDTH / 2.0).count(), 4);
+    }
+
+    #[test]
+    fn a_long_legend_goes_on_in_the_next_row() {
+        let names = ["none", "tiergate", "haproxy", "nginx", "apache", "envoy", "failsafe-go"];
+        assert_eq!(legend_rows(&names), 1);
+        let twice = [names, names].concat();
+        assert_eq!(legend_rows(&twice), 2);
+        for (name, (_, x)) in twice.iter().zip(legend_places(&twice)) {
+            assert!(x + 35.0 + text_width(words::contender(name), 12.0) <= WIDTH, "{name}");
+        }
     }
 }

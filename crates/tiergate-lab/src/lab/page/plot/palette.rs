@@ -39,6 +39,11 @@ pub(super) fn stroke(name: &str) -> String {
     format!("l s{}", colour(name))
 }
 
+/// The class of the lines from a contender's best to its worst round.
+pub(super) fn reach(name: &str) -> String {
+    format!("r s{}", colour(name))
+}
+
 /// The class of the area between a contender's best and worst round.
 pub(super) fn band(name: &str) -> String {
     format!("b f{}", colour(name))
@@ -71,7 +76,7 @@ pub(super) fn mark(canvas: &mut Canvas, name: &str, (x, y): Point) {
 pub(super) fn style() -> String {
     let mut out = String::from(
         "text{font:12px system-ui,-apple-system,'Segoe UI','Noto Sans',sans-serif}\n\
-         .title{font-size:13px;font-weight:600}.strong{font-weight:700}.small{font-size:11px}\n\
+         .title{font-size:13px;font-weight:600}.strong{font-weight:700}.small,.unit{font-size:11px}.unit{font-weight:400}\n\
          .grid,.axis,.phase,.l,.r{fill:none}.phase{stroke-dasharray:2 3}\n\
          .l{stroke-width:1.7;stroke-linejoin:round;stroke-linecap:round}.l.s0{stroke-width:3}\n\
          .l.s1{stroke-dasharray:5 4}.r{stroke-width:1.2}.o{stroke-width:1.6}\n\

@@ -1,25 +1,26 @@
 //! A panel with a value for each phase: one line for each contender, all in one.
 
 use super::frame::{AXIS_WIDTH, LABEL, grid, height};
-use super::palette::{mark, stroke};
+use super::palette::{mark, reach, stroke};
 use super::scale::Scale;
-use super::series::{Series, pieces};
+use super::series::{Reach, Series, pieces};
 use super::svg::{Anchor, Area, Canvas, Point, text_width};
 use crate::lab::result::{Phase, Plot};
 
 /// How steeply long names of phases stand, in degrees.
 const STEEP: f64 = -32.0;
 
-/// Part of a phase's width over which the contenders' marks are spread, so that equal ones show.
+/// Part of a phase's width over which the contenders' marks are spread, so that equal ones show …
 const SPREAD: f64 = 0.55;
+
+/// … but no further from each other than this, in pixels, or they would not look like one phase.
+const ASIDE: f64 = 6.0;
 
 /// Draws the panel into the area, captions and labels included.
 pub(super) fn draw(canvas: &mut Canvas, area: Area, plot: &Plot, phases: &[Phase], all: &[Series]) {
     let reaches = all.iter().flat_map(|series| series.points.iter().flatten());
     let scale = Scale::of(plot.unit, reaches.flat_map(|r| [r.min, r.median, r.max]));
-    canvas.text("title", (area.x, area.y + 14.0), Anchor::Start, &plot.title);
-    let after = area.x + text_width(&plot.title, 13.0) * 1.04 + 6.0;
-    canvas.text("faint small", (after, area.y + 14.0), Anchor::Start, &scale.caption(plot.unit));
+    canvas.title((area.x, area.y + 14.0), &plot.title, &scale.caption(plot.unit));
     let step = (area.width - AXIS_WIDTH - 8.0) / phases.len().max(1) as f64;
     let widest = phases.iter().map(|p| text_width(&p.name, LABEL)).fold(0.0, f64::max);
     let steep = widest > step - 4.0;
@@ -41,37 +42,60 @@ pub(super) fn draw(canvas: &mut Canvas, area: Area, plot: &Plot, phases: &[Phase
             canvas.text("faint small", at, Anchor::Middle, &phase.name);
         }
     }
-    let order = all.iter().enumerate().filter(|(_, s)| s.name != "tiergate");
+    let spread = (SPREAD * step).min(ASIDE * all.len() as f64);
     // Tiergate last, over the others.
-    let order = order.chain(all.iter().enumerate().filter(|(_, s)| s.name == "tiergate"));
-    for (place, series) in order {
-        let aside = ((place as f64 + 0.5) / all.len() as f64 - 0.5) * SPREAD * step;
-        let x = |at: usize| inner.x + (at as f64 + 0.5) * step + aside;
-        let y = |value: f64| height(inner, &scale, value);
-        draw_line(canvas, series, &x, &y);
+    let order = |series: &&(usize, &Series)| series.1.name == "tiergate";
+    let (tiergate, others): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|s| order(&s));
+    let lines: Vec<Line> = others
+        .into_iter()
+        .chain(tiergate)
+        .flat_map(|(place, series)| {
+            let aside = ((place as f64 + 0.5) / all.len() as f64 - 0.5) * spread;
+            let x = move |at: usize| inner.x + (at as f64 + 0.5) * step + aside;
+            let y = |value: f64| height(inner, &scale, value);
+            pieces(&series.points).into_iter().map(move |p| Line::of(series, p, &x, &y))
+        })
+        .collect();
+    draw_lines(canvas, &lines);
+}
+
+/// A part of a line, in pixels: medians, and how far the rounds reach.
+struct Line<'a> {
+    name: &'a str,
+    medians: Vec<Point>,
+    reaches: Vec<(Point, Point)>,
+}
+
+impl<'a> Line<'a> {
+    fn of(
+        series: &'a Series,
+        (first, piece): (usize, Vec<Reach>),
+        x: &dyn Fn(usize) -> f64,
+        y: &dyn Fn(f64) -> f64,
+    ) -> Self {
+        let places = || piece.iter().enumerate().map(|(place, reach)| (x(first + place), reach));
+        Self {
+            name: &series.name,
+            medians: places().map(|(x, r)| (x, y(r.median))).collect(),
+            reaches: places().map(|(x, r)| ((x, y(r.min)), (x, y(r.max)))).collect(),
+        }
     }
 }
 
-fn draw_line(
-    canvas: &mut Canvas,
-    series: &Series,
-    x: &dyn Fn(usize) -> f64,
-    y: &dyn Fn(f64) -> f64,
-) {
-    for (first, piece) in pieces(&series.points) {
-        let at = |place: usize| x(first + place);
-        let line: Vec<Point> =
-            piece.iter().enumerate().map(|(n, r)| (at(n), y(r.median))).collect();
-        for (place, reach) in piece.iter().enumerate() {
-            let class = stroke(&series.name).replacen('l', "r", 1);
-            canvas.line(&class, (at(place), y(reach.min)), (at(place), y(reach.max)));
+/// All lines first, then all marks: a mark must not be hidden by someone else's line.
+fn draw_lines(canvas: &mut Canvas, lines: &[Line]) {
+    for line in lines {
+        if line.name == "tiergate" {
+            canvas.path("halo", &line.medians);
         }
-        if series.name == "tiergate" {
-            canvas.path("halo", &line);
+        canvas.path(&stroke(line.name), &line.medians);
+    }
+    for line in lines {
+        for (low, high) in &line.reaches {
+            canvas.line(&reach(line.name), *low, *high);
         }
-        canvas.path(&stroke(&series.name), &line);
-        for point in line {
-            mark(canvas, &series.name, point);
+        for point in &line.medians {
+            mark(canvas, line.name, *point);
         }
     }
 }

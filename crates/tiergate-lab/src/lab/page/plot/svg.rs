@@ -74,6 +74,14 @@ impl Canvas {
         self.turned_text(class, at, anchor, 0.0, text);
     }
 
+    /// What a panel shows, and more faintly what its values are in.
+    pub(super) fn title(&mut self, (x, y): Point, title: &str, faint: &str) {
+        let (title, faint) = (escaped(title), escaped(faint));
+        self.add(format_args!(
+            r#"<text class="title" x="{x:.1}" y="{y:.1}">{title}<tspan class="faint unit" dx="6">{faint}</tspan></text>"#
+        ));
+    }
+
     /// A text turned by so many degrees, clockwise, about its point.
     pub(super) fn turned_text(
         &mut self,
@@ -113,9 +121,16 @@ impl Canvas {
     }
 }
 
-/// How wide a text is at most about, at a size of so many pixels: no font is asked.
+/// How wide a text becomes at a size of so many pixels, by the widest font that is usual: no font
+/// can be asked.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * 0.58
+    let width = |letter| match letter {
+        'f' | 'i' | 'j' | 'l' | 'r' | 't' | 'I' | ' ' | '.' | ',' | '\'' | '-' | '(' | ')' => 0.4,
+        'm' | 'w' | 'M' | 'W' | '%' => 0.95,
+        'A'..='Z' => 0.72,
+        _ => 0.62,
+    };
+    text.chars().map(width).sum::<f64>() * size
 }
 
 fn path_data(points: &[Point]) -> String {

@@ -5,7 +5,7 @@ use super::frame::{AXIS_WIDTH, Placed, grid, height, row};
 use super::palette::{band, stroke};
 use super::scale::{Scale, label, steps};
 use super::series::{Series, pieces};
-use super::svg::{Anchor, Area, Canvas, Point, text_width};
+use super::svg::{Anchor, Area, Canvas, Point};
 use crate::lab::page::words;
 use crate::lab::result::{Phase, Plot, Unit};
 
@@ -22,9 +22,7 @@ pub(super) fn height_of(all: &[Series]) -> f64 {
 pub(super) fn draw(canvas: &mut Canvas, area: Area, plot: &Plot, phases: &[Phase], all: &[Series]) {
     let reaches = all.iter().flat_map(|series| series.points.iter().flatten());
     let scale = Scale::of(plot.unit, reaches.flat_map(|r| [r.min, r.median, r.max]));
-    canvas.text("title", (area.x, area.y + 14.0), Anchor::Start, &plot.title);
-    let after = area.x + text_width(&plot.title, 13.0) * 1.04 + 6.0;
-    canvas.text("faint small", (after, area.y + 14.0), Anchor::Start, &scale.caption(plot.unit));
+    canvas.title((area.x, area.y + 14.0), &plot.title, &scale.caption(plot.unit));
     let columns = columns(all);
     let width = (area.width - AXIS_WIDTH - (columns - 1) as f64 * GAP - 6.0) / columns as f64;
     let seconds = phases.iter().map(|p| p.seconds).sum::<f64>().max(1.0);
