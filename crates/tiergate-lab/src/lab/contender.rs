@@ -10,6 +10,7 @@ mod template;
 use crate::cpu::Processes;
 use crate::process::{Program, Running, find, output};
 use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use std::time::Duration;
 use template::{Values, fill};
 
 /// What stands in front of the origin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Contender {
     /// Nothing: clients ask the origin itself.
     None,
@@ -89,6 +91,11 @@ impl Contender {
         Self::ALL.into_iter().find(|contender| contender.name() == name).ok_or_else(|| {
             format!("no contender {name:?}; there are: {}", Self::ALL.map(Self::name).join(", "))
         })
+    }
+
+    /// Whether it is what is built here.
+    pub(super) fn is_ours(self) -> bool {
+        self == Self::Tiergate
     }
 
     /// What it is and which of its mechanisms are used, in one line.
@@ -180,7 +187,7 @@ impl Contender {
     }
 
     /// Its configuration, with `@…@` where values belong.
-    fn template(self) -> &'static str {
+    pub(super) fn template(self) -> &'static str {
         match self {
             Self::None => "",
             Self::Tiergate => include_str!("../../peers/lab/tiergate.toml"),

@@ -102,7 +102,7 @@ impl Progress {
         self.skipped();
         let values = experiment.measure.iter().zip(&round.values).map(|(measure, value)| {
             let unit = measure.measure().unit;
-            format!("{} {}", measure.name, super::page::quantity(*value, unit))
+            format!("{} {}", measure.name, super::page::words::quantity(*value, unit))
         });
         let mut line = values.collect::<Vec<_>>().join("; ");
         if let Some(why) = &round.void {

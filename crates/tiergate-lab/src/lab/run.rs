@@ -13,7 +13,6 @@ use crate::load::figures::RunFigures;
 use crate::process::{Program, output};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 

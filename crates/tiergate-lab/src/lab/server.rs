@@ -143,6 +143,14 @@ impl Server {
         }
     }
 
+    /// Whether it needs a processor rather than time.
+    pub(crate) fn computes(&self) -> bool {
+        match self {
+            Self::Workers(settings) => settings.kind == origin::Kind::Cpu,
+            Self::App(_) | Self::Apache(_) | Self::Nginx(_) => true,
+        }
+    }
+
     /// Requests that it serves at once: what an operator would type into a gateway.
     pub(crate) fn slots(&self) -> u32 {
         let workers = |workers: usize| u32::try_from(workers).unwrap_or(u32::MAX);
