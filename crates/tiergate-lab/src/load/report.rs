@@ -160,3 +160,42 @@ fn cells(name: &str, rate: String, tally: &Tally) -> Vec<Cell> {
         milliseconds(tally.quantile(0.99)).into(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::Outcome;
+    use super::*;
+    use crate::load::Step;
+
+    #[test]
+    fn figures_survive_their_file() {
+        let step = Step { rate: 2.0, lasting: Duration::from_secs(10) };
+        let population = Population { steps: vec![step; 2], ..Population::default() };
+        let mut tally = Tally::new();
+        tally.counts.sent = 2;
+        tally.ended(Outcome::Ok, Duration::from_micros(1234));
+        tally.ended(Outcome::Refused, Duration::ZERO);
+        let mut sessions = SessionTally::new();
+        sessions.begun = 2;
+        sessions.completed(Duration::from_millis(77));
+        let report = PopulationReport {
+            sessions: vec![sessions],
+            series: vec![Second { sent: 2, ok: 1, p50_ms: Some(1.5), ..Second::default() }],
+            ..PopulationReport::new(&population, vec![tally, Tally::new()], vec![1, 0])
+        };
+        let report = Report {
+            populations: vec![report],
+            lateness_p99: Duration::from_millis(60),
+            usage: Usage { mean: 0.25, peak: 0.5 },
+        };
+        let figures = report.figures();
+        let text = serde_json::to_string(&figures).unwrap();
+        assert_eq!(serde_json::from_str::<RunFigures>(&text).unwrap(), figures);
+        let population = &figures.populations[0];
+        assert_eq!((population.overall.sent, population.steps[0].answered_in_it), (2, 1));
+        assert_eq!(population.overall.p50_ms, Some(1.234));
+        assert_eq!(population.steps[1].figures.p50_ms, None);
+        assert_eq!(population.sessions_by_step[0].completed, 1);
+        assert!(figures.void.is_some_and(|why| why.contains("behind its schedule")));
+    }
+}

@@ -93,7 +93,7 @@ fn a_session_and_a_pool_replace_connections_that_the_server_closes() {
 
 #[test]
 fn a_request_is_asked_again_and_counted_once() {
-    // Refused twice, then answered; the third time broken, then given up, then answered.
+    // One request after another: each is refused twice, then answered.
     let server = Server::start(|_, all, _| match all % 3 {
         2 => Reply::status(200),
         _ => Reply::status(503),
