@@ -8,11 +8,14 @@ use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::result::Phase;
 use super::server::Server;
-use crate::load::{Arrivals, Population, Retry, Session, Step, Upload};
+use crate::load::population::{Retry, Session, Upload};
+use crate::load::trace::Trace;
+use crate::load::{Arrivals, Population, Step};
 use crate::units::parse_duration;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time that starting and stopping may add to a run.
@@ -127,6 +130,9 @@ pub(super) struct Clients {
     /// Every request carries a body, sent at a speed.
     #[serde(default)]
     upload: Option<Upload>,
+    /// How the rate changes over time.
+    #[serde(default)]
+    trace: Option<TraceText>,
     /// The client takes the answer no faster.
     #[serde(default)]
     read_bytes_per_second: Option<u64>,
@@ -138,6 +144,14 @@ struct SessionText {
     requests: u32,
     #[serde(default, deserialize_with = "duration")]
     think: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TraceText {
+    /// Within the lab's directory.
+    file: PathBuf,
+    seconds: f64,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -238,6 +252,15 @@ impl Experiment {
     }
 }
 
+impl TraceText {
+    fn read(&self) -> Result<Trace> {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(&self.file);
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read the trace {}", file.display()))?;
+        Trace::read(&text, Duration::from_secs_f64(self.seconds)).map_err(anyhow::Error::msg)
+    }
+}
+
 impl Clients {
     fn steps(&self, phases: &[Phase], capacity: f64) -> Result<Vec<Step>> {
         let step = |(number, phase): (usize, &Phase)| {
@@ -279,6 +302,7 @@ impl Clients {
                 .map(|s| Session { requests: s.requests, think: s.think }),
             retry: self.retry.as_ref().map(|r| Retry { attempts: r.attempts, pause: r.pause }),
             upload: self.upload,
+            trace: self.trace.as_ref().map(TraceText::read).transpose()?,
             read_bytes_per_second: self.read_bytes_per_second,
             ..Population::default()
         };

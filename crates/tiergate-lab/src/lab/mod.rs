@@ -117,7 +117,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 fn finish(settings: &Settings, results: &Results) -> Result<()> {
     let file = settings.store.join("results.json");
     write_json(&file, results)?;
-    println!("\n{}", page::head::matrix(results));
+    println!("\n{}", page::summary(results).render(crate::text::Palette::of_stdout()));
     println!("  written to {}", file.display());
     if let Some(docs) = &settings.docs {
         page::write(results, docs)?;

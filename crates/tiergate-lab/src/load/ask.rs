@@ -46,7 +46,10 @@ async fn arrive(clients: Arc<Clients>, seed: u64, begun: Instant) {
     let mut random = Rng::with_seed(seed ^ 0x9e37_79b9_7f4a_7c15);
     // Each arrival holds a sender: their number is that of those under way, and none is the end.
     let (under_way, mut all_ended) = mpsc::channel::<()>(1);
-    for (step, at) in Schedule::new(&population.steps, population.arrivals, seed) {
+    let mut thinning = random.fork();
+    let schedule = Schedule::new(&population.steps, population.arrivals, seed);
+    let trace = population.trace.as_ref();
+    for (step, at) in schedule.filter(|(_, at)| trace.is_none_or(|t| t.keeps(*at, &mut thinning))) {
         let due = Due { at: begun + at, step };
         if due.at > Instant::now() {
             sleep_until(due.at).await;

@@ -17,6 +17,7 @@ mod schedule;
 mod seconds;
 mod series;
 pub(crate) mod tally;
+pub(crate) mod trace;
 mod words;
 
 pub(crate) use live::Live;

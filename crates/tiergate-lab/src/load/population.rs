@@ -2,6 +2,7 @@
 
 use super::schedule::{Arrivals, Step};
 use super::seconds;
+use super::trace::Trace;
 use http::{HeaderName, HeaderValue, Method};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -58,6 +59,8 @@ pub(crate) struct Population {
     pub(crate) retry: Option<Retry>,
     /// What it sends with each request.
     pub(crate) upload: Option<Upload>,
+    /// How the rate changes within and across steps; `None`: it does not.
+    pub(crate) trace: Option<Trace>,
     /// How fast it reads answers at most; `None`: as they come.
     pub(crate) read_bytes_per_second: Option<u64>,
 }
@@ -112,6 +115,7 @@ impl Default for Population {
             session: None,
             retry: None,
             upload: None,
+            trace: None,
             read_bytes_per_second: None,
         }
     }
@@ -166,7 +170,8 @@ impl Population {
             check(retry.pause <= TIME_MAX, "retry.pause: at most a day")?;
         }
         let bytes = self.upload.map_or(0, |upload| upload.bytes);
-        check(bytes <= UPLOAD_BYTES_MAX, "upload.bytes: at most 1 GiB")
+        check(bytes <= UPLOAD_BYTES_MAX, "upload.bytes: at most 1 GiB")?;
+        self.trace.as_ref().map_or(Ok(()), Trace::check).or_else(|what| check(false, what))
     }
 }
 

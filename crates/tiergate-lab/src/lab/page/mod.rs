@@ -13,10 +13,34 @@ mod verdict;
 pub(crate) mod words;
 
 use super::result::Results;
+use crate::text::Table;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+
+/// Who is ahead of whom, in a few lines for a terminal: a row for each experiment.
+pub(crate) fn summary(results: &Results) -> Table {
+    let mut table =
+        Table::new(&["<experiment", "<ahead of", "<level with", "<mixed with", "<behind"]);
+    for experiment in &results.experiments {
+        let peers = experiment.contenders.iter().filter(|c| c.name != "tiergate");
+        let mut columns = [const { Vec::new() }; 4];
+        for peer in peers {
+            let place = match verdict::cell(experiment, &peer.name) {
+                verdict::Cell::Compared(judge::Overall::Ahead) => 0,
+                verdict::Cell::Compared(judge::Overall::Level) => 1,
+                verdict::Cell::Compared(judge::Overall::Mixed) => 2,
+                verdict::Cell::Compared(judge::Overall::Behind) => 3,
+                _ => continue,
+            };
+            columns[place].push(peer.name.clone());
+        }
+        let cells = columns.map(|names| names.join(" ").into());
+        table.row(std::iter::once(experiment.name.clone().into()).chain(cells));
+    }
+    table
+}
 
 /// Writes `results.md` and `results/NAME.svg` in that directory, and removes drawings in `results`
 /// that no longer belong to an experiment.
