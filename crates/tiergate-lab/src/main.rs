@@ -1,6 +1,7 @@
 //! Experiments with the built gateway on real servers.
 //!
-//! `origin` and `load` are the two ends: a server of known capacity and an open-loop generator.
+//! `origin` and `load` are the two ends: a server of known capacity and an open-loop generator;
+//! `app` is a server whose capacity nobody knows.
 //! `demo` shows what overload does without and with Tiergate; `bench` measures the processor time
 //! that Tiergate, HAProxy and nginx spend on a request. The gateway is started as a program.
 

@@ -46,11 +46,15 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn start_origin(args: &[&str]) -> (Started, SocketAddr) {
+    start_server("origin", args)
+}
+
+fn start_server(command: &str, args: &[&str]) -> (Started, SocketAddr) {
     let free = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = free.local_addr().expect("it is bound");
     drop(free);
     let child = Command::new(LAB)
-        .args(["origin", "--listen", &address.to_string()])
+        .args([command, "--listen", &address.to_string()])
         .args(args)
         .stdout(Stdio::piped())
         .spawn()
@@ -58,6 +62,22 @@ fn start_origin(args: &[&str]) -> (Started, SocketAddr) {
     let origin = Started(child);
     wait_until("the origin listens", || TcpStream::connect(address).is_ok());
     (origin, address)
+}
+
+/// Ends a server and returns all that it printed.
+fn last_words(mut server: Started) -> String {
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), Some(0));
+    let mut said = String::new();
+    let mut stdout = server.0.stdout.take().expect("it is piped");
+    std::io::Read::read_to_string(&mut stdout, &mut said).expect("it is text");
+    said
+}
+
+/// The last line of an origin or application.
+fn counts(server: Started) -> Value {
+    let said = last_words(server);
+    serde_json::from_str(said.lines().last().expect("it says something")).expect("it is JSON")
 }
 
 /// Runs a load and returns its one population's overall figures.
@@ -74,17 +94,12 @@ fn load(target: SocketAddr, population: &str) -> Value {
 
 #[test]
 fn below_capacity_everybody_is_served_and_counted_alike_at_both_ends() {
-    let (mut origin, address) = start_origin(&["--workers", "4", "--service", "20ms"]);
+    let (origin, address) = start_origin(&["--workers", "4", "--service", "20ms"]);
     let figures = load(address, "rate=50x1s,arrivals=constant,patience=10s");
     assert_eq!(figures["sent"], 50);
     assert_eq!(figures["ok"], 50, "{figures}");
     assert!(figures["p50_ms"].as_f64().unwrap() >= 20.0, "{figures}");
-    origin.signal(Signal::TERM);
-    assert_eq!(origin.ended(), Some(0));
-    let mut said = String::new();
-    let mut stdout = origin.0.stdout.take().expect("it is piped");
-    std::io::Read::read_to_string(&mut stdout, &mut said).unwrap();
-    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let last = counts(origin);
     assert_eq!((&last["served"], &last["wasted"]), (&50.into(), &0.into()));
 }
 
@@ -101,20 +116,58 @@ fn waiting_counts_from_the_moment_a_request_was_due() {
 
 #[test]
 fn the_impatient_leave_and_the_origin_works_for_nobody() {
-    let (mut origin, address) = start_origin(&["--workers", "1", "--service", "100ms"]);
+    let (origin, address) = start_origin(&["--workers", "1", "--service", "100ms"]);
     let figures = load(address, "rate=100x500ms,arrivals=constant,patience=300ms");
     let (ok, gone) = (figures["ok"].as_u64().unwrap(), figures["timed_out"].as_u64().unwrap());
     assert_eq!(ok + gone, 50, "{figures}");
     assert!(gone >= 40, "at most three or so can be served in time: {figures}");
     // It goes on with what it has queued: at the very least the request in its hands.
     std::thread::sleep(Duration::from_millis(300));
-    origin.signal(Signal::TERM);
-    origin.ended();
-    let mut said = String::new();
-    let mut stdout = origin.0.stdout.take().expect("it is piped");
-    std::io::Read::read_to_string(&mut stdout, &mut said).unwrap();
-    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let last = counts(origin);
     assert!(last["wasted"].as_u64().unwrap() >= 1, "{last}");
+}
+
+#[test]
+fn the_origin_follows_its_timeline_from_the_first_request() {
+    let timeline = "500ms:slow=/browse:10,500ms:workers=0,1s:workers=4";
+    let (origin, address) = start_origin(&["--service", "20ms", "--timeline", timeline]);
+    // Had it begun with the program, all of it were over now.
+    std::thread::sleep(Duration::from_millis(1200));
+    let early = load(address, "path=/browse,rate=50x300ms,arrivals=constant,patience=10s");
+    assert!(early["p50_ms"].as_f64().unwrap() < 100.0, "{early}");
+    std::thread::sleep(Duration::from_millis(800));
+    let slow = load(address, "path=/browse,rate=10x300ms,arrivals=constant,patience=10s");
+    assert!(slow["p50_ms"].as_f64().unwrap() >= 190.0, "{slow}");
+    let said = last_words(origin);
+    assert!(said.contains("s: workers=0\n") && said.contains("s: workers=4\n"), "{said}");
+}
+
+#[test]
+fn the_application_works_and_tells_for_whom() {
+    let (app, address) = start_server("app", &["--workers", "2"]);
+    for path in ["/cpu/3000", "/io/5", "/memory/1"] {
+        let figures =
+            load(address, &format!("path={path},rate=20x500ms,arrivals=constant,patience=10s"));
+        assert_eq!(figures["ok"], 10, "{path}: {figures}");
+    }
+    let wrong = load(address, "path=/cpu/x,rate=10x100ms,arrivals=constant,patience=10s");
+    assert_eq!(wrong["failed"], wrong["sent"], "{wrong}");
+    assert_eq!(counts(app)["served"], 30);
+}
+
+#[test]
+fn a_server_that_cannot_be_is_refused_with_the_reason() {
+    for (args, why) in [
+        (["origin", "--timeline", "8s:workers"], "workers=N"),
+        (["origin", "--route", "report=1s"], "begins with /"),
+        (["origin", "--thrash", "0:1"], "at least 1 request"),
+        (["origin", "--workers", "0"], "--workers"),
+        (["app", "--workers", "0"], "--workers"),
+    ] {
+        let output = Command::new(LAB).args(args).output().expect("the lab was built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{args:?}: {said}");
+    }
 }
 
 /// Children of a process, by number.

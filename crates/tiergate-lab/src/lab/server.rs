@@ -194,9 +194,13 @@ impl Started {
     /// Ends it, and returns what it says that it did; `None`: a server that does not tell.
     pub(crate) fn stop(mut self) -> Option<Counts> {
         self.running.stop();
-        let said = std::fs::read_to_string(&self.log).ok()?;
-        serde_json::from_str(said.lines().last()?).ok()
+        counts_in(&std::fs::read_to_string(&self.log).ok()?)
     }
+}
+
+/// What an origin of ours prints last.
+fn counts_in(said: &str) -> Option<Counts> {
+    serde_json::from_str(said.lines().last()?).ok()
 }
 
 impl Apache {

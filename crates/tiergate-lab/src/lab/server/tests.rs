@@ -1,4 +1,5 @@
 use super::*;
+use crate::lab::httperf;
 use crate::process::free_address;
 
 fn read(text: &str) -> Result<Server, toml::de::Error> {
@@ -53,6 +54,14 @@ fn configurations_are_filled_in_whole() {
     }
     let none = Apache { workers: 0, ..Apache::default() };
     assert!(none.configuration(listen, dir, dir).is_err());
+}
+
+#[test]
+fn the_origins_account_is_its_last_line() {
+    let said =
+        "origin on 127.0.0.1:1, capacity 400 requests/s\n{\"served\":5898,\"wasted\":1751}\n";
+    assert_eq!(counts_in(said), Some(Counts { served: 5898, wasted: 1751 }));
+    assert_eq!(counts_in("nginx: no such file\n"), None);
 }
 
 /// Status and length of an answer, by curl.
@@ -146,4 +155,55 @@ async fn nginx_serves_files_and_ends() {
     assert_eq!(members(group).len(), 2);
     assert_eq!(started.stop(), None);
     assert_eq!(members(group), Vec::<u32>::new());
+}
+
+/// A network namespace with nothing but loopback; removed when dropped.
+struct Namespace(String);
+
+impl Namespace {
+    /// `None`: we may not.
+    fn make() -> Option<Self> {
+        let name = format!("tgtest-{}", std::process::id());
+        ip(&["netns", "add", &name]).then(|| {
+            assert!(ip(&["-n", &name, "link", "set", "lo", "up"]));
+            Self(name)
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        ip(&["netns", "del", &self.0]);
+    }
+}
+
+fn ip(args: &[&str]) -> bool {
+    std::process::Command::new("ip").args(args).status().is_ok_and(|status| status.success())
+}
+
+#[tokio::test]
+async fn a_site_is_asked_by_popularity_in_a_network_of_its_own() {
+    let Some(network) = Namespace::make() else {
+        eprintln!("not tested: making a network namespace needs root");
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let listen = SocketAddr::from(([127, 0, 0, 1], 80));
+    let namespace = Some(network.0.as_str());
+    let lab = Path::new("none");
+    let place = Place { lab, scratch: scratch.path(), listen, namespace, processors: Some("0") };
+    for server in [Server::Nginx(Nginx::default()), Server::Apache(Apache::default())] {
+        let mut started = server.start(&place).await.unwrap();
+        let workload = httperf::Workload {
+            uris: surge::requests(&started.paths, 1000, 1),
+            ..toml::from_str("name = 'x'\nrate = 100\nlasting = '2s'\ntimeout = '5s'").unwrap()
+        };
+        let (target, processors, scratch) = (listen, place.processors, scratch.path());
+        let clients = httperf::Place { target, scratch, namespace, processors };
+        let figures = httperf::run(&[workload], &clients).await.unwrap();
+        let figures = &figures[0];
+        assert_eq!((figures.ok, figures.sent, figures.unsent), (200, 200, 0), "{figures:?}");
+        assert_eq!(started.ended(), None);
+        started.stop();
+    }
 }
