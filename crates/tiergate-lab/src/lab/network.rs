@@ -61,15 +61,15 @@ impl Network {
             ip(&format!("netns add {name}"))?;
             ip(&format!("-n {name} link set lo up"))?;
         }
-        ip(&format!("link add up netns {c} type veth peer name down netns {g}"))?;
-        ip(&format!("link add up netns {g} type veth peer name down netns {o}"))?;
+        ip(&format!("link add wire netns {c} type veth peer name outer netns {g}"))?;
+        ip(&format!("link add inner netns {g} type veth peer name wire netns {o}"))?;
         for last in 2..2 + CLIENT_ADDRESSES {
-            ip(&format!("-n {c} address add 10.77.0.{last}/24 dev up"))?;
+            ip(&format!("-n {c} address add 10.77.0.{last}/24 dev wire"))?;
         }
-        ip(&format!("-n {g} address add 10.77.0.1/24 dev down"))?;
-        ip(&format!("-n {g} address add 10.77.1.1/24 dev up"))?;
-        ip(&format!("-n {o} address add 10.77.1.2/24 dev down"))?;
-        for (name, device) in [(c, "up"), (g, "down"), (g, "up"), (o, "down")] {
+        ip(&format!("-n {g} address add 10.77.0.1/24 dev outer"))?;
+        ip(&format!("-n {g} address add 10.77.1.1/24 dev inner"))?;
+        ip(&format!("-n {o} address add 10.77.1.2/24 dev wire"))?;
+        for (name, device) in [(c, "wire"), (g, "outer"), (g, "inner"), (o, "wire")] {
             ip(&format!("-n {name} link set {device} up"))?;
         }
         ip(&format!("-n {c} route add default via 10.77.0.1"))?;
@@ -88,12 +88,12 @@ impl Network {
             set(name, setting, value)?;
         }
         if let Some(rate) = &links.clients {
-            shape(c, "up", rate)?;
-            shape(g, "down", rate)?;
+            shape(c, "wire", rate)?;
+            shape(g, "outer", rate)?;
         }
         if let Some(rate) = &links.origin {
-            shape(g, "up", rate)?;
-            shape(o, "down", rate)?;
+            shape(g, "inner", rate)?;
+            shape(o, "wire", rate)?;
         }
         Ok(())
     }
