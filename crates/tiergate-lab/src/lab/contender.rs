@@ -95,7 +95,9 @@ impl Contender {
     pub(crate) fn about(self) -> &'static str {
         match self {
             Self::None => "nothing in front: the origin's own queue, first come first served",
-            Self::Tiergate => "Tiergate: three classes with deadlines, the limit found while running",
+            Self::Tiergate => {
+                "Tiergate: three classes with deadlines, the limit found while running"
+            }
             Self::Haproxy => {
                 "HAProxy: server maxconn, priority queue (set-priority-class), timeout queue, \
                  queue length by class, stick table of rates by client, request buffering"
