@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what tests and benchmarks use and this machine lacks (Debian or a relative of it).
 # Run again, it does nothing. No installed server is started: tests start their own.
+# More can be asked for: setup.sh "ip iproute2" "/usr/lib/x/y.so libx" (program or file, package).
 set -euo pipefail
 
 # program to look for -> Debian package that has it
@@ -23,9 +24,12 @@ needed=(
 
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 packages=()
-for entry in "${needed[@]}"; do
+for entry in "${needed[@]}" "$@"; do
   read -r program package <<<"$entry"
-  command -v "$program" >/dev/null || packages+=("$package")
+  case $program in
+    /*) [ -e "$program" ] || packages+=("$package") ;;
+    *) command -v "$program" >/dev/null || packages+=("$package") ;;
+  esac
 done
 
 if ! command -v cargo >/dev/null; then

@@ -110,8 +110,8 @@ impl Contender {
                  queue length by class, stick table of rates by client, request buffering"
             }
             Self::Nginx => {
-                "nginx: one limit_req bucket with a burst for each class, max_conns by class, \
-                 limit_req by client, buffering of requests and answers"
+                "nginx: one limit_req bucket with a burst for each class, max_conns and limit_conn \
+                 by class, limit_req by client, buffering of requests and answers"
             }
             Self::ModQos => {
                 "Apache mod_qos: a limit on requests at once that only lesser classes are held to \
@@ -119,12 +119,11 @@ impl Contender {
             }
             Self::Envoy => {
                 "Envoy: circuit breakers by priority and class with a pending queue, local rate \
-                 limit by client, adaptive concurrency on lesser classes, request buffering, \
-                 overload manager"
+                 limit by client, buffering of requests, overload manager"
             }
             Self::Failsafe => {
-                "failsafe-go: adaptive concurrency limiter with its prioritizer and usage tracker, \
-                 in a Go reverse proxy"
+                "failsafe-go: two adaptive concurrency limiters under one prioritizer with its usage \
+                 tracker, in a Go reverse proxy that buffers requests and answers"
             }
         }
     }

@@ -75,8 +75,13 @@ func libraryVersion() string {
 }
 
 // gate lets requests through by priority.
+//
+// Two limiters share one prioritizer (adaptivelimiter, BuildPrioritized: "can and should be shared
+// across all limiter instances that need to coordinate"): permits are given first come first served,
+// so premium requests have permits of their own instead of waiting behind others.
 type gate struct {
-	limiter adaptivelimiter.PriorityLimiter[any]
+	slots           int
+	premium, others adaptivelimiter.PriorityLimiter[any]
 }
 
 func newGate(slots, rate uint) *gate {
@@ -88,17 +93,50 @@ func newGate(slots, rate uint) *gate {
 	builder.WithLevelTracker(priority.NewLevelTracker(int(max(rate/2, 50))))
 	prioritizer := builder.Build()
 	// Often, because at ten times the capacity a queue fills within a tenth of a second.
-	prioritizer.ScheduleCalibrations(context.Background(), 20*time.Millisecond)
-	limiter := adaptivelimiter.NewBuilder[any]().
-		// The operator knows the capacity: the limit begins there, and goes below only if the origin
-		// gets slower.
-		WithLimits(max(slots/2, 1), slots+slots/8, slots).
-		WithRecentWindow(500*time.Millisecond, 10*time.Second, 50).
-		// From so many times the limit in the queue, requests are refused by priority, up to all of
-		// them.
-		WithQueueing(1, 8).
-		BuildPrioritized(prioritizer)
-	return &gate{limiter}
+	prioritizer.ScheduleCalibrations(context.Background(), 10*time.Millisecond)
+	limiter := func(least, most uint) adaptivelimiter.PriorityLimiter[any] {
+		return adaptivelimiter.NewBuilder[any]().
+			// The operator knows the capacity: the limit begins there, and goes below only if the
+			// origin gets slower.
+			WithLimits(least, most, most).
+			WithRecentWindow(500*time.Millisecond, 10*time.Second, 50).
+			// From so many times the limits in the queues, requests are refused by priority, up to
+			// all of them.
+			WithQueueing(1, 1.5).
+			BuildPrioritized(prioritizer)
+	}
+	return &gate{
+		slots:   int(slots),
+		premium: limiter(slots, 2*slots),
+		others:  limiter(max(slots/2, 1), slots),
+	}
+}
+
+// full is what the prioritizer cannot say: it bounds no queue between two calibrations once it has
+// several limiters, and knows nothing of idleness.
+func (g *gate) full(class priority.Priority) bool {
+	switch class {
+	case priority.VeryHigh:
+		return false
+	case priority.VeryLow:
+		// The background gets what is idle: while a quarter of the permits is free.
+		return 4*g.others.Inflight() >= 3*g.slots
+	default:
+		return g.others.Queued() >= 4*g.slots
+	}
+}
+
+// acquire waits for a permit.
+func (g *gate) acquire(ctx context.Context, class priority.Priority, client string) (adaptivelimiter.Permit, error) {
+	if g.full(class) {
+		return nil, adaptivelimiter.ErrExceeded
+	}
+	limiter := g.others
+	if class == priority.VeryHigh {
+		limiter = g.premium
+	}
+	ctx = priority.ContextWithUser(class.AddTo(ctx), client)
+	return limiter.AcquirePermitWithMaxWait(ctx, waitMax)
 }
 
 func class(r *http.Request) priority.Priority {
@@ -120,8 +158,7 @@ func (g *gate) handler(next http.Handler) http.Handler {
 			return
 		}
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
-		ctx := priority.ContextWithUser(class(r).AddTo(r.Context()), client)
-		permit, err := g.limiter.AcquirePermitWithMaxWait(ctx, waitMax)
+		permit, err := g.acquire(r.Context(), class(r), client)
 		if err != nil {
 			refuse(w)
 			return
@@ -213,11 +250,10 @@ func (h *held) Close() error {
 
 func newProxy(origin string, slots int) http.Handler {
 	transport := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
-		MaxIdleConnsPerHost: 4 * slots,
-		IdleConnTimeout:     4 * time.Second,
-		DisableCompression:  true,
-		// Idle buffers of the usual size are enough for heads and small answers.
+		DialContext:           (&net.Dialer{Timeout: time.Second}).DialContext,
+		MaxIdleConnsPerHost:   4 * slots,
+		IdleConnTimeout:       4 * time.Second,
+		DisableCompression:    true,
 		ResponseHeaderTimeout: 10 * time.Second,
 	}
 	return &httputil.ReverseProxy{

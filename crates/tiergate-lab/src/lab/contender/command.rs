@@ -1,6 +1,6 @@
 //! `tiergate-lab contender haproxy`: one of them in front of an origin, until it is interrupted.
 
-use super::{Contender, Place};
+use super::{Contender, Front, Place};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -39,8 +39,11 @@ pub(crate) struct Settings {
     template: Option<PathBuf>,
 }
 
-/// Starts it, says so in one line, and stays until it ends or is interrupted.
+/// Starts it, says so in one line, stays until it ends or is interrupted, and then says in another
+/// how much processor time it has used.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
+    // Before anything is started, so that nothing is started that a signal would leave.
+    let mut interruption = crate::Interruption::catch()?;
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
     // Workers may run as another user than we do.
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
@@ -63,11 +66,28 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         .start(&place)
         .await
         .map_err(|error| error.context(format!("{} is left out", contender.name())))?;
-    println!("{} {} on {}", contender.name(), front.version, settings.listen);
+    let pid = front.pid().map_or(String::new(), |pid| format!(", process {pid}"));
+    println!(
+        "{} {} on {}{pid}: {}",
+        contender.name(),
+        front.version,
+        settings.listen,
+        contender.about()
+    );
+    tokio::select! {
+        why = end_of(&mut front) => bail!("{why}"),
+        () = interruption.happens() => {}
+    }
+    println!("{}", serde_json::json!({ "processor_seconds": front.used()?.as_secs_f64() }));
+    Ok(())
+}
+
+/// Waits until it ends by itself; nothing never does. Cancel safe.
+async fn end_of(front: &mut Front) -> String {
     loop {
         tokio::time::sleep(Duration::from_millis(200)).await;
         if let Some(why) = front.ended() {
-            bail!("{why}");
+            return why;
         }
     }
 }
