@@ -35,7 +35,8 @@ pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
     let clients = experiment.clients.first().context("no clients")?;
     let population = Population {
         name: "capacity".into(),
-        paths: clients.path.clone(),
+        paths: clients.paths(&origin.paths),
+        zipf: clients.zipf,
         steps: [WARMING, COUNTING].map(|lasting| Step { rate: RATE, lasting }).into(),
         connections_max: experiment.origin.slots() as usize,
         ..Population::default()

@@ -4,11 +4,15 @@ use super::experiment::Experiment;
 use super::httperf::{self, Workload};
 use super::machine::Split;
 use super::network::Network;
+use super::surge;
 use crate::load::figures::{Figures, PopulationFigures, RunFigures, SessionFigures, StepFigures};
 use crate::load::{Arrivals, Population};
 use anyhow::Result;
 use std::net::SocketAddr;
 use std::path::Path;
+
+/// Requests in httperf's list, which it goes through again and again.
+const URIS: usize = 5000;
 
 /// Runs every phase to its end, late answers included, and returns what our own generator would.
 /// There is no series of seconds and no p99: httperf tells neither.
@@ -76,7 +80,10 @@ fn workload(population: &Population, phase: usize) -> Workload {
     Workload {
         name: population.name.clone(),
         uri: population.paths[0].clone(),
-        uris: if population.paths.len() > 1 { population.paths.clone() } else { Vec::new() },
+        uris: match population.paths.len() {
+            0 | 1 => Vec::new(),
+            _ => surge::requests(&population.paths, URIS, 1),
+        },
         rate: step.rate,
         lasting: step.lasting,
         timeout: population.patience,

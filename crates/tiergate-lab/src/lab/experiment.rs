@@ -57,7 +57,7 @@ pub(super) struct Experiment {
     /// Whether haproxy's maxconn is searched for.
     #[serde(default)]
     pub(super) search: bool,
-    /// Policies other than the lab's own, by contender: the file's name beside the experiments.
+    /// Policies other than the lab's own, by contender: a file in the lab's directory.
     #[serde(default)]
     pub(super) policy: BTreeMap<String, String>,
     /// What is measured.
@@ -94,12 +94,12 @@ pub(super) enum Generator {
 pub(super) struct Clients {
     /// What measures call it.
     pub(super) name: String,
-    /// What it asks for; several: by popularity.
+    /// What it asks for; several: by popularity. See [`Clients::paths`].
     #[serde(deserialize_with = "one_or_many")]
     pub(super) path: Vec<String>,
     /// Exponent of the popularity.
     #[serde(default)]
-    zipf: f64,
+    pub(super) zipf: f64,
     /// `Name: value`.
     #[serde(default)]
     headers: Vec<String>,
@@ -199,7 +199,7 @@ impl Experiment {
                 clients.name,
                 self.phases.len()
             );
-            clients.population(&self.phases, 1.0)?;
+            clients.population(&self.phases, 1.0, &["/file".into()])?;
         }
         let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
         for wanted in self.measure.iter().flat_map(|m| &m.clients) {
@@ -246,9 +246,9 @@ impl Experiment {
         all.filter(|c| self.contenders.is_empty() || self.contenders.contains(c)).collect()
     }
 
-    /// The clients, for an origin of that capacity.
-    pub(super) fn populations(&self, capacity: f64) -> Result<Vec<Population>> {
-        self.clients.iter().map(|c| c.population(&self.phases, capacity)).collect()
+    /// The clients, for an origin of that capacity with those static files.
+    pub(super) fn populations(&self, capacity: f64, site: &[String]) -> Result<Vec<Population>> {
+        self.clients.iter().map(|c| c.population(&self.phases, capacity, site)).collect()
     }
 }
 
@@ -277,7 +277,16 @@ impl Clients {
         phases.iter().enumerate().map(step).collect()
     }
 
-    fn population(&self, phases: &[Phase], capacity: f64) -> Result<Population> {
+    /// What it asks for, the most popular first. `/browse@site`: every static file, below `/browse`.
+    pub(super) fn paths(&self, site: &[String]) -> Vec<String> {
+        let paths = self.path.iter().flat_map(|path| match path.strip_suffix("@site") {
+            Some(below) => site.iter().map(|file| format!("{below}{file}")).collect(),
+            None => vec![path.clone()],
+        });
+        paths.collect()
+    }
+
+    fn population(&self, phases: &[Phase], capacity: f64, site: &[String]) -> Result<Population> {
         let header = |header: &String| {
             let (name, value) = header
                 .split_once(':')
@@ -287,7 +296,7 @@ impl Clients {
         let (first, count) = self.addresses.unwrap_or((0, CLIENT_ADDRESSES));
         let population = Population {
             name: self.name.clone(),
-            paths: self.path.clone(),
+            paths: self.paths(site),
             zipf: self.zipf,
             headers: self.headers.iter().map(header).collect::<Result<_>>()?,
             steps: self.steps(phases, capacity)?,

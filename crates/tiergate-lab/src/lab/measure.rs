@@ -53,8 +53,8 @@ enum What {
     Answered,
     /// Requests refused, of those asked for.
     Refused,
-    /// Requests asked for that were neither answered nor refused.
-    Lost,
+    /// Requests asked for that were not answered well, for whatever reason.
+    Failed,
     /// Good answers a second, of the origin's capacity.
     Goodput,
     /// Good answers a second.
@@ -89,7 +89,7 @@ enum What {
 impl What {
     fn unit(self) -> Unit {
         match self {
-            Self::Answered | Self::Refused | Self::Lost | Self::Goodput => Unit::Share,
+            Self::Answered | Self::Refused | Self::Failed | Self::Goodput => Unit::Share,
             Self::Completed | Self::Wasted => Unit::Share,
             Self::Rate | Self::SessionRate | Self::Megabits => Unit::Rate,
             Self::Attempts => Unit::Ratio,
@@ -213,7 +213,7 @@ fn figure(
     match what {
         What::Answered => ratio(ok, sent),
         What::Refused => ratio(refused, sent),
-        What::Lost => ratio(sent - ok - refused, sent),
+        What::Failed => ratio(sent - ok, sent),
         What::Goodput => ratio(answers, seconds * run.capacity),
         What::Rate => ratio(answers, seconds),
         What::Megabits => ratio(sum(&|f| f.bytes) * 8.0 / 1e6, seconds),

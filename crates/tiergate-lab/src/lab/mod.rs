@@ -290,7 +290,7 @@ impl Lab<'_> {
         let Some(name) = experiment.policy.get(contender.name()) else {
             return Ok(None);
         };
-        let file = self.settings.experiments.join(name);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read {}", file.display()))?;
         Ok(Some(text))

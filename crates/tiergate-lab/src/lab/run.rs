@@ -77,7 +77,7 @@ impl Run<'_> {
             Contender::None => Network::origin(),
             _ => Network::listen(),
         };
-        let populations = self.experiment.populations(self.capacity)?;
+        let populations = self.experiment.populations(self.capacity, &origin.paths)?;
         let report = match self.experiment.generator {
             Generator::Load => {
                 let plan = Plan { target, seed: self.seed, populations };

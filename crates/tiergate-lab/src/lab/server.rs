@@ -181,11 +181,6 @@ pub(crate) struct Counts {
 }
 
 impl Started {
-    /// The process id of the server, or of the parent of its processes.
-    pub(crate) fn pid(&self) -> u32 {
-        self.running.pid()
-    }
-
     /// Why it is no longer there; `None` while it runs.
     pub(crate) fn ended(&mut self) -> Option<String> {
         self.running.ended()
