@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -21,6 +20,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
@@ -30,8 +30,6 @@ import (
 const (
 	// Longest wait for a permit: clients leave after a second.
 	waitMax = 500 * time.Millisecond
-	// An upload or an answer up to this size is kept whole, so that a slow client holds no permit.
-	bufferMax = 1 << 20
 	// From the beginning of a request to the end of its body.
 	requestTimeout = 10 * time.Second
 )
@@ -82,6 +80,10 @@ func libraryVersion() string {
 type gate struct {
 	slots           int
 	premium, others adaptivelimiter.PriorityLimiter[any]
+
+	mu sync.Mutex
+	// Requests under way by client, without premium ones; clients with none are not in it.
+	clients map[string]int
 }
 
 func newGate(slots, rate uint) *gate {
@@ -109,6 +111,7 @@ func newGate(slots, rate uint) *gate {
 		slots:   int(slots),
 		premium: limiter(slots, 2*slots),
 		others:  limiter(max(slots/2, 1), slots),
+		clients: make(map[string]int),
 	}
 }
 
@@ -123,6 +126,27 @@ func (g *gate) full(class priority.Priority) bool {
 		return 4*g.others.Inflight() >= 3*g.slots
 	default:
 		return g.others.Queued() >= 4*g.slots
+	}
+}
+
+// enter counts a client's request, unless the client has enough under way to keep the origin busy
+// alone: the usage tracker acts from one calibration to the next, and meanwhile a greedy client
+// would fill the queue.
+func (g *gate) enter(client string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if 2*g.clients[client] >= 3*g.slots {
+		return false
+	}
+	g.clients[client]++
+	return true
+}
+
+func (g *gate) leave(client string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.clients[client]--; g.clients[client] <= 0 {
+		delete(g.clients, client)
 	}
 }
 
@@ -158,7 +182,15 @@ func (g *gate) handler(next http.Handler) http.Handler {
 			return
 		}
 		client, _, _ := net.SplitHostPort(r.RemoteAddr)
-		permit, err := g.acquire(r.Context(), class(r), client)
+		class := class(r)
+		if class != priority.VeryHigh {
+			if !g.enter(client) {
+				refuse(w)
+				return
+			}
+			defer g.leave(client)
+		}
+		permit, err := g.acquire(r.Context(), class, client)
 		if err != nil {
 			refuse(w)
 			return
@@ -171,81 +203,6 @@ func (g *gate) handler(next http.Handler) http.Handler {
 func refuse(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, "overloaded", http.StatusServiceUnavailable)
-}
-
-// readWhole reads a request's body before the request asks for a permit, if it is not too large.
-func readWhole(r *http.Request) error {
-	if r.Body == nil || r.Body == http.NoBody || r.ContentLength > bufferMax {
-		return nil
-	}
-	body, rest, err := head(r.Body)
-	if err != nil {
-		return err
-	}
-	if rest == nil {
-		r.ContentLength = int64(len(body))
-		r.TransferEncoding = nil
-		rest = http.NoBody
-	}
-	r.Body = joined{io.MultiReader(bytes.NewReader(body), rest), r.Body}
-	return nil
-}
-
-// head reads up to bufferMax bytes; rest is nil when that was all.
-func head(body io.Reader) (read []byte, rest io.Reader, err error) {
-	read, err = io.ReadAll(io.LimitReader(body, bufferMax))
-	if err == nil && len(read) == bufferMax {
-		rest = body
-	}
-	return read, rest, err
-}
-
-type joined struct {
-	io.Reader
-	io.Closer
-}
-
-type permitKey struct{}
-
-// releasing gives the permit back once the answer is whole, or its buffer full.
-type releasing struct{ http.RoundTripper }
-
-func (t releasing) RoundTrip(r *http.Request) (*http.Response, error) {
-	permit := r.Context().Value(permitKey{}).(adaptivelimiter.Permit)
-	response, err := t.RoundTripper.RoundTrip(r)
-	if err != nil {
-		permit.Drop()
-		return nil, err
-	}
-	body, rest, err := head(response.Body)
-	if err != nil {
-		permit.Drop()
-		response.Body.Close()
-		return nil, err
-	}
-	if rest == nil {
-		permit.Record()
-		response.Body.Close()
-		response.Body = io.NopCloser(bytes.NewReader(body))
-		return response, nil
-	}
-	large := joined{io.MultiReader(bytes.NewReader(body), rest), response.Body}
-	response.Body = &held{large, permit}
-	return response, nil
-}
-
-// held keeps the permit until its body is closed; its time depends on the client and is not learnt.
-type held struct {
-	joined
-	permit adaptivelimiter.Permit
-}
-
-func (h *held) Close() error {
-	if h.permit != nil {
-		h.permit.Drop()
-		h.permit = nil
-	}
-	return h.joined.Close()
 }
 
 func newProxy(origin string, slots int) http.Handler {
