@@ -12,6 +12,7 @@
 //! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
 
 use crate::account::Account;
+use crate::admit::feasible::DrainRate;
 pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, State};
 use crate::class::ClassId;
@@ -115,6 +116,8 @@ pub struct Gate<T> {
     strict: StrictPriority,
     backlog: Backlog<T>,
     loads: Vec<Load>,
+    /// How fast each class's backlog is served.
+    drains: Vec<DrainRate>,
     running: u32,
     /// Slots held under the plan in force; the rest are counted in `former`.
     running_current: u32,
@@ -140,6 +143,7 @@ impl<T> Gate<T> {
             strict: StrictPriority::new(classes),
             backlog: Backlog::new(classes),
             loads: loads_of(&plan),
+            drains: vec![DrainRate::default(); classes],
             running: 0,
             running_current: 0,
             former: VecDeque::new(),
@@ -169,7 +173,13 @@ impl<T> Gate<T> {
         if self.backlog.len_of(class) >= settings.queue_len_max {
             return self.reject(class, Reason::QueueFull);
         }
-        let deadline = now + arrival.deadline.unwrap_or(settings.deadline);
+        let patience = arrival.deadline.unwrap_or(settings.deadline);
+        let waiting = self.backlog.len_of(class);
+        self.drains[class.index()].pass(now, waiting > 0);
+        if !self.drains[class.index()].is_feasible(waiting, patience, self.limit.slots()) {
+            return self.reject(class, Reason::DeadlineInfeasible);
+        }
+        let deadline = now + patience;
         self.strict.advance(now, &self.loads, self.limit.slots());
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
@@ -219,6 +229,7 @@ impl<T> Gate<T> {
         match state {
             State::Waiting => {
                 self.strict.advance(now, &self.loads, self.limit.slots());
+                self.drains[class.index()].pass(now, true);
                 self.loads[class.index()].waiting -= 1;
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
@@ -318,6 +329,7 @@ impl<T> Gate<T> {
         self.running_current = unclaimed;
         self.forget_former();
 
+        let mut drains = vec![DrainRate::default(); plan.classes.len()];
         let mut loads = loads_of(&plan);
         let mut account = Account::sized(plan.classes.len(), plan.rules);
         for (old, &new) in moved.iter().enumerate() {
@@ -325,10 +337,12 @@ impl<T> Gate<T> {
             loads[new.index()].running += self.loads[old].running;
             if plan.classes[new.index()].name == self.plan.classes[old].name {
                 account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
+                drains[new.index()] = self.drains[old];
             }
         }
         account.unmatched = self.account.unmatched;
         self.loads = loads;
+        self.drains = drains;
         self.account = account;
         self.strict = StrictPriority::new(plan.classes.len());
         self.strict.advance(now, &self.loads, self.limit.slots());
@@ -419,6 +433,8 @@ impl<T> Gate<T> {
             };
             let ticket = self.backlog.oldest(class).expect("the load counts this list's waiters");
             let arrived = self.backlog.waiter(ticket).expect("just found").arrived;
+            self.drains[class.index()].pass(now, true);
+            self.drains[class.index()].served();
             self.loads[class.index()].waiting -= 1;
             // The slot is described by the entry until its owner claims it.
             let Slot { admitted, .. } = self.grant(now, class, arrived);
@@ -433,6 +449,7 @@ impl<T> Gate<T> {
                 break;
             }
             let class = self.backlog.waiter(ticket).expect("just found").class;
+            self.drains[class.index()].pass(now, true);
             self.loads[class.index()].waiting -= 1;
             self.account.refused(class, Reason::DeadlineExpired);
             let wake = self.backlog.settle(ticket, State::Refused(Reason::DeadlineExpired));

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod admit;
 mod backlog;
 pub mod class;
 pub mod classify;

@@ -6,6 +6,8 @@
 pub enum Reason {
     /// The class's backlog was at its bound when the request arrived.
     QueueFull,
+    /// More requests waited before it than are served before its deadline.
+    DeadlineInfeasible,
     /// The request waited until its deadline and no slot came free.
     DeadlineExpired,
     /// The request's rule says that it is always refused.
@@ -20,8 +22,9 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 6] = [
+    pub const ALL: [Reason; 7] = [
         Reason::QueueFull,
+        Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
         Reason::Rule,
         Reason::OriginDown,
@@ -40,6 +43,7 @@ impl Reason {
     pub const fn name(self) -> &'static str {
         match self {
             Reason::QueueFull => "queue_full",
+            Reason::DeadlineInfeasible => "deadline_infeasible",
             Reason::DeadlineExpired => "deadline_expired",
             Reason::Rule => "rule",
             Reason::OriginDown => "origin_down",
@@ -52,6 +56,9 @@ impl Reason {
     pub const fn meaning(self) -> &'static str {
         match self {
             Reason::QueueFull => "the class's queue was full",
+            Reason::DeadlineInfeasible => {
+                "too many waited before it to serve it before the deadline"
+            }
             Reason::DeadlineExpired => "no slot came free before the deadline",
             Reason::Rule => "a rule refuses such requests",
             Reason::OriginDown => "no origin server is usable",

@@ -195,7 +195,10 @@ impl Model {
                 self.waiting[now].push_back(Waiter { id, ticket, arrived: self.now, deadline });
             }
             Verdict::Reject(reason) => {
-                assert!(!free && full && reason == Reason::QueueFull);
+                // No slot is idle for it: as many wait as there are slots.
+                let long = self.waiting[now].len() >= self.gate.slots() as usize;
+                let infeasible = long && !full && reason == Reason::DeadlineInfeasible;
+                assert!(!free && (full && reason == Reason::QueueFull || infeasible));
                 self.ended += 1;
             }
         }

@@ -9,7 +9,7 @@
 mod matrix;
 mod peer;
 mod result;
-mod tool;
+pub(crate) mod tool;
 
 use crate::cpu::Ticks;
 use crate::process::{Program, Running, free_address};

@@ -37,15 +37,15 @@ pub(super) struct Tools {
 
 /// What a load came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Driven {
+pub(crate) struct Driven {
     /// Answers with status 200.
-    pub(super) good: u64,
+    pub(crate) good: u64,
     /// Answers with another status.
     pub(super) other: u64,
     /// Connections or requests that broke.
     pub(super) broken: u64,
     /// Answers a second.
-    pub(super) per_second: f64,
+    pub(crate) per_second: f64,
 }
 
 impl Driven {
@@ -116,7 +116,7 @@ fn before(text: &str, label: &str) -> Option<f64> {
     head[begin..].parse().ok()
 }
 
-fn read_wrk(text: &str) -> Option<Driven> {
+pub(crate) fn read_wrk(text: &str) -> Option<Driven> {
     let answers = before(text, " requests in ")? as u64;
     let other = after(text, "Non-2xx or 3xx responses:").unwrap_or(0.0) as u64;
     let errors = ["connect ", "read ", "write ", "timeout "];

@@ -99,7 +99,7 @@ pub(super) struct Clients {
     pub(super) path: Vec<String>,
     /// Exponent of the popularity.
     #[serde(default)]
-    pub(super) zipf: f64,
+    zipf: f64,
     /// `Name: value`.
     #[serde(default)]
     headers: Vec<String>,

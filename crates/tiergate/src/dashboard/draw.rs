@@ -291,6 +291,7 @@ fn pair(quantiles: &Quantiles) -> String {
 fn short_reason(reason: &str) -> String {
     match reason {
         "queue_full" => "full".to_owned(),
+        "deadline_infeasible" => "in vain".to_owned(),
         "deadline_expired" => "expired".to_owned(),
         "origin_down" => "down".to_owned(),
         "draining" => "drain".to_owned(),

@@ -1,0 +1,147 @@
+//! Deadline feasibility: who cannot be served before the deadline is refused at once, not after
+//! waiting for it in vain.
+//!
+//! A class's backlog is served at some rate, whatever decides it: the origin's capacity, what more
+//! important classes leave, minimum shares. That rate is counted while requests of the class wait.
+//! An arrival that would stand behind more requests than are served before its deadline has nothing
+//! to wait for; and a client that is told so at once can ask elsewhere, while one that waits holds a
+//! connection and memory here.
+//!
+//! Source: ours; the drain rate as the measure of a queue is that of RFC 8033 (PIE, §4.2).
+
+use crate::time::Moment;
+use std::time::Duration;
+
+/// Backlogged time from which a rate is believed.
+const KNOWN: Duration = Duration::from_millis(100);
+/// Backlogged time at which what was counted is halved: the rate is that of the last 2 to 4 seconds.
+const REMEMBERED: Duration = Duration::from_secs(4);
+/// What was counted before a pause this long says nothing of today.
+const STALE: Duration = Duration::from_secs(10);
+/// Share of what would be served before the deadline that may wait: the rate is an estimate, and who
+/// is served at the very last moment has waited for nothing if the client leaves then too.
+const CAUTION: f64 = 0.9;
+
+/// How fast the backlog of one class is served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DrainRate {
+    served: f64,
+    backlogged_s: f64,
+    seen: Moment,
+}
+
+impl DrainRate {
+    /// Lets time pass, in which requests of the class waited or none did. Call before either
+    /// changes. A few nanoseconds.
+    pub fn pass(&mut self, now: Moment, waiting: bool) {
+        let elapsed = now.since(self.seen);
+        self.seen = now;
+        if waiting {
+            self.backlogged_s += elapsed.as_secs_f64();
+            if self.backlogged_s > REMEMBERED.as_secs_f64() {
+                self.served /= 2.0;
+                self.backlogged_s /= 2.0;
+            }
+        } else if elapsed > STALE {
+            self.served = 0.0;
+            self.backlogged_s = 0.0;
+        }
+    }
+
+    /// A request of the class left the backlog for a slot.
+    pub fn served(&mut self) {
+        self.served += 1.0;
+    }
+
+    /// Requests a second; `None` while too little is known.
+    pub fn per_second(&self) -> Option<f64> {
+        (self.backlogged_s >= KNOWN.as_secs_f64()).then(|| self.served / self.backlogged_s)
+    }
+
+    /// Whether a request that would stand behind `waiting` others can be served within `deadline`.
+    ///
+    /// As many as there are slots may always wait: a class that is not served at all just now is
+    /// back within one service time if those above it pause, and no slot may be idle then.
+    pub fn is_feasible(&self, waiting: u32, deadline: Duration, slots: u32) -> bool {
+        if waiting < slots {
+            return true;
+        }
+        let served_until_then = |rate: f64| rate * deadline.as_secs_f64() * CAUTION;
+        self.per_second().is_none_or(|rate| f64::from(waiting) < served_until_then(rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A backlog served at that rate for so long, from `begin`.
+    fn served(drain: &mut DrainRate, begin: f64, rate: f64, seconds: f64) {
+        let count = (rate * seconds) as u32;
+        drain.pass(at(begin), false);
+        for number in 1..=count {
+            drain.pass(at(begin + f64::from(number) / rate), true);
+            drain.served();
+        }
+        drain.pass(at(begin + seconds), true);
+    }
+
+    fn at(second: f64) -> Moment {
+        Moment::ZERO + Duration::from_secs_f64(second)
+    }
+
+    /// The length of the longest queue whose last place can be served within `deadline`.
+    fn longest(drain: &DrainRate, deadline: Duration, slots: u32) -> u32 {
+        (0..).find(|&len| !drain.is_feasible(len, deadline, slots)).unwrap()
+    }
+
+    const HALF: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn nothing_known_refuses_nobody() {
+        let mut drain = DrainRate::default();
+        assert!(drain.is_feasible(1_000_000, HALF, 1));
+        served(&mut drain, 0.0, 100.0, 0.05);
+        assert!(drain.is_feasible(1_000_000, HALF, 1), "50 ms are not enough");
+    }
+
+    #[test]
+    fn as_many_may_wait_as_are_served_before_the_deadline() {
+        let mut drain = DrainRate::default();
+        served(&mut drain, 0.0, 400.0, 2.0);
+        let len = longest(&drain, HALF, 16);
+        assert!((170..=182).contains(&len), "{len}: nine tenths of 200");
+        let len = longest(&drain, HALF * 2, 16);
+        assert!((350..=362).contains(&len), "{len}: twice the deadline");
+    }
+
+    #[test]
+    fn a_starved_class_keeps_as_many_as_there_are_slots() {
+        let mut drain = DrainRate::default();
+        drain.pass(at(5.0), true);
+        assert_eq!(drain.per_second(), Some(0.0));
+        assert_eq!(longest(&drain, HALF, 16), 16);
+    }
+
+    #[test]
+    fn a_change_is_believed_within_seconds() {
+        let mut drain = DrainRate::default();
+        served(&mut drain, 0.0, 400.0, 20.0);
+        served(&mut drain, 20.0, 100.0, 4.0);
+        let len = longest(&drain, HALF, 16);
+        assert!(len < 80, "{len}: 45 would be right, 180 was before");
+        served(&mut drain, 24.0, 400.0, 4.0);
+        let len = longest(&drain, HALF, 16);
+        assert!(len > 130, "{len}");
+    }
+
+    #[test]
+    fn yesterday_is_forgotten() {
+        let mut drain = DrainRate::default();
+        served(&mut drain, 0.0, 400.0, 4.0);
+        drain.pass(at(9.0), false);
+        assert!(drain.per_second().is_some(), "a pause of seconds keeps what is known");
+        drain.pass(at(60.0), false);
+        assert_eq!(drain.per_second(), None);
+    }
+}

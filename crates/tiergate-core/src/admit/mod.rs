@@ -1,0 +1,3 @@
+//! Admission: whether a request that finds no free slot may wait for one.
+
+pub mod feasible;
