@@ -41,7 +41,7 @@ pub(crate) struct Driven {
     /// Answers with status 200.
     pub(crate) good: u64,
     /// Answers with another status.
-    pub(super) other: u64,
+    pub(crate) other: u64,
     /// Connections or requests that broke.
     pub(super) broken: u64,
     /// Answers a second.
