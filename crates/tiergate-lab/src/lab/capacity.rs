@@ -23,7 +23,7 @@ const REQUESTS: usize = 5000;
 pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
     let scratch = super::run::scratch()?;
     let network = Network::make(&experiment.link)?;
-    let split = Split::new(experiment.origin_alone());
+    let split = Split::new(experiment.origin_alone(), 0, 1);
     let lab = std::env::current_exe()?;
     let place = server::Place {
         lab: &lab,

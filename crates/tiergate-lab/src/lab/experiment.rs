@@ -54,9 +54,10 @@ pub(super) struct Experiment {
     /// Who takes part; none: all.
     #[serde(default)]
     pub(super) contenders: Vec<Contender>,
-    /// Whether haproxy's maxconn is searched for.
+    /// What is tried as haproxy's maxconn, as parts of what the origin works on at once; nothing: it
+    /// is that.
     #[serde(default)]
-    pub(super) search: bool,
+    pub(super) search: Vec<f64>,
     /// Policies other than the lab's own, by contender: a file in the lab's directory.
     #[serde(default)]
     pub(super) policy: BTreeMap<String, String>,

@@ -54,24 +54,36 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// On this machine. With two processors, the gateway shares one: with an origin that mostly
-    /// waits, or else with the load generator, whose own processor time the report tells.
-    pub(super) fn new(origin_computes: bool) -> Self {
-        Self::of(processors(), origin_computes)
+    /// On this machine, for run number `job` of `jobs` at the same time.
+    ///
+    /// With two processors, the gateway shares one: with an origin that mostly waits, or else with
+    /// the load generator, whose own processor time the report tells. Two runs at a time on two
+    /// processors have their shares crosswise.
+    pub(super) fn new(origin_computes: bool, job: usize, jobs: usize) -> Self {
+        Self::of(processors(), origin_computes, job, jobs)
     }
 
-    fn of(processors: usize, origin_computes: bool) -> Self {
-        let split = |load: &str, front: &str, origin: &str| Self {
-            load: Some(load.into()),
-            front: Some(front.into()),
-            origin: Some(origin.into()),
+    fn of(processors: usize, origin_computes: bool, job: usize, jobs: usize) -> Self {
+        let group = processors / jobs;
+        let (first, last) = (group * job, group * (job + 1) - group.min(1));
+        let split = |load: String, front: usize, origin: usize| Self {
+            load: Some(load),
+            front: Some(front.to_string()),
+            origin: Some(origin.to_string()),
         };
-        match processors {
-            0 | 1 => Self { load: None, front: None, origin: None },
-            2 if origin_computes => split("1", "1", "0"),
-            2 => split("1", "0", "0"),
-            n => split(&format!("2-{}", n - 1), "1", "0"),
+        match group {
+            0 => Self { load: None, front: None, origin: None },
+            1 if jobs > 1 => split(((job + 1) % processors).to_string(), job, job),
+            1 => Self { load: None, front: None, origin: None },
+            2 if origin_computes => split(last.to_string(), last, first),
+            2 => split(last.to_string(), first, first),
+            _ => split(format!("{}-{last}", first + 2), first + 1, first),
         }
+    }
+
+    /// How many runs there may be at a time: each with processors of its own.
+    pub(super) fn jobs() -> usize {
+        (processors() / 2).max(1)
     }
 }
 
@@ -91,12 +103,15 @@ mod tests {
 
     #[test]
     fn the_generator_never_shares_with_a_computing_origin() {
-        for processors in [2, 4, 16] {
-            for computes in [false, true] {
-                let split = Split::of(processors, computes);
-                assert_ne!(split.load, split.origin);
+        for (processors, jobs) in [(2, 1), (2, 2), (4, 1), (4, 2), (16, 1), (16, 8)] {
+            for (computes, job) in [(false, 0), (true, 0), (false, jobs - 1), (true, jobs - 1)] {
+                let split = Split::of(processors, computes, job, jobs);
+                assert_ne!(split.load, split.origin, "{processors} {jobs} {job}");
             }
         }
-        assert_eq!(Split::of(8, true).load.as_deref(), Some("2-7"));
+        assert_eq!(Split::of(8, true, 0, 1).load.as_deref(), Some("2-7"));
+        let second = Split::of(8, true, 1, 2);
+        assert_eq!((second.origin.as_deref(), second.load.as_deref()), (Some("4"), Some("6-7")));
+        assert_eq!(Split::of(1, true, 0, 1), Split { load: None, front: None, origin: None });
     }
 }

@@ -24,7 +24,7 @@ mod server;
 mod store;
 mod surge;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use contender::Contender;
 use experiment::Experiment;
 use progress::Progress;
@@ -46,6 +46,10 @@ pub(crate) struct Settings {
     /// Runs of each contender in each experiment
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=50))]
     rounds: u64,
+    /// Runs at a time, each with processors of its own [default: one for every two processors].
+    /// More than that share processors: quicker, and rougher
+    #[arg(long, value_parser = jobs)]
+    jobs: Option<usize>,
     /// Directory of the experiments' files
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments"))]
     experiments: PathBuf,
@@ -70,6 +74,13 @@ pub(crate) struct Settings {
     /// List the experiments and end
     #[arg(long)]
     list: bool,
+}
+
+/// Reads a number of runs at a time: at most one for each processor.
+fn jobs(text: &str) -> Result<usize, String> {
+    let most = machine::machine().processors;
+    let jobs = text.parse().ok().filter(|jobs| (1..=most).contains(jobs));
+    jobs.ok_or_else(|| format!("expected 1 to {most}, got {text:?}"))
 }
 
 /// Runs what is asked for.
@@ -177,6 +188,19 @@ struct Lab<'a> {
     versions: BTreeMap<String, String>,
 }
 
+/// One of an experiment's runs.
+#[derive(Clone, Copy)]
+struct Turn {
+    contender: Contender,
+    /// How many requests at once it is told that the origin can work on.
+    slots: u32,
+    /// From 1; also the seed.
+    round: u64,
+}
+
+/// A run's figures, or why the contender could not take part.
+type Outcome = Result<result::Round, String>;
+
 impl Lab<'_> {
     /// All rounds of all contenders. The order of the contenders turns from round to round, so
     /// that what changes on the machine meets all alike.
@@ -186,43 +210,42 @@ impl Lab<'_> {
             Some(capacity) => capacity,
             None => self.store.capacity(experiment).await?,
         };
-        let mut contenders: Vec<(Contender, ContenderResult, u32)> = Vec::new();
-        for contender in experiment.contenders() {
-            if !self.settings.contenders.is_empty()
-                && !self.settings.contenders.contains(&contender)
-            {
-                continue;
+        let only = &self.settings.contenders;
+        let wanted = |c: &Contender| only.is_empty() || only.contains(c);
+        let contenders: Vec<Contender> =
+            experiment.contenders().into_iter().filter(wanted).collect();
+        let mut slots = BTreeMap::new();
+        let mut setting = None;
+        if contenders.contains(&Contender::Haproxy) && !experiment.search.is_empty() {
+            let found = search::best(self, experiment, capacity).await?;
+            slots.insert(Contender::Haproxy.name(), found.slots);
+            setting = Some(found.words);
+        }
+        let usual = experiment.origin.slots();
+        let mut turns = Vec::new();
+        for round in 0..self.settings.rounds as usize {
+            for turn in 0..contenders.len() {
+                let contender = contenders[(round + turn) % contenders.len()];
+                let slots = slots.get(contender.name()).copied().unwrap_or(usual);
+                turns.push(Turn { contender, slots, round: round as u64 + 1 });
             }
-            let result = ContenderResult {
+        }
+        let outcomes = self.turns(experiment, capacity, &turns).await?;
+        let result = |contender: Contender| {
+            let own = turns.iter().zip(&outcomes).filter(|(turn, _)| turn.contender == contender);
+            let mut own: Vec<_> = own.collect();
+            own.sort_by_key(|(turn, _)| turn.round);
+            ContenderResult {
                 name: contender.name().into(),
                 about: contender.about().into(),
-                left_out: None,
-                setting: None,
-                rounds: Vec::new(),
-            };
-            contenders.push((contender, result, experiment.origin.slots()));
-        }
-        for (contender, result, slots) in &mut contenders {
-            if *contender == Contender::Haproxy && experiment.search {
-                let found = search::best(self, experiment, capacity).await?;
-                *slots = found.slots;
-                result.setting = Some(found.words);
+                left_out: own.iter().find_map(|(_, outcome)| outcome.as_ref().err().cloned()),
+                setting: setting.clone().filter(|_| contender == Contender::Haproxy),
+                rounds: own
+                    .iter()
+                    .filter_map(|(_, outcome)| outcome.as_ref().ok().cloned())
+                    .collect(),
             }
-        }
-        let count = contenders.len();
-        for round in 0..self.settings.rounds {
-            for turn in 0..count {
-                let (contender, result, slots) = &mut contenders[(round as usize + turn) % count];
-                if result.left_out.is_some() {
-                    self.progress.skipped();
-                    continue;
-                }
-                match self.run(experiment, *contender, capacity, *slots, round + 1).await? {
-                    Ok(round) => result.rounds.push(round),
-                    Err(why) => result.left_out = Some(why),
-                }
-            }
-        }
+        };
         Ok(ExperimentResult {
             name: experiment.name.clone(),
             title: experiment.title.clone(),
@@ -232,67 +255,94 @@ impl Lab<'_> {
             phases: experiment.phases.clone(),
             measures: experiment.measure.iter().map(measure::Taken::measure).collect(),
             plots: experiment.plot.iter().map(measure::Line::plot).collect(),
-            contenders: contenders.into_iter().map(|(_, result, _)| result).collect(),
+            contenders: contenders.iter().copied().map(result).collect(),
         })
     }
 
-    /// One run, or what is kept of it. The inner error: why the contender cannot take part.
-    async fn run(
+    /// Those runs, as many at a time as there may be, and what came of each.
+    async fn turns(
         &mut self,
         experiment: &Experiment,
-        contender: Contender,
         capacity: f64,
-        slots: u32,
-        seed: u64,
-    ) -> Result<Result<result::Round, String>> {
-        let policy = self.policy(experiment, contender)?;
+        turns: &[Turn],
+    ) -> Result<Vec<Outcome>> {
+        // An origin that computes is measured alone: runs share caches and memory.
+        let jobs = match experiment.origin.computes() {
+            true => 1,
+            false => self.settings.jobs.unwrap_or_else(machine::Split::jobs),
+        };
+        let policies = turns.iter().map(|turn| policy(experiment, turn.contender));
+        let policies: Vec<Option<String>> = policies.collect::<Result<_>>()?;
         let gateway = self.gateway.clone();
-        let run = Run {
+        let run = |number: usize| Run {
             experiment,
-            contender,
+            contender: turns[number].contender,
             capacity,
-            slots,
-            seed,
+            slots: turns[number].slots,
+            seed: turns[number].round,
+            job: number % jobs,
+            jobs,
             gateway: &gateway,
-            policy: policy.as_deref(),
+            policy: policies[number].as_deref(),
         };
-        let kept = self.store.find(&run);
-        let fresh = kept.is_none();
-        let what = format!("{} with {slots} at once, round {seed}", contender.name());
-        let result = match kept {
-            Some(done) => Ok(done),
-            None => self.progress.during(&what, experiment.lasting(), run.go()).await,
-        };
-        match result {
+        let numbers: Vec<usize> = (0..turns.len()).collect();
+        let mut outcomes = Vec::new();
+        for some in numbers.chunks(jobs) {
+            let mut under_way = Vec::new();
+            let mut words = Vec::new();
+            for &number in some {
+                let kept = self.store.find(&run(number));
+                if kept.is_none() {
+                    let Turn { contender, slots, round } = turns[number];
+                    words.push(format!("{} ({slots} at once, round {round})", contender.name()));
+                }
+                under_way.push(async move {
+                    match kept {
+                        Some(done) => (Ok(done), false),
+                        None => (run(number).go().await, true),
+                    }
+                });
+            }
+            let all = futures_util::future::join_all(under_way);
+            let done = self.progress.during(&words.join(", "), experiment.lasting(), all).await;
+            for (&number, (done, fresh)) in some.iter().zip(done) {
+                outcomes.push(self.take(&run(number), done, fresh)?);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Keeps and shows what came of a run.
+    fn take(&mut self, run: &Run<'_>, done: Result<run::Done>, fresh: bool) -> Result<Outcome> {
+        match done {
             Ok(done) => {
                 if fresh {
-                    self.store.keep(&run, &done)?;
+                    self.store.keep(run, &done)?;
                 }
-                self.versions.insert(contender.name().into(), done.version.clone());
-                self.progress.ended(experiment, contender, seed, &done.round, fresh);
+                if !done.version.is_empty() {
+                    self.versions.insert(run.contender.name().into(), done.version);
+                }
+                self.progress.ended(run.experiment, run.contender, run.seed, &done.round, fresh);
                 Ok(Ok(done.round))
             }
             // Ours must be there; a peer may be missing.
-            Err(error) if contender.is_ours() => Err(error),
+            Err(error) if run.contender.is_ours() || error.is::<network::Refused>() => Err(error),
             Err(error) => {
                 let why = format!("{error:#}");
-                self.progress.failed(contender, &why);
-                if why.contains("namespace") {
-                    bail!("{why}");
-                }
+                self.progress.failed(run.contender, &why);
                 Ok(Err(why))
             }
         }
     }
+}
 
-    /// The experiment's own policy for a contender, where it has one.
-    fn policy(&self, experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
-        let Some(name) = experiment.policy.get(contender.name()) else {
-            return Ok(None);
-        };
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-        let text = std::fs::read_to_string(&file)
-            .with_context(|| format!("cannot read {}", file.display()))?;
-        Ok(Some(text))
-    }
+/// The experiment's own policy for a contender, where it has one.
+fn policy(experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
+    let Some(name) = experiment.policy.get(contender.name()) else {
+        return Ok(None);
+    };
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(Some(text))
 }

@@ -14,9 +14,12 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the names of our namespaces begin with.
 const PREFIX: &str = "tglab";
+/// Networks made by this process.
+static MADE: AtomicU32 = AtomicU32::new(0);
 /// Where `ip netns` keeps the names.
 const DIRECTORY: &str = "/run/netns";
 /// Addresses of the clients' machine: 10.77.0.2 and so on.
@@ -34,6 +37,18 @@ pub(super) struct Links {
     pub(super) origin: Option<String>,
 }
 
+/// Network namespaces could not be made: without them there is no lab.
+#[derive(Debug)]
+pub(super) struct Refused(String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot make network namespaces; run the lab as root ({})", self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// The machines of one run.
 pub(super) struct Network {
     /// The namespace of the clients.
@@ -47,11 +62,10 @@ pub(super) struct Network {
 impl Network {
     /// Makes the machines and connects them. Needs the right to administer networks.
     pub(super) fn make(links: &Links) -> Result<Self> {
-        let name = |role: &str| format!("{PREFIX}{}{role}", std::process::id());
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = |role: &str| format!("{PREFIX}{}-{number}{role}", std::process::id());
         let network = Self { clients: name("c"), gateway: name("g"), origin: name("o") };
-        network.fill(links).context(
-            "cannot make network namespaces (needs root or CAP_NET_ADMIN and CAP_SYS_ADMIN)",
-        )?;
+        network.fill(links).map_err(|error| Refused(format!("{error:#}")))?;
         Ok(network)
     }
 
@@ -135,7 +149,7 @@ pub(super) fn remove_left_behind() -> usize {
         let pid: Option<u32> = name
             .strip_prefix(PREFIX)
             .and_then(|rest| rest.strip_suffix(['c', 'g', 'o']))
-            .and_then(|pid| pid.parse().ok());
+            .and_then(|rest| rest.split_once('-')?.0.parse().ok());
         pid.is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
     };
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());

@@ -30,9 +30,8 @@ impl Progress {
                 let wanted = |c: &Contender| only.is_empty() || only.contains(c);
                 let wanted_haproxy = |c: &Contender| *c == Contender::Haproxy && wanted(c);
                 let contenders = experiment.contenders().into_iter().filter(wanted).count();
-                let searched =
-                    experiment.search && experiment.contenders().iter().any(wanted_haproxy);
-                let tried = if searched { super::search::TRIED.len() } else { 0 };
+                let searched = experiment.contenders().iter().any(wanted_haproxy);
+                let tried = if searched { experiment.search.len() } else { 0 };
                 let runs = contenders * rounds as usize + tried;
                 std::iter::repeat_n(experiment.lasting() + AROUND, runs)
             })

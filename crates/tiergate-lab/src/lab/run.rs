@@ -29,6 +29,10 @@ pub(super) struct Run<'a> {
     pub(super) slots: u32,
     /// Seed of the sending times.
     pub(super) seed: u64,
+    /// Which of how many runs at the same time it is.
+    pub(super) job: usize,
+    /// See `job`.
+    pub(super) jobs: usize,
     /// The gateway's program.
     pub(super) gateway: &'a Path,
     /// The text of the contender's configuration where the experiment has its own.
@@ -49,7 +53,7 @@ impl Run<'_> {
     pub(super) async fn go(self) -> Result<Done> {
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
-        let split = Split::new(self.experiment.origin_alone());
+        let split = Split::new(self.experiment.origin_alone(), self.job, self.jobs);
         let lab = std::env::current_exe()?;
         let place = server::Place {
             lab: &lab,

@@ -1,16 +1,14 @@
 //! The best fixed setting of haproxy, found by trying.
 //!
 //! HAProxy's `maxconn` on a server is what Tiergate finds by itself: how many requests the origin
-//! works on at once. An operator would find it by load tests, so the lab does: around what the
-//! origin has, one run each, and the one with the most goodput is taken into the comparison.
+//! works on at once. An operator would find it by load tests, so the lab does: the settings
+//! that the experiment names, one run each, and the one with the most goodput is taken into the comparison.
 
-use super::Lab;
 use super::contender::Contender;
 use super::experiment::Experiment;
+use super::{Lab, Turn};
 use anyhow::Result;
 
-/// What is tried, as parts of what the origin works on at once.
-pub(super) const TRIED: [f64; 5] = [0.5, 0.75, 1.0, 1.5, 2.0];
 /// The measure that decides.
 const BY: &str = "goodput";
 
@@ -28,23 +26,26 @@ pub(super) async fn best(
     experiment: &Experiment,
     capacity: f64,
 ) -> Result<Found> {
-    let usual = experiment.origin.slots();
+    let usual = f64::from(experiment.origin.slots());
     let measure = experiment.measure.iter().position(|m| m.name == BY);
-    let mut best = (usual, f64::MIN);
-    let mut tried = Vec::new();
-    for part in TRIED {
-        let slots = ((f64::from(usual) * part).round() as u32).max(1);
+    let turn = |part: &f64| Turn {
+        contender: Contender::Haproxy,
+        slots: ((usual * part).round() as u32).max(1),
         // The first round of the comparison itself, so that the best is not run twice.
-        let run = lab.run(experiment, Contender::Haproxy, capacity, slots, 1).await?;
-        let Ok(round) = run else {
-            break;
-        };
-        let value = measure.and_then(|m| round.values[m]).unwrap_or(f64::MIN);
-        if value > best.1 {
-            best = (slots, value);
-        }
-        tried.push(slots.to_string());
-    }
-    let words = format!("maxconn {}, the best of {}", best.0, tried.join(", "));
-    Ok(Found { slots: best.0, words })
+        round: 1,
+    };
+    let turns: Vec<Turn> = experiment.search.iter().map(turn).collect();
+    let outcomes = lab.turns(experiment, capacity, &turns).await?;
+    let value = |outcome: &super::Outcome| {
+        let round = outcome.as_ref().ok().filter(|round| round.void.is_none());
+        round.and_then(|round| round.values[measure?]).unwrap_or(f64::MIN)
+    };
+    let best = turns
+        .iter()
+        .zip(&outcomes)
+        .max_by(|one, other| value(one.1).total_cmp(&value(other.1)))
+        .map_or(experiment.origin.slots(), |(turn, _)| turn.slots);
+    let tried: Vec<String> = turns.iter().map(|turn| turn.slots.to_string()).collect();
+    let words = format!("maxconn {best}, the best of {}", tried.join(", "));
+    Ok(Found { slots: best, words })
 }
