@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LAB: &str = env!("CARGO_BIN_EXE_tiergate-lab");
@@ -47,6 +48,9 @@ title = "answers a second"
 what = "rate"
 along = "time"
 "#;
+
+/// One lab at a time: each removes what dead ones have left, also what another test looks for.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Whether network namespaces can be made here; if not, the test says so and is over.
 fn allowed() -> bool {
@@ -96,6 +100,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn an_experiment_is_run_kept_and_shown() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !allowed() {
         return;
     }
@@ -129,6 +134,7 @@ fn an_experiment_is_run_kept_and_shown() {
 
 #[test]
 fn a_broken_promise_fails_the_check() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !allowed() {
         return;
     }
@@ -171,6 +177,7 @@ impl Drop for Started {
 
 #[test]
 fn nothing_is_left_behind_whatever_ends_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !allowed() {
         return;
     }

@@ -28,9 +28,9 @@ pub(super) struct Experiment {
     /// The name of its file.
     #[serde(skip)]
     pub(super) name: String,
-    /// The file's text.
+    /// The file without what only the page says: what a run depends on.
     #[serde(skip)]
-    pub(super) text: String,
+    pub(super) essence: String,
     /// Heading.
     pub(super) title: String,
     /// What was asked and done, in a few sentences.
@@ -185,7 +185,7 @@ impl Experiment {
         let mut experiment: Self =
             toml::from_str(text).with_context(|| format!("experiment {name}"))?;
         experiment.name = name.into();
-        experiment.text = text.into();
+        experiment.essence = essence(text)?;
         experiment.validate().with_context(|| format!("experiment {name}"))?;
         Ok(experiment)
     }
@@ -251,6 +251,15 @@ impl Experiment {
     pub(super) fn populations(&self, capacity: f64, site: &[String]) -> Result<Vec<Population>> {
         self.clients.iter().map(|c| c.population(&self.phases, capacity, site)).collect()
     }
+}
+
+/// The file's text without what no run depends on.
+fn essence(text: &str) -> Result<String> {
+    let mut table: toml::Table = text.parse()?;
+    for words in ["title", "asks", "order", "remarks", "promise", "contenders", "search"] {
+        table.remove(words);
+    }
+    Ok(toml::to_string(&table)?)
 }
 
 impl TraceText {
@@ -367,4 +376,58 @@ fn phases<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Phase>, D::Er
         Ok(Phase { name: name.into(), seconds: lasting.as_secs_f64() })
     };
     Vec::<String>::deserialize(from)?.into_iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Experiment> {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        let files = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
+        let read = |file: PathBuf| {
+            let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+            Experiment::read(&name, &std::fs::read_to_string(file).unwrap()).unwrap()
+        };
+        files.map(read).collect()
+    }
+
+    #[test]
+    fn every_experiment_can_be_read_and_ends_soon() {
+        let all = all();
+        assert!(all.len() >= 15);
+        for experiment in all {
+            let name = &experiment.name;
+            assert!(experiment.lasting() < Duration::from_secs(60), "{name}");
+            assert!(experiment.asks.len() > 100, "{name} says too little");
+            assert!(
+                !experiment.search.is_empty()
+                    == experiment.measure.iter().any(|m| m.name == "goodput"),
+                "{name}: goodput is what a search is for"
+            );
+            for file in experiment.policy.values() {
+                assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(file).is_file(), "{file}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_for_the_page_change_no_run() {
+        let text = include_str!("../../experiments/overload-ramp.toml");
+        let changed = text
+            .replace("title = \"", "title = \"New: ")
+            .replace("at_least = 0.97", "at_least = 0.9");
+        assert_ne!(text, changed);
+        let essence = |text: &str| Experiment::read("x", text).unwrap().essence;
+        assert_eq!(essence(text), essence(&changed));
+        assert_ne!(essence(text), essence(&text.replace("40ms", "41ms")));
+    }
+
+    #[test]
+    fn rates_are_of_the_capacity_or_by_the_second() {
+        let text = include_str!("../../experiments/slow-clients.toml");
+        let populations = Experiment::read("x", text).unwrap().populations(400.0, &[]).unwrap();
+        let rates = |n: usize| populations[n].steps.iter().map(|s| s.rate).collect::<Vec<_>>();
+        assert_eq!((rates(0), rates(2)), (vec![80.0, 80.0], vec![0.0, 60.0]));
+    }
 }

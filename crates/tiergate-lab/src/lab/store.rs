@@ -1,6 +1,6 @@
 //! Runs that are done, one file each, so that a lab that was interrupted goes on where it was.
 //!
-//! A run is kept under a key of everything that it depends on: the experiment's text, the
+//! A run is kept under a key of everything that it depends on: what the experiment does, the
 //! contender's configuration and, for ours, the program. What has changed is run again.
 
 use super::capacity;
@@ -39,7 +39,7 @@ impl Store {
     /// and a lab that goes on, have the same.
     pub(super) async fn capacity(&self, experiment: &Experiment) -> Result<f64> {
         let mut hasher = DefaultHasher::new();
-        experiment.text.hash(&mut hasher);
+        experiment.essence.hash(&mut hasher);
         let name = format!("{}.capacity.{:016x}.json", experiment.name, hasher.finish());
         let file = self.directory.join(name);
         let kept = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
@@ -63,7 +63,7 @@ impl Store {
 
     fn file(&self, run: &Run<'_>) -> PathBuf {
         let mut hasher = DefaultHasher::new();
-        run.experiment.text.hash(&mut hasher);
+        run.experiment.essence.hash(&mut hasher);
         run.policy.unwrap_or(run.contender.template()).hash(&mut hasher);
         run.slots.hash(&mut hasher);
         if run.contender.is_ours() {

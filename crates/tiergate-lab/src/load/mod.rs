@@ -185,6 +185,7 @@ mod tests {
             addresses: vec!["127.0.0.2".parse().unwrap()],
             session: Some(Session { requests: 5, think: Duration::from_millis(200) }),
             retry: Some(Retry { attempts: 3, pause: Duration::from_millis(50) }),
+            trace: Some(trace::Trace { rates: vec![1.0, 2.0], lasting: Duration::from_secs(2) }),
             upload: Some(Upload { bytes: 1000, bytes_per_second: 100 }),
             read_bytes_per_second: Some(2000),
         };

@@ -110,7 +110,7 @@ async fn apache_serves_files_and_pages_and_ends_with_all_its_processes() {
         busy.push(tokio::spawn(curl_quietly(address)));
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let group = started.pid();
+    let group = started.running.pid();
     assert!(members(group).len() > 4, "{:?}", members(group));
     assert_eq!(started.stop(), None);
     assert_eq!(members(group), Vec::<u32>::new());
@@ -151,7 +151,7 @@ async fn nginx_serves_files_and_ends() {
         assert_eq!(curl(address, &path).await, (200, bytes), "{path}");
     }
     assert_eq!(curl(address, "/none").await.0, 404);
-    let group = started.pid();
+    let group = started.running.pid();
     assert_eq!(members(group).len(), 2);
     assert_eq!(started.stop(), None);
     assert_eq!(members(group), Vec::<u32>::new());
