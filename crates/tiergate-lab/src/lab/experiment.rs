@@ -400,11 +400,8 @@ mod tests {
             let name = &experiment.name;
             assert!(experiment.lasting() < Duration::from_secs(60), "{name}");
             assert!(experiment.asks.len() > 100, "{name} says too little");
-            assert!(
-                !experiment.search.is_empty()
-                    == experiment.measure.iter().any(|m| m.name == "goodput"),
-                "{name}: goodput is what a search is for"
-            );
+            let goodput = experiment.measure.iter().any(|m| m.name == "goodput");
+            assert!(goodput != experiment.search.is_empty(), "{name}: a search is for goodput");
             for file in experiment.policy.values() {
                 assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(file).is_file(), "{file}");
             }
@@ -414,9 +411,8 @@ mod tests {
     #[test]
     fn words_for_the_page_change_no_run() {
         let text = include_str!("../../experiments/overload-ramp.toml");
-        let changed = text
-            .replace("title = \"", "title = \"New: ")
-            .replace("at_least = 0.97", "at_least = 0.9");
+        let changed = text.replacen("title = \"", "title = \"New: ", 1);
+        let changed = changed.replace("at_least = 0.97", "at_least = 0.9");
         assert_ne!(text, changed);
         let essence = |text: &str| Experiment::read("x", text).unwrap().essence;
         assert_eq!(essence(text), essence(&changed));
