@@ -70,8 +70,16 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
         let Lease { stream: origin, reused: _ } = lease;
         let timeouts = config.policy.timeouts;
         let allowance = allowance(shared, &config.policy);
-        let mut link = Link { connection, origin, unsent: 0..0, upload, timeouts, allowance };
-        match link.send(head, facts.head_len, *sent).await {
+        let mut link = Link {
+            connection,
+            origin,
+            head_len: facts.head_len,
+            unsent: 0..0,
+            upload,
+            timeouts,
+            allowance,
+        };
+        match link.send(head, *sent).await {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 place.broken();
                 return Err(Fault::OriginSlow.into());

@@ -52,7 +52,8 @@ pub async fn forward<S: ClientStream>(
         Ok(Ended::Switched) => return Ok(Next::Cut),
         Ok(Ended::Answered(next)) => {
             account::http1(shared, config, facts, connection.received(), &record);
-            connection.use_up(facts.head_len + sent);
+            // Of a body that was streamed nothing is left behind the head.
+            connection.use_up(facts.head_len + if upload.is_none() { sent } else { 0 });
             if let Some(rest) = upload.and_then(|upload| upload.rest) {
                 connection.input = Some(rest);
             }

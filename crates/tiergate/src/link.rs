@@ -56,6 +56,8 @@ pub struct Link<'c, S> {
     pub connection: &'c mut Connection<S>,
     /// The origin's.
     pub origin: OriginStream,
+    /// Bytes of the request's head at the start of the client's input.
+    pub head_len: usize,
     /// Where in the client's input lies what of the body came with the head and the origin has not
     /// taken yet.
     pub unsent: Range<usize>,
@@ -73,7 +75,8 @@ impl<S: ClientStream> Link<'_, S> {
     ///
     /// # Errors
     /// The origin's connection broke, or took nothing in time.
-    pub async fn send(&mut self, head: &[u8], body_at: usize, body_len: usize) -> io::Result<()> {
+    pub async fn send(&mut self, head: &[u8], body_len: usize) -> io::Result<()> {
+        let body_at = self.head_len;
         let Connection { timer, input, .. } = &mut *self.connection;
         let early = input.as_ref().map_or(&[][..], Buffer::content);
         let mut outgoing = Outgoing::new(head, &early[body_at..body_at + body_len]);
@@ -88,10 +91,7 @@ impl<S: ClientStream> Link<'_, S> {
         let body_end = body_at + body_len;
         self.unsent = body_end - outgoing.left().min(body_len)..body_end;
         if self.unsent.is_empty() {
-            timer.arm(match self.upload {
-                Some(_) => self.timeouts.request_body,
-                None => self.timeouts.response_head,
-            });
+            self.early_is_sent();
         }
         sent
     }
@@ -171,11 +171,24 @@ impl<S: ClientStream> Link<'_, S> {
                 Poll::Ready(_) | Poll::Pending => return Poll::Pending,
             }
         }
-        timer.arm(match self.upload {
-            Some(_) => self.timeouts.request_body,
-            None => self.timeouts.response_head,
-        });
+        self.early_is_sent();
         Poll::Ready(())
+    }
+
+    /// The origin has what came with the head: the rest of the body is next, or the answer.
+    fn early_is_sent(&mut self) {
+        let Connection { timer, input, .. } = &mut *self.connection;
+        if self.upload.is_none() {
+            timer.arm(self.timeouts.response_head);
+            return;
+        }
+        timer.arm(self.timeouts.request_body);
+        // A body that is streamed is not sent again: only the head is still looked at. The memory is
+        // free for others, and there is room to notice that the client leaves.
+        if let Some(buffer) = input {
+            buffer.truncate(self.head_len);
+            buffer.settle();
+        }
     }
 
     /// Moves the request's body on.
