@@ -335,3 +335,24 @@ proptest! {
         prop_assert_eq!(model.arrived, model.ended);
     }
 }
+
+/// What is turned away is what would be refused, and is counted the same.
+#[test]
+fn who_would_be_refused_is_turned_away_and_nobody_else() {
+    let mut plan = Plan::protective();
+    plan.slots = Slots::Fixed(1);
+    plan.classes[0].queue_len_max = 1;
+    let mut gate: Gate<()> = Gate::new(plan);
+    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+    for arrived in 0..2 {
+        assert_eq!(gate.turn_away(arrival), None);
+        assert_eq!(gate.account().classes[0].arrived, arrived, "nothing was counted");
+        // The slot and the place in the backlog stay taken.
+        let _verdict = gate.arrive(Moment::ZERO, arrival, || ());
+    }
+    assert_eq!(gate.turn_away(arrival), Some(Reason::QueueFull));
+    gate.drain();
+    assert_eq!(gate.turn_away(arrival), Some(Reason::Draining));
+    let class = &gate.account().classes[0];
+    assert_eq!((class.arrived, class.refused.iter().sum::<u64>()), (4, 2));
+}

@@ -30,7 +30,7 @@ pub struct Record {
     pub sent_bytes: u64,
     /// Bytes of the request's body and head, as far as they were read.
     pub received_bytes: u64,
-    /// How long it waited for its slot.
+    /// How long it waited for its slot; `None`: it did not ask for one.
     pub waited: Option<Duration>,
     /// From the slot to the head of the answer.
     pub first_byte: Option<Duration>,
@@ -176,7 +176,9 @@ pub fn log(
         verdict: match (record.reason, record.waited) {
             (Some(_), _) => Verdict::Refused,
             (None, Some(waited)) if !waited.is_zero() => Verdict::Queued,
-            (None, _) => Verdict::Admitted,
+            (None, Some(_)) => Verdict::Admitted,
+            // Its body was not good, or did not come: it asked for no slot.
+            (None, None) => Verdict::Bad,
         },
         reason: record.reason,
         end: record.end,

@@ -3,6 +3,7 @@
 //! A waiting connection holds none. Each thread keeps a few of each size, last given first taken, so
 //! that the hot one stays in the cache.
 
+use crate::budget::Reserved;
 use std::cell::RefCell;
 
 /// Bytes of a small buffer: holds nearly every request head.
@@ -31,6 +32,8 @@ pub struct Buffer {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
+    /// What it takes of the memory for slow clients; `None`: it is what every request may have.
+    reserved: Option<Reserved>,
 }
 
 impl Buffer {
@@ -46,8 +49,54 @@ impl Buffer {
         Self::over(kept.unwrap_or_else(|| vec![0; LARGE].into()))
     }
 
+    /// An empty buffer of as many bytes as were reserved for it.
+    pub fn reserved(reserved: Reserved) -> Self {
+        let mut buffer = match reserved.bytes() {
+            LARGE => Self::large(),
+            len => Self::over(vec![0; len].into()),
+        };
+        buffer.reserved = Some(reserved);
+        buffer
+    }
+
     fn over(bytes: Box<[u8]>) -> Self {
-        Buffer { bytes, start: 0, end: 0 }
+        Buffer { bytes, start: 0, end: 0, reserved: None }
+    }
+
+    /// Bytes that it takes of the memory for slow clients.
+    pub fn reserved_bytes(&self) -> usize {
+        self.reserved.as_ref().map_or(0, Reserved::bytes)
+    }
+
+    /// Bytes that it can hold.
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Moves into a buffer of as many bytes as were reserved for it, which must suffice.
+    pub fn move_into(&mut self, reserved: Reserved) {
+        let mut larger = Self::reserved(reserved);
+        let took = larger.append(self.content());
+        assert_eq!(took, self.content().len(), "it is larger than what it holds");
+        *self = larger;
+    }
+
+    /// Gives back what was reserved if a small buffer suffices.
+    pub fn settle(&mut self) {
+        if self.reserved.is_some() && self.content().len() <= SMALL {
+            let mut small = Self::small();
+            small.append(self.content());
+            *self = small;
+        }
+    }
+
+    /// Copies as many of `bytes` as there is room for behind the content; says how many.
+    pub fn append(&mut self, bytes: &[u8]) -> usize {
+        let room = self.room();
+        let count = room.len().min(bytes.len());
+        room[..count].copy_from_slice(&bytes[..count]);
+        self.filled(count);
+        count
     }
 
     /// The content.
@@ -109,6 +158,12 @@ impl Buffer {
             larger[..self.end].copy_from_slice(&self.bytes);
             keep(std::mem::replace(&mut self.bytes, larger));
         }
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        self.content()
     }
 }
 

@@ -1,11 +1,12 @@
 //! From a request's head to its verdict: parse → classify → admit, without an await between.
 
+use crate::body::Malformed;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
-use crate::{buffers, clock};
+use crate::{buffers, clock, gather};
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -70,6 +71,8 @@ pub enum Decision<'d> {
         /// What was wrong.
         why: &'static str,
     },
+    /// Read the body, then decide anew: nothing has been counted yet.
+    Gather(Facts),
     /// Answer with a refusal.
     Refuse(Facts, Reason, Format),
     /// Forward `head`, once the slot is there.
@@ -99,13 +102,15 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Looks at the bytes received and decides. `context` is the connection's: it is woken when a wait
+/// Looks at the bytes received and decides. `gathered`: as much of the body as shall be is among them
+/// (see [`Decision::Gather`]), and the client waits for no 100 any more. `context` is the connection's: it is woken when a wait
 /// ends.
 pub fn decide<'d>(
     shared: &'d Shared,
     config: &Config,
     peer: &Peer,
     bytes: &[u8],
+    gathered: bool,
     context: &mut Context<'_>,
 ) -> Decision<'d> {
     let limits = &config.policy.limits;
@@ -115,7 +120,7 @@ pub fn decide<'d>(
         fields_max: limits.fields_max,
     };
     let mut table = FieldTable::new();
-    let head = match http1::parse_request(bytes, &mut table, &head_limits) {
+    let mut head = match http1::parse_request(bytes, &mut table, &head_limits) {
         Ok(Parsed::Complete(head)) => head,
         Ok(Parsed::Partial) => return Decision::Partial,
         Err(error) => {
@@ -129,6 +134,15 @@ pub fn decide<'d>(
     if head.max_forwards == Some(0) {
         return Decision::Bad { status: 501, why: NO_FURTHER };
     }
+    head.expect_continue &= !gathered;
+    let mut gather =
+        !gathered && gather::is_wanted(&config.policy, head.body, head.expect_continue);
+    if gather {
+        match gather::is_whole(head.body, &bytes[head.len..]) {
+            Ok(whole) => gather = !whole,
+            Err(Malformed) => return Decision::Bad { status: 400, why: "the body is malformed" },
+        }
+    }
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
     let client = client_of(config, peer, fields);
@@ -141,7 +155,7 @@ pub fn decide<'d>(
         fields,
         client,
     };
-    let (arrival, answer) = judge(shared, config, &view, context);
+    let (arrival, answer) = judge(shared, config, &view, gather, context);
     let facts = Facts {
         head_len: head.len,
         body: head.body,
@@ -160,6 +174,7 @@ pub fn decide<'d>(
         Answer::Refused(reason) => {
             return Decision::Refuse(facts, reason, Format::accepted(fields));
         }
+        Answer::Later => return Decision::Gather(facts),
         Answer::Admitted(held) => Entry::Now(held),
         Answer::Wait(waiting) => Entry::Later(waiting),
     };
@@ -184,11 +199,13 @@ pub fn decide<'d>(
     Decision::Go { facts, head: out, entry, format }
 }
 
-/// Classifies a request and takes it to the gate.
+/// Classifies a request and takes it to the gate. `gather`: not yet, because its body is still to be
+/// read; only to be refused if it would be refused now.
 pub fn judge<'d>(
     shared: &'d Shared,
     config: &Config,
     view: &RequestView<'_>,
+    gather: bool,
     context: &mut Context<'_>,
 ) -> (Arrival, Answer<'d>) {
     let classifier = &config.policy.classifier;
@@ -211,6 +228,10 @@ pub fn judge<'d>(
             shared.door.refuse(arrival, reason);
             Answer::Refused(reason)
         }
+        None if gather => match shared.door.turn_away(arrival) {
+            Some(reason) => Answer::Refused(reason),
+            None => Answer::Later,
+        },
         None => shared.door.arrive(clock::now(), arrival, context),
     };
     (arrival, answer)

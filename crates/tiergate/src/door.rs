@@ -34,6 +34,8 @@ pub enum Answer<'d> {
     Admitted(Held<'d>),
     /// Wait for [`Waiting::wait`].
     Wait(Waiting<'d>),
+    /// Come again with the body.
+    Later,
     /// Refuse.
     Refused(Reason),
 }
@@ -74,6 +76,11 @@ impl Door {
                 Answer::Wait(Waiting { door: self, ticket: Some(ticket) })
             }
         }
+    }
+
+    /// Refuses a request whose body is still to be read, if it would be refused now.
+    pub fn turn_away(&self, arrival: Arrival) -> Option<Reason> {
+        self.gate().turn_away(arrival)
     }
 
     /// Counts a request that is refused for a reason that the gate does not see.

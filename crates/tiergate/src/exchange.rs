@@ -7,16 +7,15 @@
 //! ```
 
 use crate::account::{self, Record};
-use crate::body::BodyScanner;
+use crate::body::AnswerBody;
 use crate::buffers::Buffer;
 use crate::clock;
 use crate::date;
 use crate::decide::Facts;
+use crate::deliver::{allowance, deliver};
 use crate::door::Held;
 use crate::forward::{Ended, Journey};
-use crate::http1::{
-    self, ChunkScanner, Delivery, FieldTable, HeadLimits, Parsed, ResponseInfo, Version,
-};
+use crate::http1::{self, Delivery, FieldTable, HeadLimits, Parsed, ResponseInfo, Version};
 use crate::link::{Fault, Link};
 use crate::origin::{Lease, Place};
 use crate::serve::{Connection, Next};
@@ -47,15 +46,6 @@ impl From<Fault> for Failure {
     }
 }
 
-/// What the answer's head says of its body.
-struct Body {
-    scanner: BodyScanner,
-    /// For a client that knows no chunks.
-    dechunker: Option<Box<ChunkScanner>>,
-    /// Whether the origin's connection may be used again.
-    reusable: bool,
-}
-
 pub(crate) struct Exchange<'j, 'c, 'd, S> {
     journey: &'j mut Journey<'c, 'd>,
     connection: &'j mut Connection<S>,
@@ -79,8 +69,17 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
         let Journey { shared, config, facts, record, held, upload, sent } = journey;
         let Lease { stream: origin, reused: _ } = lease;
         let timeouts = config.policy.timeouts;
-        let mut link = Link { connection, origin, upload, timeouts };
-        match link.send(head, facts.head_len, *sent).await {
+        let allowance = allowance(shared, &config.policy);
+        let mut link = Link {
+            connection,
+            origin,
+            head_len: facts.head_len,
+            unsent: 0..0,
+            upload,
+            timeouts,
+            allowance,
+        };
+        match link.send(head, *sent).await {
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 place.broken();
                 return Err(Fault::OriginSlow.into());
@@ -166,7 +165,7 @@ enum Seen {
     Bad(&'static str),
     Interim { len: usize },
     Switch { len: usize },
-    Final { len: usize, status: u16, keep: bool, body: Body },
+    Final { len: usize, status: u16, keep: bool, body: AnswerBody },
 }
 
 /// Looks for an answer's head; if it is whole, writes it as it goes to the client over `out`: the
@@ -211,11 +210,7 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
         false => Seen::Interim { len },
         true => {
             let dechunk = http1::delivery(&response, facts.version) == Delivery::Dechunked;
-            let body = Body {
-                scanner: BodyScanner::new(response.body),
-                dechunker: dechunk.then(Box::default),
-                reusable: response.keep_alive,
-            };
+            let body = AnswerBody::new(response.body, dechunk, response.keep_alive);
             Seen::Final { len, status, keep, body }
         }
     }
@@ -239,98 +234,6 @@ fn consume(answer: &mut Option<Buffer>, count: usize) {
             *answer = None;
         }
     }
-}
-
-/// Passes the answer on: its head, and the body as it comes. When the origin is done, the slot and the
-/// connection are given back, before the last bytes are written to a client that may be slow.
-async fn deliver<S: ClientStream>(
-    held: &mut Option<Held<'_>>,
-    record: &mut Record,
-    mut link: Link<'_, S>,
-    mut place: Place,
-    head: &[u8],
-    mut body: Body,
-    mut answer: Option<Buffer>,
-) -> Result<(), Failure> {
-    let ends_with_connection = body.scanner.ends_with_connection();
-    let mut head = head;
-    let result = pass_on(held, record, &mut link, &mut head, &mut body, &mut answer).await;
-    if let Err(fault) = result {
-        if matches!(fault, Fault::Origin | Fault::OriginSlow) {
-            place.broken();
-        }
-        return Err(match fault {
-            // Nothing of it was written yet: the client can still be told.
-            Fault::Origin if !head.is_empty() => {
-                Failure::Unanswered(Fault::Answer(502, "the origin's answer is malformed"))
-            }
-            fault if ends_with_connection => Failure::Unended(fault),
-            fault => Failure::BrokenOff(fault),
-        });
-    }
-    *held = None;
-    if body.reusable && link.is_sent() {
-        place.give_back(Lease { stream: link.origin, reused: true });
-    }
-    Ok(())
-}
-
-/// The same up to the answer's end. `head` is emptied once it was written.
-async fn pass_on<S: ClientStream>(
-    held: &mut Option<Held<'_>>,
-    record: &mut Record,
-    link: &mut Link<'_, S>,
-    head: &mut &[u8],
-    body: &mut Body,
-    answer: &mut Option<Buffer>,
-) -> Result<(), Fault> {
-    let mut done = body.scanner.is_done();
-    loop {
-        let bytes = answer.as_ref().map_or(&[][..], Buffer::content);
-        let head_len = head.len();
-        let mut used = 0;
-        if !done {
-            let scan = body.scanner.feed(bytes).map_err(|_| Fault::Origin)?;
-            (used, done) = (scan.consumed, scan.done);
-        }
-        // Whatever follows an answer was not asked for.
-        body.reusable &= !done || used == bytes.len();
-        if done {
-            *held = None;
-        }
-        match &mut body.dechunker {
-            Some(chunks) => {
-                let data = dechunk(chunks, &bytes[..used])?;
-                link.write(std::mem::take(head), &data).await?;
-            }
-            None => link.write(std::mem::take(head), &bytes[..used]).await?,
-        }
-        record.sent_bytes += (head_len + used) as u64;
-        consume(answer, used);
-        if done {
-            break;
-        }
-        link.connection.timer.arm(link.timeouts.response_body);
-        // An event stream may be silent for long: its client's leaving is noticed at once.
-        if link.read(answer).await? == 0 {
-            if !body.scanner.ends_with_connection() {
-                return Err(Fault::Origin);
-            }
-            done = true;
-            body.reusable = false;
-        }
-    }
-    Ok(())
-}
-
-fn dechunk(chunks: &mut ChunkScanner, mut bytes: &[u8]) -> Result<Vec<u8>, Fault> {
-    let mut data = Vec::with_capacity(bytes.len());
-    while !bytes.is_empty() {
-        let step = chunks.step(bytes).map_err(|_| Fault::Origin)?;
-        data.extend_from_slice(&bytes[step.data]);
-        bytes = &bytes[step.consumed..];
-    }
-    Ok(data)
 }
 
 /// The origin has agreed to another protocol, and the client has been told: the bytes go both ways.

@@ -1,11 +1,12 @@
 //! A request's way to the origin: which server, which connection, and what to do if it fails.
 
 use crate::account::{self, Record};
-use crate::body::BodyScanner;
+use crate::body::{BodyScanner, Malformed};
 use crate::buffers::{self, Buffer};
 use crate::decide::Facts;
 use crate::door::Held;
 use crate::exchange::{Exchange, Failure};
+use crate::gather::MALFORMED;
 use crate::link::{Fault, TOO_LARGE};
 use crate::origin::{Attempts, Lease, Place};
 use crate::respond;
@@ -51,7 +52,8 @@ pub async fn forward<S: ClientStream>(
         Ok(Ended::Switched) => return Ok(Next::Cut),
         Ok(Ended::Answered(next)) => {
             account::http1(shared, config, facts, connection.received(), &record);
-            connection.use_up(facts.head_len + sent);
+            // Of a body that was streamed nothing is left behind the head.
+            connection.use_up(facts.head_len + if upload.is_none() { sent } else { 0 });
             if let Some(rest) = upload.and_then(|upload| upload.rest) {
                 connection.input = Some(rest);
             }
@@ -166,9 +168,7 @@ impl Journey<'_, '_> {
             return Ok(());
         }
         let early = connection.input.as_ref().map_or(&[][..], Buffer::content);
-        let scan = body
-            .feed(&early[self.facts.head_len..])
-            .map_err(|_| Fault::Answer(400, "the body is malformed"))?;
+        let scan = body.feed(&early[self.facts.head_len..]).map_err(|Malformed| MALFORMED)?;
         self.sent = scan.consumed;
         let body_max = self.config.policy.limits.request_body_max;
         if body_max > 0 && self.sent as u64 > body_max {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! idle ──bytes──▶ head ──decided──▶ refused ─────────▶ idle | close
-//!                  │                └▶ wait ─▶ forward ▶ idle | close | tunnel
+//!                  │ ▲              ├▶ wait ─▶ forward ▶ idle | close | tunnel
+//!                  │ └─── gather ◀──┘ (the body is not there)
 //!                  └──bad, too slow──▶ error, close
 //! ```
 
@@ -13,6 +14,7 @@ use crate::config::meant::RefusalConnection;
 use crate::decide::{self, Decision, Entry, Facts, Peer};
 use crate::forward;
 use crate::http1::Framing;
+use crate::outbox::Outbox;
 use crate::respond::{self, Format};
 use crate::shared::{Config, Shared};
 use crate::stream::{ClientStream, Outgoing, poll_fill, poll_fill_held};
@@ -101,16 +103,36 @@ impl<S: ClientStream> Connection<S> {
         if self.input.is_none() {
             self.await_bytes().await?;
         }
-        let config = shared.config.load_full();
+        let mut config = shared.config.load_full();
         self.timer.arm(config.policy.timeouts.request_head);
+        let mut arrived = None;
         let decision = loop {
             let decision = poll_fn(|context| {
                 let bytes = self.input.as_ref().map_or(&[][..], Buffer::content);
-                Poll::Ready(decide::decide(shared, &config, &self.peer, bytes, context))
+                Poll::Ready(decide::decide(
+                    shared,
+                    &config,
+                    &self.peer,
+                    bytes,
+                    arrived.is_some(),
+                    context,
+                ))
             })
             .await;
-            if !matches!(decision, Decision::Partial) {
-                break decision;
+            match decision {
+                Decision::Partial => {}
+                Decision::Gather(facts) => {
+                    let record = Record::new(*arrived.insert(clock::recent()));
+                    // In a box: a connection that only waits shall not keep room for it.
+                    let gathered = Box::pin(self.gather(shared, &config, &facts)).await;
+                    if let Err(fault) = gathered {
+                        return self.give_up(shared, &config, &facts, record, fault).await;
+                    }
+                    // It may have taken long: what is in force now decides.
+                    config = shared.config.load_full();
+                    continue;
+                }
+                decision => break decision,
             }
             match self.read_more(config.policy.limits.request_head_max).await {
                 Ok(()) => {}
@@ -121,9 +143,11 @@ impl<S: ClientStream> Connection<S> {
                 Err(error) => return Err(error),
             }
         };
-        let arrived = clock::recent();
+        let arrived = arrived.unwrap_or_else(clock::recent);
         match decision {
-            Decision::Partial => unreachable!("the loop above ends with a decision"),
+            Decision::Partial | Decision::Gather(_) => {
+                unreachable!("the loop above ends with a decision")
+            }
             Decision::Bad { status, why } => {
                 shared.tally().bad_request(status);
                 self.fail(&config, status, why).await
@@ -264,6 +288,19 @@ impl<S: ClientStream> Connection<S> {
         Ok(Next::Linger)
     }
 
+    /// Writes the rest of an answer; the client has `time` for each buffer.
+    pub(crate) async fn flush(
+        &mut self,
+        time: Duration,
+        outbox: &mut Outbox<'_>,
+    ) -> io::Result<()> {
+        let Connection { io, timer, .. } = self;
+        if !outbox.stalled {
+            timer.arm(time);
+        }
+        timer.bound(|context| outbox.poll(io, || timer.arm(time), context)).await
+    }
+
     pub(crate) async fn write(&mut self, config: &Config, bytes: &[u8]) -> io::Result<()> {
         self.timer.arm(config.policy.timeouts.write);
         let mut outgoing = Outgoing::new(bytes, &[]);
@@ -282,6 +319,8 @@ impl<S: ClientStream> Connection<S> {
             buffer.consume(count);
             if buffer.is_empty() {
                 self.input = None;
+            } else {
+                buffer.settle();
             }
         }
     }

@@ -41,7 +41,7 @@ pub fn poll_fill<R: AsyncRead + Unpin>(
 pub fn poll_fill_held<R: AsyncRead + Unpin>(
     io: &mut R,
     held: &mut Option<Buffer>,
-    fresh: fn() -> Buffer,
+    fresh: impl FnOnce() -> Buffer,
     context: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
     if let Some(buffer) = held {
@@ -78,22 +78,32 @@ impl<'b> Outgoing<'b> {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         while self.left() > 0 {
-            let io = Pin::new(&mut *io);
-            let written = if self.second.is_empty() {
-                ready!(io.poll_write(context, self.first))?
-            } else if self.first.is_empty() {
-                ready!(io.poll_write(context, self.second))?
-            } else {
-                let slices = [IoSlice::new(self.first), IoSlice::new(self.second)];
-                ready!(io.poll_write_vectored(context, &slices))?
-            };
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            let of_first = written.min(self.first.len());
-            self.first = &self.first[of_first..];
-            self.second = &self.second[written - of_first..];
+            ready!(self.poll_some(io, context))?;
         }
         Pin::new(io).poll_flush(context)
+    }
+
+    /// Writes what is taken at once, and says how much; there must be something left.
+    pub fn poll_some<W: AsyncWrite + Unpin>(
+        &mut self,
+        io: &mut W,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let io = Pin::new(io);
+        let written = if self.second.is_empty() {
+            ready!(io.poll_write(context, self.first))?
+        } else if self.first.is_empty() {
+            ready!(io.poll_write(context, self.second))?
+        } else {
+            let slices = [IoSlice::new(self.first), IoSlice::new(self.second)];
+            ready!(io.poll_write_vectored(context, &slices))?
+        };
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        let of_first = written.min(self.first.len());
+        self.first = &self.first[of_first..];
+        self.second = &self.second[written - of_first..];
+        Poll::Ready(Ok(written))
     }
 }

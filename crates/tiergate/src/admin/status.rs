@@ -177,6 +177,8 @@ pub struct Clients {
     pub connections_accepted: u64,
     /// Tunnels open now.
     pub tunnels_active: u64,
+    /// Memory kept for slow clients now, in bytes.
+    pub buffered_bytes: u64,
     /// TLS handshakes that failed.
     pub tls_failed: u64,
     /// Requests by protocol.
@@ -323,6 +325,7 @@ fn clients(totals: &Totals) -> Clients {
         connections_active: totals.connections_active(),
         connections_accepted: totals.connections_accepted,
         tunnels_active: totals.tunnels_active(),
+        buffered_bytes: totals.buffered_bytes,
         tls_failed: totals.tls_failed,
         requests: named(Protocol::ALL.map(Protocol::name).into_iter().zip(totals.requests)),
         responses: named(STATUS_CLASSES.into_iter().zip(totals.responses)),

@@ -161,6 +161,12 @@ fn limits(policy: &Policy) -> Vec<String> {
         ),
         format!("answer: head {}", show::bytes(limits.response_head_max as u64)),
         format!(
+            "kept for slow clients: {} of a request's body, {} of an answer, {} together",
+            show::bytes(policy.buffering.request_max as u64),
+            show::bytes(policy.buffering.response_max as u64),
+            show::bytes(limits.buffers_max as u64)
+        ),
+        format!(
             "{} client connections, {} HTTP/2 streams each, {} tunnels; {} threads",
             limits.connections_max, limits.http2_streams_max, limits.tunnels_max, policy.threads
         ),

@@ -4,7 +4,7 @@
 //! what the server would have answered nor let a slow or huge client use up the gateway.
 //! (What a class has by default stands at [`tiergate_core::class::Class`].)
 
-use super::meant::{Forwarding, Limits, Refusal, RefusalConnection, Timeouts};
+use super::meant::{Buffering, Forwarding, Limits, Refusal, RefusalConnection, Timeouts};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -46,6 +46,17 @@ pub const REFUSAL: Refusal = Refusal {
 /// others send no compressed answers to whoever says that it is a proxy (docs/adr/0006).
 pub const FORWARDING: Forwarding = Forwarding { x_forwarded: true, forwarded: false, via: false };
 
+/// What is kept for a slow client.
+pub const BUFFERING: Buffering = Buffering {
+    // Forms, and what programs post, fit; files are streamed.
+    request_max: 64 << 10,
+    // Nearly every page and every answer of an API; what is larger is mostly a file.
+    response_max: 256 << 10,
+};
+
+/// Most that is kept for one slow client, each way: what is longer is streamed at no loss.
+pub const BUFFERING_MAX: u64 = 64 << 20;
+
 /// The bounds where the policy names none.
 pub const LIMITS: Limits = Limits {
     // As nginx (4 buffers of 8 KiB): browsers with all their cookies stay below.
@@ -56,7 +67,7 @@ pub const LIMITS: Limits = Limits {
     fields_max: 100,
     // Origins set more and longer cookies than clients return at once.
     response_head_max: 64 << 10,
-    // Bodies are streamed, never kept: a bound is for the origin to set.
+    // What is long is streamed and never kept: a bound is for the origin to set.
     request_body_max: 0,
     // Each may need a second descriptor towards the origin; 16,000 fit below the common hard limit
     // of 20,000 open files. The shell lowers it if the process may open fewer.
@@ -65,6 +76,8 @@ pub const LIMITS: Limits = Limits {
     http2_streams_max: 100,
     // Half of the connections, so that idle WebSockets cannot keep all others out.
     tunnels_max: 4_000,
+    // A thousand slow readers, or thousands of slow uploads; affordable on the smallest servers.
+    buffers_max: 256 << 20,
 };
 
 /// The times where the policy names none.

@@ -33,6 +33,8 @@ pub struct Policy {
     pub trusted: Vec<IpNet>,
     /// Which forwarding headers the origin gets.
     pub forwarding: Forwarding,
+    /// What is kept in memory for slow clients.
+    pub buffering: Buffering,
     /// Where metrics and status are served; `None`: nowhere.
     pub admin: Option<SocketAddr>,
     /// Where requests are logged; `None`: nowhere.
@@ -158,6 +160,16 @@ pub struct Forwarding {
     pub via: bool,
 }
 
+/// What is kept in memory for slow clients, so that they hold no slot; all requests together keep at
+/// most [`Limits::buffers_max`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffering {
+    /// Bytes of a request's body that are read before the request asks for its slot. 0: none.
+    pub request_max: usize,
+    /// Bytes of an answer that are read ahead of its client. 0: none.
+    pub response_max: usize,
+}
+
 /// The access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {
@@ -195,6 +207,8 @@ pub struct Limits {
     pub http2_streams_max: u32,
     /// Upgraded connections (WebSocket) at once.
     pub tunnels_max: usize,
+    /// Bytes kept for slow clients by all requests together; beyond it bodies are streamed.
+    pub buffers_max: usize,
 }
 
 /// Bounds on time.

@@ -115,6 +115,7 @@ impl Policy {
             text: String::new(),
             trusted: Vec::new(),
             forwarding: defaults::FORWARDING,
+            buffering: defaults::BUFFERING,
             admin: Some(admin.unwrap_or(defaults::ADMIN)),
             access_log: None,
             limits: defaults::LIMITS,

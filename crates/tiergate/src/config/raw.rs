@@ -38,7 +38,7 @@ table! {
         /// Threads that serve requests. By default one for each processor.
         #[schemars(range(min = 1, max = 1024))]
         threads: u64,
-        /// Which forwarding headers the origin gets.
+        /// How requests and answers are passed on.
         forwarding: Forwarding,
     }
 }
@@ -201,6 +201,8 @@ table! {
         /// Upgraded connections (WebSocket) at once. Default 4000.
         #[schemars(range(max = 10_000_000))]
         tunnels_max: u64,
+        /// Memory for slow clients, all together. Default "256MiB".
+        buffers_max: Size,
     }
 }
 
@@ -243,13 +245,18 @@ table! {
 }
 
 table! {
-    /// Which forwarding headers the origin gets.
+    /// How requests and answers are passed on.
     struct Forwarding {
         /// `X-Forwarded-For`, `-Proto`, `-Host`. Default true.
         x_forwarded: bool,
         /// `Forwarded` (RFC 7239). Default false.
         forwarded: bool,
-        /// `Via`, in requests and answers. Default true.
+        /// `Via`, in requests and answers. Default false.
         via: bool,
+        /// Bytes of a body that are read before the request asks for its slot; 0: none. Default
+        /// "64KiB".
+        buffer_request: Size,
+        /// Bytes of an answer that are read ahead of a slow client; 0: none. Default "256KiB".
+        buffer_response: Size,
     }
 }

@@ -6,8 +6,8 @@
 use super::defaults;
 use super::error::{Faults, Lines, Place};
 use super::meant::{
-    AccessLog, Forwarding, HealthCheck, Limits, Listener, LogFormat, Origin, Policy, ProxyProtocol,
-    Refusal, Timeouts, Tls,
+    AccessLog, Buffering, Forwarding, HealthCheck, Limits, Listener, LogFormat, Origin, Policy,
+    ProxyProtocol, Refusal, Timeouts, Tls,
 };
 use super::raw;
 use super::read::At;
@@ -46,6 +46,7 @@ pub(super) fn policy(
     let origin = on.origin(origin_raw.unwrap_or_default(), origin_place);
     let limits = on.limits(value(raw.limits));
     let timeouts = on.timeouts(value(raw.timeouts));
+    let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
     let threads = on.number(raw.threads, defaults::threads() as u64, 1..=defaults::THREADS_MAX);
     let access_log = raw.access_log.map(|log| on.access_log(log.value));
     if !on.faults.is_empty() {
@@ -62,7 +63,8 @@ pub(super) fn policy(
         refusal_page,
         text: String::new(),
         trusted,
-        forwarding: forwarding(value(raw.forwarding)),
+        forwarding,
+        buffering,
         admin: raw.admin.map_or(Some(defaults::ADMIN), |admin| admin.value.0),
         access_log,
         limits,
@@ -74,15 +76,6 @@ pub(super) fn policy(
 /// What stands there, or a table with nothing in it.
 fn value<T: Default>(at: Option<At<T>>) -> T {
     at.map(|at| at.value).unwrap_or_default()
-}
-
-fn forwarding(raw: raw::Forwarding) -> Forwarding {
-    let or = |at: Option<At<bool>>, default| at.map_or(default, |at| at.value);
-    Forwarding {
-        x_forwarded: or(raw.x_forwarded, defaults::FORWARDING.x_forwarded),
-        forwarded: or(raw.forwarded, defaults::FORWARDING.forwarded),
-        via: or(raw.via, defaults::FORWARDING.via),
-    }
 }
 
 /// What resolving needs everywhere.
@@ -299,6 +292,8 @@ impl Resolver<'_> {
             ) as u32,
             tunnels_max: self.number(raw.tunnels_max, d.tunnels_max as u64, 0..=10_000_000)
                 as usize,
+            buffers_max: self.size(raw.buffers_max, d.buffers_max as u64, 0..=usize::MAX as u64)
+                as usize,
         };
         if let Some(place) = target.filter(|_| limits.target_len_max > limits.request_head_max) {
             let message = format!(
@@ -309,6 +304,22 @@ impl Resolver<'_> {
             self.faults.add(&place, message);
         }
         limits
+    }
+
+    fn forwarding(&mut self, raw: raw::Forwarding) -> (Forwarding, Buffering) {
+        let or = |at: Option<At<bool>>, default| at.map_or(default, |at| at.value);
+        let forwarding = Forwarding {
+            x_forwarded: or(raw.x_forwarded, defaults::FORWARDING.x_forwarded),
+            forwarded: or(raw.forwarded, defaults::FORWARDING.forwarded),
+            via: or(raw.via, defaults::FORWARDING.via),
+        };
+        let (d, range) = (defaults::BUFFERING, 0..=defaults::BUFFERING_MAX);
+        let buffering = Buffering {
+            request_max: self.size(raw.buffer_request, d.request_max as u64, range.clone())
+                as usize,
+            response_max: self.size(raw.buffer_response, d.response_max as u64, range) as usize,
+        };
+        (forwarding, buffering)
     }
 
     fn timeouts(&mut self, raw: raw::Timeouts) -> Timeouts {

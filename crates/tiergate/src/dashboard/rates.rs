@@ -204,6 +204,7 @@ pub(super) mod tests {
                     connections_active: 310,
                     connections_accepted: 900,
                     tunnels_active: 0,
+                    buffered_bytes: 0,
                     tls_failed: 0,
                     requests: BTreeMap::new(),
                     responses: BTreeMap::new(),

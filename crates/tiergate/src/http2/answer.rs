@@ -1,10 +1,8 @@
 //! The origin's answer: its head as HTTP/2 has it, its body without chunks.
 
-use super::payload::Payload;
-use crate::body::{BodyScanner, Malformed};
-use crate::buffers::Buffer;
+use crate::body::AnswerBody;
 use crate::decide::range_in;
-use crate::http1::{self, ChunkScanner, FieldTable, Framing, HeadLimits, Parsed, ResponseHead};
+use crate::http1::{self, FieldTable, HeadLimits, Parsed, ResponseHead};
 use crate::shared::Config;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, VIA};
@@ -21,7 +19,7 @@ pub(super) enum Seen {
     /// A head of `len` bytes, and another follows.
     Interim { len: usize, response: Response<()> },
     /// The final head, of `len` bytes.
-    Final { len: usize, response: Response<()>, body: Body },
+    Final { len: usize, response: Response<()>, body: AnswerBody },
 }
 
 /// Looks for an answer's head. Apart from the exchange so that the table of fields is not kept across
@@ -50,7 +48,10 @@ pub(super) fn look(bytes: &[u8], config: &Config, head_only: bool) -> Seen {
     let len = head.len;
     match head.is_interim() {
         true => Seen::Interim { len, response },
-        false => Seen::Final { len, response, body: Body::new(&head) },
+        false => {
+            let body = AnswerBody::new(head.body, true, head.keep_alive);
+            Seen::Final { len, response, body }
+        }
     }
 }
 
@@ -88,98 +89,15 @@ fn translate(
     Some(response)
 }
 
-/// The answer's body as it comes.
-#[derive(Debug)]
-pub(super) struct Body {
-    framing: Frames,
-    /// Whether the origin's connection may be used again.
-    pub(super) reusable: bool,
-}
-
-#[derive(Debug)]
-enum Frames {
-    Plain(BodyScanner),
-    Chunked(Box<ChunkScanner>),
-}
-
-/// What one look at some bytes of the body found.
-pub(super) struct Piece {
-    /// The data in them.
-    pub(super) payload: Option<Payload>,
-    /// Whether the body has ended.
-    pub(super) done: bool,
-}
-
-impl Body {
-    fn new(head: &ResponseHead<'_>) -> Self {
-        let framing = match head.body {
-            Framing::Chunked => Frames::Chunked(Box::default()),
-            framing => Frames::Plain(BodyScanner::new(framing)),
-        };
-        Body { framing, reusable: head.keep_alive }
-    }
-
-    /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(&self.framing, Frames::Plain(scanner) if scanner.is_done())
-    }
-
-    /// Whether the end of the connection is the end of the body.
-    pub(super) fn ends_with_connection(&self) -> bool {
-        matches!(&self.framing, Frames::Plain(scanner) if scanner.ends_with_connection())
-    }
-
-    /// The trailers, once the body has ended.
-    pub(super) fn trailers(&self) -> Option<HeaderMap> {
-        let Frames::Chunked(scanner) = &self.framing else {
-            return None;
-        };
-        let trailers: HeaderMap = scanner
-            .trailers()
-            .filter_map(|field| {
-                let name = HeaderName::from_bytes(field.name).ok()?;
-                Some((name, HeaderValue::from_bytes(field.value).ok()?))
-            })
-            .collect();
-        (!trailers.is_empty()).then_some(trailers)
-    }
-
-    /// Takes the next bytes of the body.
-    pub(super) fn take(&mut self, mut buffer: Buffer) -> Result<Piece, Malformed> {
-        match &mut self.framing {
-            Frames::Plain(scanner) => {
-                let scan = scanner.feed(buffer.content())?;
-                // Whatever follows an answer was not asked for.
-                self.reusable &= scan.consumed == buffer.content().len();
-                Ok(Piece {
-                    payload: (scan.consumed > 0).then(|| Payload::of(buffer, scan.consumed)),
-                    done: scan.done,
-                })
-            }
-            Frames::Chunked(scanner) => {
-                let (len, done, consumed) = dechunk(scanner, &mut buffer)?;
-                self.reusable &= consumed;
-                Ok(Piece { payload: (len > 0).then(|| Payload::of(buffer, len)), done })
-            }
-        }
-    }
-}
-
-/// Leaves the data alone in the buffer: their length, whether the body has ended, and whether nothing
-/// follows it.
-fn dechunk(
-    scanner: &mut ChunkScanner,
-    buffer: &mut Buffer,
-) -> Result<(usize, bool, bool), Malformed> {
-    let (mut at, mut len) = (0, 0);
-    loop {
-        let bytes = buffer.content_mut();
-        let step = scanner.step(&bytes[at..]).map_err(|_| Malformed)?;
-        bytes.copy_within(at + step.data.start..at + step.data.end, len);
-        len += step.data.len();
-        at += step.consumed;
-        if step.done || at == bytes.len() {
-            return Ok((len, step.done, at == bytes.len()));
-        }
-    }
+/// The trailers of a body that has ended.
+pub(super) fn trailers(body: &AnswerBody) -> Option<HeaderMap> {
+    let trailers: HeaderMap = body
+        .chunks()?
+        .trailers()
+        .filter_map(|field| {
+            let name = HeaderName::from_bytes(field.name).ok()?;
+            Some((name, HeaderValue::from_bytes(field.value).ok()?))
+        })
+        .collect();
+    (!trailers.is_empty()).then_some(trailers)
 }

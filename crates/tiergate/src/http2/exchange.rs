@@ -5,17 +5,15 @@
 //!               └─ final: pass on ─▶ body ─▶ [trailers] ─▶ end
 //! ```
 
-use super::answer::{self, Body, Piece, Seen};
+use super::answer::{self, Seen};
 use super::forward::{Journey, gone};
-use super::payload::Payload;
-use super::upload::Upload;
 use crate::buffers::Buffer;
 use crate::exchange::{Failure, INTERIM_MAX, answered};
+use crate::gather::TOO_SLOW;
 use crate::link::{Fault, upload_fault};
 use crate::origin::stream::OriginStream;
 use crate::origin::{Lease, Place};
 use crate::stream::{Outgoing, poll_fill_held};
-use http::Response;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
@@ -107,24 +105,31 @@ impl Journey<'_, '_> {
         origin: &mut OriginStream,
         held: &mut Option<Buffer>,
     ) -> Result<usize, Fault> {
-        poll_fn(|context| {
-            self.poll_upload(origin, context)?;
-            let read = poll_fill_held(origin, held, Buffer::large, context);
-            if let Poll::Ready(read) = read {
-                return Poll::Ready(read.map_err(|_| Fault::Origin));
-            }
-            if self.poll_gone(context).is_ready() {
-                return Poll::Ready(Err(gone()));
-            }
-            if self.timer.poll_expired(context) {
-                return Poll::Ready(Err(match self.waits_for_client() {
-                    true => Fault::Answer(408, "the request's body took too long"),
-                    false => Fault::OriginSlow,
-                }));
-            }
-            Poll::Pending
-        })
-        .await
+        poll_fn(|context| self.poll_read(origin, held, context)).await
+    }
+
+    /// The same as a poll.
+    pub(super) fn poll_read(
+        &mut self,
+        origin: &mut OriginStream,
+        held: &mut Option<Buffer>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, Fault>> {
+        self.poll_upload(origin, context)?;
+        let read = poll_fill_held(origin, held, Buffer::large, context);
+        if let Poll::Ready(read) = read {
+            return Poll::Ready(read.map_err(|_| Fault::Origin));
+        }
+        if self.poll_gone(context).is_ready() {
+            return Poll::Ready(Err(gone()));
+        }
+        if self.timer.poll_expired(context) {
+            return Poll::Ready(Err(match self.waits_for_client() {
+                true => TOO_SLOW,
+                false => Fault::OriginSlow,
+            }));
+        }
+        Poll::Pending
     }
 
     fn waits_for_client(&self) -> bool {
@@ -132,7 +137,7 @@ impl Journey<'_, '_> {
         upload.is_some_and(|upload| !upload.is_over() && upload.is_dry())
     }
 
-    fn poll_upload(
+    pub(super) fn poll_upload(
         &mut self,
         origin: &mut OriginStream,
         context: &mut Context<'_>,
@@ -149,116 +154,6 @@ impl Journey<'_, '_> {
             }
             Poll::Ready(Err(error)) => Err(upload_fault(error)),
         }
-    }
-
-    /// Passes the answer on: its head, and the body as it comes. When the origin is done, the slot and
-    /// the connection are given back, before a client that may be slow has taken the last bytes.
-    async fn deliver(
-        &mut self,
-        response: Response<()>,
-        mut body: Body,
-        mut answer: Option<Buffer>,
-        mut origin: OriginStream,
-        place: Place,
-    ) -> Result<(), Fault> {
-        let mut done = body.is_empty();
-        if done {
-            body.reusable &= answer.is_none();
-            self.held = None;
-        }
-        let sending = self.respond.send_response(response, done).map_err(|_| gone())?;
-        self.sending = Some(sending);
-        while !done {
-            if answer.is_none() {
-                self.timer.arm(self.config.policy.timeouts.response_body);
-                if self.read(&mut origin, &mut answer).await? == 0 {
-                    if !body.ends_with_connection() {
-                        return Err(Fault::Origin);
-                    }
-                    body.reusable = false;
-                    self.held = None;
-                    return self.finish(None, &body);
-                }
-            }
-            let Some(buffer) = answer.take() else { continue };
-            let piece = body.take(buffer).map_err(|_| Fault::Origin)?;
-            done = piece.done;
-            if done {
-                self.held = None;
-            }
-            self.pass_on(piece, &body, &mut origin).await?;
-        }
-        if body.reusable && self.upload.as_ref().is_none_or(Upload::is_done) {
-            place.give_back(Lease { stream: origin, reused: true });
-        }
-        Ok(())
-    }
-
-    /// Hands a piece of the body to `h2` as soon as the client has room for any of it: what is beyond
-    /// its room waits there, at most one buffer.
-    async fn pass_on(
-        &mut self,
-        piece: Piece,
-        body: &Body,
-        origin: &mut OriginStream,
-    ) -> Result<(), Fault> {
-        let Some(payload) = piece.payload else {
-            return match piece.done {
-                true => self.finish(None, body),
-                false => Ok(()),
-            };
-        };
-        self.record.sent_bytes += payload.len() as u64;
-        let sending = self.sending.as_mut().expect("the head was sent");
-        sending.reserve_capacity(payload.len());
-        if sending.capacity() == 0 {
-            self.wait_for_room(origin).await?;
-        }
-        match piece.done {
-            true => self.finish(Some(payload), body),
-            false => self
-                .sending
-                .as_mut()
-                .expect("the head was sent")
-                .send_data(payload, false)
-                .map_err(|_| gone()),
-        }
-    }
-
-    async fn wait_for_room(&mut self, origin: &mut OriginStream) -> Result<(), Fault> {
-        self.timer.arm(self.config.policy.timeouts.write);
-        poll_fn(|context| {
-            self.poll_upload(origin, context)?;
-            let sending = self.sending.as_mut().expect("the head was sent");
-            loop {
-                match sending.poll_capacity(context) {
-                    Poll::Ready(Some(Ok(0))) => {}
-                    Poll::Ready(Some(Ok(_))) => return Poll::Ready(Ok(())),
-                    Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Err(gone())),
-                    Poll::Pending => break,
-                }
-            }
-            if self.timer.poll_expired(context) {
-                return Poll::Ready(Err(Fault::Client(io::ErrorKind::TimedOut.into())));
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Sends the last of the body, and the trailers.
-    fn finish(&mut self, payload: Option<Payload>, body: &Body) -> Result<(), Fault> {
-        let sending = self.sending.as_mut().expect("the head was sent");
-        let trailers = body.trailers();
-        if payload.is_some() || trailers.is_none() {
-            sending
-                .send_data(payload.unwrap_or_default(), trailers.is_none())
-                .map_err(|_| gone())?;
-        }
-        if let Some(trailers) = trailers {
-            sending.send_trailers(trailers).map_err(|_| gone())?;
-        }
-        Ok(())
     }
 }
 

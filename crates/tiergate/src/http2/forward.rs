@@ -1,10 +1,12 @@
 //! A request's way to the origin: which server, which connection, and what to do if it fails.
 
+use super::intake::Intake;
 use super::payload::Payload;
 use super::request::Facts;
 use super::stream::{Ended, send_error};
 use super::upload::Upload;
 use crate::account::Record;
+use crate::budget::Allowance;
 use crate::door::Held;
 use crate::exchange::Failure;
 use crate::link::Fault;
@@ -12,7 +14,7 @@ use crate::origin::{Attempts, Lease, Place};
 use crate::shared::Config;
 use crate::timers::Timer;
 use h2::server::SendResponse;
-use h2::{Reason as Code, RecvStream, SendStream};
+use h2::{Reason as Code, SendStream};
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
@@ -27,6 +29,8 @@ pub(super) struct Journey<'c, 'd> {
     pub(super) held: Option<Held<'d>>,
     /// The request's body; `None` if there is none.
     pub(super) upload: Option<Upload>,
+    /// What may be read ahead of a slow client.
+    pub(super) allowance: Allowance<'c>,
     pub(super) respond: SendResponse<Payload>,
     /// The answer's body, once its head was sent.
     pub(super) sending: Option<SendStream<Payload>>,
@@ -39,17 +43,19 @@ impl<'c, 'd> Journey<'c, 'd> {
         facts: &'c Facts,
         record: Record,
         held: Held<'d>,
-        body: RecvStream,
+        intake: Intake,
+        allowance: Allowance<'c>,
         respond: SendResponse<Payload>,
     ) -> Self {
         let body_max = config.policy.limits.request_body_max;
-        let upload = (!facts.body.is_empty()).then(|| Upload::new(body, facts.body, body_max));
+        let upload = (!facts.body.is_empty()).then(|| Upload::new(intake, facts.body, body_max));
         Journey {
             config,
             facts,
             record,
             held: Some(held),
             upload,
+            allowance,
             respond,
             sending: None,
             timer: Timer::new(),

@@ -12,8 +12,10 @@
 //! streams, header sizes and times; [`resets_max`] bounds streams that are begun and given up.
 
 mod answer;
+mod deliver;
 mod exchange;
 mod forward;
+mod intake;
 mod payload;
 mod request;
 mod stream;

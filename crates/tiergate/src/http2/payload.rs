@@ -31,12 +31,6 @@ impl Payload {
     }
 }
 
-impl Payload {
-    pub(super) fn len(&self) -> usize {
-        self.chunk().len()
-    }
-}
-
 impl Buf for Payload {
     fn remaining(&self) -> usize {
         self.chunk().len()

@@ -3,6 +3,7 @@
 use crate::buffers;
 use crate::decide::{self, Entry, Peer};
 use crate::door::Answer;
+use crate::gather;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
@@ -20,6 +21,8 @@ use tiergate_core::request::{Field, RequestView};
 pub(super) struct Facts {
     /// How its body goes to the origin.
     pub(super) body: Framing,
+    /// The client waits to be told that its body is wanted.
+    pub(super) expects: bool,
     /// HEAD: the answer has no body.
     pub(super) head_only: bool,
     /// Doing it twice is as good as once.
@@ -35,6 +38,8 @@ pub(super) struct Facts {
 pub(super) enum Decision<'d> {
     /// Answer with an error.
     Bad(HeadError),
+    /// Read the body, then decide anew: nothing has been counted yet.
+    Gather(Facts),
     /// Answer with a refusal.
     Refuse(Facts, Reason, Format),
     /// Forward `head`, once the slot is there.
@@ -42,20 +47,25 @@ pub(super) enum Decision<'d> {
 }
 
 /// Decides. `context` is the stream's task: it is woken when a wait ends. `ends`: no body follows.
+/// `ready`: of a body that follows, as much is there as shall be.
 pub(super) fn decide<'d>(
     shared: &'d Shared,
     config: &Config,
     peer: &Peer,
     parts: &Parts,
     ends: bool,
+    ready: bool,
     context: &mut Context<'_>,
 ) -> Decision<'d> {
     let cookies = joined_cookies(&parts.headers);
     let mut table = FieldTable::new();
-    let head = match look(config, parts, ends, cookies.as_deref(), &mut table) {
+    let mut head = match look(config, parts, ends, cookies.as_deref(), &mut table) {
         Ok(head) => head,
         Err(error) => return Decision::Bad(error),
     };
+    head.expect_continue &= !ready;
+    let expects = head.expect_continue;
+    let gather = !ready && gather::is_wanted(&config.policy, head.body, expects);
     let fields = table.fields();
     let mut normal = Vec::new();
     let view = RequestView {
@@ -66,9 +76,10 @@ pub(super) fn decide<'d>(
         fields,
         client: decide::client_of(config, peer, fields),
     };
-    let (arrival, answer) = decide::judge(shared, config, &view, context);
+    let (arrival, answer) = decide::judge(shared, config, &view, gather, context);
     let facts = Facts {
         body: head.body,
+        expects,
         head_only: head.method == b"HEAD",
         idempotent: decide::is_idempotent(head.method),
         client: view.client,
@@ -78,6 +89,7 @@ pub(super) fn decide<'d>(
         Answer::Refused(reason) => {
             return Decision::Refuse(facts, reason, Format::accepted(fields));
         }
+        Answer::Later => return Decision::Gather(facts),
         // Only a request that waits may still be refused.
         Answer::Admitted(held) => (Entry::Now(held), Format::Plain),
         Answer::Wait(waiting) => (Entry::Later(waiting), Format::accepted(fields)),

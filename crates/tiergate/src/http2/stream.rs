@@ -1,15 +1,19 @@
 //! One stream: a request and its answer.
 
 use super::forward::{self, Journey};
+use super::intake::Intake;
 use super::payload::Payload;
 use super::request::{self, Decision, Facts};
 use super::tally::Tally;
 use crate::account::{self, Record, Told};
+use crate::budget::Allowance;
 use crate::buffers;
 use crate::clock;
 use crate::config::meant::RefusalConnection;
 use crate::decide::{Entry, Peer};
+use crate::deliver::allowance;
 use crate::http1::FieldTable;
+use crate::link::Fault;
 use crate::observe::counters::Protocol;
 use crate::respond::{self, Format, Ready};
 use crate::shared::{Config, Shared};
@@ -55,15 +59,30 @@ async fn serve(
     shared: &Shared,
     tally: &Tally,
 ) -> Ended {
-    let config = shared.config.load_full();
+    let mut config = shared.config.load_full();
     let (parts, body) = request.into_parts();
     let ends = body.is_end_stream();
-    let decision = poll_fn(|context| {
-        Poll::Ready(request::decide(shared, &config, peer, &parts, ends, context))
-    })
-    .await;
+    let mut intake = Intake::new(body);
     let mut record = Record::new(clock::recent());
+    let mut gathered = false;
+    let decision = loop {
+        let decision = poll_fn(|context| {
+            let ready = gathered || intake.poll_whole(context);
+            Poll::Ready(request::decide(shared, &config, peer, &parts, ends, ready, context))
+        })
+        .await;
+        let Decision::Gather(facts) = decision else { break decision };
+        if let Err(fault) = gather(shared, &config, &facts, &mut intake, &mut respond).await {
+            record.received_bytes = intake.len() as u64;
+            let request = Asked { shared, config: &config, parts: &parts, facts: &facts };
+            return request.give_up(&mut respond, fault, record);
+        }
+        gathered = true;
+        // It may have taken long: what is in force now decides.
+        config = shared.config.load_full();
+    };
     match decision {
+        Decision::Gather(_) => unreachable!("the loop above ends with a decision"),
         Decision::Bad(error) => {
             shared.tally().bad_request(error.status);
             let head_only = parts.method == http::Method::HEAD;
@@ -102,13 +121,32 @@ async fn serve(
             };
             record.waited = Some(held.waited());
             record.received_bytes = head.len() as u64;
-            let journey = Journey::new(&config, &facts, record, held, body, respond);
+            let allowance = allowance(shared, &config.policy);
+            let journey = Journey::new(&config, &facts, record, held, intake, allowance, respond);
             let (ended, record) = forward::forward(journey, &head).await;
             buffers::keep_text(head);
             request.account(&record);
             ended
         }
     }
+}
+
+/// Reads the request's body before it asks for its slot; the client is told if it waits for that.
+async fn gather(
+    shared: &Shared,
+    config: &Config,
+    facts: &Facts,
+    intake: &mut Intake,
+    respond: &mut SendResponse<Payload>,
+) -> Result<(), Fault> {
+    if facts.expects && intake.len() == 0 {
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::CONTINUE;
+        // It fails if the stream is gone, which reading tells.
+        let _ = respond.send_informational(response);
+    }
+    let allowance = Allowance { own_max: usize::MAX, ..allowance(shared, &config.policy) };
+    intake.gather(facts.body, &config.policy, &allowance).await
 }
 
 /// A request that was understood.
@@ -144,6 +182,26 @@ impl Asked<'_> {
         if self.config.policy.refusal.connection == RefusalConnection::Close {
             tally.close();
         }
+    }
+
+    /// Ends a request whose body could not be gathered: it never came to the gate.
+    fn give_up(
+        &self,
+        respond: &mut SendResponse<Payload>,
+        fault: Fault,
+        mut record: Record,
+    ) -> Ended {
+        if let Fault::Client(_) = fault {
+            record.end = Some(End::Cancelled);
+            self.account(&record);
+            return Ended::ByClient;
+        }
+        let (status, why) = fault.answer();
+        self.shared.tally().bad_request(status);
+        record.status = status;
+        self.account(&record);
+        send_error(respond, status, why, self.facts.head_only);
+        Ended::ByUs
     }
 
     /// Counts the request, and logs it if there is a log.

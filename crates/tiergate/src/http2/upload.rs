@@ -1,6 +1,7 @@
 //! A request's body on its way from DATA frames to the origin: as it is if its length is known, else
 //! in chunks, with its trailers.
 
+use super::intake::Intake;
 use crate::http1::{self, Framing};
 use crate::origin::stream::OriginStream;
 use crate::timers::Timer;
@@ -30,12 +31,18 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Upload {
     body: RecvStream,
+    /// What was gathered of the body and goes first.
+    gathered: Option<Bytes>,
+    /// What was read after that, and not gathered.
+    first: Option<Bytes>,
     chunked: bool,
     stage: Stage,
     /// Goes before `data`: the head, or the frame of a chunk; from `lead_at` on.
     lead: Vec<u8>,
     lead_at: usize,
     data: Bytes,
+    /// Bytes of `data` that the client was not yet told to replace.
+    owed: usize,
     /// A chunk was begun and its CRLF not written.
     in_chunk: bool,
     total: u64,
@@ -43,14 +50,18 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    pub(super) fn new(body: RecvStream, framing: Framing, total_max: u64) -> Self {
+    pub(super) fn new(intake: Intake, framing: Framing, total_max: u64) -> Self {
+        let Intake { body, first, gathered } = intake;
         Upload {
             body,
+            gathered: gathered.map(Bytes::from_owner),
+            first,
             chunked: framing == Framing::Chunked,
             stage: Stage::Data,
             lead: Vec::new(),
             lead_at: 0,
             data: Bytes::new(),
+            owed: 0,
             in_chunk: false,
             total: 0,
             total_max,
@@ -117,6 +128,15 @@ impl Upload {
     fn poll_read(&mut self, context: &mut Context<'_>) -> Result<Poll<()>, UploadError> {
         let failed = |error: h2::Error| UploadError::Client(io_error(error));
         match self.stage {
+            Stage::Data if self.gathered.is_some() => {
+                let data = self.gathered.take().expect("just looked");
+                self.take(data)?;
+                self.owed = 0;
+            }
+            Stage::Data if self.first.is_some() => {
+                let data = self.first.take().expect("just looked");
+                self.take(data)?;
+            }
             Stage::Data => match self.body.poll_data(context) {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Some(data)) => self.take(data.map_err(failed)?)?,
@@ -146,6 +166,7 @@ impl Upload {
             write!(self.lead, "{end}{:x}\r\n", data.len()).expect("a Vec takes all");
             self.in_chunk = true;
         }
+        self.owed = data.len();
         self.data = data;
         Ok(())
     }
@@ -186,7 +207,9 @@ impl Upload {
                     self.data.advance(count - of_lead);
                     // The client may send so much more: its body flows as the origin takes it. An
                     // error means that the stream is gone, which reading tells.
-                    let _ = self.body.flow_control().release_capacity(count - of_lead);
+                    let taken = (count - of_lead).min(self.owed);
+                    self.owed -= taken;
+                    let _ = self.body.flow_control().release_capacity(taken);
                 }
                 // It may have answered before it closed; the answer's side finds out.
                 _ => {

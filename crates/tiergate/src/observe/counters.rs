@@ -9,6 +9,7 @@
 //!
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
 
+use crate::budget::Budget;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
@@ -176,6 +177,8 @@ pub struct Totals {
     pub received_bytes: u64,
     /// Bytes written to clients.
     pub sent_bytes: u64,
+    /// Memory kept for slow clients now, in bytes.
+    pub buffered_bytes: u64,
     /// Tunnels opened.
     pub tunnels_opened: u64,
     /// Tunnels ended.
@@ -208,6 +211,8 @@ pub struct Counters {
     servers: RwLock<Vec<Arc<ServerCounters>>>,
     /// The access log's counters.
     pub access_log: LogCounters,
+    /// Memory kept for slow clients.
+    pub buffered: Arc<Budget>,
     /// Reloads that put a new configuration in force.
     pub reloads_ok: Tally,
     /// Reloads that were refused.
@@ -235,6 +240,7 @@ impl Counters {
             threads: (0..threads.max(1)).map(|_| ThreadCounters::default()).collect(),
             servers: RwLock::default(),
             access_log: LogCounters::default(),
+            buffered: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
             last_reload: Mutex::default(),
@@ -306,7 +312,8 @@ impl Counters {
 
     /// The sum over all threads.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
+        let mut totals =
+            Totals { buffered_bytes: self.buffered.used() as u64, ..Totals::default() };
         for thread in &self.threads {
             // Ends before beginnings: what is open never comes out below zero for long.
             totals.connections_closed += thread.connections_closed.total();

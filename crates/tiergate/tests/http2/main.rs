@@ -5,4 +5,5 @@ mod limits;
 mod origin;
 mod peers;
 mod queueing;
+mod slow;
 mod world;

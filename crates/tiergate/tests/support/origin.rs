@@ -50,6 +50,11 @@ impl Accepted {
         }
     }
 
+    /// What was received and is not used up.
+    pub fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
     /// The next whole request; `None` when there is no more.
     pub fn request(&mut self) -> Option<Request> {
         loop {

@@ -47,7 +47,17 @@ impl<'a> Page<'a> {
         help: &str,
         v: V,
     ) -> Result<(), Error> {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        self.gauge_of(name, None, help, v)
+    }
+
+    pub(super) fn gauge_of<V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        unit: Option<&Unit>,
+        help: &str,
+        v: V,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
         metric.encode_gauge(&v)
     }
 

@@ -171,6 +171,8 @@ impl Readings {
         page.gauge("tiergate_connections_active", "Client connections open now", active)?;
         let active = totals.tunnels_active();
         page.gauge("tiergate_tunnels_active", "Upgraded connections open now", active)?;
+        let (help, unit) = ("Memory kept for slow clients now", Some(&Unit::Bytes));
+        page.gauge_of("tiergate_buffered", unit, help, totals.buffered_bytes)?;
         let bytes = [
             ("tiergate_received", "Bytes read from clients", totals.received_bytes),
             ("tiergate_sent", "Bytes written to clients", totals.sent_bytes),
