@@ -186,19 +186,16 @@ impl<T> Gate<T> {
         Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
     }
 
-    /// Refuses a request that would be refused if it came now, and counts it; `None`, and nothing
-    /// counted, if it would not. For a request whose body is still to be read: it is not worth
-    /// reading for a refusal. What comes of [`Gate::arrive`] later may be different. O(1).
+    /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
+    /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. O(1).
     pub fn turn_away(&mut self, arrival: Arrival) -> Option<Reason> {
         let class = self.translate(arrival.generation, arrival.class);
         let queue_len_max = self.plan.classes[class.index()].queue_len_max;
-        let reason = if self.draining {
-            Reason::Draining
-        } else if self.running >= self.limit.slots() && self.backlog.len_of(class) >= queue_len_max
-        {
-            Reason::QueueFull
-        } else {
-            return None;
+        let has_room = self.running < self.limit.slots();
+        let reason = match self.draining {
+            true => Reason::Draining,
+            false if has_room || self.backlog.len_of(class) < queue_len_max => return None,
+            false => Reason::QueueFull,
         };
         self.refuse(arrival, reason);
         Some(reason)

@@ -63,8 +63,9 @@ async fn bring<S: ClientStream>(
                 return link.flush(outbox).await;
             }
             let Link { connection, origin, timeouts, .. } = link;
-            if body.reusable {
-                place.give_back(Lease { stream: origin, reused: true });
+            match body.reusable {
+                true => place.give_back(Lease { stream: origin, reused: true }),
+                false => drop(origin),
             }
             drop(place);
             if outbox.is_empty() {

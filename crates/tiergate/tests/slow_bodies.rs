@@ -249,10 +249,9 @@ fn who_leaves_while_its_answer_is_kept_gives_all_back() {
 #[test]
 fn what_an_origin_sent_before_it_broke_off_arrives() {
     let origin = Origin::start(|mut connection| {
-        while connection.request().is_some() {
+        if connection.request().is_some() {
             connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n");
             connection.send(pattern_bytes(0, 6_000_000));
-            return;
         }
     });
     let gateway = narrow(&origin, "[forwarding]\nbuffer_response = \"16MiB\"\n");
@@ -263,6 +262,26 @@ fn what_an_origin_sent_before_it_broke_off_arrives() {
     assert_eq!(client.try_head().expect("a head").status, 200);
     assert!(client.rest() == pattern_bytes(0, 6_000_000), "all that came, and no more");
     assert_all_is_given_back(&gateway);
+}
+
+#[test]
+fn an_origins_connection_that_is_not_kept_is_closed_before_the_client_has_read() {
+    let len = 8 << 20;
+    let origin = Origin::start(move |mut connection| {
+        if connection.request().is_some() {
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length:";
+            connection.send(format!("{head} {len}\r\n\r\n"));
+            connection.send(pattern_bytes(0, len));
+            while connection.more() {}
+        }
+    });
+    let gateway = narrow(&origin, "[forwarding]\nbuffer_response = \"16MiB\"\n");
+    let mut client = reluctant(&gateway);
+    client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is kept", || gateway.number("/classes/0/finished/served") == 1);
+    eventually("the origin is left alone", || origin.open() == 0);
+    assert!(buffered(&gateway) > 0);
+    assert!(client.answer().body == pattern_bytes(0, len), "as the origin sent it");
 }
 
 #[test]

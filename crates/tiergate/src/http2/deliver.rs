@@ -43,7 +43,7 @@ impl Journey<'_, '_> {
         if let Err(fault) = brought {
             if matches!(fault, Fault::Origin | Fault::OriginSlow) {
                 place.broken();
-                drop(place);
+                drop((place, origin));
                 if let Some(mut held) = self.held.take() {
                     held.note(End::Failed);
                 }
