@@ -190,12 +190,17 @@ impl<T> Gate<T> {
     /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. O(1).
     pub fn turn_away(&mut self, arrival: Arrival) -> Option<Reason> {
         let class = self.translate(arrival.generation, arrival.class);
-        let queue_len_max = self.plan.classes[class.index()].queue_len_max;
-        let has_room = self.running < self.limit.slots();
+        let settings = &self.plan.classes[class.index()];
+        let patience = arrival.deadline.unwrap_or(settings.deadline);
+        let (waiting, slots) = (self.backlog.len_of(class), self.limit.slots());
         let reason = match self.draining {
             true => Reason::Draining,
-            false if has_room || self.backlog.len_of(class) < queue_len_max => return None,
-            false => Reason::QueueFull,
+            false if self.running < slots => return None,
+            false if waiting >= settings.queue_len_max => Reason::QueueFull,
+            false if self.drains[class.index()].is_feasible(waiting, patience, slots) => {
+                return None;
+            }
+            false => Reason::DeadlineInfeasible,
         };
         self.refuse(arrival, reason);
         Some(reason)
@@ -344,7 +349,7 @@ impl<T> Gate<T> {
         self.running_current = unclaimed;
         self.forget_former();
 
-        let mut drains = vec![DrainRate::default(); plan.classes.len()];
+        let mut drains = vec![DrainRate::since(now); plan.classes.len()];
         let mut loads = loads_of(&plan);
         let mut account = Account::sized(plan.classes.len(), plan.rules);
         for (old, &new) in moved.iter().enumerate() {

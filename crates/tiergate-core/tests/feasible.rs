@@ -92,6 +92,28 @@ fn under_overload_nearly_nobody_waits_in_vain() {
 }
 
 #[test]
+fn a_reload_begins_with_nothing_known_of_new_classes() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(3), 10);
+    let mut class = Class::named("another");
+    class.deadline = 500 * MS;
+    let plan = Plan { generation: 1, classes: vec![class], rules: 0, slots: Slots::Fixed(4) };
+    world.gate.reconfigure(world.now, plan);
+    world.refused_at_once = 0;
+    world.run(50 * MS, 10);
+    assert_eq!(world.refused_at_once, 0, "of an old rate, or of none at all");
+}
+
+#[test]
+fn whoever_has_a_body_to_send_is_told_before() {
+    let mut world = World::new();
+    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+    assert_eq!(world.gate.turn_away(arrival), None);
+    world.run(Duration::from_secs(3), 10);
+    assert_eq!(world.gate.turn_away(arrival), Some(Reason::DeadlineInfeasible));
+}
+
+#[test]
 fn below_capacity_nobody_is_refused() {
     let mut world = World::new();
     world.run(Duration::from_secs(5), 10);

@@ -31,6 +31,11 @@ pub struct DrainRate {
 }
 
 impl DrainRate {
+    /// Nothing is known before `now`.
+    pub fn since(now: Moment) -> Self {
+        DrainRate { seen: now, ..DrainRate::default() }
+    }
+
     /// Lets time pass, in which requests of the class waited or none did. Call before either
     /// changes. A few nanoseconds.
     pub fn pass(&mut self, now: Moment, waiting: bool) {
