@@ -37,11 +37,13 @@ EXP ?=
 CONTENDERS ?=
 FRESH ?=
 AGREE ?=
+JOBS ?=
+MINUTES ?=
 
 .PHONY: lab
 lab: setup peers build ## All experiments with Tiergate and its peers, and docs/results.md; EXP=name, ROUNDS=n, FRESH=1
 	@$(LAB) lab $(if $(EXP),--only $(EXP),--docs docs) $(if $(CONTENDERS),--contenders $(CONTENDERS)) \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(FRESH),--fresh) $(if $(AGREE),--agree $(AGREE))
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FRESH),--fresh) $(if $(AGREE),--agree $(AGREE))
 
 .PHONY: lab-check
 lab-check: setup build ## The experiments' promises, on fewer contenders: what must never be lost, in five minutes

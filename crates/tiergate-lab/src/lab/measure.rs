@@ -269,3 +269,125 @@ fn recovery(run: &Observed<'_>, populations: &[&PopulationFigures], phase: usize
     let found = (begin..end.saturating_sub(1)).find(|second| well(*second) && well(second + 1));
     Some(found.map_or(end - begin, |second| second - begin) as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::figures::{SessionFigures, StepFigures};
+
+    fn step(sent: u64, ok: u64, refused: u64, p99_ms: f64) -> StepFigures {
+        let figures = Figures {
+            sent,
+            ok,
+            refused,
+            attempts: sent * 2,
+            bytes: ok * 1000,
+            p99_ms: Some(p99_ms).filter(|_| ok > 0),
+            ..Figures::default()
+        };
+        StepFigures { rate: 0.0, seconds: 2.0, answered_in_it: ok, figures }
+    }
+
+    /// Two phases of two seconds; premium is answered throughout, basic a quarter of the time.
+    fn report() -> RunFigures {
+        let second = |sent, ok| Second { sent, ok, ..Second::default() };
+        let population = |name: &str, steps: Vec<StepFigures>, series| PopulationFigures {
+            name: name.into(),
+            overall: Figures {
+                sent: steps.iter().map(|s| s.figures.sent).sum(),
+                ..Figures::default()
+            },
+            steps,
+            sessions_by_step: vec![
+                SessionFigures {
+                    begun: 10,
+                    completed: 5,
+                    mean_ms: Some(100.0),
+                    ..Default::default()
+                },
+                SessionFigures {
+                    begun: 10,
+                    completed: 10,
+                    mean_ms: Some(40.0),
+                    ..Default::default()
+                },
+            ],
+            series,
+        };
+        let premium = population(
+            "premium",
+            vec![step(100, 100, 0, 50.0), step(100, 100, 0, 150.0)],
+            vec![second(50, 50); 4],
+        );
+        let basic = population(
+            "basic",
+            vec![step(400, 0, 100, 0.0), step(400, 200, 100, 300.0)],
+            vec![second(200, 0), second(200, 0), second(200, 0), second(200, 200)],
+        );
+        RunFigures {
+            populations: vec![premium, basic],
+            lateness_p99_ms: 1.0,
+            cpu: 0.1,
+            cpu_peak: 0.1,
+            void: None,
+        }
+    }
+
+    fn value(toml: &str) -> Option<f64> {
+        let phase = |name: &str| Phase { name: name.into(), seconds: 2.0 };
+        let phases = [phase("calm"), phase("storm")];
+        let report = report();
+        let run = Observed {
+            report: &report,
+            phases: &phases,
+            capacity: 200.0,
+            served: Some((400, 100)),
+            front_cpu_s: 0.01,
+        };
+        let taken: Taken = toml::from_str(&format!("name = 'x'\n{toml}")).unwrap();
+        taken.value(&run)
+    }
+
+    #[test]
+    fn shares_are_of_what_was_asked_for() {
+        assert_eq!(value("what = 'answered'"), Some(0.4));
+        assert_eq!(value("what = 'answered'\nclients = ['premium']"), Some(1.0));
+        assert_eq!(value("what = 'answered'\nclients = ['basic']\nphases = ['storm']"), Some(0.5));
+        assert_eq!(value("what = 'refused'\nclients = ['basic']"), Some(0.25));
+        assert_eq!(value("what = 'failed'\nclients = ['basic']"), Some(0.75));
+        assert_eq!(value("what = 'attempts'"), Some(2.0));
+        assert_eq!(value("what = 'wasted'"), Some(0.25));
+        assert_eq!(value("what = 'front_cpu'"), Some(10.0));
+    }
+
+    #[test]
+    fn rates_are_over_the_phases_and_goodput_of_their_capacity() {
+        assert_eq!(value("what = 'rate'"), Some(100.0));
+        assert_eq!(value("what = 'megabits'\nphases = ['storm']"), Some(1.2));
+        assert_eq!(value("what = 'goodput'\nphases = ['storm']"), Some(0.75));
+        assert_eq!(value("what = 'goodput'\nphases = ['storm']\ncapacity = 0.5"), Some(1.5));
+    }
+
+    #[test]
+    fn latencies_count_by_their_answers_and_nobody_answered_has_none() {
+        assert_eq!(value("what = 'p99'\nclients = ['premium']"), Some(100.0));
+        assert_eq!(value("what = 'p99'\nphases = ['storm']"), Some(250.0));
+        assert_eq!(value("what = 'p99'\nclients = ['basic']\nphases = ['calm']"), None);
+    }
+
+    #[test]
+    fn sessions_have_their_own_figures() {
+        assert_eq!(value("what = 'completed'"), Some(0.75));
+        assert_eq!(value("what = 'session_rate'\nphases = ['storm']"), Some(10.0));
+        assert_eq!(value("what = 'session_mean'\nclients = ['premium']"), Some(60.0));
+    }
+
+    #[test]
+    fn recovery_is_two_good_seconds_or_the_time_until_the_end() {
+        assert_eq!(
+            value("what = 'recovery'\nclients = ['premium']\nphases = ['storm']"),
+            Some(0.0)
+        );
+        assert_eq!(value("what = 'recovery'\nclients = ['basic']\nphases = ['storm']"), Some(2.0));
+    }
+}

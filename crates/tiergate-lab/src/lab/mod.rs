@@ -18,6 +18,7 @@ mod network;
 mod page;
 mod progress;
 mod result;
+mod rounds;
 mod run;
 mod search;
 mod server;
@@ -28,10 +29,11 @@ use anyhow::{Context, Result, ensure};
 use contender::Contender;
 use experiment::Experiment;
 use progress::Progress;
-use result::{ContenderResult, ExperimentResult, Results};
-use run::Run;
+use result::Results;
+use rounds::Lab;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use store::Store;
 
 /// Command line of `tiergate-lab lab`.
@@ -50,6 +52,9 @@ pub(crate) struct Settings {
     /// More than that share processors: quicker, and rougher
     #[arg(long, value_parser = jobs)]
     jobs: Option<usize>,
+    /// Begin no run after so many minutes; what is kept counts all the same
+    #[arg(long)]
+    minutes: Option<u64>,
     /// Directory of the experiments' files
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments"))]
     experiments: PathBuf,
@@ -105,8 +110,9 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         settings: &settings,
         gateway,
         store,
-        progress: Progress::new(&experiments, &settings.contenders, settings.rounds),
+        progress: Progress::new(&experiments, &settings),
         versions: BTreeMap::new(),
+        end: settings.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60)),
     };
     let mut results = Vec::new();
     for experiment in &experiments {
@@ -178,171 +184,4 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
     }
     ensure!(!all.is_empty(), "no such experiment; there are: {names}");
     Ok(all)
-}
-
-struct Lab<'a> {
-    settings: &'a Settings,
-    gateway: PathBuf,
-    store: Store,
-    progress: Progress,
-    versions: BTreeMap<String, String>,
-}
-
-/// One of an experiment's runs.
-#[derive(Clone, Copy)]
-struct Turn {
-    contender: Contender,
-    /// How many requests at once it is told that the origin can work on.
-    slots: u32,
-    /// From 1; also the seed.
-    round: u64,
-}
-
-/// A run's figures, or why the contender could not take part.
-type Outcome = Result<result::Round, String>;
-
-impl Lab<'_> {
-    /// All rounds of all contenders. The order of the contenders turns from round to round, so
-    /// that what changes on the machine meets all alike.
-    async fn experiment(&mut self, experiment: &Experiment) -> Result<ExperimentResult> {
-        self.progress.experiment(&experiment.title);
-        let capacity = match experiment.origin.capacity() {
-            Some(capacity) => capacity,
-            None => self.store.capacity(experiment).await?,
-        };
-        let only = &self.settings.contenders;
-        let wanted = |c: &Contender| only.is_empty() || only.contains(c);
-        let contenders: Vec<Contender> =
-            experiment.contenders().into_iter().filter(wanted).collect();
-        let mut slots = BTreeMap::new();
-        let mut setting = None;
-        if contenders.contains(&Contender::Haproxy) && !experiment.search.is_empty() {
-            let found = search::best(self, experiment, capacity).await?;
-            slots.insert(Contender::Haproxy.name(), found.slots);
-            setting = Some(found.words);
-        }
-        let usual = experiment.origin.slots();
-        let mut turns = Vec::new();
-        for round in 0..self.settings.rounds as usize {
-            for turn in 0..contenders.len() {
-                let contender = contenders[(round + turn) % contenders.len()];
-                let slots = slots.get(contender.name()).copied().unwrap_or(usual);
-                turns.push(Turn { contender, slots, round: round as u64 + 1 });
-            }
-        }
-        let outcomes = self.turns(experiment, capacity, &turns).await?;
-        let result = |contender: Contender| {
-            let own = turns.iter().zip(&outcomes).filter(|(turn, _)| turn.contender == contender);
-            let mut own: Vec<_> = own.collect();
-            own.sort_by_key(|(turn, _)| turn.round);
-            ContenderResult {
-                name: contender.name().into(),
-                about: contender.about().into(),
-                left_out: own.iter().find_map(|(_, outcome)| outcome.as_ref().err().cloned()),
-                setting: setting.clone().filter(|_| contender == Contender::Haproxy),
-                rounds: own
-                    .iter()
-                    .filter_map(|(_, outcome)| outcome.as_ref().ok().cloned())
-                    .collect(),
-            }
-        };
-        Ok(ExperimentResult {
-            name: experiment.name.clone(),
-            title: experiment.title.clone(),
-            asks: experiment.asks.clone(),
-            remarks: experiment.remarks.clone(),
-            capacity,
-            phases: experiment.phases.clone(),
-            measures: experiment.measure.iter().map(measure::Taken::measure).collect(),
-            plots: experiment.plot.iter().map(measure::Line::plot).collect(),
-            contenders: contenders.iter().copied().map(result).collect(),
-        })
-    }
-
-    /// Those runs, as many at a time as there may be, and what came of each.
-    async fn turns(
-        &mut self,
-        experiment: &Experiment,
-        capacity: f64,
-        turns: &[Turn],
-    ) -> Result<Vec<Outcome>> {
-        // An origin that computes is measured alone: runs share caches and memory.
-        let jobs = match experiment.origin.computes() {
-            true => 1,
-            false => self.settings.jobs.unwrap_or_else(machine::Split::jobs),
-        };
-        let policies = turns.iter().map(|turn| policy(experiment, turn.contender));
-        let policies: Vec<Option<String>> = policies.collect::<Result<_>>()?;
-        let gateway = self.gateway.clone();
-        let run = |number: usize| Run {
-            experiment,
-            contender: turns[number].contender,
-            capacity,
-            slots: turns[number].slots,
-            seed: turns[number].round,
-            job: number % jobs,
-            jobs,
-            gateway: &gateway,
-            policy: policies[number].as_deref(),
-        };
-        let numbers: Vec<usize> = (0..turns.len()).collect();
-        let mut outcomes = Vec::new();
-        for some in numbers.chunks(jobs) {
-            let mut under_way = Vec::new();
-            let mut words = Vec::new();
-            for &number in some {
-                let kept = self.store.find(&run(number));
-                if kept.is_none() {
-                    let Turn { contender, slots, round } = turns[number];
-                    words.push(format!("{} ({slots} at once, round {round})", contender.name()));
-                }
-                under_way.push(async move {
-                    match kept {
-                        Some(done) => (Ok(done), false),
-                        None => (run(number).go().await, true),
-                    }
-                });
-            }
-            let all = futures_util::future::join_all(under_way);
-            let done = self.progress.during(&words.join(", "), experiment.lasting(), all).await;
-            for (&number, (done, fresh)) in some.iter().zip(done) {
-                outcomes.push(self.take(&run(number), done, fresh)?);
-            }
-        }
-        Ok(outcomes)
-    }
-
-    /// Keeps and shows what came of a run.
-    fn take(&mut self, run: &Run<'_>, done: Result<run::Done>, fresh: bool) -> Result<Outcome> {
-        match done {
-            Ok(done) => {
-                if fresh {
-                    self.store.keep(run, &done)?;
-                }
-                if !done.version.is_empty() {
-                    self.versions.insert(run.contender.name().into(), done.version);
-                }
-                self.progress.ended(run.experiment, run.contender, run.seed, &done.round, fresh);
-                Ok(Ok(done.round))
-            }
-            // Ours must be there; a peer may be missing.
-            Err(error) if run.contender.is_ours() || error.is::<network::Refused>() => Err(error),
-            Err(error) => {
-                let why = format!("{error:#}");
-                self.progress.failed(run.contender, &why);
-                Ok(Err(why))
-            }
-        }
-    }
-}
-
-/// The experiment's own policy for a contender, where it has one.
-fn policy(experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
-    let Some(name) = experiment.policy.get(contender.name()) else {
-        return Ok(None);
-    };
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(Some(text))
 }

@@ -1,9 +1,11 @@
 //! What the lab is doing, for people: a line that changes on a terminal, a line a run elsewhere.
 
+use super::Settings;
 use super::contender::Contender;
 use super::experiment::Experiment;
 use super::result::Round;
 use crate::text::{Palette, Tone};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -18,21 +20,22 @@ pub(super) struct Progress {
     runs: usize,
     done: usize,
     /// Of the runs that are not done, in order.
-    left: std::collections::VecDeque<Duration>,
+    left: VecDeque<Duration>,
 }
 
 impl Progress {
     /// For these experiments.
-    pub(super) fn new(experiments: &[Experiment], only: &[Contender], rounds: u64) -> Self {
-        let left: std::collections::VecDeque<Duration> = experiments
+    pub(super) fn new(experiments: &[Experiment], settings: &Settings) -> Self {
+        let only = &settings.contenders;
+        let left: VecDeque<Duration> = experiments
             .iter()
             .flat_map(|experiment| {
                 let wanted = |c: &Contender| only.is_empty() || only.contains(c);
-                let wanted_haproxy = |c: &Contender| *c == Contender::Haproxy && wanted(c);
-                let contenders = experiment.contenders().into_iter().filter(wanted).count();
-                let searched = experiment.contenders().iter().any(wanted_haproxy);
-                let tried = if searched { experiment.search.len() } else { 0 };
-                let runs = contenders * rounds as usize + tried;
+                let contenders: Vec<Contender> =
+                    experiment.contenders().into_iter().filter(wanted).collect();
+                let searches = !settings.check && contenders.contains(&Contender::Haproxy);
+                let tried = if searches { experiment.search.len() } else { 0 };
+                let runs = contenders.len() * settings.rounds as usize + tried;
                 std::iter::repeat_n(experiment.lasting() + AROUND, runs)
             })
             .collect();

@@ -6,7 +6,7 @@
 
 use super::contender::Contender;
 use super::experiment::Experiment;
-use super::{Lab, Turn};
+use super::rounds::{Lab, Outcome, Turn};
 use anyhow::Result;
 
 /// The measure that decides.
@@ -36,8 +36,11 @@ pub(super) async fn best(
     };
     let turns: Vec<Turn> = experiment.search.iter().map(turn).collect();
     let outcomes = lab.turns(experiment, capacity, &turns).await?;
-    let value = |outcome: &super::Outcome| {
-        let round = outcome.as_ref().ok().filter(|round| round.void.is_none());
+    let value = |outcome: &Option<Outcome>| {
+        let round = outcome
+            .as_ref()
+            .and_then(|outcome| outcome.as_ref().ok())
+            .filter(|round| round.void.is_none());
         round.and_then(|round| round.values[measure?]).unwrap_or(f64::MIN)
     };
     let best = turns

@@ -9,6 +9,7 @@ pub(crate) mod sample;
 mod section;
 pub(crate) mod spread;
 mod table;
+mod unknown;
 mod verdict;
 pub(crate) mod words;
 

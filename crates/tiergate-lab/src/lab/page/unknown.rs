@@ -1,0 +1,73 @@
+//! What it costs not to know the capacity: Tiergate's goodput beside that of haproxy's best setting.
+
+use super::spread::{Spread, values};
+use super::words::{plain, quantity};
+use crate::lab::result::{ContenderResult, ExperimentResult, Results, Unit};
+
+/// The measure that is compared.
+const GOODPUT: &str = "goodput";
+/// A goodput this close to the best fixed setting's is as good.
+const CLOSE: f64 = 0.95;
+
+/// A table of the experiments for which haproxy's setting was searched; empty without any.
+pub(super) fn unknown(results: &Results) -> String {
+    let rows: Vec<(String, bool)> = results.experiments.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let close = rows.iter().filter(|(_, close)| *close).count();
+    let table: String = rows.iter().map(|(row, _)| row.as_str()).collect();
+    format!(
+        "## With no capacity typed in\n\nHAProxy's `maxconn` was searched for in each of these experiments; \
+         Tiergate found its limit by itself, from cold, while the experiment ran. Tiergate's goodput is \
+         within 5 % of the best fixed setting's in {close} of {}.\n\n\
+         | | Tiergate | HAProxy, best `maxconn` | Tiergate / HAProxy |\n|:--|--:|--:|--:|\n{table}\n",
+        rows.len()
+    )
+}
+
+fn row(experiment: &ExperimentResult) -> Option<(String, bool)> {
+    let place = experiment.measures.iter().position(|m| m.name == GOODPUT)?;
+    let of = |name: &str| experiment.contenders.iter().find(|c| c.name == name);
+    let median = |contender: &ContenderResult| {
+        let better = experiment.measures[place].better;
+        Spread::of(&values(contender, place), better).and_then(|spread| spread.median)
+    };
+    let haproxy = of("haproxy").filter(|c| c.setting.is_some())?;
+    let (ours, theirs) = (median(of("tiergate")?)?, median(haproxy)?);
+    let ratio = ours / theirs;
+    let row = format!(
+        "| [{}](#{}) | {} | {} | {} |\n",
+        plain(&experiment.title),
+        experiment.name,
+        quantity(Some(ours), Unit::Share),
+        quantity(Some(theirs), Unit::Share),
+        match ratio >= CLOSE {
+            true => format!("{ratio:.2}"),
+            false => format!("**{ratio:.2}**"),
+        }
+    );
+    Some((row, ratio >= CLOSE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::page::sample;
+
+    #[test]
+    fn only_searched_settings_are_compared() {
+        let mut results = sample::results();
+        let experiment = &mut results.experiments[0];
+        for contender in &mut experiment.contenders {
+            contender.setting = None;
+        }
+        results.experiments.truncate(1);
+        assert_eq!(unknown(&results), "");
+        let haproxy = results.experiments[0].contenders.iter_mut().find(|c| c.name == "haproxy");
+        haproxy.unwrap().setting = Some("maxconn 16, the best of 16, 24".into());
+        let text = unknown(&results);
+        assert!(text.contains("in 1 of 1") || text.contains("in 0 of 1"), "{text}");
+        assert!(text.contains("(#overload-ramp)"), "{text}");
+    }
+}
