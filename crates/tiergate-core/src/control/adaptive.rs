@@ -101,13 +101,9 @@ const LN_PROBE: (f64, f64) = (0.1, 0.5);
 /// A search ends after so many windows, or when ln of the knee is known to within this.
 const SEARCH_WINDOWS: u32 = 16;
 const SEARCH_DOUBT: f64 = 0.25;
-/// What probing may cost while the curve is not sure, on average over all windows: share of the
-/// throughput (downward) or of its worth in latency (upward).
-const PROBE_BUDGET_SEARCHING: f64 = 0.04;
-/// And when it is sure. Only a look upward finds capacity that has come back, and it takes no
-/// throughput away.
-const PROBE_BUDGET_UP: f64 = 0.02;
-const PROBE_BUDGET_DOWN: f64 = 0.005;
+/// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
+/// on average over all windows, when the curve is sure and when it is not.
+const PROBE_BUDGET: (f64, f64) = (0.01, 0.04);
 /// A probe downward costs at least this share of what it takes away, however sure it seems that it
 /// costs nothing.
 const PROBE_COST_MIN: f64 = 0.1;
@@ -295,14 +291,11 @@ impl AdaptiveLimit {
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows.
     fn probe(&mut self, base: f64, wide: f64, reach: f64) -> f64 {
-        let (budget_up, budget_down) = match self.searching {
-            true => (PROBE_BUDGET_SEARCHING, PROBE_BUDGET_SEARCHING),
-            false => (PROBE_BUDGET_UP, PROBE_BUDGET_DOWN),
-        };
+        let budget = if self.searching { PROBE_BUDGET.1 } else { PROBE_BUDGET.0 };
         let up = ((base * wide.exp()).round() - base).max(1.0);
         let down = (base - (base / reach.exp()).round()).max(1.0);
-        self.credit_up = (self.credit_up + budget_up).min(1.0);
-        self.credit_down = (self.credit_down + budget_down).min(1.0);
+        self.credit_up = (self.credit_up + budget).min(1.0);
+        self.credit_down = (self.credit_down + budget).min(1.0);
         let cost_up = LATENCY_PRICE * (up / base).ln_1p();
         // A limit that is probably too high may be lowered for nothing.
         let missed = |slots: f64| self.curve.missed(slots.ln());

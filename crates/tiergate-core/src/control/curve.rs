@@ -39,8 +39,8 @@ const KINDS: [Kind; 3] = [
     // More requests at once make each of them costlier.
     Kind { sharpness: 8.0, fall: 0.7, likely: 0.2 },
 ];
-/// What latency costs: slots are added as long as 1 % more of them give at least 0.2 % throughput.
-pub(super) const LATENCY_PRICE: f64 = 0.2;
+/// What latency costs: slots are added as long as 1 % more of them give at least 0.25 % throughput.
+pub(super) const LATENCY_PRICE: f64 = 0.25;
 /// No window is truer than 3 %, however many requests it holds: the curve is only a model.
 const MISFIT_VARIANCE: f64 = 0.03 * 0.03;
 /// What is known fades by a twelfth with each window of full length that is added; by less with a

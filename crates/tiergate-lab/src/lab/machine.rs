@@ -4,7 +4,7 @@ use super::result::Machine;
 use std::fs::read_to_string;
 
 /// The machine, as it says of itself.
-pub(super) fn machine() -> Machine {
+pub(super) fn machine(runs_at_a_time: usize) -> Machine {
     let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = read_to_string("/proc/meminfo").unwrap_or_default();
     let kernel = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -14,6 +14,7 @@ pub(super) fn machine() -> Machine {
         processors: processors(),
         memory_mib: memory_kib.unwrap_or(0_u64) / 1024,
         kernel: kernel.trim().into(),
+        runs_at_a_time,
         day: day(std::time::SystemTime::now()),
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct Settings {
 
 /// Reads a number of runs at a time: at most one for each processor.
 fn jobs(text: &str) -> Result<usize, String> {
-    let most = machine::machine().processors;
+    let most = machine::machine(1).processors;
     let jobs = text.parse().ok().filter(|jobs| (1..=most).contains(jobs));
     jobs.ok_or_else(|| format!("expected 1 to {most}, got {text:?}"))
 }
@@ -120,8 +120,11 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     }
     let broken: Vec<String> =
         experiments.iter().zip(&results).flat_map(|(e, r)| check::broken(e, r)).collect();
-    let results =
-        Results { machine: machine::machine(), versions: lab.versions, experiments: results };
+    let results = Results {
+        machine: machine::machine(settings.jobs.unwrap_or_else(machine::Split::jobs)),
+        versions: lab.versions,
+        experiments: results,
+    };
     finish(&settings, &results)?;
     for line in &broken {
         println!("  promise broken: {line}");

@@ -28,6 +28,9 @@ pub(crate) struct Machine {
     pub(crate) memory_mib: u64,
     /// The kernel's release.
     pub(crate) kernel: String,
+    /// How many runs there were at a time.
+    #[serde(default)]
+    pub(crate) runs_at_a_time: usize,
     /// The day, as 2026-11-21.
     pub(crate) day: String,
 }

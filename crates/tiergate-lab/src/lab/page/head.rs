@@ -22,7 +22,8 @@ best value is bold; columns in *italics* are shown but not judged. In a measure,
 peer if its worst round is better than the peer's best and the medians differ by more than one \
 percentage point (shares) or 10 % (everything else). Latencies of whoever answered over five points \
 fewer are neither bold nor ahead: who refuses nearly everyone answers the rest quickly. A value that a \
-round does not have (no answer, no recovery) counts as the worst.\n";
+round does not have (no answer, no recovery) counts as the worst. Of one round the spread is not \
+known.\n";
 
 /// Everything above the first section.
 pub(super) fn head(results: &Results) -> String {
@@ -57,20 +58,24 @@ fn matrix(results: &Results) -> String {
     let headings: Vec<String> = peers.iter().map(|p| plain(words::contender(p))).collect();
     let mut out = format!("| Tiergate against | {} |\n", headings.join(" | "));
     out += &format!("|:--|{}\n", ":-:|".repeat(peers.len()));
-    let mut shortfalls = String::new();
+    let mut all_shortfalls = String::new();
     let mut cells = Vec::new();
     for experiment in &results.experiments {
         let link = |text: &str| format!("[{text}](#{})", experiment.name);
         out += &format!("| {} |", link(&plain(&experiment.title)));
+        let mut shortfalls = Vec::new();
         for (peer, heading) in peers.iter().zip(&headings) {
             let cell = verdict::cell(experiment, peer);
             cells.push(cell);
             let text = cell.text().replace(' ', "&nbsp;");
             out += &format!(" {} |", link(&text));
             if let Some(behind) = verdict::shortfall(experiment, peer) {
-                let title = link(&plain(&experiment.title));
-                shortfalls += &format!("- {title}, {heading}: {behind}\n");
+                shortfalls.push(format!("{heading} in {behind}"));
             }
+        }
+        if !shortfalls.is_empty() {
+            let title = link(&plain(&experiment.title));
+            all_shortfalls += &format!("- {title}: {}.\n", shortfalls.join("; "));
         }
         out += "\n";
     }
@@ -78,7 +83,7 @@ fn matrix(results: &Results) -> String {
         "## Summary\n\n{}\n\n{out}\n{}{}",
         count(&cells, results),
         left_out(&cells),
-        behind(&shortfalls)
+        behind(&all_shortfalls)
     )
 }
 
@@ -118,13 +123,17 @@ fn behind(shortfalls: &str) -> String {
 fn machine(results: &Results) -> String {
     let machine = &results.machine;
     format!(
-        "On {}, {} processor{} ({}), {} MiB of memory, Linux {}.\n",
+        "On {}, {} processor{} ({}), {} MiB of memory, Linux {}; {}.\n",
         plain(&machine.day),
         machine.processors,
         if machine.processors == 1 { "" } else { "s" },
         plain(&machine.processor),
         thousands(machine.memory_mib),
         plain(&machine.kernel),
+        match machine.runs_at_a_time {
+            0 | 1 => "one run at a time".into(),
+            n => format!("{n} runs at a time where the origin mostly waits, else one"),
+        },
     )
 }
 
@@ -137,12 +146,17 @@ fn contenders(results: &Results) -> String {
         let Some(contender) = known.into_iter().find(|c| c.name == **name) else {
             continue;
         };
+        // The heading names it already.
+        let about = match contender.about.split_once(": ") {
+            Some((head, about)) if words::contender(name).eq_ignore_ascii_case(head) => about,
+            _ => &contender.about,
+        };
         let version = results.versions.get(*name).map(|v| format!(" {}", plain(v)));
         out += &format!(
             "- **{}**{}: {}\n",
             plain(words::contender(name)),
             version.unwrap_or_default(),
-            sentence(&contender.about),
+            sentence(about),
         );
     }
     let others = results.versions.iter().filter(|(name, _)| !all.contains(&name.as_str()));
