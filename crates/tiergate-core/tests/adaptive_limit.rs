@@ -102,6 +102,21 @@ fn clients_that_all_leave_lower_it_and_answers_bring_it_back() {
     assert!(origin.limit.slots() >= 17, "{}", origin.limit.slots());
 }
 
+/// A limit far too high: clients leave before it binds, so that there is always a free slot.
+#[test]
+fn clients_that_all_leave_lower_a_limit_that_does_not_bind() {
+    let settings = Settings { slots_start: 1000, ..Settings::default() };
+    let mut limit = AdaptiveLimit::new(settings);
+    let load = Load { running: 100, waiting: 0 };
+    for milli in 0..100 {
+        let begun = Moment::from_millis(milli);
+        limit.admitted(begun, load);
+        let end = begun + Duration::from_secs(1);
+        limit.finished(end, begun, &Outcome::without_answer(End::Cancelled), load);
+    }
+    assert!(limit.slots() <= 50, "{}", limit.slots());
+}
+
 #[test]
 fn a_limit_that_never_binds_never_moves() {
     let mut limit = AdaptiveLimit::new(Settings::default());

@@ -109,6 +109,7 @@ pub fn subjects() -> Vec<Subject> {
         notices_cancel: false,
         step: Vec::new(),
         fault: Vec::new(),
+        slow: Vec::new(),
     };
     let subject = |name, shape, capacity| Subject { name, shape, capacity };
     let uniform = Distribution::Uniform { low_ms: 2.0, high_ms: 6.0 };

@@ -79,6 +79,7 @@ pub fn draw(seed: u64) -> Case {
                 notices_cancel: false,
                 step: Vec::new(),
                 fault: Vec::new(),
+                slow: Vec::new(),
             },
             capacity,
         },

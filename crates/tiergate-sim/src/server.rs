@@ -46,6 +46,9 @@ pub struct Shape {
     /// Periods of failure.
     #[serde(default)]
     pub fault: Vec<Fault>,
+    /// Periods in which what one class asks for takes longer, as when what it depends on is slow.
+    #[serde(default)]
+    pub slow: Vec<Slow>,
 }
 
 fn no_time() -> Distribution {
@@ -69,6 +72,20 @@ pub struct Step {
     pub cores: Option<f64>,
     /// Speed of waits and cores relative to the beginning.
     pub speed: Option<f64>,
+}
+
+/// A period in which one class's requests take longer; the others share the workers with them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slow {
+    /// The class.
+    pub class: String,
+    /// Beginning, in seconds.
+    pub from_s: f64,
+    /// End, in seconds.
+    pub to_s: f64,
+    /// How many times longer they wait and compute.
+    pub times: f64,
 }
 
 /// A period of failure.
@@ -162,8 +179,8 @@ impl Server {
         }
     }
 
-    /// Takes a request; `false` if the server refuses the connection.
-    pub fn submit(&mut self, now: u64, job: u32) -> bool {
+    /// Takes a request of a class; `false` if the server refuses the connection.
+    pub fn submit(&mut self, now: u64, job: u32, class: &str) -> bool {
         self.share_cores(now);
         let refused = self.fault(now, FaultKind::Refuse);
         if refused || self.queue.len() >= self.shape.accept_queue {
@@ -173,9 +190,10 @@ impl Server {
         if self.jobs.len() <= job as usize {
             self.jobs.resize(job as usize + 1, Job::default());
         }
+        let times = self.slowness(now, class);
         self.jobs[job as usize] = Job {
-            wait_ns: self.shape.wait.draw(&mut self.rng),
-            cpu_ns: self.shape.cpu.draw(&mut self.rng),
+            wait_ns: self.shape.wait.draw(&mut self.rng) * times,
+            cpu_ns: self.shape.cpu.draw(&mut self.rng) * times,
             abandoned: false,
             fails,
         };
@@ -308,6 +326,16 @@ impl Server {
             return 1.0;
         }
         (0.1 + 0.9 * (now as f64 / 1e9) / span).min(1.0)
+    }
+
+    fn slowness(&self, now: u64, class: &str) -> f64 {
+        let at = now as f64 / 1e9;
+        let slow = self
+            .shape
+            .slow
+            .iter()
+            .find(|slow| slow.class == class && (slow.from_s..slow.to_s).contains(&at));
+        slow.map_or(1.0, |slow| slow.times)
     }
 
     fn fault(&mut self, now: u64, kind: FaultKind) -> bool {

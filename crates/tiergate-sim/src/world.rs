@@ -309,7 +309,8 @@ impl<'a> World<'a> {
         request.submitted = self.now;
         request.place = place;
         let incarnation = request.incarnation;
-        if self.server.submit(self.now, id) {
+        let class = &self.scenario.class[usize::from(request.class)].name;
+        if self.server.submit(self.now, id, class) {
             if self.gate.is_some() && self.scenario.origin_timeout_ms < 60_000.0 {
                 let at = self.now + (self.scenario.origin_timeout_ms * 1e6) as u64;
                 self.at(at, Event::GiveUp(id, incarnation));

@@ -199,7 +199,7 @@ impl AdaptiveLimit {
             return self.conclude(now);
         }
         if self.window.is_losing() {
-            return self.back_off(now);
+            return self.back_off(now, load.running);
         }
         None
     }
@@ -311,9 +311,10 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Nearly nothing is answered in time: fewer at once may be.
-    fn back_off(&mut self, now: Moment) -> Option<Step> {
-        self.ln_base = (f64::from(self.slots) * 0.7).floor().max(1.0).ln();
+    /// Nearly nothing is answered in time: fewer at once may be. Half of what is in progress, which may
+    /// be far less than the limit, because what clients have left is still being worked on.
+    fn back_off(&mut self, now: Moment, running: u32) -> Option<Step> {
+        self.ln_base = (f64::from(self.slots.min(running)) * 0.5).floor().max(1.0).ln();
         self.curve.flush(self.ln_base);
         self.doubt = f64::INFINITY;
         self.searching = true;

@@ -51,6 +51,10 @@ const SETTLED_VARIANCE: f64 = 1.0 / 240.0 + MISFIT_VARIANCE;
 const SURPRISE_DOUBTED: f64 = 2.0;
 /// Windows in a row that are together so far off come from another curve: the origin has changed.
 const SURPRISE_CHANGED: f64 = 3.0;
+/// How far from the guess, in ln, the knee is likely to be: of an origin nobody knows, and of one that
+/// has changed. Capacity that halves or doubles is common, capacity that changes tenfold is rare.
+const GUESS_WIDTH: f64 = 1.0;
+const CHANGED_WIDTH: f64 = 0.5;
 /// Weight of the latest window in the scatter, the most that its surprise tells (it may as well come
 /// from a change), and the most believed.
 const SCATTER_WEIGHT: f64 = 1.0 / 16.0;
@@ -94,6 +98,8 @@ pub(super) struct Curve {
     scatter: f64,
     /// Where the knee is thought to be before any window, and how it goes on after a flush.
     centre: f64,
+    /// How far from there it may be.
+    width: f64,
     /// ln of the lowest knee on the grid.
     low: f64,
     weights: [[f64; KINDS.len()]; KNEES],
@@ -132,6 +138,7 @@ impl Curve {
             windows: 0,
             scatter: 1.0,
             centre: slots.ln(),
+            width: GUESS_WIDTH,
             low: 0.0,
             weights: [[0.0; KINDS.len()]; KNEES],
             heights: [[0.0; KINDS.len()]; KNEES],
@@ -146,6 +153,7 @@ impl Curve {
         self.suspects.clear();
         self.windows = 0;
         self.centre = ln_centre;
+        self.width = GUESS_WIDTH;
     }
 
     /// Adds a window. `None` if it fits so badly that another at the same concurrency is needed.
@@ -166,6 +174,7 @@ impl Curve {
                 // The origin has changed: only what is known since counts.
                 self.points.clear();
                 self.windows = 0;
+                self.width = CHANGED_WIDTH;
             } else if surprise > SURPRISE_DOUBTED && count < SUSPECTS {
                 return None;
             }
@@ -242,7 +251,7 @@ impl Curve {
         let mut best = f64::NEG_INFINITY;
         for knee in 0..KNEES {
             // Heavy tails: a guess yields to the first evidence.
-            let distance = self.low + PITCH * knee as f64 - self.centre;
+            let distance = (self.low + PITCH * knee as f64 - self.centre) / self.width;
             let prior = -(distance * distance).ln_1p();
             for (kind, Kind { likely, .. }) in KINDS.iter().enumerate() {
                 let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// So many requests lost, and so many for each that is answered, are a loss.
 const LOST_MIN: u32 = 8;
-const LOST_PER_KEPT: u32 = 9;
+const LOST_PER_KEPT: u32 = 3;
 
 /// What a finished window found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,15 +69,14 @@ impl Window {
 
     /// Counts the end of a request; call after [`Window::pass`].
     pub(super) fn count(&mut self, running: u32, admitted: Moment, outcome: &Outcome, slow: bool) {
-        if running < self.slots {
-            return;
-        }
-        // Who was granted a slot under an earlier number of slots tells of that one.
+        // Who was granted a slot under an earlier number of slots tells of that one. Free slots do
+        // not make a loss better: a limit far too high never binds, because everybody leaves first.
         let own = u32::from(admitted >= self.opened);
         match outcome.end {
             _ if is_answer(outcome) => {
                 self.kept += own;
-                self.served += u32::from(self.settling_ns == 0 && self.bound_ns > 0);
+                let counts = running >= self.slots && self.settling_ns == 0 && self.bound_ns > 0;
+                self.served += u32::from(counts);
             }
             End::Cancelled => self.lost += own,
             End::Failed if slow => self.lost += own,
