@@ -103,8 +103,8 @@ thread_local! {
 }
 
 /// Looks at the bytes received and decides. `gathered`: as much of the body as shall be is among them
-/// (see [`Decision::Gather`]), and the client waits for no 100 any more. `context` is the connection's: it is woken when a wait
-/// ends.
+/// (see [`Decision::Gather`]), and the client waits for no 100 any more. `context` is the connection's:
+/// it is woken when a wait ends.
 pub fn decide<'d>(
     shared: &'d Shared,
     config: &Config,

@@ -91,7 +91,8 @@ impl What {
         match self {
             Self::Answered | Self::Refused | Self::Failed | Self::Goodput => Unit::Share,
             Self::Completed | Self::Wasted => Unit::Share,
-            Self::Rate | Self::SessionRate | Self::Megabits => Unit::Rate,
+            Self::Rate | Self::SessionRate => Unit::Rate,
+            Self::Megabits => Unit::Megabits,
             Self::Attempts => Unit::Ratio,
             Self::Mean | Self::P50 | Self::P99 | Self::SessionMean | Self::SessionP99 => Unit::Ms,
             Self::Recovery => Unit::S,

@@ -94,6 +94,8 @@ pub(crate) enum Unit {
     Us,
     /// Something a second.
     Rate,
+    /// Megabits a second.
+    Megabits,
     /// A factor.
     Ratio,
 }

@@ -92,19 +92,9 @@ fn normal(random: &mut fastrand::Rng) -> f64 {
 /// Which paths are asked for: by Zipf's law, the one in place `r` with probability proportional to
 /// `1 / r`. `paths`: the most popular first, not empty.
 pub(crate) fn requests(paths: &[String], count: usize, seed: u64) -> Vec<String> {
-    let mut sum = 0.0;
-    let ends: Vec<f64> = (1..=paths.len())
-        .map(|rank| {
-            sum += 1.0 / rank as f64;
-            sum
-        })
-        .collect();
+    let ranks = crate::load::Ranks::new(paths.len(), 1.0);
     let mut random = fastrand::Rng::with_seed(seed);
-    let draw = || {
-        let at = random.f64() * sum;
-        let place = ends.partition_point(|end| *end <= at);
-        paths[place.min(paths.len() - 1)].clone()
-    };
+    let draw = || paths[ranks.draw(&mut random)].clone();
     std::iter::repeat_with(draw).take(count).collect()
 }
 

@@ -22,6 +22,7 @@ mod words;
 
 pub(crate) use live::Live;
 pub(crate) use meter::Usage;
+pub(crate) use paths::Ranks;
 pub(crate) use population::Population;
 pub(crate) use report::Report;
 pub(crate) use schedule::{Arrivals, Step, exponential};

@@ -1,14 +1,14 @@
 //! Which path a request asks for.
 
 /// A draw of ranks by Zipf's law, `P(rank) ~ 1 / rank^exponent`; rank 0 is the most popular.
-pub(super) struct Ranks {
+pub(crate) struct Ranks {
     /// Probability of each rank or a more popular one.
     cumulative: Vec<f64>,
 }
 
 impl Ranks {
     /// The law for `count` ranks (at least one); exponent 0: all alike.
-    pub(super) fn new(count: usize, exponent: f64) -> Self {
+    pub(crate) fn new(count: usize, exponent: f64) -> Self {
         let mut sum = 0.0;
         let sums = (1..=count).map(|rank| {
             sum += (rank as f64).powf(-exponent);
@@ -19,7 +19,7 @@ impl Ranks {
     }
 
     /// A rank, from 0. Costs a binary search, and no random number where there is no choice.
-    pub(super) fn draw(&self, random: &mut fastrand::Rng) -> usize {
+    pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> usize {
         if self.cumulative.len() < 2 {
             return 0;
         }

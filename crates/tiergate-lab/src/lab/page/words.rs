@@ -26,6 +26,7 @@ pub(crate) fn unit(unit: Unit) -> &'static str {
         Unit::S => "s",
         Unit::Us => "µs",
         Unit::Rate => "/s",
+        Unit::Megabits => "Mb/s",
         Unit::Ratio => "×",
     }
 }
@@ -125,6 +126,7 @@ mod tests {
         assert_eq!(number(1234.5, Unit::Rate), "1,235");
         assert_eq!(quantity(Some(41.23), Unit::Ms), "41.2 ms");
         assert_eq!(quantity(None, Unit::Ms), "none");
+        assert_eq!(quantity(Some(6.43), Unit::Megabits), "6.43 Mb/s");
     }
 
     #[test]
