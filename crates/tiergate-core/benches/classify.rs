@@ -65,8 +65,7 @@ fn mixed(count: usize) -> Vec<Rule> {
     let rule = |index| Rule {
         conditions: conditions(index),
         class: Some(ClassId(index as u16 % 3)),
-        deadline: None,
-        refuse: false,
+        ..Rule::default()
     };
     (0..count).map(rule).collect()
 }
@@ -80,8 +79,7 @@ fn product() -> Vec<Rule> {
             header("x-plan", &format!("plan-{}", index / 484)),
         ],
         class: Some(ClassId(0)),
-        deadline: None,
-        refuse: false,
+        ..Rule::default()
     };
     (0..22 * 22 * 22).map(rule).collect()
 }
@@ -139,9 +137,9 @@ fn measure_with<const N: usize>(
                     method: b"GET",
                     host: hosts[index % hosts.len()].as_bytes(),
                     path: normalise(black_box(raw.as_bytes()), &mut out),
-                    query: b"",
                     fields: &fields,
                     client: [192, 0, 2, index as u8].into(),
+                    ..RequestView::EMPTY
                 };
                 let found = black_box(classifier.classify(black_box(&view), &mut scratch));
                 matched += usize::from(found.rule.is_some());

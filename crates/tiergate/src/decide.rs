@@ -154,6 +154,8 @@ pub fn decide<'d>(
         query: head.query,
         fields,
         client,
+        local: peer.local.ip(),
+        ..RequestView::EMPTY
     };
     let (arrival, answer) = judge(shared, config, &view, gather, context);
     let facts = Facts {

@@ -5,6 +5,7 @@
 //! request only ever looks at rules of which one condition is known to hold already. Where many rules
 //! are filed under one fact, they are filed again by the next rarest, and so on.
 
+use super::search::Held;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 
@@ -21,12 +22,12 @@ const REFILED_ALTERNATIVES_MAX: usize = 4;
 /// A rule's conditions, each a list of facts of which one must hold.
 pub(super) type Conditions = Vec<Vec<u32>>;
 
-/// The compiled rules.
+/// The compiled rules that set one output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decision {
     /// The first rule without a condition, or [`NONE`].
-    always: u32,
-    facts: Vec<Fact>,
+    pub(super) always: u32,
+    pub(super) facts: Vec<Fact>,
     nodes: Vec<Node>,
     /// Rules of all nodes' leaves and what remains to be checked.
     leaves: Vec<Leaf>,
@@ -36,13 +37,15 @@ pub(super) struct Decision {
 
 /// What one fact leads to.
 #[derive(Clone, Copy, Debug)]
-struct Fact {
+pub(super) struct Fact {
     /// The first rule that asks for nothing else.
-    certain: u32,
+    pub(super) certain: u32,
     /// The rules that ask for more.
-    node: u32,
-    /// Whether any rule asks for this fact besides another.
-    combined: bool,
+    pub(super) node: u32,
+    /// Whether any rule asks for this fact besides another, so that it has to be remembered.
+    pub(super) combined: bool,
+    /// Whether any rule that sets another output asks for this fact.
+    pub(super) shared: bool,
 }
 
 /// Rules of which a condition is known to hold.
@@ -68,49 +71,18 @@ struct Leaf {
 /// Marks the last alternative of a condition.
 const LAST: u32 = 1 << 31;
 
-/// What holds for one request. Kept between requests, so that classification allocates nothing.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
-    /// One bit a fact; all clear between requests.
-    holds: Vec<u64>,
-    /// The bits that are set.
-    found: Vec<u32>,
-}
-
-impl Facts {
-    fn holds(&self, fact: u32) -> bool {
-        self.holds[fact as usize / 64] & 1 << (fact % 64) != 0
-    }
-
-    /// Clears what was set by the last request. O(what was set).
-    fn clear(&mut self) {
-        for fact in self.found.drain(..) {
-            self.holds[fact as usize / 64] = 0;
-        }
-    }
-}
-
-/// One request's way to its rule.
-pub(super) struct Search<'a> {
-    decision: &'a Decision,
-    facts: &'a mut Facts,
-    /// The lowest rule known to match so far, or [`NONE`].
-    pub(super) best: u32,
-}
-
 impl Decision {
-    /// Files the rules. `facts_len`: how many facts there are.
-    pub(super) fn new(rules: Vec<Conditions>, facts_len: usize) -> Self {
-        let always = rules.iter().position(Vec::is_empty);
-        // Nothing behind a rule that always matches is ever reached.
-        let reached = always.unwrap_or(rules.len());
-        let blank = Fact { certain: NONE, node: NONE, combined: false };
+    /// Files the rules, ascending. `facts_len`: how many facts there are.
+    pub(super) fn new(mut rules: Vec<(u32, Conditions)>, facts_len: usize) -> Self {
+        let always = rules.iter().position(|(_, conditions)| conditions.is_empty());
+        let blank = Fact { certain: NONE, node: NONE, combined: false, shared: false };
         let mut decision = Decision {
-            always: always.map_or(NONE, |rule| rule as u32),
+            always: always.map_or(NONE, |place| rules[place].0),
             facts: vec![blank; facts_len],
             ..Decision::default()
         };
-        let rules: Vec<(u32, Conditions)> = (0..).zip(rules).take(reached).collect();
+        // Nothing behind a rule that always matches is ever reached.
+        rules.truncate(always.unwrap_or(rules.len()));
         for (_, conditions) in rules.iter().filter(|(_, conditions)| conditions.len() > 1) {
             for fact in conditions.iter().flatten() {
                 decision.facts[*fact as usize].combined = true;
@@ -169,17 +141,50 @@ impl Decision {
         self.nodes.len() as u32 - 1
     }
 
-    /// Begins with a request of which nothing is known.
-    pub(super) fn search<'a>(&'a self, facts: &'a mut Facts) -> Search<'a> {
-        let words = self.facts.len().div_ceil(64);
-        // Only after a reload, or when a request was left in the middle by a panic.
-        if facts.holds.len() != words || !facts.found.is_empty() {
-            facts.found.clear();
-            facts.holds.clear();
-            facts.holds.resize(words, 0);
-            facts.found.reserve(words * 64);
+    /// Goes through the rules under a node. `best`: the lowest rule known to match.
+    pub(super) fn visit(&self, node: u32, facts: &Held, best: &mut u32) {
+        let node = &self.nodes[node as usize];
+        if node.first >= *best {
+            return;
         }
-        Search { decision: self, facts, best: self.always }
+        *best = (*best).min(node.certain);
+        for leaf in &self.leaves[node.leaves.0 as usize..node.leaves.1 as usize] {
+            if leaf.rule >= *best {
+                break;
+            }
+            if self.checks_hold(leaf.checks, facts) {
+                *best = leaf.rule;
+                break;
+            }
+        }
+        // Whichever is fewer is gone through.
+        if node.further.len() <= facts.found().len() {
+            for (fact, next) in &node.further {
+                if facts.holds(*fact) {
+                    self.visit(*next, facts, best);
+                }
+            }
+        } else {
+            for fact in facts.found() {
+                if let Some(next) = node.further.get(fact) {
+                    self.visit(*next, facts, best);
+                }
+            }
+        }
+    }
+
+    fn checks_hold(&self, (from, to): (u32, u32), facts: &Held) -> bool {
+        let mut held = false;
+        for check in &self.checks[from as usize..to as usize] {
+            held |= facts.holds(check & !LAST);
+            if check & LAST != 0 {
+                if !held {
+                    return false;
+                }
+                held = false;
+            }
+        }
+        true
     }
 }
 
@@ -212,79 +217,4 @@ fn file(rules: Vec<(u32, Conditions)>, alternatives_max: usize) -> (Filed, Vec<(
     let mut filed: Filed = filed.into_iter().collect();
     filed.sort_unstable_by_key(|(fact, _)| *fact);
     (filed, rest)
-}
-
-impl Search<'_> {
-    /// A fact holds. The same fact may be told several times.
-    #[inline]
-    pub(super) fn hold(&mut self, fact: u32) {
-        let leads = &self.decision.facts[fact as usize];
-        self.best = self.best.min(leads.certain);
-        if leads.combined {
-            let word = &mut self.facts.holds[fact as usize / 64];
-            let bit = 1 << (fact % 64);
-            if *word & bit == 0 {
-                *word |= bit;
-                self.facts.found.push(fact);
-            }
-        }
-    }
-
-    /// All facts have been told: the first rule that matches, or [`NONE`].
-    #[inline]
-    pub(super) fn finish(mut self) -> u32 {
-        for index in 0..self.facts.found.len() {
-            let node = self.decision.facts[self.facts.found[index] as usize].node;
-            if node != NONE {
-                self.visit(node);
-            }
-        }
-        self.facts.clear();
-        self.best
-    }
-
-    fn visit(&mut self, node: u32) {
-        let node = &self.decision.nodes[node as usize];
-        if node.first >= self.best {
-            return;
-        }
-        self.best = self.best.min(node.certain);
-        for leaf in &self.decision.leaves[node.leaves.0 as usize..node.leaves.1 as usize] {
-            if leaf.rule >= self.best {
-                break;
-            }
-            if self.checks_hold(leaf.checks) {
-                self.best = leaf.rule;
-                break;
-            }
-        }
-        // Whichever is fewer is gone through.
-        if node.further.len() <= self.facts.found.len() {
-            for (fact, next) in &node.further {
-                if self.facts.holds(*fact) {
-                    self.visit(*next);
-                }
-            }
-        } else {
-            for index in 0..self.facts.found.len() {
-                if let Some(next) = node.further.get(&self.facts.found[index]) {
-                    self.visit(*next);
-                }
-            }
-        }
-    }
-
-    fn checks_hold(&self, (from, to): (u32, u32)) -> bool {
-        let mut held = false;
-        for check in &self.decision.checks[from as usize..to as usize] {
-            held |= self.facts.holds(check & !LAST);
-            if check & LAST != 0 {
-                if !held {
-                    return false;
-                }
-                held = false;
-            }
-        }
-        true
-    }
 }

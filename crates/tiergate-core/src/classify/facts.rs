@@ -1,12 +1,16 @@
 //! The facts that rules ask for: every distinct alternative of every condition, numbered once.
 
-use super::decision::{Conditions, Decision, NONE};
+use super::decision::{Conditions, NONE};
+use super::flow::{Flow, FlowKey};
 use super::names::Names;
 use super::networks::{self, Networks};
+use super::output::Output;
 use super::pattern::{HostPattern, Pattern};
 use super::rule::{Condition, Rule};
+use super::search::{Decisions, Rules};
 use super::texts::{Hosts, Texts};
-use super::{Classifier, FieldUse, Match, Part};
+use super::{Classifier, FieldUse, Part, Says};
+use crate::class::ClassId;
 use foldhash::fast::FixedState;
 use ipnet::IpNet;
 use std::collections::HashMap;
@@ -23,21 +27,22 @@ pub(super) struct FactTable {
     cookie: Kind<(Box<str>, Pattern)>,
 }
 
-/// The facts of one kind, and the first rule that asks for one.
+/// The facts of one kind, and the first rule that asks for one, by what it sets.
 struct Kind<K> {
-    first_rule: u32,
+    first: Rules,
     facts: HashMap<K, u32, FixedState>,
 }
 
 impl<K> Default for Kind<K> {
     fn default() -> Self {
-        Kind { first_rule: NONE, facts: HashMap::default() }
+        Kind { first: [NONE; Output::LEN], facts: HashMap::default() }
     }
 }
 
 impl<K: std::hash::Hash + Eq> Kind<K> {
-    fn of(&mut self, rule: u32, len: &mut u32, keys: impl Iterator<Item = K>) -> Vec<u32> {
-        self.first_rule = self.first_rule.min(rule);
+    /// Numbers the alternatives of a condition of a rule, by what the rule sets (see [`asking`]).
+    fn of(&mut self, rule: &Rules, len: &mut u32, keys: impl Iterator<Item = K>) -> Vec<u32> {
+        self.first = earlier(&self.first, rule);
         let mut facts: Vec<u32> = keys
             .map(|key| {
                 *self.facts.entry(key).or_insert_with(|| {
@@ -53,18 +58,29 @@ impl<K: std::hash::Hash + Eq> Kind<K> {
     }
 
     fn part<T>(&self, of: T) -> Part<T> {
-        Part { first_rule: self.first_rule, of }
+        Part { first: self.first, of }
     }
+}
+
+/// A rule under each output that it sets, [`NONE`] under the others.
+fn asking(index: u32, rule: &Rule) -> Rules {
+    Output::ALL.map(|output| if rule.sets(output) { index } else { NONE })
+}
+
+/// The earlier of two rules, for each output.
+fn earlier(one: &Rules, other: &Rules) -> Rules {
+    std::array::from_fn(|place| one[place].min(other[place]))
 }
 
 impl FactTable {
     /// Numbers what a rule asks for; returns its conditions as facts.
     pub(super) fn of_rule(&mut self, index: u32, rule: &Rule) -> Conditions {
         let asked = rule.conditions.iter().filter(|condition| !condition.is_always_true());
-        asked.map(|condition| self.of_condition(index, condition)).collect()
+        let rule = &asking(index, rule);
+        asked.map(|condition| self.of_condition(rule, condition)).collect()
     }
 
-    fn of_condition(&mut self, rule: u32, condition: &Condition) -> Vec<u32> {
+    fn of_condition(&mut self, rule: &Rules, condition: &Condition) -> Vec<u32> {
         let len = &mut self.len;
         match condition {
             Condition::Path(patterns) => self.path.of(rule, len, patterns.iter().cloned()),
@@ -89,9 +105,11 @@ impl FactTable {
     /// Everything as the classifier needs it.
     pub(super) fn compile(
         self,
-        rules: Vec<Conditions>,
-        default: Match,
-        matches: Vec<Match>,
+        conditions: Vec<Conditions>,
+        default_class: ClassId,
+        says: Vec<Says>,
+        flows: Vec<Flow>,
+        rules: &[Rule],
     ) -> Classifier {
         let paths: Vec<_> = self.path.facts.iter().map(|(key, fact)| (key, *fact)).collect();
         let hosts: Vec<_> = self.host.facts.iter().map(|(key, fact)| (key, *fact)).collect();
@@ -104,20 +122,28 @@ impl FactTable {
         if !self.cookie.facts.is_empty() {
             fields.entry((*b"cookie").into()).or_default().cookies = true;
         }
-        let fields_first_rule = self.header.first_rule.min(self.cookie.first_rule);
+        let decisions = Decisions::new(conditions, self.len as usize, |rule, output| {
+            rules[rule as usize].sets(output)
+        });
         Classifier {
-            default,
-            matches,
+            default_class,
+            says,
+            others: decisions.others().collect(),
+            score: None,
+            flows,
+            class_flows: Vec::new(),
+            default_flow: Flow::CLIENT,
+            flow_key: FlowKey::default(),
+            decisions,
             path: self.path.part(Texts::new(&paths)),
             host: self.host.part(Hosts::new(&hosts)),
             method: self.method.part(Names::new(methods.collect(), false)),
             client: self.client.part(Networks::new(&nets)),
             fields: Part {
-                first_rule: fields_first_rule,
+                first: earlier(&self.header.first, &self.cookie.first),
                 of: Names::new(fields.into_iter().collect(), true),
             },
             cookies: self.cookie.part(Names::new(by_name(&self.cookie.facts), false)),
-            decision: Decision::new(rules, self.len as usize),
         }
     }
 }

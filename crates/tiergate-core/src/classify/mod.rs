@@ -1,11 +1,12 @@
-//! Classification: which class a request belongs to.
+//! Classification: which class a request belongs to, and what else rules say of it.
 //!
 //! | step | how | cost |
 //! |---|---|---|
 //! | path, host, values → facts | one walk through a radix tree each | length of the text |
 //! | method, names of headers and cookies → facts | a hash table that mostly stops at the length | number of fields |
 //! | client → facts | binary search over address ranges | logarithm of the networks |
-//! | facts → rule | each rule is filed under its rarest condition ([`decision`]) | rules of which all but a condition or two hold |
+//! | facts → rules | each rule is filed under its rarest condition ([`decision`]), by what it sets ([`search`]) | rules of which all but a condition or two hold |
+//! | path, client → score | one walk each ([`score`]) | length of path and client's name |
 //!
 //! None of it depends on the number of rules as such. Nothing is allocated for a request, nothing
 //! backtracks, and each byte of the request's head is looked at a bounded number of times. What no
@@ -15,47 +16,78 @@
 mod cookie;
 mod decision;
 mod facts;
+pub mod flow;
 mod glob;
 mod names;
 mod networks;
+mod output;
 pub mod path;
 pub mod pattern;
 pub mod rule;
+pub mod score;
+mod search;
 mod texts;
 mod trie;
 
+use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::request::RequestView;
-use decision::{Decision, Facts, NONE, Search};
+use decision::NONE;
 use facts::FactTable;
+use flow::{Flow, FlowKey};
 pub use glob::Glob;
 use names::Names;
 use networks::Networks;
+pub use output::Output;
 use rule::{Condition, Rule};
+use score::{Score, ScoreTables, Scoring};
+use search::{Decisions, Held, Rules, Search};
 use std::fmt;
 use std::time::Duration;
 use texts::{Hosts, Texts};
 
-/// What classification says of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What classification says of a request. Each [`Output`] is from the first rule that matches and
+/// sets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// The class.
+    /// The class: the rule's, or that of the score's band, or the default.
     pub class: ClassId,
-    /// Index of the first rule that matched; `None` if none did (the class is then the default).
+    /// Index of the rule that gave class, deadline and refusal; `None` if none did.
     pub rule: Option<u32>,
     /// How long the request may wait, where the rule says; else its class's deadline.
     pub deadline: Option<Duration>,
     /// The rule says that such requests are always refused.
     pub refuse: bool,
+    /// The policer to pass.
+    pub policer: Option<PolicerId>,
+    /// How much it matters that the session is kept: 0 least, 255 most.
+    pub importance: Option<u8>,
+    /// The level of service.
+    pub level: Option<u8>,
+    /// The resource that the request uses most.
+    pub resource: Option<u16>,
+    /// A rule's score, or that of the tables; 0 without either.
+    pub score: Score,
+    /// A keyed hash of what fairness is counted by ([`Flow`]).
+    pub flow: u64,
 }
 
-/// Rules, compiled: the first that matches a request decides.
+/// Rules, compiled: for each [`Output`] the first that matches a request and sets it decides.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    /// What is said when no rule matches, then by rule.
-    default: Match,
-    matches: Vec<Match>,
-    decision: Decision,
+    default_class: ClassId,
+    /// What each rule says as if it were alone; flows by their place in `flows`.
+    says: Vec<Says>,
+    decisions: Decisions,
+    /// The outputs besides the verdict that any rule sets.
+    others: Vec<Output>,
+    score: Option<Box<Scoring>>,
+    /// The flows that rules and classes name.
+    flows: Vec<Flow>,
+    /// By class; classes beyond the end have the default.
+    class_flows: Vec<Flow>,
+    default_flow: Flow,
+    flow_key: FlowKey,
     /// The parts of a request, each with the first rule that asks for it.
     path: Part<Texts>,
     host: Part<Hosts>,
@@ -65,9 +97,17 @@ pub struct Classifier {
     cookies: Part<Names<Texts>>,
 }
 
+/// What one rule says.
+#[derive(Clone, Copy, Debug)]
+struct Says {
+    verdict: Match,
+    flow: u32,
+}
+
 #[derive(Clone, Debug)]
 struct Part<T> {
-    first_rule: u32,
+    /// The first rule that asks for the part, for each output.
+    first: Rules,
     of: T,
 }
 
@@ -82,7 +122,7 @@ struct FieldUse {
 /// good for any classifier (after a reload the next request sizes it anew).
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
-    facts: Facts,
+    facts: Held,
 }
 
 /// Why rules were not compiled.
@@ -156,14 +196,31 @@ impl Classifier {
             }
             conditions.push(facts.of_rule(index as u32, rule));
         }
-        let matched = |(index, rule): (u32, &Rule)| Match {
-            class: rule.class.unwrap_or(default_class),
-            rule: Some(index),
-            deadline: rule.deadline,
-            refuse: rule.refuse,
-        };
-        let default = Match { class: default_class, rule: None, deadline: None, refuse: false };
-        Ok(facts.compile(conditions, default, (0..).zip(rules).map(matched).collect()))
+        let mut flows = Vec::new();
+        let says =
+            (0..).zip(rules).map(|(index, rule)| Says::of(index, rule, default_class, &mut flows));
+        let says = says.collect();
+        Ok(facts.compile(conditions, default_class, says, flows, rules))
+    }
+
+    /// Adds the tables that give a score, and classes by it.
+    pub fn with_score(mut self, tables: &ScoreTables) -> Self {
+        self.score = Some(Box::new(tables.compile()));
+        self
+    }
+
+    /// Says what fairness is counted by where no rule says it: `default` for all classes, but for those
+    /// of `by_class` (by number) that say it themselves.
+    pub fn with_flows(mut self, default: Flow, by_class: Vec<Option<Flow>>) -> Self {
+        let flow = |flow: Option<Flow>| flow.unwrap_or_else(|| default.clone());
+        self.class_flows = by_class.into_iter().map(flow).collect();
+        self.default_flow = default;
+        self
+    }
+
+    /// Sets the secret that flows are hashed with; until then it is a constant.
+    pub fn set_flow_key(&mut self, key: FlowKey) {
+        self.flow_key = key;
     }
 
     /// A classifier without rules.
@@ -173,57 +230,112 @@ impl Classifier {
 
     /// How many rules there are.
     pub fn rules_len(&self) -> usize {
-        self.matches.len()
+        self.says.len()
     }
 
     /// The class of requests that no rule matches.
     pub fn default_class(&self) -> ClassId {
-        self.default.class
+        self.default_class
     }
 
-    /// Says what a request is: the first rule that matches, or else the default class.
+    /// Says what a request is.
     ///
     /// Allocates nothing, but for the first request that a `Scratch` sees of this classifier. Cost: O(length of
     /// the request's head), and the rules of which all but a condition or two hold.
     pub fn classify(&self, view: &RequestView<'_>, scratch: &mut Scratch) -> Match {
-        let mut search = self.decision.search(&mut scratch.facts);
-        if self.path.first_rule < search.best {
+        let mut search = self.decisions.search(&mut scratch.facts);
+        if search.wants(&self.path.first) {
             self.path.of.find(view.path, |fact| search.hold(fact));
         }
-        if self.method.first_rule < search.best
+        if search.wants(&self.method.first)
             && let Some(fact) = self.method.of.find(view.method)
         {
             search.hold(*fact);
         }
-        if self.client.first_rule < search.best {
+        if search.wants(&self.client.first) {
             self.client.of.find(view.client, |fact| search.hold(fact));
         }
-        if self.host.first_rule < search.best {
+        if search.wants(&self.host.first) {
             self.host.of.find(view.host, |fact| search.hold(fact));
         }
-        if self.fields.first_rule < search.best {
+        if search.wants(&self.fields.first) {
             for field in view.fields {
                 if let Some(uses) = self.fields.of.find(field.name) {
                     self.look_at(uses, field.value, &mut search);
                 }
             }
         }
-        match search.finish() {
-            NONE => self.default,
-            rule => self.matches[rule as usize],
+        self.say(view, &search.finish())
+    }
+
+    /// Puts together what the rules found say.
+    fn say(&self, view: &RequestView<'_>, rules: &Rules) -> Match {
+        let default = Match { class: self.default_class, ..Match::default() };
+        let verdict = rules[Output::Verdict.index()];
+        let mut found = match verdict {
+            NONE => default,
+            rule => self.says[rule as usize].verdict,
+        };
+        let (mut score, mut flow) = (None, None);
+        for output in &self.others {
+            let rule = rules[output.index()];
+            if rule == NONE {
+                continue;
+            }
+            let says = &self.says[rule as usize];
+            match output {
+                Output::Verdict => {}
+                Output::Policer => found.policer = says.verdict.policer,
+                Output::Importance => found.importance = says.verdict.importance,
+                Output::Level => found.level = says.verdict.level,
+                Output::Resource => found.resource = says.verdict.resource,
+                Output::Score => score = Some(says.verdict.score),
+                Output::Flow => flow = Some(&self.flows[says.flow as usize]),
+            }
         }
+        if let Some(scoring) = &self.score {
+            found.score = score.unwrap_or_else(|| scoring.score(view));
+            if verdict == NONE {
+                found.class = scoring.class(found.score).unwrap_or(self.default_class);
+            }
+        } else {
+            found.score = score.unwrap_or_default();
+        }
+        let by_class = || self.class_flows.get(found.class.index()).unwrap_or(&self.default_flow);
+        found.flow = flow.unwrap_or_else(by_class).of(view, self.flow_key);
+        found
     }
 
     fn look_at(&self, uses: &FieldUse, value: &[u8], search: &mut Search<'_>) {
         if let Some(values) = &uses.values {
             values.find(value, |fact| search.hold(fact));
         }
-        if uses.cookies && self.cookies.first_rule < search.best {
+        if uses.cookies && search.wants(&self.cookies.first) {
             for (name, value) in cookie::pairs(value) {
                 if let Some(values) = self.cookies.of.find(name) {
                     values.find(value, |fact| search.hold(fact));
                 }
             }
         }
+    }
+}
+
+impl Says {
+    fn of(index: u32, rule: &Rule, default_class: ClassId, flows: &mut Vec<Flow>) -> Self {
+        let verdict = Match {
+            class: rule.class.unwrap_or(default_class),
+            rule: Some(index),
+            deadline: rule.deadline,
+            refuse: rule.refuse,
+            policer: rule.policer,
+            importance: rule.importance,
+            level: rule.level,
+            resource: rule.resource,
+            score: rule.score.unwrap_or_default(),
+            flow: 0,
+        };
+        let flow = flows.len() as u32;
+        flows.extend(rule.flow.clone());
+        Says { verdict, flow }
     }
 }

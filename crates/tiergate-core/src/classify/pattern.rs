@@ -33,6 +33,8 @@ pub enum PatternError {
     NeverMatches(&'static str, &'static str),
     /// A host pattern with a `*` elsewhere than in front of a dot at the beginning.
     HostWildcard,
+    /// A domain with a wildcard: all below it is meant anyway.
+    DomainWildcard,
     /// A host pattern with a byte that hosts do not have.
     HostByte(char),
 }
@@ -57,6 +59,9 @@ impl fmt::Display for PatternError {
             PatternError::HostWildcard => f.write_str(
                 "may have `*` only at its beginning and followed by a dot: `*.example.com`",
             ),
+            PatternError::DomainWildcard => {
+                f.write_str("must be a name without `*`; all names below it are meant too")
+            }
             PatternError::HostByte(byte) => {
                 write!(f, "has {byte:?}, which no host has; leave out scheme, port and path")
             }
@@ -231,6 +236,8 @@ pub enum HostPattern {
     /// Every host that ends in this (it begins with a dot), in lower case, however many labels are
     /// in front.
     Below(Box<str>),
+    /// This host and every host below it, in lower case.
+    Within(Box<str>),
 }
 
 impl HostPattern {
@@ -277,6 +284,27 @@ impl HostPattern {
         Ok(if below { HostPattern::Below(name.into()) } else { HostPattern::Exact(name.into()) })
     }
 
+    /// A domain: `example.com` is that host and all below it, on the borders of labels.
+    pub fn domain(text: &str) -> Result<Self, PatternError> {
+        match Self::parse(text.strip_prefix('.').unwrap_or(text))? {
+            HostPattern::Exact(name) if !name.starts_with('.') => Ok(HostPattern::Within(name)),
+            _ => Err(PatternError::DomainWildcard),
+        }
+    }
+
+    /// Bytes of the name: of two that match one host, the longer is the more specific.
+    pub fn len(&self) -> usize {
+        match self {
+            HostPattern::Exact(name) | HostPattern::Within(name) => name.len(),
+            HostPattern::Below(end) => end.len(),
+        }
+    }
+
+    /// Never: every pattern has a name.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Whether `host` (without port) matches.
     pub fn matches(&self, host: &[u8]) -> bool {
         let host = without_final_dot(host);
@@ -286,6 +314,13 @@ impl HostPattern {
                 let start = host.len().checked_sub(end.len());
                 start.is_some_and(|start| host[start..].eq_ignore_ascii_case(end.as_bytes()))
             }
+            HostPattern::Within(name) => match host.len().checked_sub(name.len()) {
+                Some(start) => {
+                    host[start..].eq_ignore_ascii_case(name.as_bytes())
+                        && (start == 0 || host[start - 1] == b'.')
+                }
+                None => false,
+            },
         }
     }
 
@@ -294,7 +329,11 @@ impl HostPattern {
         match (self, other) {
             (_, HostPattern::Exact(name)) => self.matches(name.as_bytes()),
             (HostPattern::Below(all), HostPattern::Below(some)) => some.ends_with(&**all),
-            (HostPattern::Exact(_), HostPattern::Below(_)) => false,
+            (HostPattern::Within(_), HostPattern::Within(name)) => self.matches(name.as_bytes()),
+            // Whatever is below `.b.c` is within `c` and within `b.c`.
+            (HostPattern::Within(_), HostPattern::Below(end)) => self.matches(&end.as_bytes()[1..]),
+            (HostPattern::Below(_), HostPattern::Within(name)) => self.matches(name.as_bytes()),
+            (HostPattern::Exact(_), _) => false,
         }
     }
 }
@@ -303,7 +342,7 @@ impl fmt::Display for HostPattern {
     /// As it would be written.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Exact(name) | HostPattern::Within(name) => f.write_str(name),
             HostPattern::Below(end) => write!(f, "*{end}"),
         }
     }

@@ -1,24 +1,42 @@
 //! Rules: what a request must look like, and what becomes of it then.
 
 use super::cookie;
+use super::flow::Flow;
 use super::networks::canonical;
 use super::pattern::{HostPattern, Pattern};
+use super::score::Score;
+use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::request::RequestView;
 use ipnet::IpNet;
 use std::time::Duration;
 
 /// All of the conditions must hold; then the rest says what becomes of the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// A rule need not say everything: what it leaves open, a later rule that matches may say
+/// ([`Output`](super::Output)).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// What must hold. None at all: the rule matches every request.
     pub conditions: Vec<Condition>,
-    /// The class; `None`: the default class (a rule that refuses is counted there).
+    /// The class; `None` in a rule that refuses or sets a deadline: the default class.
     pub class: Option<ClassId>,
     /// How long the request may wait; `None`: its class's deadline.
     pub deadline: Option<Duration>,
     /// Whether such requests are always refused.
     pub refuse: bool,
+    /// The policer that the request must pass.
+    pub policer: Option<PolicerId>,
+    /// How much it matters that the request's session is kept: 0 least, 255 most.
+    pub importance: Option<u8>,
+    /// The level of service: 0 none, rising with quality.
+    pub level: Option<u8>,
+    /// The resource that the request uses most, by its place in the policy's list.
+    pub resource: Option<u16>,
+    /// The score, instead of the one that the tables give.
+    pub score: Option<Score>,
+    /// What fairness inside the class is counted by.
+    pub flow: Option<Flow>,
 }
 
 /// One thing that must hold; of the alternatives in each list, one is enough.

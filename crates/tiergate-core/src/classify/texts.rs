@@ -82,11 +82,18 @@ impl Hosts {
     pub(super) fn new(patterns: &[(&HostPattern, u32)]) -> Self {
         let key =
             |name: &str, here, entry| Key { bytes: name.bytes().rev().collect(), here, entry };
-        let keys = patterns.iter().map(|(pattern, fact)| match pattern {
-            HostPattern::Exact(name) => key(name, true, *fact),
-            HostPattern::Below(end) => key(end, false, *fact),
-        });
-        Hosts { backwards: Trie::new(keys.collect()) }
+        let mut keys = Vec::with_capacity(patterns.len());
+        for (pattern, fact) in patterns {
+            match pattern {
+                HostPattern::Exact(name) => keys.push(key(name, true, *fact)),
+                HostPattern::Below(end) => keys.push(key(end, false, *fact)),
+                HostPattern::Within(name) => {
+                    keys.push(key(name, true, *fact));
+                    keys.push(key(&format!(".{name}"), false, *fact));
+                }
+            }
+        }
+        Hosts { backwards: Trie::new(keys) }
     }
 
     /// Calls `emit` with the fact of every pattern that matches.

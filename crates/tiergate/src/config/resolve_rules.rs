@@ -116,6 +116,7 @@ fn rule(raw: raw::Rule, place: &Place, classes: &[Class], faults: &mut Faults) -
         deadline: time(raw.deadline.clone(), faults),
         refuse,
         conditions: conditions(raw, faults),
+        ..Rule::default()
     }
 }
 

@@ -75,6 +75,8 @@ pub(super) fn decide<'d>(
         query: head.query,
         fields,
         client: decide::client_of(config, peer, fields),
+        local: peer.local.ip(),
+        ..RequestView::EMPTY
     };
     let (arrival, answer) = decide::judge(shared, config, &view, gather, context);
     let facts = Facts {
