@@ -67,6 +67,7 @@ fn mixed(count: usize) -> Vec<Rule> {
         class: Some(ClassId(index as u16 % 3)),
         deadline: None,
         refuse: false,
+        policer: None,
     };
     (0..count).map(rule).collect()
 }
@@ -82,6 +83,7 @@ fn product() -> Vec<Rule> {
         class: Some(ClassId(0)),
         deadline: None,
         refuse: false,
+        policer: None,
     };
     (0..22 * 22 * 22).map(rule).collect()
 }

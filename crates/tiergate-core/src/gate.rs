@@ -11,10 +11,13 @@
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
 //! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
 
+mod arrive;
 mod generations;
 
 use crate::account::Account;
+use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
+use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, State};
 use crate::class::ClassId;
@@ -26,7 +29,7 @@ use crate::reason::Reason;
 use crate::schedule::Load;
 use crate::schedule::strict::StrictPriority;
 use crate::time::Moment;
-use generations::Generations;
+use generations::{Generations, Moved};
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -40,6 +43,17 @@ pub struct Arrival {
     pub deadline: Option<Duration>,
     /// The [`Plan::generation`] that it was classified under.
     pub generation: u32,
+    /// The policer that its rule names, by the plan `generation`.
+    pub policer: Option<PolicerId>,
+    /// Whose request it is: a keyed hash of what fairness is counted by.
+    pub flow: u64,
+}
+
+impl Arrival {
+    /// Of that class by the first plan, and nothing else known of it.
+    pub const fn of(class: ClassId) -> Self {
+        Arrival { class, rule: None, deadline: None, generation: 0, policer: None, flow: 0 }
+    }
 }
 
 /// What the gate says to an arrival.
@@ -110,6 +124,7 @@ pub struct Gate<T> {
     drains: Vec<DrainRate>,
     running: u32,
     generations: Generations,
+    policers: Policers,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -134,61 +149,12 @@ impl<T> Gate<T> {
             drains: vec![DrainRate::default(); classes],
             running: 0,
             generations: Generations::new(plan.generation, classes),
+            policers: Policers::new(Moment::ZERO, &plan.policers),
             draining: false,
             wakes: Vec::new(),
             account: Account::sized(classes, plan.rules),
             plan,
         }
-    }
-
-    /// Decides about a request. `wake` is called only if it must wait.
-    ///
-    /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
-    pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
-        let class = self.generations.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
-        self.account.arrived(class, rule);
-        if self.draining {
-            return self.reject(class, Reason::Draining);
-        }
-        // Whenever a slot is free nobody waits: every change ends in `dispatch`.
-        if self.running < self.limit.slots() {
-            self.account.classes[class.index()].admitted_at_once += 1;
-            return Verdict::Admit(self.grant(now, class, now));
-        }
-        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        self.drains[class.index()].pass(now, self.backlog.len_of(class) > 0);
-        if let Some(reason) = self.bar(class, patience) {
-            return self.reject(class, reason);
-        }
-        let deadline = now + patience;
-        self.strict.advance(now, &self.loads, self.limit.slots());
-        self.account.classes[class.index()].queued += 1;
-        self.loads[class.index()].waiting += 1;
-        Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
-    }
-
-    /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
-    /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. O(1).
-    pub fn turn_away(&mut self, arrival: Arrival) -> Option<Reason> {
-        let class = self.generations.translate(arrival.generation, arrival.class);
-        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        let reason = match self.draining {
-            true => Reason::Draining,
-            false if self.running < self.limit.slots() => return None,
-            false => self.bar(class, patience)?,
-        };
-        self.refuse(arrival, reason);
-        Some(reason)
-    }
-
-    /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
-    /// see (its rule refuses it, no origin is up).
-    pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
-        let class = self.generations.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
-        self.account.arrived(class, rule);
-        self.account.refused(class, reason);
     }
 
     /// What has become of a ticket. A stale ticket counts as reconfigured away.
@@ -310,7 +276,16 @@ impl<T> Gate<T> {
 
         // A slot that its waiter has not claimed yet will be claimed under the new plan.
         let unclaimed = self.backlog.reclass(plan.classes.len(), |class| moved[class.index()]);
-        self.generations.replace(plan.generation, plan.classes.len(), moved.clone(), unclaimed);
+        let policer = |old: &policer::Settings| {
+            let same = plan.policers.iter().position(|new| new.name == old.name);
+            same.map(|place| PolicerId(place as u16))
+        };
+        let policers = self.plan.policers.iter().map(policer).collect();
+        let numbers = Moved { classes: moved.clone(), policers };
+        self.generations.replace(plan.generation, plan.classes.len(), numbers, unclaimed);
+        let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
+        let names = (&plan.policers[..], &self.plan.policers[..]);
+        self.policers.inherit(now, names, former, &moved);
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len()];
         let mut loads = loads_of(&plan);
@@ -340,6 +315,20 @@ impl<T> Gate<T> {
     /// Takes no new work; whoever waits or runs goes on to the end.
     pub fn drain(&mut self) {
         self.draining = true;
+    }
+
+    /// Gives a policer another rate from now on; the tokens that are there stay. A reload goes back
+    /// to the plan's.
+    ///
+    /// # Panics
+    /// If the plan in force has no such policer.
+    pub fn set_policer_rate(&mut self, now: Moment, policer: PolicerId, rate: Rate) {
+        self.policers.set_rate(now, policer, rate);
+    }
+
+    /// How each policer is doing, in the plan's order.
+    pub fn policers(&self) -> impl Iterator<Item = PolicerState> + '_ {
+        self.policers.states()
     }
 
     /// The plan in force.
@@ -375,22 +364,6 @@ impl<T> Gate<T> {
     /// What has been counted since the start.
     pub fn account(&self) -> &Account {
         &self.account
-    }
-
-    /// Why a request that finds no free slot may not wait for one.
-    fn bar(&self, class: ClassId, patience: Duration) -> Option<Reason> {
-        let waiting = self.backlog.len_of(class);
-        if waiting >= self.plan.classes[class.index()].queue_len_max {
-            return Some(Reason::QueueFull);
-        }
-        let drain = &self.drains[class.index()];
-        let feasible = drain.is_feasible(waiting, patience, self.limit.slots());
-        (!feasible).then_some(Reason::DeadlineInfeasible)
-    }
-
-    fn reject(&mut self, class: ClassId, reason: Reason) -> Verdict {
-        self.account.refused(class, reason);
-        Verdict::Reject(reason)
     }
 
     fn grant(&mut self, now: Moment, class: ClassId, arrived: Moment) -> Slot {

@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use proptest::prelude::*;
 use std::net::IpAddr;
 use std::time::Duration;
+use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::rule::{Condition, Rule};
@@ -132,6 +133,7 @@ fn classes(rules: &[Vec<Spec>]) -> Vec<Rule> {
         class: (index % 3 != 0).then_some(ClassId(index as u16 % 7)),
         deadline: (index % 5 == 0).then_some(Duration::from_millis(index as u64)),
         refuse: index % 3 == 0,
+        policer: (index % 4 == 0).then_some(PolicerId(index as u16)),
     };
     rules.iter().enumerate().map(rule).collect()
 }
@@ -199,8 +201,15 @@ fn agree(rules: &[Vec<Spec>], requests: &[Request]) -> Vec<Option<u32>> {
                 rule: Some(index as u32),
                 deadline: meant[index].deadline,
                 refuse: meant[index].refuse,
+                policer: meant[index].policer,
             },
-            None => Match { class: ClassId(9), rule: None, deadline: None, refuse: false },
+            None => Match {
+                class: ClassId(9),
+                rule: None,
+                deadline: None,
+                refuse: false,
+                policer: None,
+            },
         };
         with_view(request, |view| {
             assert_eq!(classifier.classify(view, &mut scratch), expected, "{request:?}");
@@ -342,7 +351,8 @@ fn a_scratch_serves_several_classifiers() {
 
 #[test]
 fn bounds_are_kept() {
-    let always = Rule { conditions: Vec::new(), class: None, deadline: None, refuse: false };
+    let always =
+        Rule { conditions: Vec::new(), class: None, deadline: None, refuse: false, policer: None };
     let most = vec![always.clone(); Classifier::RULES_MAX];
     assert!(Classifier::compile(&most, ClassId(0)).is_ok());
     let fault = |rules: &[Rule]| Classifier::compile(rules, ClassId(0)).unwrap_err();

@@ -215,6 +215,8 @@ pub fn judge<'d>(
         rule: verdict.rule,
         deadline: verdict.deadline,
         generation: config.generation,
+        policer: verdict.policer,
+        flow: shared.flows.of(view.client),
     };
     let reason = if verdict.refuse {
         Some(Reason::Rule)

@@ -14,6 +14,7 @@ pub mod decide;
 mod deliver;
 pub mod door;
 pub mod exchange;
+pub mod flow;
 pub mod forward;
 pub mod forwarded;
 mod gather;

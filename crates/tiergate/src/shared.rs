@@ -2,6 +2,7 @@
 
 use crate::config::meant::Policy;
 use crate::door::Door;
+use crate::flow::Flows;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
@@ -70,6 +71,8 @@ pub struct Shared {
     pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
     pub log: ArcSwapOption<Log>,
+    /// Whose requests are whose.
+    pub flows: Flows,
     draining: AtomicBool,
     drained: watch::Sender<bool>,
     stop: watch::Sender<bool>,
@@ -91,6 +94,7 @@ impl Shared {
         Shared {
             door: Door::new(config.policy.plan.clone()),
             counters,
+            flows: Flows::default(),
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
             connections: AtomicUsize::new(0),

@@ -24,6 +24,7 @@ pub mod rule;
 mod texts;
 mod trie;
 
+use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::request::RequestView;
 use decision::{Decision, Facts, NONE, Search};
@@ -47,6 +48,8 @@ pub struct Match {
     pub deadline: Option<Duration>,
     /// The rule says that such requests are always refused.
     pub refuse: bool,
+    /// The policer that it comes under: the deciding rule's.
+    pub policer: Option<PolicerId>,
 }
 
 /// Rules, compiled: the first that matches a request decides.
@@ -161,8 +164,15 @@ impl Classifier {
             rule: Some(index),
             deadline: rule.deadline,
             refuse: rule.refuse,
+            policer: rule.policer,
         };
-        let default = Match { class: default_class, rule: None, deadline: None, refuse: false };
+        let default = Match {
+            class: default_class,
+            rule: None,
+            deadline: None,
+            refuse: false,
+            policer: None,
+        };
         Ok(facts.compile(conditions, default, (0..).zip(rules).map(matched).collect()))
     }
 

@@ -3,6 +3,7 @@
 use super::cookie;
 use super::networks::canonical;
 use super::pattern::{HostPattern, Pattern};
+use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::request::RequestView;
 use ipnet::IpNet;
@@ -19,6 +20,8 @@ pub struct Rule {
     pub deadline: Option<Duration>,
     /// Whether such requests are always refused.
     pub refuse: bool,
+    /// The policer that they come under.
+    pub policer: Option<PolicerId>,
 }
 
 /// One thing that must hold; of the alternatives in each list, one is enough.

@@ -1,6 +1,7 @@
 //! What is known of former plans: a request classified before a reload, and a slot granted before
 //! one, speak of classes by the numbers of their own plan.
 
+use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use std::collections::VecDeque;
 
@@ -8,11 +9,20 @@ use std::collections::VecDeque;
 /// to the gate, so that one would do; slots pin their own plan however old.
 const GENERATIONS_KEPT: usize = 8;
 
-/// Class numbers of a former plan in terms of the one in force.
+/// Where what a plan numbers has got to in the next one.
+#[derive(Clone, Debug)]
+pub(super) struct Moved {
+    /// Each class.
+    pub(super) classes: Vec<ClassId>,
+    /// Each policer; `None`: there is no such policer any more.
+    pub(super) policers: Vec<Option<PolicerId>>,
+}
+
+/// Numbers of a former plan in terms of the one in force.
 #[derive(Debug)]
 struct Former {
     generation: u32,
-    classes: Vec<ClassId>,
+    moved: Moved,
     running: u32,
 }
 
@@ -43,8 +53,17 @@ impl Generations {
         self.former
             .iter()
             .find(|former| former.generation == generation)
-            .and_then(|former| former.classes.get(class.index()).copied())
+            .and_then(|former| former.moved.classes.get(class.index()).copied())
             .unwrap_or(self.last)
+    }
+
+    /// A policer's number likewise; `None` if there is no such policer any more.
+    pub(super) fn translate_policer(&self, generation: u32, id: PolicerId) -> Option<PolicerId> {
+        if generation == self.current {
+            return Some(id);
+        }
+        let former = self.former.iter().find(|former| former.generation == generation)?;
+        former.moved.policers.get(id.index()).copied().flatten()
     }
 
     /// A slot was granted under the plan in force.
@@ -70,17 +89,20 @@ impl Generations {
         &mut self,
         generation: u32,
         classes: usize,
-        moved: Vec<ClassId>,
+        moved: Moved,
         unclaimed: u32,
     ) {
         for former in &mut self.former {
-            for class in &mut former.classes {
-                *class = moved[class.index()];
+            for class in &mut former.moved.classes {
+                *class = moved.classes[class.index()];
+            }
+            for policer in &mut former.moved.policers {
+                *policer = policer.and_then(|id| moved.policers[id.index()]);
             }
         }
         self.former.push_back(Former {
             generation: self.current,
-            classes: moved,
+            moved,
             running: self.running - unclaimed,
         });
         self.current = generation;
@@ -105,16 +127,26 @@ impl Generations {
 mod tests {
     use super::*;
 
+    fn moved(classes: &[u16], policers: &[Option<u16>]) -> Moved {
+        Moved {
+            classes: classes.iter().map(|&class| ClassId(class)).collect(),
+            policers: policers.iter().map(|policer| policer.map(PolicerId)).collect(),
+        }
+    }
+
     #[test]
     fn a_class_is_followed_through_reloads_until_it_is_forgotten() {
         let mut generations = Generations::new(0, 2);
-        generations.replace(1, 3, vec![ClassId(2), ClassId(1)], 0);
+        generations.replace(1, 3, moved(&[2, 1], &[Some(1), None]), 0);
         assert_eq!(generations.translate(0, ClassId(0)), ClassId(2));
         assert_eq!(generations.translate(1, ClassId(0)), ClassId(0));
         assert_eq!(generations.translate(1, ClassId(9)), ClassId(2), "no such class");
+        assert_eq!(generations.translate_policer(0, PolicerId(0)), Some(PolicerId(1)));
+        assert_eq!(generations.translate_policer(0, PolicerId(1)), None);
+        assert_eq!(generations.translate_policer(1, PolicerId(1)), Some(PolicerId(1)));
         assert_eq!(generations.translate(7, ClassId(0)), ClassId(2), "no such plan");
         for generation in 2..12 {
-            generations.replace(generation, 3, vec![ClassId(1), ClassId(0), ClassId(2)], 0);
+            generations.replace(generation, 3, moved(&[1, 0, 2], &[None, Some(0)]), 0);
         }
         assert_eq!(generations.translate(10, ClassId(0)), ClassId(1));
         assert_eq!(generations.translate(0, ClassId(1)), ClassId(2), "forgotten");
@@ -126,11 +158,11 @@ mod tests {
         let mut generations = Generations::new(0, 2);
         generations.granted();
         for generation in 1..20 {
-            generations.replace(generation, 2, vec![ClassId(0), ClassId(1)], 0);
+            generations.replace(generation, 2, moved(&[0, 1], &[]), 0);
         }
         assert_eq!(generations.translate(0, ClassId(0)), ClassId(0));
         generations.released(0);
-        generations.replace(20, 2, vec![ClassId(0), ClassId(1)], 0);
+        generations.replace(20, 2, moved(&[0, 1], &[]), 0);
         assert_eq!(generations.translate(0, ClassId(0)), ClassId(1), "forgotten");
     }
 }
