@@ -49,15 +49,14 @@ fn plan(classes: u16) -> Plan {
             .collect(),
         rules: 20,
         slots: Slots::default(),
+        ..Plan::protective()
     }
 }
 
 fn arrival(number: u32, classes: u16) -> Arrival {
     Arrival {
-        class: ClassId((number % u32::from(classes)) as u16),
         rule: Some(number % 20),
-        deadline: None,
-        generation: 0,
+        ..Arrival::of(ClassId((number % u32::from(classes)) as u16))
     }
 }
 

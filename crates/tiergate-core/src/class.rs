@@ -1,5 +1,6 @@
 //! Classes: tiers of service, ordered by importance.
 
+use crate::admit::policer::PolicerId;
 use std::time::Duration;
 
 /// A class's place in the order of importance: 0 is the most important.
@@ -27,6 +28,8 @@ pub struct Class {
     pub minimum: f64,
     /// How many requests may wait at once.
     pub queue_len_max: u32,
+    /// The policer that all of its requests come under.
+    pub policer: Option<PolicerId>,
 }
 
 impl Class {
@@ -44,6 +47,7 @@ impl Class {
             deadline: Self::DEADLINE_DEFAULT,
             minimum: 0.0,
             queue_len_max: Self::QUEUE_LEN_MAX_DEFAULT,
+            policer: None,
         }
     }
 }

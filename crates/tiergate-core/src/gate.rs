@@ -11,8 +11,13 @@
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
 //! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
 
+mod arrive;
+mod generations;
+
 use crate::account::Account;
+use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
+use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, State};
 use crate::class::ClassId;
@@ -24,7 +29,7 @@ use crate::reason::Reason;
 use crate::schedule::Load;
 use crate::schedule::strict::StrictPriority;
 use crate::time::Moment;
-use std::collections::VecDeque;
+use generations::{Generations, Moved};
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -38,6 +43,17 @@ pub struct Arrival {
     pub deadline: Option<Duration>,
     /// The [`Plan::generation`] that it was classified under.
     pub generation: u32,
+    /// The policer that its rule names, by the plan `generation`.
+    pub policer: Option<PolicerId>,
+    /// Whose request it is: a keyed hash of what fairness is counted by.
+    pub flow: u64,
+}
+
+impl Arrival {
+    /// Of that class by the first plan, and nothing else known of it.
+    pub const fn of(class: ClassId) -> Self {
+        Arrival { class, rule: None, deadline: None, generation: 0, policer: None, flow: 0 }
+    }
 }
 
 /// What the gate says to an arrival.
@@ -94,18 +110,6 @@ pub struct ClassState {
     pub running: u32,
 }
 
-/// How many older plans' class numbers stay known. A request is classified and then at once taken
-/// to the gate, so that one would do; slots pin their own plan however old.
-const GENERATIONS_KEPT: usize = 8;
-
-/// Class numbers of a former plan in terms of the one in force.
-#[derive(Debug)]
-struct Former {
-    generation: u32,
-    classes: Vec<ClassId>,
-    running: u32,
-}
-
 /// Admits, queues and refuses requests; grants slots in the policy's order; finds how many there
 /// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
 #[derive(Debug)]
@@ -119,9 +123,8 @@ pub struct Gate<T> {
     /// How fast each class's backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
-    /// Slots held under the plan in force; the rest are counted in `former`.
-    running_current: u32,
-    former: VecDeque<Former>,
+    generations: Generations,
+    policers: Policers,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -145,74 +148,13 @@ impl<T> Gate<T> {
             loads: loads_of(&plan),
             drains: vec![DrainRate::default(); classes],
             running: 0,
-            running_current: 0,
-            former: VecDeque::new(),
+            generations: Generations::new(plan.generation, classes),
+            policers: Policers::new(Moment::ZERO, &plan.policers),
             draining: false,
             wakes: Vec::new(),
             account: Account::sized(classes, plan.rules),
             plan,
         }
-    }
-
-    /// Decides about a request. `wake` is called only if it must wait.
-    ///
-    /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
-    pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
-        let class = self.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
-        self.account.arrived(class, rule);
-        if self.draining {
-            return self.reject(class, Reason::Draining);
-        }
-        // Whenever a slot is free nobody waits: every change ends in `dispatch`.
-        if self.running < self.limit.slots() {
-            self.account.classes[class.index()].admitted_at_once += 1;
-            return Verdict::Admit(self.grant(now, class, now));
-        }
-        let settings = &self.plan.classes[class.index()];
-        if self.backlog.len_of(class) >= settings.queue_len_max {
-            return self.reject(class, Reason::QueueFull);
-        }
-        let patience = arrival.deadline.unwrap_or(settings.deadline);
-        let waiting = self.backlog.len_of(class);
-        self.drains[class.index()].pass(now, waiting > 0);
-        if !self.drains[class.index()].is_feasible(waiting, patience, self.limit.slots()) {
-            return self.reject(class, Reason::DeadlineInfeasible);
-        }
-        let deadline = now + patience;
-        self.strict.advance(now, &self.loads, self.limit.slots());
-        self.account.classes[class.index()].queued += 1;
-        self.loads[class.index()].waiting += 1;
-        Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
-    }
-
-    /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
-    /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. O(1).
-    pub fn turn_away(&mut self, arrival: Arrival) -> Option<Reason> {
-        let class = self.translate(arrival.generation, arrival.class);
-        let settings = &self.plan.classes[class.index()];
-        let patience = arrival.deadline.unwrap_or(settings.deadline);
-        let (waiting, slots) = (self.backlog.len_of(class), self.limit.slots());
-        let reason = match self.draining {
-            true => Reason::Draining,
-            false if self.running < slots => return None,
-            false if waiting >= settings.queue_len_max => Reason::QueueFull,
-            false if self.drains[class.index()].is_feasible(waiting, patience, slots) => {
-                return None;
-            }
-            false => Reason::DeadlineInfeasible,
-        };
-        self.refuse(arrival, reason);
-        Some(reason)
-    }
-
-    /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
-    /// see (its rule refuses it, no origin is up).
-    pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
-        let class = self.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
-        self.account.arrived(class, rule);
-        self.account.refused(class, reason);
     }
 
     /// What has become of a ticket. A stale ticket counts as reconfigured away.
@@ -272,7 +214,7 @@ impl<T> Gate<T> {
 
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
-        let class = self.translate(slot.generation, slot.class);
+        let class = self.generations.translate(slot.generation, slot.class);
         self.strict.advance(now, &self.loads, self.limit.slots());
         let load = self.control_load();
         self.release(slot.generation, class);
@@ -332,22 +274,18 @@ impl<T> Gate<T> {
         let moved: Vec<ClassId> =
             self.plan.classes.iter().map(|class| place(&class.name)).collect();
 
-        for former in &mut self.former {
-            for class in &mut former.classes {
-                *class = moved[class.index()];
-            }
-        }
-        self.former.push_back(Former {
-            generation: self.plan.generation,
-            classes: moved.clone(),
-            running: self.running_current,
-        });
         // A slot that its waiter has not claimed yet will be claimed under the new plan.
         let unclaimed = self.backlog.reclass(plan.classes.len(), |class| moved[class.index()]);
-        let former = self.former.back_mut().expect("just pushed");
-        former.running -= unclaimed;
-        self.running_current = unclaimed;
-        self.forget_former();
+        let policer = |old: &policer::Settings| {
+            let same = plan.policers.iter().position(|new| new.name == old.name);
+            same.map(|place| PolicerId(place as u16))
+        };
+        let policers = self.plan.policers.iter().map(policer).collect();
+        let numbers = Moved { classes: moved.clone(), policers };
+        self.generations.replace(plan.generation, plan.classes.len(), numbers, unclaimed);
+        let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
+        let names = (&plan.policers[..], &self.plan.policers[..]);
+        self.policers.inherit(now, names, former, &moved);
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len()];
         let mut loads = loads_of(&plan);
@@ -377,6 +315,20 @@ impl<T> Gate<T> {
     /// Takes no new work; whoever waits or runs goes on to the end.
     pub fn drain(&mut self) {
         self.draining = true;
+    }
+
+    /// Gives a policer another rate from now on; the tokens that are there stay. A reload goes back
+    /// to the plan's.
+    ///
+    /// # Panics
+    /// If the plan in force has no such policer.
+    pub fn set_policer_rate(&mut self, now: Moment, policer: PolicerId, rate: Rate) {
+        self.policers.set_rate(now, policer, rate);
+    }
+
+    /// How each policer is doing, in the plan's order.
+    pub fn policers(&self) -> impl Iterator<Item = PolicerState> + '_ {
+        self.policers.states()
     }
 
     /// The plan in force.
@@ -414,15 +366,10 @@ impl<T> Gate<T> {
         &self.account
     }
 
-    fn reject(&mut self, class: ClassId, reason: Reason) -> Verdict {
-        self.account.refused(class, reason);
-        Verdict::Reject(reason)
-    }
-
     fn grant(&mut self, now: Moment, class: ClassId, arrived: Moment) -> Slot {
         let waited = now.since(arrived);
         self.running += 1;
-        self.running_current += 1;
+        self.generations.granted();
         self.loads[class.index()].running += 1;
         self.account.granted(class, waited);
         let load = self.control_load();
@@ -435,14 +382,7 @@ impl<T> Gate<T> {
     fn release(&mut self, generation: u32, class: ClassId) {
         self.running -= 1;
         self.loads[class.index()].running -= 1;
-        if generation == self.plan.generation {
-            self.running_current -= 1;
-        } else if let Some(former) =
-            self.former.iter_mut().find(|former| former.generation == generation)
-        {
-            former.running -= 1;
-            self.forget_former();
-        }
+        self.generations.released(generation);
     }
 
     /// Gives free slots to waiters in the policy's order.
@@ -485,31 +425,6 @@ impl<T> Gate<T> {
 
     fn control_load(&self) -> adaptive::Load {
         adaptive::Load { running: self.running, waiting: self.backlog.len() as u32 }
-    }
-
-    /// A class number of any known plan in terms of the plan in force. An unknown plan's requests
-    /// go to the least important class, which can hurt nobody else.
-    fn translate(&self, generation: u32, class: ClassId) -> ClassId {
-        let last = ClassId(self.plan.classes.len() as u16 - 1);
-        if generation == self.plan.generation {
-            return class.min(last);
-        }
-        self.former
-            .iter()
-            .find(|former| former.generation == generation)
-            .and_then(|former| former.classes.get(class.index()).copied())
-            .unwrap_or(last)
-    }
-
-    fn forget_former(&mut self) {
-        while self.former.len() > GENERATIONS_KEPT {
-            let idle = self.former.iter().position(|former| former.running == 0);
-            match idle {
-                Some(place) => drop(self.former.remove(place)),
-                // Every one of them has a slot out: bounded by the slots.
-                None => break,
-            }
-        }
     }
 }
 

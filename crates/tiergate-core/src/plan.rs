@@ -1,5 +1,6 @@
 //! The settings of a gate, as a whole: what a reload replaces.
 
+use crate::admit::policer::{self, PolicerId};
 use crate::class::Class;
 use crate::control::Slots;
 
@@ -15,6 +16,10 @@ pub struct Plan {
     pub rules: usize,
     /// How many requests the origin works on at once.
     pub slots: Slots,
+    /// The policers; a [`PolicerId`] is a place in here.
+    pub policers: Vec<policer::Settings>,
+    /// The policer that every request comes under.
+    pub site_policer: Option<PolicerId>,
 }
 
 impl Plan {
@@ -28,6 +33,8 @@ impl Plan {
             classes: vec![Class::named("default")],
             rules: 0,
             slots: Slots::default(),
+            policers: Vec::new(),
+            site_policer: None,
         }
     }
 
@@ -53,6 +60,24 @@ impl Plan {
             }
             if self.classes[..place].iter().any(|other| other.name == class.name) {
                 return Err(format!("two classes are called `{}`", class.name));
+            }
+        }
+        self.check_policers()
+    }
+
+    fn check_policers(&self) -> Result<(), String> {
+        if self.policers.len() > policer::Settings::COUNT_MAX {
+            return Err(format!("there are more than {} policers", policer::Settings::COUNT_MAX));
+        }
+        let used = self.classes.iter().map(|class| class.policer).chain([self.site_policer]);
+        if used.flatten().any(|id| id.index() >= self.policers.len()) {
+            return Err("a policer that is used is not there".to_owned());
+        }
+        let mut names = std::collections::HashSet::new();
+        for policer in &self.policers {
+            policer.check(self.classes.len())?;
+            if !names.insert(&policer.name) {
+                return Err(format!("two policers are called `{}`", policer.name));
             }
         }
         Ok(())

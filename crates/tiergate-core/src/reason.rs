@@ -14,6 +14,10 @@ pub enum Reason {
     Rule,
     /// No origin server can be used: all are down or failing their health checks.
     OriginDown,
+    /// The request's rule or class lets only so many through in a time, and that many there were.
+    Policed,
+    /// The site as a whole takes only so many requests in a time, and that many there were.
+    SitePoliced,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -22,12 +26,14 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 7] = [
+    pub const ALL: [Reason; 9] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
         Reason::Rule,
         Reason::OriginDown,
+        Reason::Policed,
+        Reason::SitePoliced,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -47,6 +53,8 @@ impl Reason {
             Reason::DeadlineExpired => "deadline_expired",
             Reason::Rule => "rule",
             Reason::OriginDown => "origin_down",
+            Reason::Policed => "policed",
+            Reason::SitePoliced => "site_policed",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -62,6 +70,8 @@ impl Reason {
             Reason::DeadlineExpired => "no slot came free before the deadline",
             Reason::Rule => "a rule refuses such requests",
             Reason::OriginDown => "no origin server is usable",
+            Reason::Policed => "more such requests came in a time than are let through",
+            Reason::SitePoliced => "more requests came in a time than the site takes",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

@@ -26,7 +26,7 @@ impl World {
     fn new() -> Self {
         let mut class = Class::named("all");
         class.deadline = 500 * MS;
-        let plan = Plan { generation: 0, classes: vec![class], rules: 0, slots: Slots::Fixed(4) };
+        let plan = Plan { classes: vec![class], slots: Slots::Fixed(4), ..Plan::protective() };
         World {
             gate: Gate::new(plan),
             now: Moment::ZERO,
@@ -60,8 +60,7 @@ impl World {
                 }
             }
             for _ in 0..per_10_ms {
-                let arrival =
-                    Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+                let arrival = Arrival::of(ClassId(0));
                 match self.gate.arrive(self.now, arrival, || ()) {
                     Verdict::Admit(slot) => self.running.push(slot),
                     Verdict::Queue(ticket) => self.waiting.push(ticket),
@@ -97,7 +96,8 @@ fn a_reload_begins_with_nothing_known_of_new_classes() {
     world.run(Duration::from_secs(3), 10);
     let mut class = Class::named("another");
     class.deadline = 500 * MS;
-    let plan = Plan { generation: 1, classes: vec![class], rules: 0, slots: Slots::Fixed(4) };
+    let plan =
+        Plan { generation: 1, classes: vec![class], slots: Slots::Fixed(4), ..Plan::protective() };
     world.gate.reconfigure(world.now, plan);
     world.refused_at_once = 0;
     world.run(50 * MS, 10);
@@ -107,10 +107,10 @@ fn a_reload_begins_with_nothing_known_of_new_classes() {
 #[test]
 fn whoever_has_a_body_to_send_is_told_before() {
     let mut world = World::new();
-    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
-    assert_eq!(world.gate.turn_away(arrival), None);
+    let arrival = Arrival::of(ClassId(0));
+    assert_eq!(world.gate.turn_away(world.now, arrival), None);
     world.run(Duration::from_secs(3), 10);
-    assert_eq!(world.gate.turn_away(arrival), Some(Reason::DeadlineInfeasible));
+    assert_eq!(world.gate.turn_away(world.now, arrival), Some(Reason::DeadlineInfeasible));
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl PlanShape {
                 });
             }
         }
-        Plan { generation, classes, rules: 0, slots: Slots::Fixed(self.slots) }
+        Plan { generation, classes, slots: Slots::Fixed(self.slots), ..Plan::protective() }
     }
 }
 
@@ -179,8 +179,7 @@ impl Model {
         self.ids += 1;
         self.arrived += 1;
         let own = deadline.map(|millis| Duration::from_millis(u64::from(millis)));
-        let arrival =
-            Arrival { class: ClassId(class as u16), rule: None, deadline: own, generation };
+        let arrival = Arrival { deadline: own, generation, ..Arrival::of(ClassId(class as u16)) };
         let settings = self.gate.plan().classes[now].clone();
         let free = self.gate.running() < self.gate.slots();
         let full = self.waiting[now].len() >= settings.queue_len_max as usize;
@@ -343,16 +342,16 @@ fn who_would_be_refused_is_turned_away_and_nobody_else() {
     plan.slots = Slots::Fixed(1);
     plan.classes[0].queue_len_max = 1;
     let mut gate: Gate<()> = Gate::new(plan);
-    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+    let arrival = Arrival::of(ClassId(0));
     for arrived in 0..2 {
-        assert_eq!(gate.turn_away(arrival), None);
+        assert_eq!(gate.turn_away(Moment::ZERO, arrival), None);
         assert_eq!(gate.account().classes[0].arrived, arrived, "nothing was counted");
         // The slot and the place in the backlog stay taken.
         let _verdict = gate.arrive(Moment::ZERO, arrival, || ());
     }
-    assert_eq!(gate.turn_away(arrival), Some(Reason::QueueFull));
+    assert_eq!(gate.turn_away(Moment::ZERO, arrival), Some(Reason::QueueFull));
     gate.drain();
-    assert_eq!(gate.turn_away(arrival), Some(Reason::Draining));
+    assert_eq!(gate.turn_away(Moment::ZERO, arrival), Some(Reason::Draining));
     let class = &gate.account().classes[0];
     assert_eq!((class.arrived, class.refused.iter().sum::<u64>()), (4, 2));
 }

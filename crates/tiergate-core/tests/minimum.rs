@@ -33,10 +33,9 @@ impl Busy {
         };
         Busy {
             gate: Gate::new(Plan {
-                generation: 0,
                 classes: minimums.iter().enumerate().map(class).collect(),
-                rules: 0,
                 slots: Slots::Fixed(slots),
+                ..Plan::protective()
             }),
             now: Moment::ZERO,
             service: service_ms.iter().map(|&ms| MILLI * ms).collect(),
@@ -48,8 +47,7 @@ impl Busy {
 
     fn send(&mut self, class: usize) {
         let number = self.tickets.len();
-        let arrival =
-            Arrival { class: ClassId(class as u16), rule: None, deadline: None, generation: 0 };
+        let arrival = Arrival::of(ClassId(class as u16));
         self.tickets.push(None);
         match self.gate.arrive(self.now, arrival, || number) {
             Verdict::Admit(slot) => self.start(class, slot),

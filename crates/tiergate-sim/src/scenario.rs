@@ -149,6 +149,7 @@ impl Scenario {
                     deadline: millis(class.deadline_ms),
                     minimum: class.minimum,
                     queue_len_max: class.queue_len_max,
+                    ..Class::named("")
                 })
                 .collect(),
             rules: 0,
@@ -158,6 +159,7 @@ impl Scenario {
                 LimitKind::Law(_) => Slots::Fixed(adaptive::Settings::default().slots_start),
                 LimitKind::Adaptive => Slots::default(),
             },
+            ..Plan::protective()
         }
     }
 

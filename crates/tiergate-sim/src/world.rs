@@ -257,12 +257,8 @@ impl<'a> World<'a> {
             self.forward(id, Where::AtServer { counted: true });
             return;
         };
-        let arrival = Arrival {
-            class: ClassId(class),
-            rule: None,
-            deadline: None,
-            generation: gate.plan().generation,
-        };
+        let generation = gate.plan().generation;
+        let arrival = Arrival { generation, ..Arrival::of(ClassId(class)) };
         match gate.arrive(now, arrival, || id) {
             Verdict::Admit(slot) => {
                 self.law_admitted();

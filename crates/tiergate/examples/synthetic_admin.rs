@@ -175,10 +175,8 @@ impl Traffic {
         self.number += 1;
         let number = self.number;
         let arrival = Arrival {
-            class: ClassId(class as u16),
             rule: (class < 3).then_some(class as u32),
-            deadline: None,
-            generation: 0,
+            ..Arrival::of(ClassId(class as u16))
         };
         self.counters.thread(0).request(Protocol::Http11);
         if number.is_multiple_of(50) {

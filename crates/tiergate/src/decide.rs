@@ -217,6 +217,8 @@ pub fn judge<'d>(
         rule: verdict.rule,
         deadline: verdict.deadline,
         generation: config.generation,
+        policer: verdict.policer,
+        flow: verdict.flow,
     };
     let reason = if verdict.refuse {
         Some(Reason::Rule)

@@ -80,7 +80,7 @@ impl Door {
 
     /// Refuses a request whose body is still to be read, if it would be refused now.
     pub fn turn_away(&self, arrival: Arrival) -> Option<Reason> {
-        self.gate().turn_away(arrival)
+        self.gate().turn_away(clock::now(), arrival)
     }
 
     /// Counts a request that is refused for a reason that the gate does not see.

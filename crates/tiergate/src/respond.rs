@@ -51,6 +51,8 @@ pub struct Ready {
     keep_head: usize,
     /// Length of `close`'s head.
     close_head: usize,
+    /// The status.
+    pub status: u16,
     /// The fields, for HTTP/2.
     pub fields: http::HeaderMap,
     /// The body, for HTTP/2.
@@ -72,8 +74,14 @@ pub struct Refusals {
     by_reason: Vec<[Ready; 3]>,
 }
 
-/// The status of every refusal: the request may succeed later, unchanged.
-pub const REFUSED: u16 = 503;
+/// The status of a refusal: 429 tells a client that it asked too much (RFC 6585 §4), 503 that the site
+/// cannot do more just now. Either way the request may succeed later, unchanged.
+pub const fn status_of(reason: Reason) -> u16 {
+    match reason {
+        Reason::Policed => 429,
+        _ => 503,
+    }
+}
 
 impl Refusals {
     /// Writes them all.
@@ -98,15 +106,20 @@ fn refusal(settings: &meant::Refusal, reason: Reason, format: Format) -> Ready {
     // Rounded up: "0" would invite the client back at once.
     let seconds = settings.retry_after.as_millis().div_ceil(1000).max(1);
     let name = reason.name();
+    let status = status_of(reason);
+    let error = if status == 429 { "too_many_requests" } else { "overloaded" };
     let (kind, body) = match format {
         Format::Plain => (
             "text/plain; charset=utf-8",
-            format!("The server is busy. Please try again in {seconds} s.\n"),
+            match status {
+                429 => format!("Too many requests. Please try again in {seconds} s.\n"),
+                _ => format!("The server is busy. Please try again in {seconds} s.\n"),
+            },
         ),
         Format::Json => (
             "application/json",
             format!(
-                "{{\"error\":\"overloaded\",\"reason\":\"{name}\",\"retry_after_s\":{seconds}}}\n"
+                "{{\"error\":\"{error}\",\"reason\":\"{name}\",\"retry_after_s\":{seconds}}}\n"
             ),
         ),
         Format::Html => (
@@ -122,12 +135,12 @@ fn refusal(settings: &meant::Refusal, reason: Reason, format: Format) -> Ready {
     if let Some(header) = &settings.reason_header {
         fields.push((header.to_ascii_lowercase(), name.to_owned()));
     }
-    ready("HTTP/1.1 503 Service Unavailable\r\n", fields, body)
+    ready(status, fields, body)
 }
 
-fn ready(status_line: &str, mut fields: Vec<(String, String)>, body: String) -> Ready {
+fn ready(status: u16, mut fields: Vec<(String, String)>, body: String) -> Ready {
     fields.push(("content-length".to_owned(), body.len().to_string()));
-    let mut head = status_line.to_owned();
+    let mut head = format!("HTTP/1.1 {status} {}\r\n", phrase(status));
     for (name, value) in &fields {
         let _ = write!(head, "{name}: {value}\r\n");
     }
@@ -140,7 +153,7 @@ fn ready(status_line: &str, mut fields: Vec<(String, String)>, body: String) -> 
         .into_iter()
         .filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)))
         .collect::<http::HeaderMap>();
-    Ready { keep, close, keep_head, close_head, fields, body: body.into() }
+    Ready { status, keep, close, keep_head, close_head, fields, body: body.into() }
 }
 
 fn busy_page(seconds: u128) -> String {
@@ -161,6 +174,7 @@ pub fn phrase(status: u16) -> &'static str {
         408 => "Request Timeout",
         413 => "Content Too Large",
         414 => "URI Too Long",
+        429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
         502 => "Bad Gateway",

@@ -258,7 +258,7 @@ impl<S: ClientStream> Connection<S> {
             && !shared.is_draining();
         let ready = config.refusals.ready(reason, format);
         let bytes = ready.bytes(keep, facts.head_only);
-        record.status = respond::REFUSED;
+        record.status = ready.status;
         record.sent_bytes = bytes.len() as u64;
         account::http1(shared, config, facts, self.received(), &record);
         self.write(config, bytes).await?;

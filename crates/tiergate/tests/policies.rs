@@ -93,7 +93,9 @@ fn accepts(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     for element in value.as_array().into_iter().flatten() {
         accepts(root, &schema["items"], element)?;
     }
-    for (key, value) in value.as_object().into_iter().flatten() {
+    let chosen = schema.get("anyOf").or(schema.get("oneOf")).is_some();
+    // The keys of a value that is one of several kinds have been looked at as that kind's.
+    for (key, value) in value.as_object().filter(|_| !chosen).into_iter().flatten() {
         let of_key = schema["properties"].get(key).or(schema.get("additionalProperties"));
         match of_key {
             Some(of_key) if of_key != &Value::Bool(false) => accepts(root, of_key, value)?,

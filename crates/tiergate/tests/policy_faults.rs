@@ -24,7 +24,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nweight = 0",
-            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `minimum`, `name`, `queue`",
+            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `minimum`, `name`, `police`, `queue`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -85,6 +85,55 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         (
             "[[rule]]\npath = \"/cart/*\"",
             "policy.toml:3:1: rule[1].class: is missing; write class = \"…\", or refuse = true",
+        ),
+        (
+            "[[rule]]\npolice = \"pages\"\n[[policer]]\nname = \"page\"\nrate = \"1/s\"",
+            "policy.toml:4:10: rule[1].police: no policer is called \"pages\", did you mean `page`?",
+        ),
+        (
+            "[[rule]]\npolice = { rate = \"60\" }",
+            "policy.toml:4:19: rule[1].police.rate: must be a rate such as \"60/s\", \"10/m\" or \"10 per minute\", got \"60\"",
+        ),
+        (
+            "[[rule]]\npolice = { rate = \"0/s\" }",
+            "policy.toml:4:19: rule[1].police.rate: must be more than 0, got \"0/s\"",
+        ),
+        (
+            "[[rule]]\npolice = { burst = 0 }",
+            "policy.toml:4:10: rule[1].police.rate: is missing; write rate = \"60/s\"\n\
+             policy.toml:4:20: rule[1].police.burst: must be at least 1, got 0",
+        ),
+        (
+            "[[rule]]\npolice = 60\nrefuse = true",
+            "policy.toml:4:10: rule[1].police: must be a policer's name, or { rate = \"60/s\", burst = 20 }, got 60",
+        ),
+        (
+            "[[rule]]\npolice = { rate = \"1/s\" }\nrefuse = true",
+            "policy.toml:4:10: rule[1].police: has no effect on requests that are refused; leave it out",
+        ),
+        (
+            "[[policer]]\nname = \"p\"\nrate = \"9/s\"\nper = \"client\"",
+            "policy.toml:6:7: policer[1].per: unknown word \"client\", expected one of `flow`, `rule`",
+        ),
+        (
+            "[[policer]]\nname = \"p\"\nrate = \"9/s\"\nflows_max = 9",
+            "policy.toml:6:13: policer[1].flows_max: needs per = \"flow\"; leave it out",
+        ),
+        (
+            "[[policer]]\nname = \"p\"\nrate = \"9/s\"\nper = \"flow\"\nshare = [{ class = \"default\", share = \"5%\" }]",
+            "policy.toml:7:9: policer[1].share: has no effect where each flow has a bucket of its own; leave it out",
+        ),
+        (
+            "[[policer]]\nname = \"p\"\nrate = \"9/s\"\n[[policer.share]]\nclass = \"a\"\nshare = \"60%\"\n[[policer.share]]\nclass = \"b\"\nshare = \"50%\"\n[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"",
+            "policy.toml:11:9: policer[1].share[2].share: the shares add up to 110%, more than 100%",
+        ),
+        (
+            "[[policer]]\nname = \"p\"\nrate = \"9/s\"\n[[policer.share]]\nclass = \"default\"\nshare = \"1%\"\n[[policer.share]]\nclass = \"default\"\nshare = \"1%\"",
+            "policy.toml:10:9: policer[1].share[2].class: \"default\" has a share already",
+        ),
+        (
+            "[[policer]]\nname = \"p\"\nrate = \"9/s\"\n[[policer]]\nname = \"p\"\nrate = \"9/s\"",
+            "policy.toml:7:8: policer[2].name: another policer is called \"p\" already",
         ),
         (
             "[[rule]]\npath = \"cart\"\nrefuse = true",
@@ -373,6 +422,7 @@ fn every_key_reaches_what_it_means() {
         deadline: Duration::from_millis(1500),
         minimum: 0.125,
         queue_len_max: 7,
+        ..Class::named("")
     };
     assert_eq!(policy.plan.classes, [checkout, Class::named("browse")]);
     assert_eq!(policy.plan.check(), Ok(()));

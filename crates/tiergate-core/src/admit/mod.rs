@@ -1,4 +1,8 @@
-//! Admission: whether a request that finds no free slot may wait for one.
+//! Admission: whether a request may have a slot, or wait for one.
 
+pub mod bucket;
 pub mod feasible;
+mod flow_buckets;
+mod flow_table;
+mod partition;
 pub mod policer;

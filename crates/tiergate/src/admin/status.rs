@@ -5,7 +5,7 @@ use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Protocol, STATUS_CLASSES, Totals};
 use crate::observe::history::{History, Point};
 use crate::observe::origin::{Health, OriginStatus};
-use crate::observe::snapshot::{ClassSnapshot, Snapshot};
+use crate::observe::snapshot::{ClassSnapshot, PolicerSnapshot, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -34,6 +34,9 @@ pub struct Status {
     pub limit: LimitStatus,
     /// The classes, most important first.
     pub classes: Vec<ClassStatus>,
+    /// The first policers of the policy.
+    #[serde(default)]
+    pub policers: Vec<PolicerStatus>,
     /// Requests that no rule matched.
     pub unmatched: u64,
     /// The servers behind.
@@ -124,6 +127,25 @@ pub struct ClassStatus {
     pub wait: Spread,
     /// From the slot to the origin's first byte.
     pub first_byte: Spread,
+}
+
+/// One policer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicerStatus {
+    /// Its name.
+    pub name: String,
+    /// The rate in force.
+    pub tokens_per_second: f64,
+    /// Requests that took a token.
+    pub passed: u64,
+    /// Of them, those whose token was of the overflow bucket.
+    pub overflow: u64,
+    /// Requests refused.
+    pub refused: u64,
+    /// Requests let through because the table of flows was full.
+    pub untracked: u64,
+    /// Flows that are not at rest, about.
+    pub flows: u64,
 }
 
 /// How a duration is spread, lately and since the start.
@@ -227,6 +249,7 @@ impl Status {
                 .iter()
                 .map(|class| class_status(class, &snapshot, history))
                 .collect(),
+            policers: snapshot.policers.iter().map(policer_status).collect(),
             unmatched: snapshot.unmatched,
             origin: origin_servers(context, &origin),
             listeners: (context.listeners)(),
@@ -294,6 +317,19 @@ fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -
         finished: named(finished),
         wait: spread(&window.wait, &account.wait),
         first_byte: spread(&window.first_byte, &account.first_byte),
+    }
+}
+
+fn policer_status(policer: &PolicerSnapshot) -> PolicerStatus {
+    let PolicerSnapshot { name, state } = policer;
+    PolicerStatus {
+        name: name.clone(),
+        tokens_per_second: state.rate.tokens_per_second(),
+        passed: state.counts.passed,
+        overflow: state.counts.overflow,
+        refused: state.counts.refused,
+        untracked: state.counts.untracked,
+        flows: state.flows as u64,
     }
 }
 

@@ -5,7 +5,10 @@ use crate::config::meant::{Listener, Policy, ProxyProtocol, RefusalConnection};
 use crate::config::{ConfigError, load, show};
 use std::fmt::Write as _;
 use std::path::Path;
+use tiergate_core::admit::bucket::PARTS;
+use tiergate_core::admit::policer::{PolicerId, Settings, Share};
 use tiergate_core::class::ClassId;
+use tiergate_core::classify::rule::Rule;
 use tiergate_core::control::Slots;
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
@@ -30,6 +33,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Clients connect to", listeners(policy)),
         ("Requests go to", origin(policy)),
         ("Classes, most important first", classes(policy)),
+        ("Policers", policers(policy)),
         ("Rules, the first that matches decides", rules(policy)),
         ("A refusal", refusal(policy)),
         ("Limits", limits(policy)),
@@ -111,9 +115,23 @@ fn classes(policy: &Policy) -> Vec<String> {
             true => "; takes what no rule matches",
             false => "",
         };
-        format!("{}  {:width$}  {}{default}", index + 1, class.name, words::class(class))
+        format!("{}  {:width$}  {}{default}", index + 1, class.name, words::class(class, policy))
     };
     classes.iter().enumerate().map(line).collect()
+}
+
+fn policers(policy: &Policy) -> Vec<String> {
+    let plan = &policy.plan;
+    let width = plan.policers.iter().map(|policer| policer.name.len()).max().unwrap_or(0);
+    let line = |policer: &Settings| {
+        format!("{:width$}  {}", policer.name, words::policer(policer, policy))
+    };
+    let mut lines: Vec<String> = plan.policers.iter().map(line).collect();
+    if let Some(site) = plan.site_policer {
+        let name = words::policer_name(policy, site);
+        lines.push(format!("every request comes under {name}, and gets 503 beyond it"));
+    }
+    lines
 }
 
 fn rules(policy: &Policy) -> Vec<String> {
@@ -225,6 +243,46 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
             warnings.push(format!("class {}: no rule leads to it", class.name));
         }
     }
+    warnings.extend(idle_policers(policy));
+    warnings
+}
+
+/// Policers that nothing uses, and classes that come under one in which they have no part.
+fn idle_policers(policy: &Policy) -> Vec<String> {
+    let plan = &policy.plan;
+    let mut warnings = Vec::new();
+    let default = policy.classifier.default_class();
+    for (index, policer) in plan.policers.iter().enumerate() {
+        let id = Some(PolicerId(index as u16));
+        let mut classes: Vec<ClassId> = (0..plan.classes.len() as u16).map(ClassId).collect();
+        if plan.site_policer != id {
+            classes.retain(|class| {
+                let of_class = |rule: &Rule| rule.class.unwrap_or(default) == *class;
+                plan.classes[class.index()].policer == id
+                    || policy.rules.iter().any(|it| it.rule.policer == id && of_class(&it.rule))
+            });
+        }
+        if classes.is_empty() {
+            warnings.push(format!("policer {}: nothing comes under it", policer.name));
+        }
+        let sum: u64 = policer.shares.iter().map(|share| u64::from(share.parts)).sum();
+        let shared = |class: &ClassId| policer.shares.iter().any(|share| share.class == *class);
+        for class in classes.iter().filter(|class| sum == PARTS && !shared(class)) {
+            let name = words::class_name(policy, *class);
+            warnings.push(format!(
+                "policer {}: class {name} has no share, and gets only what the others leave",
+                policer.name
+            ));
+        }
+        let reached = |share: &&Share| classes.contains(&share.class);
+        for share in policer.shares.iter().filter(|share| !classes.is_empty() && !reached(share)) {
+            let name = words::class_name(policy, share.class);
+            warnings.push(format!(
+                "policer {}: class {name} has a share, but never comes under it",
+                policer.name
+            ));
+        }
+    }
     warnings
 }
 
@@ -279,6 +337,40 @@ mod tests {
                 "rule 2 (line 12) never decides: rule 1 (line 9) takes all of its requests",
                 "rule 4 (line 19) never decides: rule 1 (line 9) asks for the same",
                 "class b: no rule leads to it",
+            ]
+        );
+    }
+
+    #[test]
+    fn policers_in_words_and_what_makes_no_sense_in_them() {
+        let policy = parse(
+            "police = { rate = \"1000/s\", burst = 100 }\n[origin]\nservers = [\"a:1\"]\n\
+             [[class]]\nname = \"a\"\npolice = \"split\"\n\
+             [[class]]\nname = \"b\"\n[[class]]\nname = \"c\"\n\
+             [[policer]]\nname = \"idle\"\nrate = \"1/s\"\n\
+             [[policer]]\nname = \"split\"\nrate = \"10/m\"\nburst = 5\n\
+             share = [{ class = \"b\", share = \"60%\" }, { class = \"c\", share = \"40%\", burst = 9 }]\n\
+             [[rule]]\npath = \"/s\"\nclass = \"b\"\npolice = \"split\"\n\
+             [[rule]]\npath = \"/a\"\nclass = \"a\"\npolice = { rate = \"60/s\", per = \"flow\", flows_max = 1024 }\n",
+            "p.toml",
+        );
+        let policy = policy.unwrap();
+        let words = meaning(&policy, "p.toml");
+        for line in [
+            "  1  a  waits at most 2s, at most 10000 in the queue, policed by split",
+            "  split   10/m: b 60% and 5 at once, c 40% and 9 at once; 5 that they left for any class",
+            "  rule.2  60/s and 20 at once for each flow; 1024 flows, 24KiB",
+            "  every request comes under site, and gets 503 beyond it",
+            "  1  (line 19)  path /s → b, policed by split",
+        ] {
+            assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
+        }
+        assert_eq!(
+            warnings(&policy),
+            [
+                "policer idle: nothing comes under it",
+                "policer split: class a has no share, and gets only what the others leave",
+                "policer split: class c has a share, but never comes under it",
             ]
         );
     }

@@ -167,7 +167,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
     format!(
         "\nClass {name}, {} of {classes} in importance: {}{because}\n",
         found.class.index() + 1,
-        words::class(&class)
+        words::class(&class, policy)
     )
 }
 

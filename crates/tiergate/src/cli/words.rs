@@ -3,6 +3,8 @@
 use crate::config::meant::Policy;
 use crate::config::show;
 use std::fmt::Display;
+use tiergate_core::admit::bucket::PARTS;
+use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::{Condition, Rule};
@@ -53,9 +55,39 @@ pub(super) fn action(rule: &Rule, policy: &Policy) -> String {
     if rule.refuse {
         return format!("refused (counted in {name})");
     }
-    match rule.deadline {
-        Some(deadline) => format!("{name}, waits at most {}", show::time(deadline)),
-        None => name.to_owned(),
+    let mut action = name.to_owned();
+    if let Some(deadline) = rule.deadline {
+        action += &format!(", waits at most {}", show::time(deadline));
+    }
+    if let Some(policer) = rule.policer {
+        action += &format!(", policed by {}", policer_name(policy, policer));
+    }
+    action
+}
+
+/// A policer's name.
+pub(super) fn policer_name(policy: &Policy, policer: PolicerId) -> &str {
+    &policy.plan.policers[policer.index()].name
+}
+
+/// What a policer lets through.
+pub(super) fn policer(policer: &Settings, policy: &Policy) -> String {
+    let Settings { burst, per, shares, .. } = policer;
+    let rate = show::rate(policer.rate);
+    match per {
+        Per::Flow { flows_max } => format!(
+            "{rate} and {burst} at once for each flow; {flows_max} flows, {}",
+            show::bytes(24 * u64::from(*flows_max))
+        ),
+        Per::Rule if shares.is_empty() => format!("{rate} and {burst} at once"),
+        Per::Rule => {
+            let share = |share: &Share| {
+                let part = show::share(f64::from(share.parts) / PARTS as f64);
+                format!("{} {part} and {} at once", class_name(policy, share.class), share.burst)
+            };
+            let shares: Vec<String> = shares.iter().map(share).collect();
+            format!("{rate}: {}; {burst} that they left for any class", shares.join(", "))
+        }
     }
 }
 
@@ -65,13 +97,17 @@ pub(super) fn class_name(policy: &Policy, class: ClassId) -> &str {
 }
 
 /// What a class's requests get.
-pub(super) fn class(class: &Class) -> String {
+pub(super) fn class(class: &Class, policy: &Policy) -> String {
     let queue = match class.queue_len_max {
         0 => "never waits".to_owned(),
         len => format!("waits at most {}, at most {len} in the queue", show::time(class.deadline)),
     };
-    match class.minimum {
-        0.0 => queue,
-        minimum => format!("{queue}, sure of {} of the slots", show::share(minimum)),
+    let mut words = queue;
+    if class.minimum > 0.0 {
+        words += &format!(", sure of {} of the slots", show::share(class.minimum));
     }
+    if let Some(policer) = class.policer {
+        words += &format!(", policed by {}", policer_name(policy, policer));
+    }
+    words
 }

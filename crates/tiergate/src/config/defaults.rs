@@ -8,6 +8,11 @@ use super::meant::{Buffering, Forwarding, Limits, Refusal, RefusalConnection, Ti
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+/// Burst of a policer: with 20 Poisson arrivals lose no more than evenly spaced ones, with 5 they do
+/// (Voigt D §3.5).
+pub const POLICER_BURST: u32 = 20;
+/// Flows that a policer tells apart: 2.4 MB, and more clients than are active at once at most sites.
+pub const POLICER_FLOWS_MAX: u32 = 100_000;
 /// Loopback: nothing is offered to a network that nobody asked for.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// Loopback: metrics and status name paths and clients. 9090 is where Prometheus users look first.

@@ -10,6 +10,7 @@ pub mod meant;
 mod raw;
 mod read;
 mod resolve;
+mod resolve_policers;
 mod resolve_rules;
 mod schema;
 pub(crate) mod show;

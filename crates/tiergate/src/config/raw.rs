@@ -6,7 +6,7 @@ use super::error::{Faults, Place};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::values::{
     Address, AddressOrNowhere, Connection, File, Format, HostText, MethodText, Network, Networks,
-    PathText, ServerText, Share, Size, SlotsText, Time, Values,
+    PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
 };
 
 table! {
@@ -21,6 +21,10 @@ table! {
         class: Vec<At<Class>>,
         /// Which requests belong to which class; the first rule that matches decides.
         rule: Vec<At<Rule>>,
+        /// Token buckets that rules and classes name.
+        policer: Vec<At<Policer>>,
+        /// The policer that every request comes under; beyond it 503.
+        police: Police,
         /// The class of requests that no rule matches; by default the last, least important one.
         default_class: String,
         /// How a refusal looks.
@@ -136,6 +140,8 @@ table! {
         /// How many requests may wait at once; more are refused at once. Default 10000.
         #[schemars(range(max = 1_000_000))]
         queue: u64,
+        /// The policer that its requests come under; beyond it 429.
+        police: Police,
     }
 }
 
@@ -161,6 +167,85 @@ table! {
         refuse: bool,
         /// Longest time that such a request waits for a slot; by default its class's deadline.
         deadline: Time,
+        /// The policer that such requests come under: its name, or its rate and burst; beyond it 429.
+        police: Police,
+    }
+}
+
+table! {
+    /// A token bucket: so many requests in a time, and so many at once.
+    struct Policer {
+        /// Its name in rules, metrics and `RateLimit` headers.
+        #[schemars(required, regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
+        name: String,
+        /// How many requests in a time, on average: "60/s", "10/m", "10 per minute".
+        #[schemars(required)]
+        rate: RateText,
+        /// How many at once after a pause; with shares, what the overflow bucket holds. Default 20.
+        #[schemars(range(max = 1_000_000))]
+        burst: u64,
+        /// What has a bucket of its own: "rule", all requests together (the default), or each "flow".
+        per: PerText,
+        /// How many flows are told apart at once, 24 bytes each. Default 100000.
+        #[schemars(range(min = 1, max = 10_000_000))]
+        flows_max: u64,
+        /// Parts of the tokens that classes are sure of.
+        share: Vec<At<PolicerShare>>,
+    }
+}
+
+table! {
+    /// A class's part of a policer's tokens.
+    struct PolicerShare {
+        /// The class.
+        #[schemars(required)]
+        class: String,
+        /// Its part of the tokens.
+        #[schemars(required)]
+        share: Share,
+        /// How many tokens it keeps. By default as many as the overflow bucket.
+        #[schemars(range(max = 1_000_000))]
+        burst: u64,
+    }
+}
+
+table! {
+    /// A policer that only one rule or class uses.
+    struct OwnPolicer {
+        /// How many requests in a time, on average: "60/s", "10/m", "10 per minute".
+        #[schemars(required)]
+        rate: RateText,
+        /// How many at once after a pause. Default 20.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        burst: u64,
+        /// What has a bucket of its own: "rule", all requests together (the default), or each "flow".
+        per: PerText,
+        /// How many flows are told apart at once, 24 bytes each. Default 100000.
+        #[schemars(range(min = 1, max = 10_000_000))]
+        flows_max: u64,
+    }
+}
+
+/// The name of a policer, or the policer itself.
+#[derive(Clone, Debug, schemars::JsonSchema)]
+#[schemars(untagged, inline)]
+pub(super) enum Police {
+    /// The name of a policer.
+    Named(String),
+    /// A policer of its own.
+    Own(OwnPolicer),
+}
+
+impl Read for Police {
+    fn read(value: &toml::de::DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
+        use toml::de::DeValue;
+        match value {
+            DeValue::String(_) => String::read(value, place, faults).map(Police::Named),
+            DeValue::Table(_) => OwnPolicer::read(value, place, faults).map(Police::Own),
+            _ => {
+                wrong(value, place, "a policer's name, or { rate = \"60/s\", burst = 20 }", faults)
+            }
+        }
     }
 }
 

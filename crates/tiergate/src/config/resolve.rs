@@ -11,6 +11,7 @@ use super::meant::{
 };
 use super::raw;
 use super::read::At;
+use super::resolve_policers::Policers;
 use super::resolve_rules;
 use super::show;
 use super::values::{File, Networks, Size, SlotsText, Time, is_token};
@@ -29,9 +30,12 @@ pub(super) fn policy(
     faults: &mut Faults,
 ) -> Option<Policy> {
     let mut on = Resolver { base, faults };
-    let classes = resolve_rules::classes(raw.class, on.faults);
+    let mut policers = Policers::named(raw.policer, on.faults);
+    let classes = resolve_rules::classes(raw.class, &mut policers, on.faults);
+    policers.share_out(&classes, on.faults);
+    let site_policer = raw.police.and_then(|police| policers.find(police, "site", on.faults));
     let default_class = resolve_rules::default_class(raw.default_class, &classes, on.faults);
-    let rules = resolve_rules::rules(raw.rule, &classes, lines, on.faults);
+    let rules = resolve_rules::rules(raw.rule, &classes, &mut policers, lines, on.faults);
     let trusted = on.trusted(raw.trusted);
     let listeners = on.listeners(raw.listener, trusted.is_empty());
     let (refusal, refusal_page) = on.refusal(value(raw.refusal));
@@ -56,7 +60,14 @@ pub(super) fn policy(
     Some(Policy {
         listeners,
         origin: origin?,
-        plan: Plan { generation: 0, classes, rules: rules.len(), slots },
+        plan: Plan {
+            generation: 0,
+            classes,
+            rules: rules.len(),
+            slots,
+            policers: policers.finish(),
+            site_policer,
+        },
         classifier,
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
         refusal,

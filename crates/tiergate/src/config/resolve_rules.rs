@@ -6,6 +6,7 @@ use super::meant::PolicyRule;
 use super::raw;
 use super::read::{At, Named, OneOrMany};
 use super::resolve::{at_most, time, within};
+use super::resolve_policers::Policers;
 use super::values::{Values, is_token};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::rule::{Condition, Rule};
@@ -13,7 +14,11 @@ use tiergate_core::classify::{Classifier, CompileError};
 use tiergate_core::plan::Plan;
 
 /// The classes, most important first; one with every default if none is written.
-pub(super) fn classes(raw: Option<At<Vec<At<raw::Class>>>>, faults: &mut Faults) -> Vec<Class> {
+pub(super) fn classes(
+    raw: Option<At<Vec<At<raw::Class>>>>,
+    policers: &mut Policers,
+    faults: &mut Faults,
+) -> Vec<Class> {
     let Some(At { value: raw, place }) = raw else {
         return vec![Class::named(defaults::CLASS_NAME)];
     };
@@ -41,8 +46,10 @@ pub(super) fn classes(raw: Option<At<Vec<At<raw::Class>>>>, faults: &mut Faults)
         }
         let queue = raw.queue.map(|queue| (queue.value, queue.place));
         let queue_default = Class::QUEUE_LEN_MAX_DEFAULT.into();
+        let own = format!("class.{}", name.value);
         classes.push(Class {
             name: name.value,
+            policer: raw.police.and_then(|police| policers.find(police, &own, faults)),
             deadline: time(raw.deadline, faults).unwrap_or(Class::DEADLINE_DEFAULT),
             minimum,
             queue_len_max: within(queue, queue_default, 0..=defaults::QUEUE_MAX, faults, |number| {
@@ -77,7 +84,11 @@ pub(super) fn default_class(
     raw.and_then(|name| class_named(&name, classes, faults)).unwrap_or(last)
 }
 
-fn class_named(name: &At<String>, classes: &[Class], faults: &mut Faults) -> Option<ClassId> {
+pub(super) fn class_named(
+    name: &At<String>,
+    classes: &[Class],
+    faults: &mut Faults,
+) -> Option<ClassId> {
     let found = classes.iter().position(|class| class.name == name.value);
     if found.is_none() {
         let instead = instead(&name.value, classes.iter().map(|class| class.name.as_str()));
@@ -91,21 +102,36 @@ fn class_named(name: &At<String>, classes: &[Class], faults: &mut Faults) -> Opt
 pub(super) fn rules(
     raw: Option<At<Vec<At<raw::Rule>>>>,
     classes: &[Class],
+    policers: &mut Policers,
     lines: &Lines<'_>,
     faults: &mut Faults,
 ) -> Vec<(PolicyRule, Place)> {
     let raw = raw.map(|raw| raw.value).unwrap_or_default();
-    let resolved = |At { value, place }: At<raw::Rule>| {
+    let resolved = |(index, At { mut value, place }): (usize, At<raw::Rule>)| {
         let (line, _) = lines.place(place.span.start);
-        let rule = rule(value, &place, classes, faults);
+        let police = value.police.take();
+        let polices = police.is_some() || faults.at_key(&place, "police");
+        let mut rule = rule(value, &place, polices, classes, faults);
+        if let Some(police) = police.as_ref().filter(|_| rule.refuse) {
+            let message = "has no effect on requests that are refused; leave it out";
+            faults.add(&police.place, message);
+        }
+        let own = format!("rule.{}", index + 1);
+        rule.policer = police.and_then(|police| policers.find(police, &own, faults));
         (PolicyRule { line, rule }, place)
     };
-    raw.into_iter().map(resolved).collect()
+    raw.into_iter().enumerate().map(resolved).collect()
 }
 
-fn rule(raw: raw::Rule, place: &Place, classes: &[Class], faults: &mut Faults) -> Rule {
+fn rule(
+    raw: raw::Rule,
+    place: &Place,
+    polices: bool,
+    classes: &[Class],
+    faults: &mut Faults,
+) -> Rule {
     let refuse = raw.refuse.as_ref().is_some_and(|refuse| refuse.value);
-    if raw.class.is_none() && !refuse && !faults.at_key(place, "refuse") {
+    if raw.class.is_none() && !refuse && !polices && !faults.at_key(place, "refuse") {
         faults.missing(place, "class", "write class = \"…\", or refuse = true");
     }
     if let Some(deadline) = raw.deadline.as_ref().filter(|_| refuse) {

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+use tiergate_core::admit::bucket::Rate;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use toml::de::DeValue;
 
@@ -334,6 +335,29 @@ macro_rules! choice {
     };
 }
 
+text!(
+    /// A rate: `60/s`, `1.5/h`, `10 per minute`.
+    RateText(Rate),
+    "a rate such as \"60/s\", \"10/m\" or \"10 per minute\"",
+    {
+        "type": "string",
+        "pattern": "^[0-9]+(\\.[0-9]{1,3})? *(/|per ) *(s|second|m|minute|h|hour|d|day)$",
+        "examples": ["60/s", "10/m", "10 per minute"]
+    },
+    rate
+);
+
+choice!(PerText(PerWhat):
+    "rule" => PerWhat::Rule,
+    "flow" => PerWhat::Flow);
+
+/// What has a token bucket of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PerWhat {
+    Rule,
+    Flow,
+}
+
 choice!(Connection(RefusalConnection):
     "keep" => RefusalConnection::Keep,
     "close" => RefusalConnection::Close,
@@ -374,6 +398,30 @@ fn time(text: &str) -> Option<Duration> {
     // To the microsecond: 250ms is 250 ms, not 249.999999.
     let micros = (decimal(number)? * seconds * 1e6).round();
     (micros <= 1e15).then(|| Duration::from_micros(micros as u64))
+}
+
+/// A rate with at most three decimals: what is finer would be lost.
+fn rate(text: &str) -> Parsed<Rate> {
+    let (number, unit) = text.split_once('/').or_else(|| text.split_once(" per ")).ok_or(None)?;
+    let seconds = match unit.trim_matches(' ') {
+        "s" | "second" => 1,
+        "m" | "minute" => 60,
+        "h" | "hour" => 3600,
+        "d" | "day" => 86_400,
+        _ => return Err(None),
+    };
+    let number = number.trim_end_matches(' ');
+    let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let number = decimal(number).filter(|_| decimals <= 3).ok_or(None)?;
+    let thousandths = (number * 1000.0).round();
+    let per_second = number / seconds as f64;
+    if thousandths == 0.0 {
+        return Err(Some("must be more than 0".to_owned()));
+    }
+    if per_second > Rate::MAX.tokens_per_second() {
+        return Err(Some("must be at most 1000000000/s".to_owned()));
+    }
+    Ok(Rate::of_thousandths(thousandths as u64, seconds))
 }
 
 fn size(text: &str) -> Option<u64> {
@@ -433,6 +481,20 @@ pub(super) fn server(text: &str) -> Parsed<Server> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates() {
+        assert_eq!(rate("60/s"), Ok(Rate::per_second(60)));
+        assert_eq!(rate("10 per minute"), Ok(Rate::per_minute(10)));
+        assert_eq!(rate("10 / m"), Ok(Rate::per_minute(10)));
+        assert_eq!(rate("1.5/h"), Ok(Rate::of_thousandths(1500, 3600)));
+        assert_eq!(rate("1 per day"), Ok(Rate::of_thousandths(1000, 86_400)));
+        for wrong in ["", "60", "/s", "60/", "60/x", "-1/s", "1.0001/s", "1e3/s", "60 s", "6 0/s"] {
+            assert_eq!(rate(wrong), Err(None), "{wrong}");
+        }
+        assert_eq!(rate("0/s"), Err(Some("must be more than 0".to_owned())));
+        assert!(rate("1000000001/s").is_err() && rate("99999999999999999999/d").is_err());
+    }
 
     #[test]
     fn times_and_sizes() {

@@ -294,6 +294,7 @@ fn short_reason(reason: &str) -> String {
         "deadline_infeasible" => "in vain".to_owned(),
         "deadline_expired" => "expired".to_owned(),
         "origin_down" => "down".to_owned(),
+        "site_policed" => "site".to_owned(),
         "draining" => "drain".to_owned(),
         "reconfigured" => "reload".to_owned(),
         other => cut(&harmless(other), 7),

@@ -197,6 +197,7 @@ pub(super) mod tests {
                     class("checkout", second * 50, [0, 0]),
                     class("browse", second * 120, [second, second * 30]),
                 ],
+                policers: Vec::new(),
                 unmatched: 0,
                 origin: vec![server, down],
                 listeners: vec!["http 0.0.0.0:80".to_owned()],

@@ -174,7 +174,7 @@ impl Asked<'_> {
             respond.send_reset(Code::REFUSED_STREAM);
         } else {
             let ready = self.config.refusals.ready(reason, format);
-            record.status = respond::REFUSED;
+            record.status = ready.status;
             record.sent_bytes = ready.body.len() as u64;
             send_ready(respond, ready, self.facts.head_only);
         }
@@ -235,7 +235,7 @@ impl Asked<'_> {
 
 fn send_ready(respond: &mut SendResponse<Payload>, ready: &Ready, head_only: bool) {
     let mut response = Response::new(());
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    *response.status_mut() = StatusCode::from_u16(ready.status).expect("ours are statuses");
     *response.headers_mut() = ready.fields.clone();
     send(respond, response, ready.body.clone(), head_only);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use tiergate_core::account::ClassAccount;
+use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::control::Slots;
 use tiergate_core::control::adaptive::Step;
 use tiergate_core::gate::{ClassState, Gate};
@@ -28,6 +29,18 @@ pub struct ClassSnapshot {
     pub account: ClassAccount,
 }
 
+/// Most policers that are copied and shown, the first ones of the policy: each is six time series.
+pub const POLICERS_SHOWN_MAX: usize = 100;
+
+/// One policer at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicerSnapshot {
+    /// Its name.
+    pub name: String,
+    /// How it is doing.
+    pub state: PolicerState,
+}
+
 /// The gate at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -37,6 +50,8 @@ pub struct Snapshot {
     pub generation: u32,
     /// The classes, most important first.
     pub classes: Vec<ClassSnapshot>,
+    /// The first [`POLICERS_SHOWN_MAX`] policers.
+    pub policers: Vec<PolicerSnapshot>,
     /// Hits of the first [`RULES_SHOWN_MAX`] rules.
     pub rule_hits: Vec<u64>,
     /// How many rules there are.
@@ -77,6 +92,13 @@ impl Snapshot {
                     account: account.clone(),
                 })
                 .collect(),
+            policers: plan
+                .policers
+                .iter()
+                .zip(gate.policers())
+                .take(POLICERS_SHOWN_MAX)
+                .map(|(policer, state)| PolicerSnapshot { name: policer.name.clone(), state })
+                .collect(),
             rule_hits: account.rule_hits[..shown].to_vec(),
             rules: account.rule_hits.len(),
             unmatched: account.unmatched,
@@ -107,7 +129,7 @@ mod tests {
         plan.slots = Slots::Fixed(1);
         plan.rules = RULES_SHOWN_MAX + 10;
         let mut gate: Gate<()> = Gate::new(plan);
-        let arrival = Arrival { class: ClassId(0), rule: Some(3), deadline: None, generation: 0 };
+        let arrival = Arrival { rule: Some(3), ..Arrival::of(ClassId(0)) };
         for _ in 0..3 {
             // The gate remembers the slot; nothing here gives it back.
             let _verdict = gate.arrive(Moment::ZERO, arrival, || ());

@@ -24,10 +24,8 @@ fn readings() -> Readings {
     let mut slots = Vec::new();
     for number in 0..12u64 {
         let arrival = Arrival {
-            class: ClassId(u16::from(number >= 2)),
             rule: (number % 4 != 3).then_some((number % 4) as u32),
-            deadline: None,
-            generation: 0,
+            ..Arrival::of(ClassId(u16::from(number >= 2)))
         };
         if let Verdict::Admit(slot) = gate.arrive(Moment::ZERO, arrival, || ()) {
             slots.push(slot);

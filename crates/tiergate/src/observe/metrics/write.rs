@@ -10,12 +10,14 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
 use std::fmt::Error;
 use std::time::{Duration, SystemTime};
+use tiergate_core::admit::policer::Counts;
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 
 type ClassCount = fn(&ClassSnapshot) -> u64;
 type ClassHistogram = fn(&ClassSnapshot) -> &Histogram;
+type PolicerCount = fn(&Counts) -> u64;
 type ServerCount = fn(&ServerCounters) -> u64;
 type ServerLevel = fn(&ServerStatus) -> u32;
 
@@ -27,6 +29,7 @@ impl Collector for Readings {
         self.durations(&mut page)?;
         self.limit(&mut page)?;
         self.rules(&mut page)?;
+        self.policers(&mut page)?;
         self.clients(&mut page)?;
         self.origin(&mut page)?;
         self.house(&mut page)
@@ -153,6 +156,32 @@ impl Readings {
         page.gauge("tiergate_rules", "Rules of the policy", rules)?;
         let shown = gate.rule_hits.len() as u64;
         page.gauge("tiergate_rules_shown", "Rules whose hits are shown", shown)
+    }
+
+    fn policers(&self, page: &mut Page<'_>) -> Result<(), Error> {
+        let counts: [(&str, &str, PolicerCount); 4] = [
+            ("passed", "Requests that took a token", |counts| counts.passed),
+            ("overflow", "Of them, those whose token was of the overflow bucket", |counts| {
+                counts.overflow
+            }),
+            ("refused", "Requests refused for want of a token", |counts| counts.refused),
+            ("untracked", "Requests let through because the table of flows was full", |counts| {
+                counts.untracked
+            }),
+        ];
+        let policers = &self.snapshot.policers;
+        for (name, help, count) in counts {
+            let rows = policers.iter();
+            let rows = rows.map(|it| ([("policer", it.name.as_str())], count(&it.state.counts)));
+            page.counters(&format!("tiergate_policer_{name}"), help, rows)?;
+        }
+        let rows = policers.iter();
+        let rows =
+            rows.map(|it| ([("policer", it.name.as_str())], it.state.rate.tokens_per_second()));
+        page.gauges("tiergate_policer_tokens_per_second", "Rate in force", rows)?;
+        let rows = policers.iter();
+        let rows = rows.map(|it| ([("policer", it.name.as_str())], it.state.flows as u64));
+        page.gauges("tiergate_policer_flows", "Flows that are not at rest now, about", rows)
     }
 
     fn clients(&self, page: &mut Page<'_>) -> Result<(), Error> {

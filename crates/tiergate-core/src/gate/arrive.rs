@@ -1,0 +1,127 @@
+//! A request's arrival: admitted, queued or refused.
+
+use super::{Arrival, Gate, Verdict};
+use crate::admit::policer::{PolicerId, Quota, Under};
+use crate::class::ClassId;
+use crate::reason::Reason;
+use crate::time::Moment;
+use std::time::Duration;
+
+impl<T> Gate<T> {
+    /// Decides about a request. `wake` is called only if it must wait.
+    ///
+    /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
+    pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
+        let class = self.generations.translate(arrival.generation, arrival.class);
+        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
+        self.account.arrived(class, rule);
+        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        if let Some(reason) = self.bar(now, class, patience) {
+            return self.reject(class, reason);
+        }
+        // Last of all: whoever is refused for another reason has used up nothing.
+        if let Some(under) = self.policers_of(class, &arrival)
+            && let Err(policer) = self.policers.take(now, under, class, arrival.flow)
+        {
+            self.policers.refused(policer);
+            return self.reject(class, self.policed_by(policer));
+        }
+        if self.has_free_slot() {
+            self.account.classes[class.index()].admitted_at_once += 1;
+            return Verdict::Admit(self.grant(now, class, now));
+        }
+        let deadline = now + patience;
+        self.strict.advance(now, &self.loads, self.limit.slots());
+        self.account.classes[class.index()].queued += 1;
+        self.loads[class.index()].waiting += 1;
+        Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
+    }
+
+    /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
+    /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. It takes
+    /// no tokens. O(1).
+    pub fn turn_away(&mut self, now: Moment, arrival: Arrival) -> Option<Reason> {
+        let class = self.generations.translate(arrival.generation, arrival.class);
+        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        let reason = match self.bar(now, class, patience) {
+            Some(reason) => reason,
+            None => {
+                let under = self.policers_of(class, &arrival)?;
+                let policer = self.policers.bar(now, under, class, arrival.flow)?;
+                self.policers.refused(policer);
+                self.policed_by(policer)
+            }
+        };
+        self.refuse(arrival, reason);
+        Some(reason)
+    }
+
+    /// What the request has left of the policer that would refuse it now, or else of the first that
+    /// it comes under; `None` if it comes under none. O(1), and the partitions.
+    pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
+        let class = self.generations.translate(arrival.generation, arrival.class);
+        let under = self.policers_of(class, arrival)?;
+        let policer = self.policers.bar(now, under, class, arrival.flow);
+        let policer = policer.or(under.into_iter().flatten().next())?;
+        Some((policer, self.policers.quota(now, policer, class, arrival.flow)))
+    }
+
+    /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
+    /// see (its rule refuses it, no origin is up).
+    pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
+        let class = self.generations.translate(arrival.generation, arrival.class);
+        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
+        self.account.arrived(class, rule);
+        self.account.refused(class, reason);
+    }
+
+    /// Whenever a slot is free nobody waits: every change ends in `dispatch`.
+    fn has_free_slot(&self) -> bool {
+        self.running < self.limit.slots()
+    }
+
+    /// Why the request may neither have a slot nor wait for one, policers apart.
+    fn bar(&mut self, now: Moment, class: ClassId, patience: Duration) -> Option<Reason> {
+        if self.draining {
+            return Some(Reason::Draining);
+        }
+        if self.has_free_slot() {
+            return None;
+        }
+        let waiting = self.backlog.len_of(class);
+        if waiting >= self.plan.classes[class.index()].queue_len_max {
+            return Some(Reason::QueueFull);
+        }
+        let drain = &mut self.drains[class.index()];
+        drain.pass(now, waiting > 0);
+        let feasible = drain.is_feasible(waiting, patience, self.limit.slots());
+        (!feasible).then_some(Reason::DeadlineInfeasible)
+    }
+
+    /// The policers that a request comes under, none twice; `None` if there are none.
+    fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
+        let rule = arrival
+            .policer
+            .and_then(|policer| self.generations.translate_policer(arrival.generation, policer));
+        let class = self.plan.classes[class.index()].policer;
+        let site = self.plan.site_policer;
+        if (rule, class, site) == (None, None, None) {
+            return None;
+        }
+        let class = class.filter(|class| rule != Some(*class));
+        let site = site.filter(|site| rule != Some(*site) && class != Some(*site));
+        Some([rule, class, site])
+    }
+
+    fn policed_by(&self, policer: PolicerId) -> Reason {
+        match self.plan.site_policer == Some(policer) {
+            true => Reason::SitePoliced,
+            false => Reason::Policed,
+        }
+    }
+
+    fn reject(&mut self, class: ClassId, reason: Reason) -> Verdict {
+        self.account.refused(class, reason);
+        Verdict::Reject(reason)
+    }
+}
