@@ -1,15 +1,12 @@
 //! `tiergate check`: what a policy means, in words, and what in it makes no sense.
 
+pub use super::warn::warnings;
 use super::words;
 use crate::config::meant::{Listener, Policy, ProxyProtocol, RefusalConnection};
 use crate::config::{ConfigError, load, show};
 use std::fmt::Write as _;
 use std::path::Path;
-use tiergate_core::class::ClassId;
 use tiergate_core::control::Slots;
-
-/// Most pairs of rules that are compared for one covering the other: some seconds.
-const PAIRS_MAX: usize = 100_000_000;
 
 /// Reads a policy file and says what it means. The program ends with 0 then, also when there are
 /// warnings, and with 1 on an error, which is to be shown on standard error.
@@ -31,6 +28,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Requests go to", origin(policy)),
         ("Classes, most important first", classes(policy)),
         ("Rules, the first that matches decides", rules(policy)),
+        ("Score", score(policy)),
         ("A refusal", refusal(policy)),
         ("Limits", limits(policy)),
         ("Timeouts", timeouts(policy)),
@@ -118,7 +116,7 @@ fn classes(policy: &Policy) -> Vec<String> {
 
 fn rules(policy: &Policy) -> Vec<String> {
     let rule = |(index, rule): (usize, &crate::config::meant::PolicyRule)| {
-        let conditions = words::conditions(&rule.rule);
+        let conditions = words::conditions(&rule.rule, policy);
         let action = words::action(&rule.rule, policy);
         format!("{}  (line {})  {conditions} → {action}", index + 1, rule.line)
     };
@@ -214,74 +212,31 @@ fn seen(policy: &Policy) -> Vec<String> {
     vec![admin, log]
 }
 
-/// What is allowed but makes no sense: rules that can never decide, classes that nothing leads to.
-pub fn warnings(policy: &Policy) -> Vec<String> {
-    let mut warnings = shadowed(policy);
-    let default = policy.classifier.default_class();
-    for (index, class) in policy.plan.classes.iter().enumerate() {
-        let id = ClassId(index as u16);
-        let led_to = policy.rules.iter().any(|rule| rule.rule.class == Some(id));
-        if id != default && !led_to {
-            warnings.push(format!("class {}: no rule leads to it", class.name));
-        }
+/// The score's factors, tables and bands.
+fn score(policy: &Policy) -> Vec<String> {
+    let Some(tables) = &policy.score else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!(
+        "{} x the client's priority (of {}) + {} x the path's priority (of {}), 1 where none matches",
+        tables.client_factor,
+        tables.clients.len(),
+        tables.path_factor,
+        tables.paths.len()
+    )];
+    for (from, class) in &tables.bands {
+        lines.push(format!(
+            "from {from} on: {}, unless a rule says otherwise",
+            words::class_name(policy, *class)
+        ));
     }
-    warnings
-}
-
-/// Rules of which an earlier one surely takes every request.
-fn shadowed(policy: &Policy) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut pairs = 0;
-    for (index, later) in policy.rules.iter().enumerate() {
-        pairs += index;
-        if pairs > PAIRS_MAX {
-            warnings.push(format!("rules from {} on were not compared: too many", index + 1));
-            break;
-        }
-        let earlier = policy.rules[..index].iter().enumerate();
-        let mut covering = earlier.filter(|(_, earlier)| earlier.rule.covers(&later.rule));
-        if let Some((place, earlier)) = covering.next() {
-            let why = match earlier.rule.conditions == later.rule.conditions {
-                true => "asks for the same",
-                false => "takes all of its requests",
-            };
-            warnings.push(format!(
-                "rule {} (line {}) never decides: rule {} (line {}) {why}",
-                index + 1,
-                later.line,
-                place + 1,
-                earlier.line
-            ));
-        }
-    }
-    warnings
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::parse;
-
-    #[test]
-    fn rules_that_never_decide_and_classes_without_rules_are_told() {
-        let policy = parse(
-            "[origin]\nservers = [\"a:1\"]\n\
-             [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n[[class]]\nname = \"c\"\n\
-             [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
-             [[rule]]\npath = \"/x/y\"\nmethod = \"GET\"\nclass = \"c\"\n\
-             [[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
-             [[rule]]\npath = \"/x/*\"\nclass = \"c\"\n",
-            "p.toml",
-        );
-        assert_eq!(
-            warnings(&policy.unwrap()),
-            [
-                "rule 2 (line 12) never decides: rule 1 (line 9) takes all of its requests",
-                "rule 4 (line 19) never decides: rule 1 (line 9) asks for the same",
-                "class b: no rule leads to it",
-            ]
-        );
-    }
 
     #[test]
     fn a_policy_in_words() {
