@@ -4,9 +4,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 use tiergate_core::class::ClassId;
+use tiergate_core::classify::flow::Flow;
+use tiergate_core::classify::pattern::Pattern;
+use tiergate_core::classify::rule::{Condition, Number, Rule};
+use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
 use tiergate_core::gate::{Arrival, Claim, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
+use tiergate_core::request::{Field, RequestView};
 use tiergate_core::time::Moment;
 
 struct Counting;
@@ -129,5 +134,49 @@ fn a_request_that_waits_allocates_nothing_once_the_backlog_has_been_as_long() {
             round(&mut gate);
         }
     });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn classification_allocates_nothing_once_it_has_seen_such_a_request() {
+    let value = |text: &str| vec![Pattern::value(text).unwrap()];
+    let conditions = [
+        Condition::Path(vec![Pattern::path("/a/*/c").unwrap()]),
+        Condition::PathRegex(vec![PathRegex::parse("^/[a-z]+/x$").unwrap()]),
+        Condition::Extension(vec!["cgi".into()]),
+        Condition::Query { name: "a b".into(), values: value("*c") },
+        Condition::ContentType(value("text/*")),
+        Condition::Cookie { name: "sid".into(), values: value("x*") },
+        Condition::Number { of: Number::Urgency, spans: vec![Span::one(5)] },
+    ];
+    let rule = |(index, condition): (usize, &Condition)| Rule {
+        conditions: vec![condition.clone()],
+        class: (index % 2 == 0).then_some(ClassId(1)),
+        importance: Some(index as u8),
+        flow: Some(Flow::Cookie("sid".into())),
+        ..Rule::default()
+    };
+    let rules: Vec<Rule> = conditions.iter().enumerate().map(rule).collect();
+    let classifier = Classifier::compile(&rules, ClassId(0)).unwrap();
+    let fields = [
+        Field { name: b"Cookie", value: b"a=1; sid=xyz" },
+        Field { name: b"Content-Type", value: b"Text/HTML; charset=utf-8" },
+        Field { name: b"Priority", value: b"u=5" },
+    ];
+    let view = |path| RequestView {
+        path,
+        query: b"z=1&a%20b=%63c",
+        fields: &fields,
+        ..RequestView::EMPTY
+    };
+    let views = [view(b"/a/b/c"), view(b"/a/x.cgi"), view(b"/abc/x"), view(b"/")];
+    let mut scratch = Scratch::default();
+    let mut round = || {
+        for view in &views {
+            assert!(classifier.classify(view, &mut scratch).importance.is_some());
+        }
+    };
+    round();
+    let count = allocations(|| (0..1000).for_each(|_| round()));
     assert_eq!(count, 0);
 }

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::sync::Arc;
 use std::task::Context;
 use tiergate_core::classify::{Scratch, path};
 use tiergate_core::gate::Arrival;
@@ -18,7 +19,7 @@ use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// The client, by the socket or the PROXY protocol.
     pub address: SocketAddr,
@@ -28,6 +29,10 @@ pub struct Peer {
     pub local: SocketAddr,
     /// Whether by TLS.
     pub secure: bool,
+    /// The listener's address, as the policy gives it.
+    pub listener: SocketAddr,
+    /// The server name that the client asked for in its TLS handshake.
+    pub sni: Option<Arc<str>>,
 }
 
 /// What is kept of a head once its bytes may move.
@@ -154,7 +159,9 @@ pub fn decide<'d>(
         query: head.query,
         fields,
         client,
+        listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
+        sni: peer.sni.as_deref().unwrap_or_default().as_bytes(),
         ..RequestView::EMPTY
     };
     let (arrival, answer) = judge(shared, config, &view, gather, context);

@@ -19,6 +19,7 @@ pub mod forwarded;
 mod gather;
 pub mod http1;
 pub mod http2;
+pub mod import;
 pub mod link;
 pub mod listen;
 pub mod observe;

@@ -9,8 +9,10 @@ use crate::origin::Origin;
 use crate::respond::Refusals;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use tiergate_core::classify::flow::FlowKey;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -35,6 +37,7 @@ impl Config {
         counters: &Counters,
     ) -> Self {
         policy.plan.generation = generation;
+        policy.classifier.set_flow_key(flow_key());
         // An unchanged origin stays the same object, so that its counts and checks go on.
         let origin = match former {
             Some(former) if former.origin.settings == policy.origin => former.origin.clone(),
@@ -46,6 +49,15 @@ impl Config {
         let refusals = Refusals::new(&policy.refusal);
         Config { policy, generation, origin, refusals }
     }
+}
+
+/// The secret that flows are hashed with: one for the process, so that a reload keeps flows what they
+/// are.
+fn flow_key() -> FlowKey {
+    static KEY: OnceLock<FlowKey> = OnceLock::new();
+    // The standard library seeds its hash tables from the system's randomness.
+    let random = || RandomState::new().hash_one(0u8);
+    *KEY.get_or_init(|| FlowKey([random(), random()]))
 }
 
 /// Refusals that the admin listener can show.

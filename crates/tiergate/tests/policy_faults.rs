@@ -24,7 +24,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nweight = 0",
-            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `minimum`, `name`, `police`, `queue`",
+            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `flow`, `minimum`, `name`, `police`, `queue`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -184,6 +184,106 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:5:12: rule[1].deadline: has no effect on requests that are refused; leave it out",
         ),
         (
+            "[[rule]]\nimportance = 3\ndeadline = \"1s\"",
+            "policy.toml:5:12: rule[1].deadline: needs `class`, because both come from one rule",
+        ),
+        (
+            "[[rule]]\nimportance = 256",
+            "policy.toml:4:14: rule[1].importance: must be at most 255, got 256",
+        ),
+        (
+            "[[rule]]\nlevel = \"high\"",
+            "policy.toml:4:9: rule[1].level: must be a whole number, 0 or more, got \"high\"",
+        ),
+        (
+            "[[rule]]\nresource = \"the disk\"",
+            "policy.toml:4:12: rule[1].resource: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"the disk\"",
+        ),
+        (
+            "[[rule]]\nscore = 8.5001",
+            "policy.toml:4:9: rule[1].score: must be a number from 0 to 1000 with at most three decimals, got 8.5001",
+        ),
+        (
+            "[[rule]]\nflow = \"ip\"",
+            "policy.toml:4:8: rule[1].flow: must be \"client\", \"client/24\", \"client/24/56\", \"cookie:NAME\", \"header:NAME\" or \"subject\", got \"ip\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nflow = \"client/33\"",
+            "policy.toml:5:8: class[1].flow: must name at most 32 bits, got \"client/33\"",
+        ),
+        (
+            "[[rule]]\nextension = \".cgi\"\nrefuse = true",
+            "policy.toml:4:13: rule[1].extension: must be without the dot, \"cgi\", got \".cgi\"",
+        ),
+        (
+            "[[rule]]\npath_regex = \"^/(\"\nrefuse = true",
+            "policy.toml:4:14: rule[1].path_regex: must be a regular expression: unclosed group, got \"^/(\"",
+        ),
+        (
+            "[[rule]]\npath_regex = '(a{1000}){1000}'\nrefuse = true",
+            "policy.toml:4:14: rule[1].path_regex: needs too many states; repeat less often, got \"(a{1000}){1000}\"",
+        ),
+        (
+            "[[rule]]\nquery = \"a=b\"\nrefuse = true",
+            "policy.toml:4:9: rule[1].query: must be a table of names, got \"a=b\"",
+        ),
+        (
+            "[[rule]]\ncontent_type = \"text/html; charset=utf-8\"\nrefuse = true",
+            "policy.toml:4:16: rule[1].content_type: must be without parameters, because they are not looked at, got \"text/html; charset=utf-8\"",
+        ),
+        (
+            "[[rule]]\ncontent_length = \"2MiB..1MiB\"\nrefuse = true",
+            "policy.toml:4:18: rule[1].content_length: must begin below its end, got \"2MiB..1MiB\"",
+        ),
+        (
+            "[[rule]]\nprefetch = false\nrefuse = true",
+            "policy.toml:4:12: rule[1].prefetch: must be true; leave it out for requests of either kind",
+        ),
+        (
+            "[[rule]]\nurgency = [0, 8]\nrefuse = true",
+            "policy.toml:4:15: rule[1].urgency[2]: must be at most 7, got 8",
+        ),
+        (
+            "[[rule]]\ndscp = \"EF\"\nrefuse = true",
+            "policy.toml:4:8: rule[1].dscp: must be a code point from 0 to 63, or a range such as \"8..15\", got \"EF\"",
+        ),
+        (
+            "[[rule]]\nlistener = \"main\"\nrefuse = true",
+            "policy.toml:4:12: rule[1].listener: no listener is called \"main\" or has that address, expected one of `127.0.0.1:8080`",
+        ),
+        (
+            "[[rule]]\ndomain = \"*.edu\"\nrefuse = true",
+            "policy.toml:4:10: rule[1].domain: must be a name without `*`; all names below it are meant too, got \"*.edu\"",
+        ),
+        (
+            "[[rule]]\ncountry = \"de\"\nrefuse = true",
+            "policy.toml:4:11: rule[1].country: must be in capitals, got \"de\"",
+        ),
+        (
+            "[[rule]]\nasn = -1\nrefuse = true",
+            "policy.toml:4:7: rule[1].asn: must be a number such as 64500, or a range such as \"64500..64510\", got -1",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:80\"\nname = \"a b\"",
+            "policy.toml:5:8: listener[1].name: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"a b\"",
+        ),
+        (
+            "[score.client]\n\"129.93.\" = 2\n\"a:80\" = 3",
+            "policy.toml:4:1: score.client.\"129.93.\": must be a host, a domain, an address or a network such as \"10.0.0.0/8\", got \"129.93.\"\npolicy.toml:5:1: score.client.\"a:80\": has ':', which no host has; leave out scheme, port and path, got \"a:80\"",
+        ),
+        (
+            "[score.client]\n\"unl.edu\" = 2\n\"UNL.edu.\" = 3",
+            "policy.toml:5:1: score.client.\"UNL.edu.\": \"unl.edu\" stands for the same already",
+        ),
+        (
+            "[score.path]\nimages = 2",
+            "policy.toml:4:1: score.path.images: must begin with `/`, got \"images\"",
+        ),
+        (
+            "[[score.band]]\nfrom = 8\nclass = \"hihg\"\n[[score.band]]\nclass = \"default\"",
+            "policy.toml:5:9: score.band[1].class: no class is called \"hihg\", expected one of `default`\npolicy.toml:6:1: score.band[2].from: is missing; write from = 8",
+        ),
+        (
             "[[rule]]\nrefuse = \"yes\"",
             "policy.toml:4:10: rule[1].refuse: must be true or false, got \"yes\"",
         ),
@@ -327,6 +427,7 @@ fn many_faults_are_counted_but_not_all_told() {
 /// Every key once, so that mutations reach everything.
 const FULL: &str = r#"
 admin = false
+flow = "client/24/56"
 default_class = "browse"
 threads = 2
 trusted = ["10.0.0.0/8", "::1"]
@@ -349,6 +450,7 @@ minimum = "12.5%"
 queue = 7
 [[class]]
 name = "browse"
+flow = "client/24"
 [[rule]]
 path = ["/cart/*", "/pay?"]
 host = "*.example.com"
@@ -360,7 +462,36 @@ cookie.session = "*7"
 class = "checkout"
 deadline = "90ms"
 [[rule]]
+extension = ["cgi", "php"]
+path_regex = '^/v[0-9]+/'
+query.q = ["*a*", "b"]
+content_type = "application/*"
+content_length = ["1MiB..", "..64KiB"]
+prefetch = true
+urgency = [0, "5..7"]
+listener = "0.0.0.0:80"
+destination = "192.0.2.1"
+sni = "*.example.com"
+domain = "unl.edu"
+country = "DE"
+asn = [64500, "AS64510..AS64520"]
+certificate = "CN=*"
+subject = true
+dscp = "8..15"
+importance = 200
+level = 2
+resource = "cpu"
+score = 9.5
+flow = "cookie:session"
+[[rule]]
 refuse = true
+[score]
+client_factor = 0.7
+path_factor = 0.3
+client."unl.edu" = 8.5
+client."10.0.0.0/8" = 2
+path."/images/" = 4
+band = [{ from = 8, class = "checkout" }]
 [refusal]
 connection = "close"
 retry_after = "3s"
@@ -393,6 +524,7 @@ fn every_key_reaches_what_it_means() {
     assert_eq!(policy.trusted[1], "::1/128".parse().unwrap());
     let tls = Tls { certificates: vec![("/etc/tiergate/a.pem".into(), "/k/a.key".into())] };
     let listener = Listener {
+        name: None,
         address: "0.0.0.0:80".parse().unwrap(),
         tls: Some(tls),
         proxy_protocol: ProxyProtocol::Required,
@@ -426,13 +558,23 @@ fn every_key_reaches_what_it_means() {
     };
     assert_eq!(policy.plan.classes, [checkout, Class::named("browse")]);
     assert_eq!(policy.plan.check(), Ok(()));
-    assert_eq!((policy.plan.rules, policy.rules.len(), policy.classifier.rules_len()), (2, 2, 2));
+    assert_eq!((policy.plan.rules, policy.rules.len(), policy.classifier.rules_len()), (3, 3, 3));
     let rule = &policy.rules[0];
     assert_eq!(FULL.lines().nth(rule.line - 1), Some("[[rule]]"));
     assert_eq!(rule.rule.conditions.len(), 7);
     assert_eq!(rule.rule.class, Some(ClassId(0)));
     assert_eq!(rule.rule.deadline, Some(Duration::from_millis(90)));
-    assert!(policy.rules[1].rule.refuse);
+    let rule = &policy.rules[1].rule;
+    assert_eq!(rule.conditions.len(), 16);
+    assert_eq!((rule.importance, rule.level, rule.resource), (Some(200), Some(2), Some(0)));
+    assert_eq!(rule.score.map(|score| score.to_string()).as_deref(), Some("9.5"));
+    assert_eq!(rule.flow.as_ref().map(ToString::to_string).as_deref(), Some("cookie:session"));
+    assert_eq!(policy.resources, ["cpu"]);
+    assert!(policy.rules[2].rule.refuse);
+    let score = policy.score.as_ref().unwrap();
+    let factors = [score.client_factor, score.path_factor].map(|factor| factor.to_string());
+    assert_eq!(factors, ["0.7", "0.3"]);
+    assert_eq!((score.clients.len(), score.paths.len(), score.bands.len()), (2, 1, 1));
     let refusal = Refusal {
         connection: RefusalConnection::Close,
         retry_after: Duration::from_secs(3),

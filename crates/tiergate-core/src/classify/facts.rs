@@ -1,15 +1,19 @@
 //! The facts that rules ask for: every distinct alternative of every condition, numbered once.
 
 use super::decision::{Conditions, NONE};
+use super::fields::{ByName, Fields};
 use super::flow::{Flow, FlowKey};
+use super::further::Further;
 use super::names::Names;
 use super::networks::{self, Networks};
+use super::numbers::{Numbers, Span};
 use super::output::Output;
 use super::pattern::{HostPattern, Pattern};
-use super::rule::{Condition, Rule};
+use super::regexes::{PathRegex, Regexes};
+use super::rule::{Condition, Number, Rule};
 use super::search::{Decisions, Rules};
 use super::texts::{Hosts, Texts};
-use super::{Classifier, FieldUse, Part, Says};
+use super::{Classifier, Part, Says};
 use crate::class::ClassId;
 use foldhash::fast::FixedState;
 use ipnet::IpNet;
@@ -25,6 +29,19 @@ pub(super) struct FactTable {
     client: Kind<IpNet>,
     header: Kind<(Box<str>, Pattern)>,
     cookie: Kind<(Box<str>, Pattern)>,
+    extension: Kind<Box<str>>,
+    regex: Kind<PathRegex>,
+    query: Kind<(Box<str>, Pattern)>,
+    content_type: Kind<Pattern>,
+    prefetch: Kind<()>,
+    number: Kind<(Number, Span)>,
+    /// Of the numbers, those that come from fields.
+    field_number: Kind<(Number, Span)>,
+    destination: Kind<IpNet>,
+    sni: Kind<HostPattern>,
+    domain: Kind<HostPattern>,
+    certificate: Kind<Pattern>,
+    subject: Kind<Pattern>,
 }
 
 /// The facts of one kind, and the first rule that asks for one, by what it sets.
@@ -35,14 +52,14 @@ struct Kind<K> {
 
 impl<K> Default for Kind<K> {
     fn default() -> Self {
-        Kind { first: [NONE; Output::LEN], facts: HashMap::default() }
+        Kind { first: NOBODY, facts: HashMap::default() }
     }
 }
 
 impl<K: std::hash::Hash + Eq> Kind<K> {
     /// Numbers the alternatives of a condition of a rule, by what the rule sets (see [`asking`]).
     fn of(&mut self, rule: &Rules, len: &mut u32, keys: impl Iterator<Item = K>) -> Vec<u32> {
-        self.first = earlier(&self.first, rule);
+        self.first = earlier(self.first, rule);
         let mut facts: Vec<u32> = keys
             .map(|key| {
                 *self.facts.entry(key).or_insert_with(|| {
@@ -57,10 +74,17 @@ impl<K: std::hash::Hash + Eq> Kind<K> {
         facts
     }
 
+    fn list(&self) -> Vec<(&K, u32)> {
+        self.facts.iter().map(|(key, fact)| (key, *fact)).collect()
+    }
+
     fn part<T>(&self, of: T) -> Part<T> {
         Part { first: self.first, of }
     }
 }
+
+/// No rule for any output.
+const NOBODY: Rules = [NONE; Output::LEN];
 
 /// A rule under each output that it sets, [`NONE`] under the others.
 fn asking(index: u32, rule: &Rule) -> Rules {
@@ -68,7 +92,7 @@ fn asking(index: u32, rule: &Rule) -> Rules {
 }
 
 /// The earlier of two rules, for each output.
-fn earlier(one: &Rules, other: &Rules) -> Rules {
+fn earlier(one: Rules, other: &Rules) -> Rules {
     std::array::from_fn(|place| one[place].min(other[place]))
 }
 
@@ -99,10 +123,36 @@ impl FactTable {
                 let keys = values.iter().map(|value| (name.clone(), value.clone()));
                 self.cookie.of(rule, len, keys)
             }
+            Condition::Extension(extensions) => {
+                let keys = extensions.iter().map(|one| one.to_ascii_lowercase().into());
+                self.extension.of(rule, len, keys)
+            }
+            Condition::PathRegex(regexes) => self.regex.of(rule, len, regexes.iter().cloned()),
+            Condition::Query { name, values } => {
+                let keys = values.iter().map(|value| (name.clone(), value.clone()));
+                self.query.of(rule, len, keys)
+            }
+            Condition::ContentType(types) => self.content_type.of(rule, len, types.iter().cloned()),
+            Condition::Prefetch => self.prefetch.of(rule, len, std::iter::once(())),
+            Condition::Number { of, spans } => {
+                let kind = match of {
+                    Number::ContentLength | Number::Urgency => &mut self.field_number,
+                    _ => &mut self.number,
+                };
+                kind.of(rule, len, spans.iter().map(|span| (*of, *span)))
+            }
+            Condition::Destination(nets) => {
+                let nets = nets.iter().map(|network| networks::canonical(*network));
+                self.destination.of(rule, len, nets)
+            }
+            Condition::Sni(hosts) => self.sni.of(rule, len, hosts.iter().cloned()),
+            Condition::Domain(names) => self.domain.of(rule, len, names.iter().cloned()),
+            Condition::Certificate(names) => self.certificate.of(rule, len, names.iter().cloned()),
+            Condition::Subject(names) => self.subject.of(rule, len, names.iter().cloned()),
         }
     }
 
-    /// Everything as the classifier needs it.
+    /// Everything as the classifier needs it; `None` if the expressions together are too large.
     pub(super) fn compile(
         self,
         conditions: Vec<Conditions>,
@@ -110,22 +160,11 @@ impl FactTable {
         says: Vec<Says>,
         flows: Vec<Flow>,
         rules: &[Rule],
-    ) -> Classifier {
-        let paths: Vec<_> = self.path.facts.iter().map(|(key, fact)| (key, *fact)).collect();
-        let hosts: Vec<_> = self.host.facts.iter().map(|(key, fact)| (key, *fact)).collect();
-        let nets: Vec<_> = self.client.facts.iter().map(|(key, fact)| (*key, *fact)).collect();
-        let methods = self.method.facts.iter().map(|(key, fact)| (key.as_bytes().into(), *fact));
-        let mut fields: HashMap<Box<[u8]>, FieldUse, FixedState> = HashMap::default();
-        for (name, values) in by_name(&self.header.facts) {
-            fields.entry(name).or_default().values = Some(values);
-        }
-        if !self.cookie.facts.is_empty() {
-            fields.entry((*b"cookie").into()).or_default().cookies = true;
-        }
+    ) -> Option<Classifier> {
         let decisions = Decisions::new(conditions, self.len as usize, |rule, output| {
             rules[rule as usize].sets(output)
         });
-        Classifier {
+        Some(Classifier {
             default_class,
             says,
             others: decisions.others().collect(),
@@ -135,21 +174,92 @@ impl FactTable {
             default_flow: Flow::CLIENT,
             flow_key: FlowKey::default(),
             decisions,
-            path: self.path.part(Texts::new(&paths)),
-            host: self.host.part(Hosts::new(&hosts)),
-            method: self.method.part(Names::new(methods.collect(), false)),
-            client: self.client.part(Networks::new(&nets)),
-            fields: Part {
-                first: earlier(&self.header.first, &self.cookie.first),
-                of: Names::new(fields.into_iter().collect(), true),
-            },
-            cookies: self.cookie.part(Names::new(by_name(&self.cookie.facts), false)),
-        }
+            path: self.path.part(Texts::new(&self.path.list())),
+            host: self.host.part(Hosts::new(&self.host.list())),
+            method: self.method.part(names(&self.method, false)),
+            client: self.client.part(networks(&self.client)),
+            fields: self.fields(),
+            further: self.further()?,
+        })
+    }
+
+    fn fields(&self) -> Part<Fields> {
+        let number = |number| numbers(&self.field_number, number);
+        let asked =
+            |kind: &Kind<Pattern>| (!kind.facts.is_empty()).then(|| Texts::new(&kind.list()));
+        let of = Fields::new(
+            by_name(&self.header.facts),
+            (by_name(&self.cookie.facts), self.cookie.first),
+            asked(&self.content_type),
+            number(Number::ContentLength),
+            self.prefetch.facts.get(&()).copied(),
+            number(Number::Urgency),
+        );
+        let firsts = [
+            self.header.first,
+            self.cookie.first,
+            self.content_type.first,
+            self.prefetch.first,
+            self.field_number.first,
+        ];
+        Part { first: firsts.iter().fold(NOBODY, earlier), of }
+    }
+
+    fn further(&self) -> Option<Part<Box<Further>>> {
+        let number = |of| Some((of, numbers(&self.number, of)?));
+        let of = Further {
+            extensions: names(&self.extension, true),
+            regexes: Regexes::new(&self.regex.list())?,
+            parameters: (!self.query.facts.is_empty())
+                .then(|| Names::new(by_name(&self.query.facts), false)),
+            destinations: (!self.destination.facts.is_empty()).then(|| networks(&self.destination)),
+            sni: Hosts::new(&self.sni.list()),
+            domains: Hosts::new(&self.domain.list()),
+            certificates: Texts::new(&self.certificate.list()),
+            subjects: Texts::new(&self.subject.list()),
+            numbers: [Number::Listener, Number::Country, Number::Asn, Number::Dscp]
+                .into_iter()
+                .filter_map(number)
+                .collect(),
+        };
+        let firsts = [
+            self.extension.first,
+            self.regex.first,
+            self.query.first,
+            self.number.first,
+            self.destination.first,
+            self.sni.first,
+            self.domain.first,
+            self.certificate.first,
+            self.subject.first,
+        ];
+        Some(Part { first: firsts.iter().fold(NOBODY, earlier), of: Box::new(of) })
     }
 }
 
-/// The values asked for, by the name of their header or cookie.
-fn by_name(facts: &HashMap<(Box<str>, Pattern), u32, FixedState>) -> Vec<(Box<[u8]>, Texts)> {
+/// The ranges of a number; `None` if nobody asks for it.
+fn numbers(kind: &Kind<(Number, Span)>, number: Number) -> Option<Numbers> {
+    let spans: Vec<_> = kind
+        .facts
+        .iter()
+        .filter(|((of, _), _)| *of == number)
+        .map(|((_, span), fact)| (*span, *fact))
+        .collect();
+    (!spans.is_empty()).then(|| Numbers::new(&spans))
+}
+
+fn names(kind: &Kind<Box<str>>, caseless: bool) -> Names<u32> {
+    let names = kind.facts.iter().map(|(name, fact)| (name.as_bytes().into(), *fact));
+    Names::new(names.collect(), caseless)
+}
+
+fn networks(kind: &Kind<IpNet>) -> Networks {
+    let nets: Vec<_> = kind.facts.iter().map(|(net, fact)| (*net, *fact)).collect();
+    Networks::new(&nets)
+}
+
+/// The values asked for, by the name of their header, cookie or parameter.
+fn by_name(facts: &HashMap<(Box<str>, Pattern), u32, FixedState>) -> ByName {
     let mut names: HashMap<&str, Vec<(&Pattern, u32)>, FixedState> = HashMap::default();
     for ((name, value), fact) in facts {
         names.entry(name).or_default().push((value, *fact));

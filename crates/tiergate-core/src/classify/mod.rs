@@ -13,16 +13,22 @@
 //! remaining rule asks for is not looked at: cookies are not parsed for a request that an earlier
 //! rule has decided.
 
+mod condition;
 mod cookie;
 mod decision;
 mod facts;
+mod fields;
 pub mod flow;
+mod further;
 mod glob;
+mod head;
 mod names;
 mod networks;
+mod numbers;
 mod output;
 pub mod path;
 pub mod pattern;
+mod regexes;
 pub mod rule;
 pub mod score;
 mod search;
@@ -34,14 +40,18 @@ use crate::class::ClassId;
 use crate::request::RequestView;
 use decision::NONE;
 use facts::FactTable;
+use fields::Fields;
 use flow::{Flow, FlowKey};
+use further::{Further, FurtherScratch};
 pub use glob::Glob;
 use names::Names;
 use networks::Networks;
+pub use numbers::Span;
 pub use output::Output;
+pub use regexes::{PathRegex, RegexError};
 use rule::{Condition, Rule};
 use score::{Score, ScoreTables, Scoring};
-use search::{Decisions, Held, Rules, Search};
+use search::{Decisions, Held, Rules};
 use std::fmt;
 use std::time::Duration;
 use texts::{Hosts, Texts};
@@ -93,8 +103,8 @@ pub struct Classifier {
     host: Part<Hosts>,
     method: Part<Names<u32>>,
     client: Part<Networks>,
-    fields: Part<Names<FieldUse>>,
-    cookies: Part<Names<Texts>>,
+    fields: Part<Fields>,
+    further: Part<Box<Further>>,
 }
 
 /// What one rule says.
@@ -111,18 +121,12 @@ struct Part<T> {
     of: T,
 }
 
-/// What a header field of some name is looked at for.
-#[derive(Clone, Debug, Default)]
-struct FieldUse {
-    values: Option<Texts>,
-    cookies: bool,
-}
-
 /// What [`Classifier::classify`] keeps between requests so that it need not allocate. One per thread;
 /// good for any classifier (after a reload the next request sizes it anew).
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     facts: Held,
+    further: FurtherScratch,
 }
 
 /// Why rules were not compiled.
@@ -135,6 +139,8 @@ pub enum CompileError {
     /// All rules together have more alternatives than [`Classifier::ALTERNATIVES_MAX`]; the rule (by
     /// index) that goes beyond.
     TooManyAlternatives(usize),
+    /// The regular expressions of all rules together need too many states.
+    ExpressionsTooLarge,
     /// The rule (by index) has a condition without an alternative, which could never hold.
     NoAlternative(usize),
 }
@@ -152,6 +158,9 @@ impl fmt::Display for CompileError {
                 f,
                 "all rules together may list at most {} paths, hosts, values and networks",
                 Classifier::ALTERNATIVES_MAX
+            ),
+            CompileError::ExpressionsTooLarge => f.write_str(
+                "all rules together have too many or too large regular expressions; use patterns",
             ),
             CompileError::NoAlternative(_) => {
                 f.write_str("has an empty list, so that it could never match")
@@ -200,7 +209,8 @@ impl Classifier {
         let says =
             (0..).zip(rules).map(|(index, rule)| Says::of(index, rule, default_class, &mut flows));
         let says = says.collect();
-        Ok(facts.compile(conditions, default_class, says, flows, rules))
+        let compiled = facts.compile(conditions, default_class, says, flows, rules);
+        compiled.ok_or(CompileError::ExpressionsTooLarge)
     }
 
     /// Adds the tables that give a score, and classes by it.
@@ -259,11 +269,10 @@ impl Classifier {
             self.host.of.find(view.host, |fact| search.hold(fact));
         }
         if search.wants(&self.fields.first) {
-            for field in view.fields {
-                if let Some(uses) = self.fields.of.find(field.name) {
-                    self.look_at(uses, field.value, &mut search);
-                }
-            }
+            self.fields.of.find(view.fields, &mut search);
+        }
+        if search.wants(&self.further.first) {
+            self.further.of.find(view, &mut scratch.further, &mut search);
         }
         self.say(view, &search.finish())
     }
@@ -304,19 +313,6 @@ impl Classifier {
         let by_class = || self.class_flows.get(found.class.index()).unwrap_or(&self.default_flow);
         found.flow = flow.unwrap_or_else(by_class).of(view, self.flow_key);
         found
-    }
-
-    fn look_at(&self, uses: &FieldUse, value: &[u8], search: &mut Search<'_>) {
-        if let Some(values) = &uses.values {
-            values.find(value, |fact| search.hold(fact));
-        }
-        if uses.cookies && search.wants(&self.cookies.first) {
-            for (name, value) in cookie::pairs(value) {
-                if let Some(values) = self.cookies.of.find(name) {
-                    values.find(value, |fact| search.hold(fact));
-                }
-            }
-        }
     }
 }
 

@@ -106,9 +106,15 @@ fn only_classes(rules: &[Vec<Spec>]) -> Vec<Rule> {
     rules.iter().enumerate().map(rule).collect()
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long a test runs is no decision of the core")]
+fn cases(default: u32) -> u32 {
+    let given = std::env::var("PROPTEST_CASES").ok();
+    given.and_then(|cases| cases.parse().ok()).unwrap_or(default)
+}
+
 proptest! {
-    // 2,000 sets of rules with 60 requests each: 120,000 comparisons.
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    // 400 sets of rules with 60 requests each, twice; by PROPTEST_CASES any number.
+    #![proptest_config(ProptestConfig::with_cases(cases(400)))]
 
     #[test]
     fn compiled_rules_say_what_the_interpreter_says(
@@ -184,7 +190,7 @@ fn large_sets_agree_around_every_word_and_page() {
                         )
                     })
                     .collect(),
-                client: "192.0.2.1".parse().unwrap(),
+                ..Request::get("")
             })
             .collect();
         agree(&rules, &requests);
@@ -200,13 +206,7 @@ fn the_last_rule_of_many_is_found_and_the_first_wins() {
         let mut rules: Vec<_> =
             (0..count).map(|index| vec![Spec::Path(vec![format!("/{index}")])]).collect();
         rules.push(vec![Spec::Path(vec!["/0".into()])]);
-        let request = |index: usize| Request {
-            method: "GET".into(),
-            host: "a".into(),
-            path: format!("/{index}"),
-            fields: Vec::new(),
-            client: "192.0.2.1".parse().unwrap(),
-        };
+        let request = |index: usize| Request::get(&format!("/{index}"));
         let requests = [request(0), request(count - 1), request(count)];
         let expected = [Some(0), Some(count as u32 - 1), None];
         let found = agree_as(&rules, &only_classes(&rules), &requests);
@@ -225,13 +225,7 @@ fn a_scratch_serves_several_classifiers() {
         .collect();
     let many = Classifier::compile(&only_classes(&rules), DEFAULT).unwrap();
     let mut scratch = Scratch::default();
-    let request = Request {
-        method: "GET".into(),
-        host: String::new(),
-        path: "/499".into(),
-        fields: Vec::new(),
-        client: "::1".parse().unwrap(),
-    };
+    let request = Request::get("/499");
     for _ in 0..3 {
         with_view(&request, |view| {
             assert_eq!(one.classify(view, &mut scratch).rule, Some(0));
@@ -270,13 +264,7 @@ fn each_output_comes_from_its_own_first_rule() {
         Rule { class: Some(ClassId(4)), resource: Some(4), ..rule(3) },
         Rule { policer: Some(PolicerId(5)), importance: Some(5), ..rule(4) },
     ];
-    let request = |path: &str| Request {
-        method: "GET".into(),
-        host: String::new(),
-        path: path.into(),
-        fields: Vec::new(),
-        client: "192.0.2.1".parse().unwrap(),
-    };
+    let request = Request::get;
     let found = agree_as(&rules, &meant, &[request("/a/b"), request("/a/c"), request("/")]);
     let said = |found: &Match| {
         let policer = found.policer.map(|policer| policer.0);

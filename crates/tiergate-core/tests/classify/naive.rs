@@ -1,9 +1,11 @@
 //! An interpreter of rules that shares no code with the compiled classifier.
 
 use ipnet::IpNet;
+use regex_automata::meta::Regex;
 use std::net::IpAddr;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
-use tiergate_core::classify::rule::Condition;
+use tiergate_core::classify::rule::{Condition, Number};
+use tiergate_core::classify::{PathRegex, Span};
 use tiergate_core::request::{Field, RequestView};
 
 /// A condition as its text.
@@ -15,6 +17,17 @@ pub(super) enum Spec {
     Header(String, Vec<String>),
     Cookie(String, Vec<String>),
     Client(Vec<String>),
+    Extension(Vec<String>),
+    Regex(Vec<String>),
+    Query(String, Vec<String>),
+    ContentType(Vec<String>),
+    Prefetch,
+    Number(Number, Vec<(u64, u64)>),
+    Destination(Vec<String>),
+    Sni(Vec<String>),
+    Domain(Vec<String>),
+    Certificate(Vec<String>),
+    Subject(Vec<String>),
 }
 
 #[derive(Clone, Debug)]
@@ -22,8 +35,47 @@ pub(super) struct Request {
     pub method: String,
     pub host: String,
     pub path: String,
+    pub query: String,
     pub fields: Vec<(String, String)>,
     pub client: IpAddr,
+    pub listener: u16,
+    pub local: IpAddr,
+    pub sni: String,
+    pub client_name: String,
+    pub country: [u8; 2],
+    pub asn: u32,
+    pub certificate: String,
+    pub subject: String,
+    pub dscp: u8,
+}
+
+impl Request {
+    pub(super) fn get(path: &str) -> Self {
+        let nowhere = "192.0.2.1".parse().unwrap();
+        Request {
+            method: "GET".into(),
+            host: "a".into(),
+            path: path.into(),
+            query: String::new(),
+            fields: Vec::new(),
+            client: nowhere,
+            listener: 0,
+            local: nowhere,
+            sni: String::new(),
+            client_name: String::new(),
+            country: [0; 2],
+            asn: 0,
+            certificate: String::new(),
+            subject: String::new(),
+            dscp: 255,
+        }
+    }
+
+    /// The values of all fields of a name.
+    fn values<'r>(&'r self, name: &'r str) -> impl Iterator<Item = &'r str> {
+        let fields = self.fields.iter().filter(move |(found, _)| found.to_lowercase() == name);
+        fields.map(|(_, value)| value.as_str())
+    }
 }
 
 /// Matches by trying everything, as the definition of each wildcard says. Exponential; texts are short.
@@ -46,62 +98,157 @@ fn wild(pattern: &[u8], text: &[u8], separator: Option<u8>) -> bool {
     }
 }
 
+fn value(patterns: &[String], text: &str) -> bool {
+    patterns.iter().any(|pattern| wild(pattern.as_bytes(), text.as_bytes(), None))
+}
+
+fn host(patterns: &[String], host: &str) -> bool {
+    let host = host.to_lowercase();
+    let host = host.strip_suffix('.').unwrap_or(&host);
+    patterns.iter().any(|pattern| match pattern.strip_prefix('*') {
+        Some(end) => host.ends_with(end),
+        None => host == pattern,
+    })
+}
+
+/// Decodes by going through the characters, with what is left of the text after each.
+fn decoded(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let code = rest.get(1..3).filter(|code| code.chars().all(|c| c.is_ascii_hexdigit()));
+        match (first, code) {
+            ('%', Some(code)) => {
+                out.push(u8::from_str_radix(code, 16).unwrap().into());
+                rest = &rest[3..];
+            }
+            _ => {
+                out.push(if first == '+' { ' ' } else { first });
+                rest = &rest[1..];
+            }
+        }
+    }
+    out
+}
+
+fn number(number: Number, request: &Request) -> Option<u64> {
+    match number {
+        Number::ContentLength => {
+            request.values("content-length").find_map(|value| value.parse().ok())
+        }
+        Number::Urgency => {
+            let joined = request.values("priority").collect::<Vec<_>>().join(",");
+            let mut urgency = joined.split(',').filter_map(|member| {
+                member.split(';').next()?.trim().strip_prefix("u=")?.parse::<u64>().ok()
+            });
+            Some(urgency.rfind(|urgency| *urgency < 8).unwrap_or(3))
+        }
+        Number::Listener => Some(request.listener.into()),
+        Number::Country if request.country == [0; 2] => None,
+        Number::Country => {
+            Some(u64::from(request.country[0]) * 256 + u64::from(request.country[1]))
+        }
+        Number::Asn => Some(request.asn.into()).filter(|asn| *asn > 0),
+        Number::Dscp => Some(request.dscp.into()).filter(|dscp| *dscp < 64),
+    }
+}
+
 pub(super) fn holds(spec: &Spec, request: &Request) -> bool {
-    let value = |patterns: &[String], text: &str| {
-        patterns.iter().any(|pattern| wild(pattern.as_bytes(), text.as_bytes(), None))
+    let within = |networks: &[String], address: &IpAddr| {
+        networks.iter().any(|network| network.parse::<IpNet>().unwrap().contains(address))
     };
     match spec {
         Spec::Path(patterns) => patterns
             .iter()
             .any(|pattern| wild(pattern.as_bytes(), request.path.as_bytes(), Some(b'/'))),
-        Spec::Host(patterns) => {
-            let host = request.host.to_lowercase();
-            let host = host.strip_suffix('.').unwrap_or(&host);
-            patterns.iter().any(|pattern| match pattern.strip_prefix('*') {
-                Some(end) => host.ends_with(end),
-                None => host == pattern,
-            })
-        }
+        Spec::Host(patterns) => host(patterns, &request.host),
         Spec::Method(methods) => methods.contains(&request.method),
         Spec::Header(name, patterns) => request
             .fields
             .iter()
             .any(|(found, text)| found.to_lowercase() == *name && value(patterns, text)),
         Spec::Cookie(name, patterns) => request
-            .fields
-            .iter()
-            .filter(|(found, _)| found.to_lowercase() == "cookie")
-            .flat_map(|(_, text)| text.split(';'))
+            .values("cookie")
+            .flat_map(|text| text.split(';'))
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
             .any(|(found, text)| found.trim() == name && value(patterns, text.trim())),
-        Spec::Client(networks) => networks
-            .iter()
-            .any(|network| network.parse::<IpNet>().unwrap().contains(&request.client)),
+        Spec::Client(networks) => within(networks, &request.client),
+        Spec::Extension(extensions) => {
+            let segment = request.path.rsplit('/').next().unwrap();
+            let found = segment.rsplit_once('.').filter(|(before, _)| !before.is_empty());
+            found.is_some_and(|(_, found)| extensions.contains(&found.to_lowercase()))
+        }
+        Spec::Regex(texts) => {
+            texts.iter().any(|text| Regex::new(text).unwrap().is_match(&request.path))
+        }
+        Spec::Query(name, patterns) => request
+            .query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .any(|(found, text)| decoded(found) == *name && value(patterns, &decoded(text))),
+        Spec::ContentType(patterns) => request.values("content-type").any(|text| {
+            let media = text.split(';').next().unwrap().trim().to_lowercase();
+            !media.is_empty() && value(patterns, &media)
+        }),
+        Spec::Prefetch => ["sec-purpose", "purpose", "x-moz"].iter().any(|name| {
+            request.values(name).any(|text| {
+                text.split([';', ',']).next().unwrap().trim().to_lowercase() == "prefetch"
+            })
+        }),
+        Spec::Number(of, spans) => number(*of, request)
+            .is_some_and(|number| spans.iter().any(|(from, to)| (*from..=*to).contains(&number))),
+        Spec::Destination(networks) => within(networks, &request.local),
+        Spec::Sni(patterns) => !request.sni.is_empty() && host(patterns, &request.sni),
+        Spec::Domain(domains) => domains.iter().any(|domain| {
+            let name = &request.client_name;
+            name == domain || name.ends_with(&format!(".{domain}"))
+        }),
+        Spec::Certificate(patterns) => {
+            !request.certificate.is_empty() && value(patterns, &request.certificate)
+        }
+        Spec::Subject(patterns) => !request.subject.is_empty() && value(patterns, &request.subject),
     }
 }
 
 pub(super) fn compiled(spec: &Spec) -> Condition {
-    let values =
-        |texts: &[String]| texts.iter().map(|text| Pattern::value(text).unwrap()).collect();
+    fn each<T>(texts: &[String], of: impl Fn(&str) -> T) -> Vec<T> {
+        texts.iter().map(|text| of(text)).collect()
+    }
+    let values = |texts: &[String]| each(texts, |text| Pattern::value(text).unwrap());
+    let hosts = |texts: &[String]| each(texts, |text| HostPattern::parse(text).unwrap());
+    let networks = |texts: &[String]| each(texts, |text| text.parse().unwrap());
     match spec {
-        Spec::Path(texts) => {
-            Condition::Path(texts.iter().map(|text| Pattern::path(text).unwrap()).collect())
-        }
-        Spec::Host(texts) => {
-            Condition::Host(texts.iter().map(|text| HostPattern::parse(text).unwrap()).collect())
-        }
-        Spec::Method(texts) => {
-            Condition::Method(texts.iter().map(|text| text.as_str().into()).collect())
-        }
+        Spec::Path(texts) => Condition::Path(each(texts, |text| Pattern::path(text).unwrap())),
+        Spec::Host(texts) => Condition::Host(hosts(texts)),
+        Spec::Method(texts) => Condition::Method(each(texts, |text| text.into())),
         Spec::Header(name, texts) => {
             Condition::Header { name: name.as_str().into(), values: values(texts) }
         }
         Spec::Cookie(name, texts) => {
             Condition::Cookie { name: name.as_str().into(), values: values(texts) }
         }
-        Spec::Client(texts) => {
-            Condition::Client(texts.iter().map(|text| text.parse().unwrap()).collect())
+        Spec::Client(texts) => Condition::Client(networks(texts)),
+        Spec::Extension(texts) => Condition::Extension(each(texts, |text| text.into())),
+        Spec::Regex(texts) => {
+            Condition::PathRegex(each(texts, |text| PathRegex::parse(text).unwrap()))
         }
+        Spec::Query(name, texts) => {
+            Condition::Query { name: name.as_str().into(), values: values(texts) }
+        }
+        Spec::ContentType(texts) => Condition::ContentType(values(texts)),
+        Spec::Prefetch => Condition::Prefetch,
+        Spec::Number(of, spans) => {
+            let span = |(first, last): &(u64, u64)| Span { first: *first, last: *last };
+            Condition::Number { of: *of, spans: spans.iter().map(span).collect() }
+        }
+        Spec::Destination(texts) => Condition::Destination(networks(texts)),
+        Spec::Sni(texts) => Condition::Sni(hosts(texts)),
+        Spec::Domain(texts) => {
+            Condition::Domain(each(texts, |text| HostPattern::domain(text).unwrap()))
+        }
+        Spec::Certificate(texts) => Condition::Certificate(values(texts)),
+        Spec::Subject(texts) => Condition::Subject(values(texts)),
     }
 }
 
@@ -116,8 +263,17 @@ pub(super) fn with_view<R>(request: &Request, check: impl FnOnce(&RequestView<'_
         method: request.method.as_bytes(),
         host: request.host.as_bytes(),
         path: request.path.as_bytes(),
+        query: request.query.as_bytes(),
         fields: &fields,
         client: request.client,
-        ..RequestView::EMPTY
+        listener: request.listener,
+        local: request.local,
+        sni: request.sni.as_bytes(),
+        client_name: request.client_name.as_bytes(),
+        country: request.country,
+        asn: request.asn,
+        certificate: request.certificate.as_bytes(),
+        subject: request.subject.as_bytes(),
+        dscp: request.dscp,
     })
 }

@@ -2,11 +2,39 @@
 
 use super::naive::{Request, Spec};
 use proptest::prelude::*;
+use tiergate_core::classify::rule::Number;
 
 fn alternatives(one: &'static str) -> BoxedStrategy<Vec<String>> {
     prop_oneof![4 => prop::collection::vec(one, 1..2), 1 => prop::collection::vec(one, 1..6)]
         .boxed()
 }
+
+/// Ranges within `0..=most`.
+fn spans(most: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let span = (0..=most, 0..=most).prop_map(|(one, other)| (one.min(other), one.max(other)));
+    prop::collection::vec(span, 1..4)
+}
+
+fn number() -> impl Strategy<Value = Spec> {
+    prop_oneof![
+        2 => spans(30).prop_map(|spans| Spec::Number(Number::ContentLength, spans)),
+        2 => spans(7).prop_map(|spans| Spec::Number(Number::Urgency, spans)),
+        1 => spans(3).prop_map(|spans| Spec::Number(Number::Listener, spans)),
+        1 => spans(5).prop_map(|spans| Spec::Number(Number::Asn, spans)),
+        1 => spans(63).prop_map(|spans| Spec::Number(Number::Dscp, spans)),
+        1 => prop::collection::vec("[AB][AB]", 1..4).prop_map(|codes| {
+            let number = |code: &String| {
+                let code = code.as_bytes();
+                u64::from(code[0]) << 8 | u64::from(code[1])
+            };
+            let spans = codes.iter().map(|code| (number(code), number(code))).collect();
+            Spec::Number(Number::Country, spans)
+        }),
+    ]
+}
+
+const NETWORKS: &str =
+    "10\\.[01]\\.0\\.0/(8|15|16|17)|0\\.0\\.0\\.0/0|10\\.[01]\\.128\\.1/32|::/0|fe8[01]::/(15|16)";
 
 pub(super) fn spec() -> impl Strategy<Value = Spec> {
     prop_oneof![
@@ -14,10 +42,21 @@ pub(super) fn spec() -> impl Strategy<Value = Spec> {
             .prop_map(|texts| Spec::Path(texts.iter().map(|text| without_doubles(text)).collect())),
         2 => alternatives("(\\*\\.)?[ab](\\.[ab]){0,2}").prop_map(Spec::Host),
         2 => alternatives("GET|PUT|PUSH").prop_map(Spec::Method),
-        2 => ("x-[ab]|[ab]", alternatives("[*?xy/]{0,4}")).prop_map(|(n, v)| Spec::Header(n, v)),
+        2 => ("x-[ab]|[ab]|purpose", alternatives("[*?xy/]{0,4}|prefetch"))
+            .prop_map(|(n, v)| Spec::Header(n, v)),
         2 => ("[abAB]{1,2}", alternatives("[*?xy]{0,3}")).prop_map(|(n, v)| Spec::Cookie(n, v)),
-        2 => alternatives("10\\.[01]\\.0\\.0/(8|15|16|17)|0\\.0\\.0\\.0/0|10\\.[01]\\.128\\.1/32|::/0|fe8[01]::/(15|16)")
-            .prop_map(Spec::Client),
+        2 => alternatives(NETWORKS).prop_map(Spec::Client),
+        1 => alternatives("[ab]|[ab]{2}").prop_map(Spec::Extension),
+        1 => alternatives("\\^?/?[ab]{1,2}[*+?]?[ab./]{0,2}(\\(a\\|b\\))?\\$?").prop_map(Spec::Regex),
+        2 => ("[ab ]{1,2}", alternatives("[*?xy =&]{0,3}")).prop_map(|(n, v)| Spec::Query(n, v)),
+        1 => alternatives("[ab]{1,2}/[*?ab]{1,2}|\\*").prop_map(Spec::ContentType),
+        1 => Just(Spec::Prefetch),
+        3 => number(),
+        1 => alternatives(NETWORKS).prop_map(Spec::Destination),
+        1 => alternatives("(\\*\\.)?[ab](\\.[ab]){0,2}").prop_map(Spec::Sni),
+        1 => alternatives("[ab]{1,2}(\\.[ab]){0,2}").prop_map(Spec::Domain),
+        1 => alternatives("[*?xy]{1,3}").prop_map(Spec::Certificate),
+        1 => alternatives("[*?xy]{1,3}").prop_map(Spec::Subject),
     ]
 }
 
@@ -30,24 +69,62 @@ fn without_doubles(text: &str) -> String {
     text
 }
 
-pub(super) fn request() -> impl Strategy<Value = Request> {
+const ADDRESSES: &str = "10\\.[012]\\.(0|128)\\.[01]|9\\.0\\.0\\.1|fe8[012]::1";
+
+fn field() -> impl Strategy<Value = (String, String)> {
     let cookie = "[abAB]{1,2}(=[xy]{0,2})?(; ?[abAB]{1,2}=[xy]{0,2}){0,3}";
-    let field = prop_oneof![
-        3 => ("[xX]-[abAB]|[abAB]", "[xy/]{0,4}"),
-        1 => ("[Cc]ookie", cookie),
-    ];
+    prop_oneof![
+        6 => ("[xX]-[abAB]|[abAB]", "[xy/]{0,4}"),
+        2 => ("[Cc]ookie", cookie),
+        1 => ("[Cc]ontent-[Tt]ype", " ?[abAB]{1,2}/[abAB]{1,2} ?(;[ab]=x)?|;|a"),
+        1 => ("Content-Length", "[0-9]{1,2}|x|"),
+        1 => ("[Pp]riority", "(i, ?)?u=[0-9](;x)?(, ?u=[0-9])?|i|u=a"),
+        1 => ("Sec-Purpose|[Pp]urpose|X-Moz", "[Pp]refetch(;prerender)?|preview|x, prefetch"),
+    ]
+}
+
+pub(super) fn request() -> impl Strategy<Value = Request> {
+    let target =
+        ("/[ab/.]{0,6}", "([ab+]{1,2}|%6[12]|%2)?(=[xy+&%]{0,3})?(&[ab%20]{1,4}=[xy]{0,2}){0,3}");
+    let known = (
+        0u16..4,
+        ADDRESSES,
+        "([abAB](\\.[ab]){0,3}\\.?)?",
+        "([ab]{1,2}(\\.[ab]){0,3})?",
+        prop_oneof![
+            "[AB][AB]".prop_map(|code| [code.as_bytes()[0], code.as_bytes()[1]]),
+            Just([0; 2])
+        ],
+        0u32..6,
+        ("[xy]{0,3}", "[xy]{0,3}"),
+        prop_oneof![0u8..64, Just(255)],
+    );
     (
         "GET|PUT|PUSH|get",
         "[abAB](\\.[ab]){0,3}\\.?",
-        "/[ab/]{0,6}",
-        prop::collection::vec(field, 0..5),
-        "10\\.[012]\\.(0|128)\\.[01]|9\\.0\\.0\\.1|fe8[012]::1",
+        target,
+        prop::collection::vec(field(), 0..5),
+        ADDRESSES,
+        known,
     )
-        .prop_map(|(method, host, path, fields, client)| Request {
-            method,
-            host,
-            path: without_doubles(&path),
-            fields,
-            client: client.parse().unwrap(),
+        .prop_map(|(method, host, (path, query), fields, client, known)| {
+            let (listener, local, sni, client_name, country, asn, names, dscp) = known;
+            Request {
+                method,
+                host,
+                path: without_doubles(&path),
+                query,
+                fields,
+                client: client.parse().unwrap(),
+                listener,
+                local: local.parse().unwrap(),
+                sni,
+                client_name,
+                country,
+                asn,
+                certificate: names.0,
+                subject: names.1,
+                dscp,
+            }
         })
 }

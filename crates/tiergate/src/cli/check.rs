@@ -1,18 +1,13 @@
 //! `tiergate check`: what a policy means, in words, and what in it makes no sense.
 
+pub use super::warn::warnings;
 use super::words;
 use crate::config::meant::{Listener, Policy, ProxyProtocol, RefusalConnection};
 use crate::config::{ConfigError, load, show};
 use std::fmt::Write as _;
 use std::path::Path;
-use tiergate_core::admit::bucket::PARTS;
-use tiergate_core::admit::policer::{PolicerId, Settings, Share};
-use tiergate_core::class::ClassId;
-use tiergate_core::classify::rule::Rule;
+use tiergate_core::admit::policer::Settings;
 use tiergate_core::control::Slots;
-
-/// Most pairs of rules that are compared for one covering the other: some seconds.
-const PAIRS_MAX: usize = 100_000_000;
 
 /// Reads a policy file and says what it means. The program ends with 0 then, also when there are
 /// warnings, and with 1 on an error, which is to be shown on standard error.
@@ -35,6 +30,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Classes, most important first", classes(policy)),
         ("Policers", policers(policy)),
         ("Rules, the first that matches decides", rules(policy)),
+        ("Score", score(policy)),
         ("A refusal", refusal(policy)),
         ("Limits", limits(policy)),
         ("Timeouts", timeouts(policy)),
@@ -136,7 +132,7 @@ fn policers(policy: &Policy) -> Vec<String> {
 
 fn rules(policy: &Policy) -> Vec<String> {
     let rule = |(index, rule): (usize, &crate::config::meant::PolicyRule)| {
-        let conditions = words::conditions(&rule.rule);
+        let conditions = words::conditions(&rule.rule, policy);
         let action = words::action(&rule.rule, policy);
         format!("{}  (line {})  {conditions} → {action}", index + 1, rule.line)
     };
@@ -232,114 +228,31 @@ fn seen(policy: &Policy) -> Vec<String> {
     vec![admin, log]
 }
 
-/// What is allowed but makes no sense: rules that can never decide, classes that nothing leads to.
-pub fn warnings(policy: &Policy) -> Vec<String> {
-    let mut warnings = shadowed(policy);
-    let default = policy.classifier.default_class();
-    for (index, class) in policy.plan.classes.iter().enumerate() {
-        let id = ClassId(index as u16);
-        let led_to = policy.rules.iter().any(|rule| rule.rule.class == Some(id));
-        if id != default && !led_to {
-            warnings.push(format!("class {}: no rule leads to it", class.name));
-        }
+/// The score's factors, tables and bands.
+fn score(policy: &Policy) -> Vec<String> {
+    let Some(tables) = &policy.score else {
+        return Vec::new();
+    };
+    let mut lines = vec![format!(
+        "{} x the client's priority (of {}) + {} x the path's priority (of {}), 1 where none matches",
+        tables.client_factor,
+        tables.clients.len(),
+        tables.path_factor,
+        tables.paths.len()
+    )];
+    for (from, class) in &tables.bands {
+        lines.push(format!(
+            "from {from} on: {}, unless a rule says otherwise",
+            words::class_name(policy, *class)
+        ));
     }
-    warnings.extend(idle_policers(policy));
-    warnings
-}
-
-/// Policers that nothing uses, and classes that come under one in which they have no part.
-fn idle_policers(policy: &Policy) -> Vec<String> {
-    let plan = &policy.plan;
-    let mut warnings = Vec::new();
-    let default = policy.classifier.default_class();
-    for (index, policer) in plan.policers.iter().enumerate() {
-        let id = Some(PolicerId(index as u16));
-        let mut classes: Vec<ClassId> = (0..plan.classes.len() as u16).map(ClassId).collect();
-        if plan.site_policer != id {
-            classes.retain(|class| {
-                let of_class = |rule: &Rule| rule.class.unwrap_or(default) == *class;
-                plan.classes[class.index()].policer == id
-                    || policy.rules.iter().any(|it| it.rule.policer == id && of_class(&it.rule))
-            });
-        }
-        if classes.is_empty() {
-            warnings.push(format!("policer {}: nothing comes under it", policer.name));
-        }
-        let sum: u64 = policer.shares.iter().map(|share| u64::from(share.parts)).sum();
-        let shared = |class: &ClassId| policer.shares.iter().any(|share| share.class == *class);
-        for class in classes.iter().filter(|class| sum == PARTS && !shared(class)) {
-            let name = words::class_name(policy, *class);
-            warnings.push(format!(
-                "policer {}: class {name} has no share, and gets only what the others leave",
-                policer.name
-            ));
-        }
-        let reached = |share: &&Share| classes.contains(&share.class);
-        for share in policer.shares.iter().filter(|share| !classes.is_empty() && !reached(share)) {
-            let name = words::class_name(policy, share.class);
-            warnings.push(format!(
-                "policer {}: class {name} has a share, but never comes under it",
-                policer.name
-            ));
-        }
-    }
-    warnings
-}
-
-/// Rules of which an earlier one surely takes every request.
-fn shadowed(policy: &Policy) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut pairs = 0;
-    for (index, later) in policy.rules.iter().enumerate() {
-        pairs += index;
-        if pairs > PAIRS_MAX {
-            warnings.push(format!("rules from {} on were not compared: too many", index + 1));
-            break;
-        }
-        let earlier = policy.rules[..index].iter().enumerate();
-        let mut covering = earlier.filter(|(_, earlier)| earlier.rule.covers(&later.rule));
-        if let Some((place, earlier)) = covering.next() {
-            let why = match earlier.rule.conditions == later.rule.conditions {
-                true => "asks for the same",
-                false => "takes all of its requests",
-            };
-            warnings.push(format!(
-                "rule {} (line {}) never decides: rule {} (line {}) {why}",
-                index + 1,
-                later.line,
-                place + 1,
-                earlier.line
-            ));
-        }
-    }
-    warnings
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::parse;
-
-    #[test]
-    fn rules_that_never_decide_and_classes_without_rules_are_told() {
-        let policy = parse(
-            "[origin]\nservers = [\"a:1\"]\n\
-             [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n[[class]]\nname = \"c\"\n\
-             [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
-             [[rule]]\npath = \"/x/y\"\nmethod = \"GET\"\nclass = \"c\"\n\
-             [[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
-             [[rule]]\npath = \"/x/*\"\nclass = \"c\"\n",
-            "p.toml",
-        );
-        assert_eq!(
-            warnings(&policy.unwrap()),
-            [
-                "rule 2 (line 12) never decides: rule 1 (line 9) takes all of its requests",
-                "rule 4 (line 19) never decides: rule 1 (line 9) asks for the same",
-                "class b: no rule leads to it",
-            ]
-        );
-    }
 
     #[test]
     fn policers_in_words_and_what_makes_no_sense_in_them() {
@@ -366,7 +279,7 @@ mod tests {
             assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
         }
         assert_eq!(
-            warnings(&policy),
+            crate::cli::warn::warnings(&policy),
             [
                 "policer idle: nothing comes under it",
                 "policer split: class a has no share, and gets only what the others leave",

@@ -1,14 +1,14 @@
 //! `tiergate explain`: what a given request would get, and why.
 
-use super::words;
-use crate::config::meant::Policy;
+use super::{outputs, words};
+use crate::config::meant::{Listener, Policy};
 use crate::config::{load, show};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::classify::path::normalise;
 use tiergate_core::classify::rule::Condition;
-use tiergate_core::classify::{Match, Scratch};
+use tiergate_core::classify::{Match, Output, Scratch, Span};
 use tiergate_core::request::{Field, RequestView};
 
 /// Most earlier rules that are shown because all but one of their conditions hold.
@@ -25,6 +25,47 @@ pub struct Question {
     pub client: Option<IpAddr>,
     /// The host; else the target's or the `Host` header's.
     pub host: Option<String>,
+    /// What else is known of client and connection.
+    pub known: Known,
+}
+
+/// What the gateway would find out about a client and its connection, told instead.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Known {
+    /// The listener, by its name or address; the first if not given
+    #[arg(long, value_name = "LISTENER")]
+    pub listener: Option<String>,
+    /// The address that the client connected to; else the listener's
+    #[arg(long, value_name = "ADDRESS")]
+    pub destination: Option<IpAddr>,
+    /// The server name that the client asked for in its TLS handshake
+    #[arg(long, value_name = "HOST")]
+    pub sni: Option<String>,
+    /// The client's verified name
+    #[arg(long, value_name = "HOST")]
+    pub client_name: Option<String>,
+    /// The client's country, such as DE
+    #[arg(long, value_name = "XX", value_parser = country)]
+    pub country: Option<[u8; 2]>,
+    /// The client's autonomous system
+    #[arg(long, value_name = "NUMBER")]
+    pub asn: Option<u32>,
+    /// The name in the client's verified certificate
+    #[arg(long, value_name = "NAME")]
+    pub certificate: Option<String>,
+    /// The verified subject of a token or key
+    #[arg(long, value_name = "NAME")]
+    pub subject: Option<String>,
+    /// The code point of the client's packets, 0 to 63
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..64))]
+    pub dscp: Option<u8>,
+}
+
+fn country(text: &str) -> Result<[u8; 2], String> {
+    match text.to_ascii_uppercase().as_bytes() {
+        [one, two] if one.is_ascii_uppercase() && two.is_ascii_uppercase() => Ok([*one, *two]),
+        _ => Err("must be two letters such as DE".to_owned()),
+    }
 }
 
 /// Reads a policy file and says what a request gets by it. The program ends with 0 then, and with 1 on
@@ -53,6 +94,9 @@ struct Request<'q> {
 /// When the question cannot be read as a request; the message says what is expected.
 pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<String, String> {
     let request = request(question)?;
+    let known = &question.known;
+    let listener = listener(policy, known)?;
+    let client_name = known.client_name.as_deref().unwrap_or_default().to_ascii_lowercase();
     let mut out = Vec::new();
     let view = RequestView {
         method: request.method.as_bytes(),
@@ -61,14 +105,45 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         query: request.query.as_bytes(),
         fields: &request.fields,
         client: request.client,
-        ..RequestView::EMPTY
+        listener,
+        local: known.destination.unwrap_or_else(|| {
+            let listener = policy.listeners.get(usize::from(listener));
+            listener.map_or(RequestView::EMPTY.local, |listener| listener.address.ip())
+        }),
+        sni: text_of(&known.sni),
+        client_name: client_name.as_bytes(),
+        country: known.country.unwrap_or_default(),
+        asn: known.asn.unwrap_or_default(),
+        certificate: text_of(&known.certificate),
+        subject: text_of(&known.subject),
+        dscp: known.dscp.unwrap_or(RequestView::DSCP_UNKNOWN),
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
     let mut text = asked(&view, request.raw_path);
     text += &decided(policy, file, &view, &found);
     text += &consequence(policy, &found);
+    text += &outputs::further(policy, file, &view, &found);
     text += &near(policy, file, &view, &found);
+    text += &outputs::by_part(policy, &view);
     Ok(text)
+}
+
+fn text_of(given: &Option<String>) -> &[u8] {
+    given.as_deref().unwrap_or_default().as_bytes()
+}
+
+/// The place of the listener that is asked about.
+fn listener(policy: &Policy, known: &Known) -> Result<u16, String> {
+    let Some(asked) = &known.listener else {
+        return Ok(0);
+    };
+    let is = |listener: &Listener| {
+        listener.name.as_ref() == Some(asked) || listener.address.to_string() == *asked
+    };
+    let place = policy.listeners.iter().position(is);
+    place
+        .map(|place| place as u16)
+        .ok_or_else(|| format!("no listener of the policy is called {asked:?} or has that address"))
 }
 
 fn request(question: &Question) -> Result<Request<'_>, String> {
@@ -133,18 +208,28 @@ fn asked(view: &RequestView<'_>, raw_path: &str) -> String {
 fn decided(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> String {
     let Some(index) = found.rule else {
         let rules = policy.rules.len();
-        return format!("\nNo rule matches (of {rules}): the default class takes it\n");
+        let by = match &policy.score {
+            Some(tables) if tables.bands.iter().any(|(from, _)| found.score >= *from) => {
+                format!("its score of {} gives the class", found.score)
+            }
+            _ => "the default class takes it".to_owned(),
+        };
+        return format!("\nNo rule matches (of {rules}): {by}\n");
     };
     let rule = &policy.rules[index as usize];
     let mut text = format!(
         "\nRule {} ({file}:{}) decides: {} → {}\n",
         index + 1,
         rule.line,
-        words::conditions(&rule.rule),
+        words::conditions(&rule.rule, policy),
         words::action(&rule.rule, policy)
     );
     for condition in &rule.rule.conditions {
-        text += &format!("  yes  {}: {}\n", words::condition(condition), fact(condition, view));
+        text += &format!(
+            "  yes  {}: {}\n",
+            words::condition(condition, policy),
+            fact(condition, view, policy)
+        );
     }
     text
 }
@@ -179,6 +264,9 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
     for (index, rule) in policy.rules[..before].iter().enumerate() {
         let failing: Vec<_> =
             rule.rule.conditions.iter().filter(|condition| !condition.holds(view)).collect();
+        if !rule.rule.sets(Output::Verdict) {
+            continue;
+        }
         let ([failing], true) = (&failing[..], rule.rule.conditions.len() > 1) else {
             continue;
         };
@@ -190,8 +278,8 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
             index + 1,
             rule.line,
             words::action(&rule.rule, policy),
-            words::condition(failing),
-            fact(failing, view)
+            words::condition(failing, policy),
+            fact(failing, view, policy)
         );
         shown += 1;
         if shown == NEAR_MAX {
@@ -202,7 +290,7 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
 }
 
 /// What the request has where a condition looks.
-fn fact(condition: &Condition, view: &RequestView<'_>) -> String {
+fn fact(condition: &Condition, view: &RequestView<'_>, policy: &Policy) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let values = |name: &[u8]| -> String {
         let values: Vec<String> =
@@ -211,6 +299,10 @@ fn fact(condition: &Condition, view: &RequestView<'_>) -> String {
             true => "there is none".to_owned(),
             false => format!("it is {}", values.join(" and ")),
         }
+    };
+    let known = |bytes: &[u8]| match bytes.is_empty() {
+        true => "there is none".to_owned(),
+        false => format!("it is {}", text(bytes)),
     };
     match condition {
         Condition::Path(_) => format!("it is {}", text(view.path)),
@@ -223,99 +315,27 @@ fn fact(condition: &Condition, view: &RequestView<'_>) -> String {
             "there is none" => "there are no cookies".to_owned(),
             cookies => format!("the Cookie header: {cookies}"),
         },
+        Condition::Extension(_) | Condition::PathRegex(_) => {
+            format!("the path is {}", text(view.path))
+        }
+        Condition::Query { .. } if view.query.is_empty() => "there is no query".to_owned(),
+        Condition::Query { .. } => format!("the query is {}", text(view.query)),
+        Condition::ContentType(_) => values(b"content-type"),
+        Condition::Prefetch => match condition.holds(view) {
+            true => "the client says so".to_owned(),
+            false => "neither Sec-Purpose, Purpose nor X-Moz says so".to_owned(),
+        },
+        Condition::Number { of, .. } => match of.of(view) {
+            Some(number) => format!("it is {}", words::number(*of, Span::one(number), policy)),
+            None => "it is not known".to_owned(),
+        },
+        Condition::Destination(_) => format!("it is {}", view.local),
+        Condition::Sni(_) => known(view.sni),
+        Condition::Domain(_) => known(view.client_name),
+        Condition::Certificate(_) => known(view.certificate),
+        Condition::Subject(_) => known(view.subject),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::parse;
-
-    const POLICY: &str = "[origin]
-servers = [\"a:1\"]
-[[class]]
-name = \"checkout\"
-minimum = \"10%\"
-[[class]]
-name = \"rest\"
-[[rule]]
-path = \"/cart/*\"
-method = \"POST\"
-class = \"checkout\"
-[[rule]]
-path = \"/cart/*\"
-host = \"*.example.com\"
-class = \"checkout\"
-deadline = \"500ms\"
-[[rule]]
-client = \"192.0.2.0/24\"
-refuse = true
-";
-
-    fn say(question: Question) -> String {
-        explain(&parse(POLICY, "p.toml").unwrap(), "p.toml", &question).unwrap()
-    }
-
-    #[test]
-    fn a_request_is_explained_to_the_last_condition() {
-        let said = say(Question {
-            request: "GET //%63art/7?x=1 HTTP/1.1".into(),
-            headers: vec!["Host: Shop.example.com:8080".into()],
-            ..Question::default()
-        });
-        assert_eq!(
-            said,
-            "GET /cart/7 from 127.0.0.1, host Shop.example.com
-  the path was written //%63art/7
-
-Rule 2 (p.toml:12) decides: host *.example.com and path /cart/* → checkout, waits at most 500ms
-  yes  host *.example.com: it is Shop.example.com
-  yes  path /cart/*: it is /cart/7
-
-Class checkout, 1 of 2 in importance: waits at most 500ms, at most 10000 in the queue, sure of 10% of the slots
-  the rule says 500ms instead of the class's deadline
-
-Earlier rules that nearly match
-  rule 1 (p.toml:8) → checkout
-    no   method POST: it is GET
-"
-        );
-    }
-
-    #[test]
-    fn refusals_and_requests_that_no_rule_matches_are_explained() {
-        let request = || "GET http://[::1]:80/x".to_owned();
-        let client = Some("::ffff:192.0.2.7".parse().unwrap());
-        let refused = say(Question { request: request(), client, ..Question::default() });
-        assert!(refused.contains("from ::ffff:192.0.2.7, host [::1]"), "{refused}");
-        assert!(
-            refused.contains("Rule 3 (p.toml:17) decides: client in 192.0.2.0/24"),
-            "{refused}"
-        );
-        assert!(refused.contains("It is refused, whatever the load, and counted in class rest"));
-        let unmatched = say(Question { request: request(), ..Question::default() });
-        assert!(
-            unmatched.contains("No rule matches (of 3): the default class takes it"),
-            "{unmatched}"
-        );
-        assert!(
-            unmatched.contains("Class rest, 2 of 2 in importance: waits at most 2s"),
-            "{unmatched}"
-        );
-    }
-
-    #[test]
-    fn questions_that_are_no_requests_are_refused() {
-        let policy = parse(POLICY, "p.toml").unwrap();
-        let fault = |request: &str, header: &str| {
-            let headers = vec![header.to_owned()];
-            let question = Question { request: request.into(), headers, ..Question::default() };
-            explain(&policy, "p.toml", &question).unwrap_err()
-        };
-        assert_eq!(
-            fault("GET", "A: b"),
-            "the request must be a method and a target, such as 'GET /x', got \"GET\""
-        );
-        assert_eq!(fault("GET /x", "A b"), "a header must be 'Name: value', got \"A b\"");
-    }
-}
+mod tests;

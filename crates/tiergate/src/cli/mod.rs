@@ -2,8 +2,11 @@
 
 pub mod check;
 pub mod explain;
+pub mod import;
+mod outputs;
 pub mod run;
 pub mod schema;
+mod warn;
 mod words;
 
 use crate::dashboard;
@@ -46,6 +49,16 @@ enum Command {
         /// The host; else the target's or the Host header's
         #[arg(long)]
         host: Option<String>,
+        #[command(flatten)]
+        known: explain::Known,
+    },
+    /// Print the policy that means the same as DiffServer's options.conf
+    Import {
+        /// The options.conf
+        file: PathBuf,
+        /// The server behind
+        #[arg(long, value_name = "HOST:PORT", default_value = import::ORIGIN)]
+        origin: String,
     },
     /// Print the JSON schema of policy files, for editors
     Schema,
@@ -73,10 +86,11 @@ pub fn main() -> ExitCode {
             run::run(options)
         }
         Command::Check { file } => print(check::check(&file)),
-        Command::Explain { file, request, headers, client, host } => {
-            let question = explain::Question { request, headers, client, host };
+        Command::Explain { file, request, headers, client, host, known } => {
+            let question = explain::Question { request, headers, client, host, known };
             print(explain::explain_file(&file, &question))
         }
+        Command::Import { file, origin } => print(import::options_conf(&file, &origin)),
         Command::Schema => print(Ok::<_, anyhow::Error>(schema::schema())),
         Command::Top { admin, interval, once } => {
             let interval = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));

@@ -1,16 +1,17 @@
 //! Rules and classes in words.
 
-use crate::config::meant::Policy;
+use crate::config::meant::{Listener, Policy};
 use crate::config::show;
 use std::fmt::Display;
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::pattern::Pattern;
-use tiergate_core::classify::rule::{Condition, Rule};
+use tiergate_core::classify::rule::{Condition, Number, Rule};
+use tiergate_core::classify::{Output, Span};
 
 /// A condition, such as `path /cart/* or /pay`.
-pub(super) fn condition(condition: &Condition) -> String {
+pub(super) fn condition(condition: &Condition, policy: &Policy) -> String {
     match condition {
         Condition::Path(paths) => format!("path {}", any_of(paths)),
         Condition::Host(hosts) => format!("host {}", any_of(hosts)),
@@ -18,6 +19,51 @@ pub(super) fn condition(condition: &Condition) -> String {
         Condition::Header { name, values } => format!("header {name} {}", values_in_words(values)),
         Condition::Cookie { name, values } => format!("cookie {name} {}", values_in_words(values)),
         Condition::Client(networks) => format!("client in {}", any_of(networks)),
+        Condition::Extension(extensions) => format!("extension {}", any_of(extensions)),
+        Condition::PathRegex(regexes) => format!("path like {}", any_of(regexes)),
+        Condition::Query { name, values } => format!("query {name} {}", values_in_words(values)),
+        Condition::ContentType(types) => format!("content type {}", any_of(types)),
+        Condition::Prefetch => "prefetch".to_owned(),
+        Condition::Number { of, spans } => {
+            let spans: Vec<String> = spans.iter().map(|span| number(*of, *span, policy)).collect();
+            format!("{} {}", number_name(*of), any_of(&spans))
+        }
+        Condition::Destination(networks) => format!("destination in {}", any_of(networks)),
+        Condition::Sni(hosts) => format!("sni {}", any_of(hosts)),
+        Condition::Domain(domains) => format!("client named in {}", any_of(domains)),
+        Condition::Certificate(names) => format!("certificate {}", values_in_words(names)),
+        Condition::Subject(names) => format!("subject {}", values_in_words(names)),
+    }
+}
+
+/// What a number is called.
+pub(super) fn number_name(number: Number) -> &'static str {
+    match number {
+        Number::ContentLength => "content length",
+        Number::Urgency => "urgency",
+        Number::Listener => "listener",
+        Number::Country => "country",
+        Number::Asn => "AS",
+        Number::Dscp => "DSCP",
+    }
+}
+
+/// A range of a number, as it would be written.
+pub(super) fn number(of: Number, span: Span, policy: &Policy) -> String {
+    match of {
+        Number::Listener => match policy.listeners.get(span.first as usize) {
+            Some(Listener { name: Some(name), .. }) => name.clone(),
+            Some(listener) => listener.address.to_string(),
+            None => "none of the policy".to_owned(),
+        },
+        Number::Country => String::from_utf8_lossy(&Number::country_code(span.first)).into_owned(),
+        Number::ContentLength => match (span.first, span.last) {
+            (first, last) if first == last => show::bytes(first),
+            (first, u64::MAX) => format!("{}..", show::bytes(first)),
+            (0, last) => format!("..{}", show::bytes(last)),
+            (first, last) => format!("{}..{}", show::bytes(first), show::bytes(last)),
+        },
+        _ => span.to_string(),
     }
 }
 
@@ -40,16 +86,48 @@ fn any_of(alternatives: &[impl Display]) -> String {
 }
 
 /// All conditions of a rule, joined by "and".
-pub(super) fn conditions(rule: &Rule) -> String {
+pub(super) fn conditions(rule: &Rule, policy: &Policy) -> String {
     if rule.conditions.is_empty() {
         return "every request".to_owned();
     }
-    let conditions: Vec<String> = rule.conditions.iter().map(condition).collect();
+    let conditions: Vec<String> =
+        rule.conditions.iter().map(|one| condition(one, policy)).collect();
     conditions.join(" and ")
 }
 
 /// What becomes of a request that a rule matches.
 pub(super) fn action(rule: &Rule, policy: &Policy) -> String {
+    let said: Vec<String> = rule.outputs().map(|output| says(rule, output, policy)).collect();
+    match said.is_empty() {
+        true => "nothing".to_owned(),
+        false => said.join(", "),
+    }
+}
+
+/// One thing that a rule says.
+pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
+    let said = |what: Option<&dyn Display>| {
+        let what = what.map(ToString::to_string).unwrap_or_default();
+        format!("{} {what}", output.name())
+    };
+    match output {
+        Output::Verdict => verdict(rule, policy),
+        Output::Policer => {
+            let name = rule.policer.map_or("", |policer| policer_name(policy, policer));
+            format!("policed by {name}")
+        }
+        Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
+        Output::Level => said(rule.level.as_ref().map(|one| one as _)),
+        Output::Resource => {
+            let name = rule.resource.and_then(|place| policy.resources.get(usize::from(place)));
+            said(name.map(|name| name as _))
+        }
+        Output::Score => said(rule.score.as_ref().map(|one| one as _)),
+        Output::Flow => said(rule.flow.as_ref().map(|one| one as _)),
+    }
+}
+
+fn verdict(rule: &Rule, policy: &Policy) -> String {
     let class = rule.class.unwrap_or(policy.classifier.default_class());
     let name = class_name(policy, class);
     if rule.refuse {
@@ -58,9 +136,6 @@ pub(super) fn action(rule: &Rule, policy: &Policy) -> String {
     let mut action = name.to_owned();
     if let Some(deadline) = rule.deadline {
         action += &format!(", waits at most {}", show::time(deadline));
-    }
-    if let Some(policer) = rule.policer {
-        action += &format!(", policed by {}", policer_name(policy, policer));
     }
     action
 }

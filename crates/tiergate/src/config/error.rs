@@ -202,7 +202,7 @@ pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
 }
 
 /// A text as short as a message can bear.
-pub(super) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const LEN_MAX: usize = 60;
     match text.char_indices().nth(LEN_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::rule::Rule;
+use tiergate_core::classify::score::ScoreTables;
 use tiergate_core::plan::Plan;
 
 /// Everything that one configuration says.
@@ -23,6 +24,10 @@ pub struct Policy {
     ///
     /// [`Match::rule`]: tiergate_core::classify::Match::rule
     pub rules: Vec<PolicyRule>,
+    /// The tables that give a score, for explanations; the classifier has them compiled.
+    pub score: Option<ScoreTables>,
+    /// The names of resources; a rule's resource is a place in here.
+    pub resources: Vec<String>,
     /// How refusals look.
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].
@@ -47,6 +52,14 @@ pub struct Policy {
     pub threads: usize,
 }
 
+impl Policy {
+    /// The place of the listener at an address; beyond all places if a reload has taken it away.
+    pub fn listener_at(&self, address: SocketAddr) -> u16 {
+        let place = self.listeners.iter().position(|listener| listener.address == address);
+        place.map_or(u16::MAX, |place| place as u16)
+    }
+}
+
 /// A rule of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRule {
@@ -61,6 +74,8 @@ pub struct PolicyRule {
 pub struct Listener {
     /// Address and port.
     pub address: SocketAddr,
+    /// What rules may call it.
+    pub name: Option<String>,
     /// Certificates, for HTTPS.
     pub tls: Option<Tls>,
     /// Whether each connection begins with a PROXY protocol header, and from whom it is taken.

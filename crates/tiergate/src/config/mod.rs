@@ -10,8 +10,11 @@ pub mod meant;
 mod raw;
 mod read;
 mod resolve;
+mod resolve_conditions;
 mod resolve_policers;
 mod resolve_rules;
+pub(crate) mod resolve_score;
+mod rule_values;
 mod schema;
 pub(crate) mod show;
 mod values;
@@ -111,6 +114,8 @@ impl Policy {
             plan,
             classifier: Classifier::of_default(ClassId(0)),
             rules: Vec::new(),
+            score: None,
+            resources: Vec::new(),
             refusal: defaults::REFUSAL,
             refusal_page: None,
             text: String::new(),
@@ -129,6 +134,6 @@ impl Policy {
 impl Listener {
     /// A listener with every default.
     pub fn plain(address: SocketAddr) -> Self {
-        Listener { address, tls: None, proxy_protocol: ProxyProtocol::Off, http2: true }
+        Listener { address, name: None, tls: None, proxy_protocol: ProxyProtocol::Off, http2: true }
     }
 }

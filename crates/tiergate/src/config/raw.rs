@@ -4,6 +4,10 @@
 
 use super::error::{Faults, Place};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
+use super::rule_values::{
+    AsnRange, CountryText, DomainText, DscpRange, ExtensionText, FlowText, MediaText, PointsNumber,
+    RegexText, SizeRange, UrgencyRange,
+};
 use super::values::{
     Address, AddressOrNowhere, Connection, File, Format, HostText, MethodText, Network, Networks,
     PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
@@ -27,6 +31,11 @@ table! {
         police: Police,
         /// The class of requests that no rule matches; by default the last, least important one.
         default_class: String,
+        /// What fairness is counted by where neither rule nor class says it: "client" (the default),
+        /// "client/24", "cookie:NAME", "header:NAME", "subject".
+        flow: FlowText,
+        /// Priorities of clients and paths, whose sum is a request's score.
+        score: Score,
         /// How a refusal looks.
         refusal: Refusal,
         /// Bounds on sizes and numbers.
@@ -53,6 +62,9 @@ table! {
         /// Address and port.
         #[schemars(required)]
         address: Address,
+        /// What rules may call it; by default only by its address.
+        #[schemars(regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
+        name: String,
         /// Certificates, for HTTPS.
         tls: Tls,
         /// Whether connections begin with a PROXY protocol header (v1 or v2). Needs `trusted`.
@@ -142,6 +154,8 @@ table! {
         queue: u64,
         /// The policer that its requests come under; beyond it 429.
         police: Police,
+        /// What fairness inside the class is counted by; by default the policy's `flow`.
+        flow: FlowText,
     }
 }
 
@@ -161,6 +175,52 @@ table! {
         cookie: Named<Values>,
         /// The client's address or network.
         client: OneOrMany<Network>,
+        /// The extension of the path's last segment, such as "cgi". Case is ignored.
+        extension: OneOrMany<ExtensionText>,
+        /// A regular expression that is found in the normalised path.
+        path_regex: OneOrMany<RegexText>,
+        /// Parameters of the query by name, decoded: a pattern for the value, a list of patterns, or
+        /// true for "present".
+        query: Named<Values>,
+        /// The media type of the body without parameters, such as "application/json", "image/*".
+        content_type: OneOrMany<MediaText>,
+        /// Bytes of the body by Content-Length: "1MiB..", "..64KiB", "1KiB..1MiB".
+        content_length: OneOrMany<SizeRange>,
+        /// True: the client fetches ahead of need (`Sec-Purpose`, `Purpose` or `X-Moz`).
+        prefetch: bool,
+        /// The urgency in `Priority` (RFC 9218), 0 the most urgent to 7: 5, "0..2".
+        urgency: OneOrMany<UrgencyRange>,
+        /// The listener, by its name or address.
+        listener: OneOrMany<String>,
+        /// The address or network that the client connected to.
+        destination: OneOrMany<Network>,
+        /// The server name that the client asked for in its TLS handshake.
+        sni: OneOrMany<HostText>,
+        /// The client's verified name is this or in this domain.
+        domain: OneOrMany<DomainText>,
+        /// The client's country, such as "DE".
+        country: OneOrMany<CountryText>,
+        /// The client's autonomous system: 64500, "64500..64510".
+        asn: OneOrMany<AsnRange>,
+        /// The name in the client's verified certificate: a pattern, a list of patterns, or true for "present".
+        certificate: Values,
+        /// The verified subject of a token or key: a pattern, a list of patterns, or true for "present".
+        subject: Values,
+        /// The code point of the client's packets, 0 to 63: 46, "8..15".
+        dscp: OneOrMany<DscpRange>,
+        /// How much it matters that such a request's session is kept, 0 least to 255 most.
+        #[schemars(range(max = 255))]
+        importance: u64,
+        /// The level of service, 0 for none.
+        #[schemars(range(max = 255))]
+        level: u64,
+        /// The resource that such requests use most.
+        #[schemars(regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
+        resource: String,
+        /// The score, instead of that of the tables.
+        score: PointsNumber,
+        /// What fairness inside the class is counted by; by default as the class says.
+        flow: FlowText,
         /// The class of requests that match.
         class: String,
         /// Whether requests that match are always refused. Default false.
@@ -246,6 +306,36 @@ impl Read for Police {
                 wrong(value, place, "a policer's name, or { rate = \"60/s\", burst = 20 }", faults)
             }
         }
+    }
+}
+
+table! {
+    /// A request's score: client_factor x the client's priority + path_factor x the path's priority.
+    struct Score {
+        /// What the client's priority is multiplied by. Default 1.
+        client_factor: PointsNumber,
+        /// What the path's priority is multiplied by. Default 1.
+        path_factor: PointsNumber,
+        /// Priorities by host, domain, address or network of the client; the most specific counts,
+        /// without a match 1.
+        client: Named<PointsNumber>,
+        /// Priorities by file or (with `/` at the end) directory; the most specific counts, without a
+        /// match 1.
+        path: Named<PointsNumber>,
+        /// Classes by score, for requests that no rule gives a class.
+        band: Vec<At<Band>>,
+    }
+}
+
+table! {
+    /// The class of requests of at least a score.
+    struct Band {
+        /// The least score.
+        #[schemars(required)]
+        from: PointsNumber,
+        /// The class.
+        #[schemars(required)]
+        class: String,
     }
 }
 

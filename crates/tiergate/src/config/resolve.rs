@@ -13,12 +13,14 @@ use super::raw;
 use super::read::At;
 use super::resolve_policers::Policers;
 use super::resolve_rules;
+use super::resolve_score;
 use super::show;
 use super::values::{File, Networks, Size, SlotsText, Time, is_token};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tiergate_core::classify::flow::Flow;
 use tiergate_core::control::Slots;
 use tiergate_core::plan::Plan;
 
@@ -31,13 +33,22 @@ pub(super) fn policy(
 ) -> Option<Policy> {
     let mut on = Resolver { base, faults };
     let mut policers = Policers::named(raw.policer, on.faults);
+    let flows = resolve_rules::class_flows(&raw.class);
     let classes = resolve_rules::classes(raw.class, &mut policers, on.faults);
     policers.share_out(&classes, on.faults);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", on.faults));
     let default_class = resolve_rules::default_class(raw.default_class, &classes, on.faults);
-    let rules = resolve_rules::rules(raw.rule, &classes, &mut policers, lines, on.faults);
     let trusted = on.trusted(raw.trusted);
     let listeners = on.listeners(raw.listener, trusted.is_empty());
+    let mut resources = Vec::new();
+    let mut named = resolve_rules::Named {
+        classes: &classes,
+        listeners: &listeners,
+        resources: &mut resources,
+        policers: &mut policers,
+    };
+    let rules = resolve_rules::rules(raw.rule, &mut named, lines, on.faults);
+    let score = raw.score.map(|score| resolve_score::score(score, &classes, on.faults));
     let (refusal, refusal_page) = on.refusal(value(raw.refusal));
     let origin_place = raw.origin.as_ref().map(|origin| origin.place.clone());
     let origin_raw = on.need(
@@ -56,7 +67,13 @@ pub(super) fn policy(
     if !on.faults.is_empty() {
         return None;
     }
-    let classifier = resolve_rules::compile(&rules, default_class, on.faults)?;
+    let beside = resolve_rules::Beside {
+        default_class,
+        score: score.as_ref(),
+        flow: raw.flow.map_or(Flow::CLIENT, |flow| flow.value.0),
+        flows,
+    };
+    let classifier = resolve_rules::compile(&rules, beside, on.faults)?;
     Some(Policy {
         listeners,
         origin: origin?,
@@ -70,6 +87,8 @@ pub(super) fn policy(
         },
         classifier,
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
+        score,
+        resources,
         refusal,
         refusal_page,
         text: String::new(),
@@ -154,6 +173,14 @@ impl Resolver<'_> {
                 let place = address_place.unwrap_or_default();
                 self.faults.add(&place, format!("another listener has {} already", address.0));
             }
+            if let Some(name) = &raw.name {
+                if !resolve_rules::is_name(&name.value) {
+                    self.faults.add(&name.place, resolve_rules::name_expected(&name.value));
+                } else if listeners.iter().any(|other| other.name.as_ref() == Some(&name.value)) {
+                    let message = format!("another listener is called {:?} already", name.value);
+                    self.faults.add(&name.place, message);
+                }
+            }
             let proxied = raw.proxy_protocol.filter(|proxied| proxied.value);
             if let Some(proxied) = proxied.as_ref().filter(|_| nobody_trusted) {
                 let message = "needs `trusted` to name the proxies, or every connection is closed";
@@ -161,6 +188,7 @@ impl Resolver<'_> {
             }
             listeners.push(Listener {
                 address: address.0,
+                name: raw.name.map(|name| name.value),
                 tls: raw.tls.and_then(|tls| self.tls(tls)),
                 proxy_protocol: match proxied {
                     Some(_) => ProxyProtocol::Required,

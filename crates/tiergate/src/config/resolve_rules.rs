@@ -2,14 +2,16 @@
 
 use super::defaults;
 use super::error::{Faults, Lines, Place, instead};
-use super::meant::PolicyRule;
+use super::meant::{Listener, PolicyRule};
 use super::raw;
-use super::read::{At, Named, OneOrMany};
+use super::read::At;
 use super::resolve::{at_most, time, within};
+use super::resolve_conditions::conditions;
 use super::resolve_policers::Policers;
-use super::values::{Values, is_token};
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::classify::rule::{Condition, Rule};
+use tiergate_core::classify::flow::Flow;
+use tiergate_core::classify::rule::Rule;
+use tiergate_core::classify::score::{Score, ScoreTables};
 use tiergate_core::classify::{Classifier, CompileError};
 use tiergate_core::plan::Plan;
 
@@ -60,15 +62,15 @@ pub(super) fn classes(
     classes
 }
 
+/// What fairness is counted by inside each class, where the class says it.
+pub(super) fn class_flows(raw: &Option<At<Vec<At<raw::Class>>>>) -> Vec<Option<Flow>> {
+    let classes = raw.iter().flat_map(|raw| &raw.value);
+    classes.map(|class| class.value.flow.as_ref().map(|flow| flow.value.0.clone())).collect()
+}
+
 fn check_class_name(name: &At<String>, before: &[Class], faults: &mut Faults) {
-    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let max = defaults::CLASS_NAME_LEN_MAX;
-    if name.value.is_empty() || name.value.len() > max || !name.value.bytes().all(letter) {
-        let message = format!(
-            "must be 1 to {max} letters, digits, `-`, `_` or `.`, got {:?}",
-            super::error::shortened(&name.value)
-        );
-        faults.add(&name.place, message);
+    if !is_name(&name.value) {
+        faults.add(&name.place, name_expected(&name.value));
     } else if before.iter().any(|class| class.name == name.value) {
         faults.add(&name.place, format!("another class is called {:?} already", name.value));
     }
@@ -98,11 +100,19 @@ pub(super) fn class_named(
     found.map(|index| ClassId(index as u16))
 }
 
+/// What rules refer to.
+pub(super) struct Named<'p> {
+    pub classes: &'p [Class],
+    pub listeners: &'p [Listener],
+    /// Resources, in the order in which rules first name them.
+    pub resources: &'p mut Vec<String>,
+    pub policers: &'p mut Policers,
+}
+
 /// The rules in order, each with its place.
 pub(super) fn rules(
     raw: Option<At<Vec<At<raw::Rule>>>>,
-    classes: &[Class],
-    policers: &mut Policers,
+    named: &mut Named<'_>,
     lines: &Lines<'_>,
     faults: &mut Faults,
 ) -> Vec<(PolicyRule, Place)> {
@@ -110,14 +120,13 @@ pub(super) fn rules(
     let resolved = |(index, At { mut value, place }): (usize, At<raw::Rule>)| {
         let (line, _) = lines.place(place.span.start);
         let police = value.police.take();
-        let polices = police.is_some() || faults.at_key(&place, "police");
-        let mut rule = rule(value, &place, polices, classes, faults);
+        let mut rule = rule(value, &place, police.is_some(), named, faults);
         if let Some(police) = police.as_ref().filter(|_| rule.refuse) {
             let message = "has no effect on requests that are refused; leave it out";
             faults.add(&police.place, message);
         }
         let own = format!("rule.{}", index + 1);
-        rule.policer = police.and_then(|police| policers.find(police, &own, faults));
+        rule.policer = police.and_then(|police| named.policers.find(police, &own, faults));
         (PolicyRule { line, rule }, place)
     };
     raw.into_iter().enumerate().map(resolved).collect()
@@ -127,74 +136,107 @@ fn rule(
     raw: raw::Rule,
     place: &Place,
     polices: bool,
-    classes: &[Class],
+    named: &mut Named<'_>,
     faults: &mut Faults,
 ) -> Rule {
     let refuse = raw.refuse.as_ref().is_some_and(|refuse| refuse.value);
-    if raw.class.is_none() && !refuse && !polices && !faults.at_key(place, "refuse") {
-        faults.missing(place, "class", "write class = \"…\", or refuse = true");
-    }
-    if let Some(deadline) = raw.deadline.as_ref().filter(|_| refuse) {
+    let deadline = raw.deadline.clone();
+    if let Some(deadline) = deadline.as_ref().filter(|_| refuse) {
         faults.add(&deadline.place, "has no effect on requests that are refused; leave it out");
+    } else if let Some(deadline) = deadline.as_ref()
+        && raw.class.is_none()
+        && !faults.at_key(place, "class")
+    {
+        faults.add(&deadline.place, "needs `class`, because both come from one rule");
     }
-    Rule {
-        class: raw.class.as_ref().and_then(|name| class_named(name, classes, faults)),
+    let mut byte = |at: &Option<At<u64>>| {
+        let at = at.as_ref()?;
+        let number = Some((at.value, at.place.clone()));
+        Some(within(number, 0, 0..=255, faults, |number| number.to_string()) as u8)
+    };
+    let rule = Rule {
+        importance: byte(&raw.importance),
+        level: byte(&raw.level),
+        score: raw.score.as_ref().map(|score| Score::of(score.value.0)),
+        flow: raw.flow.as_ref().map(|flow| flow.value.0.clone()),
+        resource: raw.resource.as_ref().and_then(|name| resource(name, named.resources, faults)),
+        class: raw.class.as_ref().and_then(|name| class_named(name, named.classes, faults)),
         deadline: time(raw.deadline.clone(), faults),
         refuse,
-        conditions: conditions(raw, faults),
+        conditions: conditions(&raw, named.listeners, faults),
         ..Rule::default()
+    };
+    let keys = ["refuse", "class", "police", "importance", "level", "score", "flow", "resource"];
+    let says = polices || rule.outputs().next().is_some();
+    if !says && !keys.iter().any(|key| faults.at_key(place, key)) {
+        let how = "write class = \"…\", or refuse = true";
+        faults.missing(place, "class", how);
     }
+    rule
 }
 
-fn conditions(raw: raw::Rule, faults: &mut Faults) -> Vec<Condition> {
-    /// The inner values of one or many.
-    fn inner<T, U>(at: At<OneOrMany<T>>, of: impl Fn(T) -> U) -> Vec<U> {
-        at.value.into_vec().into_iter().map(of).collect()
+/// The place of a resource by its name, which is added if it is new.
+fn resource(name: &At<String>, known: &mut Vec<String>, faults: &mut Faults) -> Option<u16> {
+    if !is_name(&name.value) {
+        faults.add(&name.place, name_expected(&name.value));
+        return None;
     }
-    let mut conditions = Vec::new();
-    conditions.extend(raw.client.map(|at| Condition::Client(inner(at, |network| network.0))));
-    conditions.extend(raw.host.map(|at| Condition::Host(inner(at, |host| host.0))));
-    conditions.extend(raw.method.map(|at| Condition::Method(inner(at, |method| method.0))));
-    conditions.extend(raw.path.map(|at| Condition::Path(inner(at, |path| path.0))));
-    for (name, values) in named(raw.header, "a header", faults) {
-        conditions.push(Condition::Header { name: name.into(), values });
+    let place = known.iter().position(|known| *known == name.value).unwrap_or_else(|| {
+        known.push(name.value.clone());
+        known.len() - 1
+    });
+    if place >= defaults::RESOURCES_MAX {
+        let max = defaults::RESOURCES_MAX;
+        faults.add(&name.place, format!("all rules together may name at most {max} resources"));
+        return None;
     }
-    for (name, values) in named(raw.cookie, "a cookie", faults) {
-        conditions.push(Condition::Cookie { name: name.into(), values });
-    }
-    conditions
+    Some(place as u16)
 }
 
-type NamedPatterns = Vec<(String, Vec<tiergate_core::classify::pattern::Pattern>)>;
+/// Whether a text can be the name of a class, a resource or a listener.
+pub(super) fn is_name(text: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty() && text.len() <= defaults::CLASS_NAME_LEN_MAX && text.bytes().all(letter)
+}
 
-fn named(raw: Option<At<Named<Values>>>, what: &str, faults: &mut Faults) -> NamedPatterns {
-    let mut named = Vec::new();
-    for (name, values) in raw.into_iter().flat_map(|raw| raw.value.0) {
-        if !is_token(&name) {
-            let message =
-                format!("must be the name of {what}, got {:?}", super::error::shortened(&name));
-            faults.add(&values.place, message);
-        }
-        named.push((name, values.value.0));
-    }
-    named
+/// What a name must be.
+pub(super) fn name_expected(found: &str) -> String {
+    let max = defaults::CLASS_NAME_LEN_MAX;
+    let found = super::error::shortened(found);
+    format!("must be 1 to {max} letters, digits, `-`, `_` or `.`, got {found:?}")
+}
+
+/// What classification needs beside the rules.
+pub(super) struct Beside<'p> {
+    pub default_class: ClassId,
+    pub score: Option<&'p ScoreTables>,
+    pub flow: Flow,
+    /// By class.
+    pub flows: Vec<Option<Flow>>,
 }
 
 /// Compiles the rules; `None` if they exceed a bound.
 pub(super) fn compile(
     rules: &[(PolicyRule, Place)],
-    default_class: ClassId,
+    beside: Beside<'_>,
     faults: &mut Faults,
 ) -> Option<Classifier> {
     let plain: Vec<Rule> = rules.iter().map(|(rule, _)| rule.rule.clone()).collect();
-    match Classifier::compile(&plain, default_class) {
-        Ok(classifier) => Some(classifier),
+    match Classifier::compile(&plain, beside.default_class) {
+        Ok(classifier) => {
+            let classifier = classifier.with_flows(beside.flow, beside.flows);
+            Some(match beside.score {
+                Some(tables) => classifier.with_score(tables),
+                None => classifier,
+            })
+        }
         Err(fault) => {
             let index = match fault {
                 CompileError::TooManyRules => Classifier::RULES_MAX,
                 CompileError::TooManyConditions(index)
                 | CompileError::TooManyAlternatives(index)
                 | CompileError::NoAlternative(index) => index,
+                CompileError::ExpressionsTooLarge => 0,
             };
             faults.add(&rules[index].1, fault.to_string());
             None

@@ -14,7 +14,7 @@ use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use toml::de::DeValue;
 
 /// What a text is read as, or what is wrong with it: nothing, if it is simply not what is expected.
-type Parsed<T> = Result<T, Option<String>>;
+pub(super) type Parsed<T> = Result<T, Option<String>>;
 
 /// Defines a value that is written as a text: what is expected, its part of the schema, and how it is
 /// read.
@@ -297,6 +297,8 @@ impl JsonSchema for Values {
     }
 }
 
+pub(super) use text;
+
 /// Defines how a closed choice is written.
 macro_rules! choice {
     ($Name:ident($Inner:ty): $( $text:literal => $value:expr ),*) => {
@@ -424,7 +426,7 @@ fn rate(text: &str) -> Parsed<Rate> {
     Ok(Rate::of_thousandths(thousandths as u64, seconds))
 }
 
-fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let unit_at = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (number, unit) = text.split_at(unit_at);
     let unit: u64 = match unit.trim_start() {

@@ -75,7 +75,9 @@ pub(super) fn decide<'d>(
         query: head.query,
         fields,
         client: decide::client_of(config, peer, fields),
+        listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
+        sni: peer.sni.as_deref().unwrap_or_default().as_bytes(),
         ..RequestView::EMPTY
     };
     let (arrival, answer) = decide::judge(shared, config, &view, gather, context);

@@ -104,6 +104,11 @@ pub fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(b"h2")
 }
 
+/// The server name that the client asked for.
+pub fn server_name(stream: &TlsStream<TcpStream>) -> Option<&str> {
+    stream.get_ref().1.server_name()
+}
+
 impl ClientStream for TlsStream<TcpStream> {
     fn socket(&self) -> &TcpStream {
         self.get_ref().0

@@ -74,6 +74,8 @@ async fn connection(
         text: PeerText::new(from.ip()),
         local: stream.local_addr().unwrap(),
         secure: tls.is_some(),
+        listener: stream.local_addr().unwrap(),
+        sni: None,
     };
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);

@@ -1,0 +1,214 @@
+//! Regular expressions over paths: which of many match, in one pass.
+
+use regex_automata::meta::{BuildError, Cache, Config, Regex};
+use regex_automata::util::syntax;
+use regex_automata::{Input, MatchKind, PatternSet, nfa::thompson::WhichCaptures};
+use std::fmt;
+use std::sync::Arc;
+
+/// Most bytes of the states of one expression; a counted repetition like `(a{1000}){1000}` has more.
+const STATES_SIZE_MAX: usize = 256 << 10;
+/// Most bytes of the states of all expressions together.
+const ALL_STATES_SIZE_MAX: usize = 64 << 20;
+/// Bytes that each thread keeps for states of the automaton met so far; when they are full it begins anew.
+const CACHE_SIZE_MAX: usize = 4 << 20;
+
+/// A regular expression over a normalised path, found anywhere in it unless anchored by `^` and `$`.
+///
+/// Matching takes time linear in the path, whatever the expression: there is no backtracking, and
+/// hence neither look-around nor back-references.
+#[derive(Clone, Debug)]
+pub struct PathRegex {
+    text: Box<str>,
+    regex: Arc<Regex>,
+}
+
+/// Why a text is not a regular expression; in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegexError {
+    /// Longer than [`PathRegex::LEN_MAX`].
+    Long,
+    /// It needs too many states.
+    Complex,
+    /// It cannot be read.
+    Syntax(String),
+}
+
+impl fmt::Display for RegexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegexError::Long => write!(f, "must have at most {} bytes", PathRegex::LEN_MAX),
+            RegexError::Complex => f.write_str("needs too many states; repeat less often"),
+            RegexError::Syntax(fault) => write!(f, "must be a regular expression: {fault}"),
+        }
+    }
+}
+
+impl std::error::Error for RegexError {}
+
+impl PathRegex {
+    /// Most bytes of an expression.
+    pub const LEN_MAX: usize = 1024;
+
+    /// Reads an expression, in the syntax of Rust's regex crate.
+    ///
+    /// # Errors
+    /// When it is too long, needs too many states, or is none.
+    pub fn parse(text: &str) -> Result<Self, RegexError> {
+        if text.len() > Self::LEN_MAX {
+            return Err(RegexError::Long);
+        }
+        let regex = build(&[text], MatchKind::LeftmostFirst, STATES_SIZE_MAX).map_err(|fault| {
+            match (fault.size_limit(), fault.syntax_error()) {
+                (None, Some(syntax)) => {
+                    // Its message draws the place on several lines; what is wrong stands on the last.
+                    let message = syntax.to_string();
+                    let last = message.lines().last().unwrap_or_default();
+                    RegexError::Syntax(last.trim_start_matches("error: ").to_owned())
+                }
+                _ => RegexError::Complex,
+            }
+        })?;
+        Ok(PathRegex { text: text.into(), regex: Arc::new(regex) })
+    }
+
+    /// Whether it is found in the path. Allocates; for explanations.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        self.regex.search_half_with(&mut self.regex.create_cache(), &Input::new(path)).is_some()
+    }
+}
+
+impl PartialEq for PathRegex {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for PathRegex {}
+
+impl std::hash::Hash for PathRegex {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl fmt::Display for PathRegex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn build(
+    texts: &[&str],
+    kind: MatchKind,
+    states_size_max: usize,
+) -> Result<Regex, Box<BuildError>> {
+    let config = Config::new()
+        .match_kind(kind)
+        .which_captures(WhichCaptures::Implicit)
+        // Paths are bytes.
+        .utf8_empty(false)
+        .nfa_size_limit(Some(states_size_max))
+        .hybrid_cache_capacity(CACHE_SIZE_MAX);
+    Regex::builder()
+        .configure(config)
+        .syntax(syntax::Config::new().utf8(false))
+        .build_many(texts)
+        .map_err(Box::new)
+}
+
+/// Many expressions as one automaton, each with the number of the fact that it establishes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Regexes {
+    regex: Option<Arc<Regex>>,
+    facts: Vec<u32>,
+}
+
+/// What matching keeps between requests: the states met so far.
+#[derive(Clone, Debug)]
+pub(super) struct RegexCache {
+    /// Whose states these are.
+    regex: Arc<Regex>,
+    cache: Cache,
+    found: PatternSet,
+}
+
+impl Regexes {
+    /// A set of distinct expressions; `None` if together they need too many states.
+    pub(super) fn new(patterns: &[(&PathRegex, u32)]) -> Option<Self> {
+        if patterns.is_empty() {
+            return Some(Regexes::default());
+        }
+        let texts: Vec<&str> = patterns.iter().map(|(pattern, _)| &*pattern.text).collect();
+        let regex = build(&texts, MatchKind::All, ALL_STATES_SIZE_MAX).ok()?;
+        let facts = patterns.iter().map(|(_, fact)| *fact).collect();
+        Some(Regexes { regex: Some(Arc::new(regex)), facts })
+    }
+
+    /// Calls `emit` with the fact of every expression that is found in the path. O(path), in rare
+    /// cases times the size of the expressions; allocates only for states that are new.
+    pub(super) fn find(
+        &self,
+        path: &[u8],
+        cache: &mut Option<RegexCache>,
+        mut emit: impl FnMut(u32),
+    ) {
+        let Some(regex) = &self.regex else {
+            return;
+        };
+        let kept = match cache {
+            Some(kept) if Arc::ptr_eq(&kept.regex, regex) => kept,
+            stale => stale.insert(RegexCache {
+                regex: regex.clone(),
+                cache: regex.create_cache(),
+                found: PatternSet::new(regex.pattern_len()),
+            }),
+        };
+        kept.found.clear();
+        regex.which_overlapping_matches_with(&mut kept.cache, &Input::new(path), &mut kept.found);
+        for pattern in kept.found.iter() {
+            emit(self.facts[pattern.as_usize()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_that_are_none_or_too_large_are_refused_in_one_line() {
+        for (text, fault) in [
+            ("(", "must be a regular expression: unclosed group"),
+            ("(?=a)", "must be a regular expression: look-around"),
+            ("(a{1000}){1000}", "needs too many states"),
+            (&"a".repeat(1025), "must have at most 1024 bytes"),
+        ] {
+            let message = PathRegex::parse(text).unwrap_err().to_string();
+            assert!(message.starts_with(fault), "{text}: {message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn all_that_match_are_found_and_an_automaton_of_former_rules_is_forgotten() {
+        let regex = |text| PathRegex::parse(text).unwrap();
+        let some = [regex("^/a"), regex("b$"), regex("(?i)X"), regex("^$"), regex(r"\d{2,}")];
+        let numbered: Vec<_> = some.iter().zip(0..).collect();
+        let all = Regexes::new(&numbered).unwrap();
+        let other = Regexes::new(&numbered[2..3]).unwrap();
+        let mut cache = None;
+        let mut found = |regexes: &Regexes, path: &[u8]| {
+            let mut found = Vec::new();
+            regexes.find(path, &mut cache, |fact| found.push(fact));
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(found(&all, b"/axb"), [0, 1, 2]);
+        assert_eq!(found(&other, b"/axb"), [2]);
+        assert_eq!(found(&all, b"/axb12c"), [0, 2, 4]);
+        assert_eq!(found(&all, b""), [3]);
+        assert_eq!(found(&all, b"/\xff"), [0; 0]);
+        assert_eq!(found(&Regexes::default(), b"/a"), [0; 0]);
+    }
+}

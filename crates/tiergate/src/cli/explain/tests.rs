@@ -1,0 +1,158 @@
+use super::*;
+use crate::config::parse;
+
+const POLICY: &str = "[origin]
+servers = [\"a:1\"]
+[[class]]
+name = \"checkout\"
+minimum = \"10%\"
+[[class]]
+name = \"rest\"
+[[rule]]
+path = \"/cart/*\"
+method = \"POST\"
+class = \"checkout\"
+[[rule]]
+path = \"/cart/*\"
+host = \"*.example.com\"
+class = \"checkout\"
+deadline = \"500ms\"
+[[rule]]
+client = \"192.0.2.0/24\"
+refuse = true
+";
+
+fn say(question: Question) -> String {
+    explain(&parse(POLICY, "p.toml").unwrap(), "p.toml", &question).unwrap()
+}
+
+#[test]
+fn a_request_is_explained_to_the_last_condition() {
+    let said = say(Question {
+        request: "GET //%63art/7?x=1 HTTP/1.1".into(),
+        headers: vec!["Host: Shop.example.com:8080".into()],
+        ..Question::default()
+    });
+    assert_eq!(
+        said,
+        "GET /cart/7 from 127.0.0.1, host Shop.example.com
+  the path was written //%63art/7
+
+Rule 2 (p.toml:12) decides: host *.example.com and path /cart/* → checkout, waits at most 500ms
+  yes  host *.example.com: it is Shop.example.com
+  yes  path /cart/*: it is /cart/7
+
+Class checkout, 1 of 2 in importance: waits at most 500ms, at most 10000 in the queue, sure of 10% of the slots
+  the rule says 500ms instead of the class's deadline
+
+Earlier rules that nearly match
+  rule 1 (p.toml:8) → checkout
+    no   method POST: it is GET
+
+What each part of it matches, of the rules that ask for it
+  client (of 1): none
+  host (of 1): rule 2
+  method (of 1): none
+  path (of 2): rules 1, 2
+"
+    );
+}
+
+#[test]
+fn refusals_and_requests_that_no_rule_matches_are_explained() {
+    let request = || "GET http://[::1]:80/x".to_owned();
+    let client = Some("::ffff:192.0.2.7".parse().unwrap());
+    let refused = say(Question { request: request(), client, ..Question::default() });
+    assert!(refused.contains("from ::ffff:192.0.2.7, host [::1]"), "{refused}");
+    assert!(refused.contains("Rule 3 (p.toml:17) decides: client in 192.0.2.0/24"), "{refused}");
+    assert!(refused.contains("It is refused, whatever the load, and counted in class rest"));
+    let unmatched = say(Question { request: request(), ..Question::default() });
+    assert!(
+        unmatched.contains("No rule matches (of 3): the default class takes it"),
+        "{unmatched}"
+    );
+    assert!(
+        unmatched.contains("Class rest, 2 of 2 in importance: waits at most 2s"),
+        "{unmatched}"
+    );
+}
+
+#[test]
+fn questions_that_are_no_requests_are_refused() {
+    let policy = parse(POLICY, "p.toml").unwrap();
+    let fault = |request: &str, header: &str| {
+        let headers = vec![header.to_owned()];
+        let question = Question { request: request.into(), headers, ..Question::default() };
+        explain(&policy, "p.toml", &question).unwrap_err()
+    };
+    assert_eq!(
+        fault("GET", "A: b"),
+        "the request must be a method and a target, such as 'GET /x', got \"GET\""
+    );
+    assert_eq!(fault("GET /x", "A b"), "a header must be 'Name: value', got \"A b\"");
+}
+
+#[test]
+fn each_thing_that_rules_say_is_explained_by_its_own_rule() {
+    let policy = parse(
+        "[origin]
+servers = [\"a:1\"]
+[[listener]]
+address = \"192.0.2.1:80\"
+[[listener]]
+address = \"192.0.2.2:443\"
+name = \"main\"
+[[class]]
+name = \"a\"
+[[class]]
+name = \"b\"
+[[rule]]
+listener = \"main\"
+country = [\"DE\", \"AT\"]
+importance = 7
+[[rule]]
+query.q = \"x*\"
+content_length = \"1MiB..\"
+class = \"a\"
+flow = \"cookie:sid\"
+[[rule]]
+importance = 9
+resource = \"disk\"
+",
+        "p.toml",
+    );
+    let question = |listener: &str| Question {
+        request: "POST /up?q=%78yz".into(),
+        headers: vec!["Content-Length: 2097152".into()],
+        known: Known { listener: Some(listener.into()), country: Some(*b"AT"), ..Known::default() },
+        ..Question::default()
+    };
+    let policy = policy.unwrap();
+    let said = explain(&policy, "p.toml", &question("main")).unwrap();
+    assert_eq!(
+        said,
+        "POST /up from 127.0.0.1
+
+Rule 2 (p.toml:16) decides: query q = x* and content length 1MiB.. → a, flow cookie:sid
+  yes  query q = x*: the query is q=%78yz
+  yes  content length 1MiB..: it is 2MiB
+
+Class a, 1 of 2 in importance: waits at most 2s, at most 10000 in the queue
+
+Beside the class
+  importance 7: rule 1 (p.toml:12), country DE or AT and listener main
+  resource disk: rule 3 (p.toml:21), every request
+  flow cookie:sid: rule 2 (p.toml:16), query q = x* and content length 1MiB..
+
+What each part of it matches, of the rules that ask for it
+  country (of 1): rule 1
+  listener (of 1): rule 1
+  query (of 1): rule 2
+  content length (of 1): rule 2
+"
+    );
+    let other = explain(&policy, "p.toml", &question("192.0.2.1:80")).unwrap();
+    assert!(other.contains("importance 9: rule 3"), "{other}");
+    let fault = explain(&policy, "p.toml", &question("mian")).unwrap_err();
+    assert_eq!(fault, "no listener of the policy is called \"mian\" or has that address");
+}

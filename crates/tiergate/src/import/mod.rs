@@ -1,0 +1,3 @@
+//! Policies from the configuration files of other systems.
+
+pub mod options_conf;
