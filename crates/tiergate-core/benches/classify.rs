@@ -120,7 +120,7 @@ fn everywhere(count: usize) -> Vec<Rule> {
         if index % 4 == 3 {
             conditions.push(one((kind + 7) % 20, n));
         }
-        let sets = |output: usize| index % 6 == output || index % 11 == 0;
+        let sets = |output: usize| index % 6 == output || index.is_multiple_of(11);
         Rule {
             conditions,
             class: sets(0).then_some(ClassId(index as u16 % 3)),
