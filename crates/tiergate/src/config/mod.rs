@@ -12,6 +12,7 @@ mod read;
 mod resolve;
 mod resolve_policers;
 mod resolve_rules;
+mod resolve_triggers;
 mod schema;
 pub(crate) mod show;
 mod values;

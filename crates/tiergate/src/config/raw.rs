@@ -142,6 +142,23 @@ table! {
         queue: u64,
         /// The policer that its requests come under; beyond it 429.
         police: Police,
+        /// Backlogs at which its requests are refused.
+        refuse_at: Vec<At<Trigger>>,
+    }
+}
+
+table! {
+    /// A backlog at which a class is refused.
+    struct Trigger {
+        /// Whose waiting requests count: "total" (all), "own", a class, or a list of classes.
+        #[schemars(required)]
+        backlog: OneOrMany<String>,
+        /// From so many waiting on.
+        #[schemars(required, range(min = 1, max = 1_000_000))]
+        waiting: u64,
+        /// Until there are fewer than so many. By default `waiting`.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        until: u64,
     }
 }
 

@@ -7,6 +7,7 @@ use super::raw;
 use super::read::{At, Named, OneOrMany};
 use super::resolve::{at_most, time, within};
 use super::resolve_policers::Policers;
+use super::resolve_triggers;
 use super::values::{Values, is_token};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::rule::{Condition, Rule};
@@ -28,6 +29,7 @@ pub(super) fn classes(
     at_most(&place, raw.len(), Plan::CLASSES_MAX, "classes", faults);
     let mut classes: Vec<Class> = Vec::new();
     let mut minimum_sum = 0.0;
+    let mut triggers = Vec::new();
     for At { value: raw, place } in raw {
         let Some(name) = raw.name else {
             faults.missing(&place, "name", "write name = \"…\"");
@@ -47,6 +49,7 @@ pub(super) fn classes(
         let queue = raw.queue.map(|queue| (queue.value, queue.place));
         let queue_default = Class::QUEUE_LEN_MAX_DEFAULT.into();
         let own = format!("class.{}", name.value);
+        triggers.push(raw.refuse_at);
         classes.push(Class {
             name: name.value,
             policer: raw.police.and_then(|police| policers.find(police, &own, faults)),
@@ -55,7 +58,13 @@ pub(super) fn classes(
             queue_len_max: within(queue, queue_default, 0..=defaults::QUEUE_MAX, faults, |number| {
                 number.to_string()
             }) as u32,
+            refuse_at: Vec::new(),
         });
+    }
+    // A backlog may be that of a class further down.
+    for (index, raw) in triggers.into_iter().enumerate() {
+        let own = ClassId(index as u16);
+        classes[index].refuse_at = resolve_triggers::triggers(raw, own, &classes, faults);
     }
     classes
 }
