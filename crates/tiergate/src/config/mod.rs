@@ -7,6 +7,7 @@
 pub mod defaults;
 pub mod error;
 pub mod meant;
+mod quantities;
 mod raw;
 mod read;
 mod resolve;
