@@ -192,7 +192,7 @@ table! {
 table! {
     /// A token bucket: so many requests in a time, and so many at once.
     struct Policer {
-        /// Its name in rules, metrics and `RateLimit` headers.
+        /// Its name in rules and metrics.
         #[schemars(required, regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
         name: String,
         /// How many requests in a time, on average: "60/s", "10/m", "10 per minute".
