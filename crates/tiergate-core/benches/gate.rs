@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use tiergate_core::admit::bucket::Rate;
+use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
@@ -20,6 +22,12 @@ const REQUESTS: u32 = 20_000;
 
 fn main() {
     println!("{:<44} {:>9} {:>9}", "", "median ns", "range ns");
+    report("admitted at once, policed by its rule", || policed(Per::Rule, 1));
+    for flows in [1_000, 1_000_000] {
+        report(&format!("admitted at once, policed by flow, out of {flows}"), || {
+            policed(Per::Flow { flows_max: 1_000_000 }, flows)
+        });
+    }
     for classes in [2, 8] {
         report(&format!("admitted at once, {classes} classes"), || at_once(classes));
         for waiting in [10, 100, 1_000, 10_000, 100_000] {
@@ -66,11 +74,35 @@ fn served(slot: &Slot, now: Moment) -> Outcome {
 
 fn at_once(classes: u16) -> f64 {
     let mut gate: Gate<u32> = Gate::new(plan(classes));
+    pass_through(&mut gate, |number| arrival(number, classes))
+}
+
+/// The same under a policer that lets everybody through; the flows come in no order.
+fn policed(per: Per, flows: u64) -> f64 {
+    let policer = Settings {
+        name: "p".to_owned(),
+        rate: Rate::per_second(1_000_000),
+        burst: 1_000_000,
+        per,
+        shares: Vec::new(),
+    };
+    let mut gate: Gate<u32> = Gate::new(Plan { policers: vec![policer], ..plan(2) });
+    let police = |number: u32| {
+        let flow =
+            (u64::from(number) * 0x9e37_79b9 % flows + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Arrival { policer: Some(PolicerId(0)), flow, ..arrival(number, 2) }
+    };
+    // Once before, so that the memory of the table has been given by the system.
+    pass_through(&mut gate, police);
+    pass_through(&mut gate, police)
+}
+
+fn pass_through(gate: &mut Gate<u32>, arrival: impl Fn(u32) -> Arrival) -> f64 {
     let mut now = Moment::ZERO;
     let start = Instant::now();
     for number in 0..REQUESTS {
         now = now + Duration::from_micros(100);
-        if let Verdict::Admit(slot) = gate.arrive(now, arrival(number, classes), || number) {
+        if let Verdict::Admit(slot) = gate.arrive(now, arrival(number), || number) {
             let outcome = served(&slot, now);
             gate.finish(black_box(now), slot, outcome);
         }

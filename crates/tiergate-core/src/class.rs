@@ -1,6 +1,7 @@
 //! Classes: tiers of service, ordered by importance.
 
 use crate::admit::policer::PolicerId;
+use crate::admit::trigger::Trigger;
 use std::time::Duration;
 
 /// A class's place in the order of importance: 0 is the most important.
@@ -30,6 +31,8 @@ pub struct Class {
     pub queue_len_max: u32,
     /// The policer that all of its requests come under.
     pub policer: Option<PolicerId>,
+    /// Backlogs at which its requests are refused.
+    pub refuse_at: Vec<Trigger>,
 }
 
 impl Class {
@@ -48,6 +51,7 @@ impl Class {
             minimum: 0.0,
             queue_len_max: Self::QUEUE_LEN_MAX_DEFAULT,
             policer: None,
+            refuse_at: Vec::new(),
         }
     }
 }

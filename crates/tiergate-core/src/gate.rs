@@ -18,6 +18,7 @@ use crate::account::Account;
 use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
+use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, State};
 use crate::class::ClassId;
@@ -125,6 +126,7 @@ pub struct Gate<T> {
     running: u32,
     generations: Generations,
     policers: Policers,
+    triggers: Triggers,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -150,6 +152,7 @@ impl<T> Gate<T> {
             running: 0,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
+            triggers: Triggers::new(&plan.classes, &loads_of(&plan)),
             draining: false,
             wakes: Vec::new(),
             account: Account::sized(classes, plan.rules),
@@ -192,7 +195,7 @@ impl<T> Gate<T> {
             State::Waiting => {
                 self.strict.advance(now, &self.loads, self.limit.slots());
                 self.drains[class.index()].pass(now, true);
-                self.loads[class.index()].waiting -= 1;
+                self.leaves(class);
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
             }
@@ -301,6 +304,7 @@ impl<T> Gate<T> {
         account.unmatched = self.account.unmatched;
         self.loads = loads;
         self.drains = drains;
+        self.triggers = Triggers::new(&plan.classes, &self.loads);
         self.account = account;
         self.strict = StrictPriority::new(plan.classes.len());
         self.strict.advance(now, &self.loads, self.limit.slots());
@@ -366,6 +370,12 @@ impl<T> Gate<T> {
         &self.account
     }
 
+    /// One fewer of the class waits.
+    fn leaves(&mut self, class: ClassId) {
+        self.loads[class.index()].waiting -= 1;
+        self.triggers.changed(class, &self.loads);
+    }
+
     fn grant(&mut self, now: Moment, class: ClassId, arrived: Moment) -> Slot {
         let waited = now.since(arrived);
         self.running += 1;
@@ -395,7 +405,7 @@ impl<T> Gate<T> {
             let arrived = self.backlog.waiter(ticket).expect("just found").arrived;
             self.drains[class.index()].pass(now, true);
             self.drains[class.index()].served();
-            self.loads[class.index()].waiting -= 1;
+            self.leaves(class);
             // The slot is described by the entry until its owner claims it.
             let Slot { admitted, .. } = self.grant(now, class, arrived);
             let wake = self.backlog.settle(ticket, State::Granted(admitted));
@@ -410,7 +420,7 @@ impl<T> Gate<T> {
             }
             let class = self.backlog.waiter(ticket).expect("just found").class;
             self.drains[class.index()].pass(now, true);
-            self.loads[class.index()].waiting -= 1;
+            self.leaves(class);
             self.account.refused(class, Reason::DeadlineExpired);
             let wake = self.backlog.settle(ticket, State::Refused(Reason::DeadlineExpired));
             self.wakes.push(wake);

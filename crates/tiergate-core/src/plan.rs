@@ -1,6 +1,7 @@
 //! The settings of a gate, as a whole: what a reload replaces.
 
 use crate::admit::policer::{self, PolicerId};
+use crate::admit::trigger::Trigger;
 use crate::class::Class;
 use crate::control::Slots;
 
@@ -57,6 +58,13 @@ impl Plan {
         for (place, class) in self.classes.iter().enumerate() {
             if !(0.0..=1.0).contains(&class.minimum) {
                 return Err(format!("class `{}`: minimum must be 0 to 1", class.name));
+            }
+            let wrong = |it: &Trigger| !(1..=it.waiting).contains(&it.until);
+            if class.refuse_at.len() > Trigger::COUNT_MAX || class.refuse_at.iter().any(wrong) {
+                return Err(format!(
+                    "class `{}`: a trigger must have 1 <= until <= waiting",
+                    class.name
+                ));
             }
             if self.classes[..place].iter().any(|other| other.name == class.name) {
                 return Err(format!("two classes are called `{}`", class.name));

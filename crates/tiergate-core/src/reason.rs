@@ -18,6 +18,8 @@ pub enum Reason {
     Policed,
     /// The site as a whole takes only so many requests in a time, and that many there were.
     SitePoliced,
+    /// So many waited, in the class itself or in others, that its requests are refused.
+    Backlog,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -26,7 +28,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
@@ -34,6 +36,7 @@ impl Reason {
         Reason::OriginDown,
         Reason::Policed,
         Reason::SitePoliced,
+        Reason::Backlog,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -55,6 +58,7 @@ impl Reason {
             Reason::OriginDown => "origin_down",
             Reason::Policed => "policed",
             Reason::SitePoliced => "site_policed",
+            Reason::Backlog => "backlog",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -72,6 +76,7 @@ impl Reason {
             Reason::OriginDown => "no origin server is usable",
             Reason::Policed => "more such requests came in a time than are let through",
             Reason::SitePoliced => "more requests came in a time than the site takes",
+            Reason::Backlog => "more waited than its class is taken at",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

@@ -143,6 +143,7 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
             deadline_ms: 1000.0,
             minimum: 0.0,
             queue_len_max: 10_000,
+            refuse_at: Vec::new(),
         }],
         server: subject.shape.clone(),
         population: vec![Population {

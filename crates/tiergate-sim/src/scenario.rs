@@ -6,7 +6,8 @@ use crate::server::Shape;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::time::Duration;
-use tiergate_core::class::Class;
+use tiergate_core::admit::trigger::{Backlogs, Trigger};
+use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Slots, adaptive};
 use tiergate_core::plan::Plan;
 
@@ -77,6 +78,21 @@ pub struct ClassShape {
     /// Most that may wait.
     #[serde(default = "queue_len_max")]
     pub queue_len_max: u32,
+    /// Backlogs at which it is refused.
+    #[serde(default)]
+    pub refuse_at: Vec<TriggerShape>,
+}
+
+/// A trigger as written.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerShape {
+    /// "total", "own", or a class.
+    pub backlog: String,
+    /// From so many waiting on.
+    pub waiting: u32,
+    /// Until there are fewer.
+    pub until: Option<u32>,
 }
 
 fn deadline() -> f64 {
@@ -137,6 +153,9 @@ impl Scenario {
     }
 
     /// The plan that the gate gets.
+    ///
+    /// # Panics
+    /// If a trigger names a class that is not there.
     pub fn plan(&self) -> Plan {
         let millis = |ms: f64| Duration::from_secs_f64(ms / 1e3);
         Plan {
@@ -149,6 +168,7 @@ impl Scenario {
                     deadline: millis(class.deadline_ms),
                     minimum: class.minimum,
                     queue_len_max: class.queue_len_max,
+                    refuse_at: class.refuse_at.iter().map(|it| self.trigger(it, class)).collect(),
                     ..Class::named("")
                 })
                 .collect(),
@@ -161,6 +181,16 @@ impl Scenario {
             },
             ..Plan::protective()
         }
+    }
+
+    fn trigger(&self, shape: &TriggerShape, own: &ClassShape) -> Trigger {
+        let name = if shape.backlog == "own" { &own.name } else { &shape.backlog };
+        let of = match self.class_index(name) {
+            Some(class) => Backlogs::NONE.and(ClassId(class as u16)),
+            None if name == "total" => Backlogs::ALL,
+            None => panic!("no class is called `{name}`"),
+        };
+        Trigger { of, waiting: shape.waiting, until: shape.until.unwrap_or(shape.waiting) }
     }
 
     /// A class's place in the order of importance.

@@ -24,7 +24,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nweight = 0",
-            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `flow`, `minimum`, `name`, `police`, `queue`",
+            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `flow`, `minimum`, `name`, `police`, `queue`, `refuse_at`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -85,6 +85,19 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         (
             "[[rule]]\npath = \"/cart/*\"",
             "policy.toml:3:1: rule[1].class: is missing; write class = \"…\", or refuse = true",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nrefuse_at = [{ backlog = \"b\", waiting = 5 }]",
+            "policy.toml:5:26: class[1].refuse_at[1].backlog: no class is called \"b\", expected one of `a`",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nrefuse_at = [{ backlog = \"total\", waiting = 5, until = 6 }]",
+            "policy.toml:5:56: class[1].refuse_at[1].until: must be at most 5, got 6",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nrefuse_at = [{}]",
+            "policy.toml:5:14: class[1].refuse_at[1].backlog: is missing; write backlog = \"total\", \"own\", or a class\n\
+             policy.toml:5:14: class[1].refuse_at[1].waiting: is missing; write waiting = 100",
         ),
         (
             "[[rule]]\npolice = \"pages\"\n[[policer]]\nname = \"page\"\nrate = \"1/s\"",

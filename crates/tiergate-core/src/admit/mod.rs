@@ -6,3 +6,4 @@ mod flow_buckets;
 mod flow_table;
 mod partition;
 pub mod policer;
+pub mod trigger;

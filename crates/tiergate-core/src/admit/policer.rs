@@ -31,7 +31,7 @@ impl PolicerId {
 /// What a policy says of one policer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The name in the policy, in metrics and in `RateLimit` fields.
+    /// The name in the policy, and in metrics.
     pub name: String,
     /// How many requests there may be in a time, on average.
     pub rate: Rate,
@@ -126,7 +126,7 @@ pub struct PolicerState {
     pub flows: usize,
 }
 
-/// What a refused client is told.
+/// What a request has left of a policer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Whole tokens that are left for such a request.

@@ -34,6 +34,7 @@ impl<T> Gate<T> {
         self.strict.advance(now, &self.loads, self.limit.slots());
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
+        self.triggers.changed(class, &self.loads);
         Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
     }
 
@@ -87,6 +88,9 @@ impl<T> Gate<T> {
         }
         if self.has_free_slot() {
             return None;
+        }
+        if self.triggers.bars(class) {
+            return Some(Reason::Backlog);
         }
         let waiting = self.backlog.len_of(class);
         if waiting >= self.plan.classes[class.index()].queue_len_max {

@@ -5,6 +5,7 @@ use crate::config::show;
 use std::fmt::Display;
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
+use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::{Condition, Number, Rule};
@@ -180,6 +181,15 @@ pub(super) fn class(class: &Class, policy: &Policy) -> String {
     let mut words = queue;
     if class.minimum > 0.0 {
         words += &format!(", sure of {} of the slots", show::share(class.minimum));
+    }
+    for trigger in &class.refuse_at {
+        let all = trigger.of == Backlogs::ALL;
+        let ids = (0..policy.plan.classes.len() as u16).map(ClassId);
+        let names: Vec<&str> =
+            ids.filter(|id| trigger.of.has(*id)).map(|id| class_name(policy, id)).collect();
+        let of = if all { "all classes".to_owned() } else { names.join(" and ") };
+        let Trigger { waiting, until, .. } = trigger;
+        words += &format!(", refused from {waiting} waiting of {of} until fewer than {until}");
     }
     if let Some(policer) = class.policer {
         words += &format!(", policed by {}", policer_name(policy, policer));

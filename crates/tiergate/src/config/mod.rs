@@ -7,6 +7,7 @@
 pub mod defaults;
 pub mod error;
 pub mod meant;
+mod quantities;
 mod raw;
 mod read;
 mod resolve;
@@ -14,6 +15,7 @@ mod resolve_conditions;
 mod resolve_policers;
 mod resolve_rules;
 pub(crate) mod resolve_score;
+mod resolve_triggers;
 mod rule_values;
 mod schema;
 pub(crate) mod show;

@@ -156,6 +156,23 @@ table! {
         police: Police,
         /// What fairness inside the class is counted by; by default the policy's `flow`.
         flow: FlowText,
+        /// Backlogs at which its requests are refused.
+        refuse_at: Vec<At<Trigger>>,
+    }
+}
+
+table! {
+    /// A backlog at which a class is refused.
+    struct Trigger {
+        /// Whose waiting requests count: "total" (all), "own", a class, or a list of classes.
+        #[schemars(required)]
+        backlog: OneOrMany<String>,
+        /// From so many waiting on.
+        #[schemars(required, range(min = 1, max = 1_000_000))]
+        waiting: u64,
+        /// Until there are fewer than so many. By default `waiting`.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        until: u64,
     }
 }
 
@@ -235,7 +252,7 @@ table! {
 table! {
     /// A token bucket: so many requests in a time, and so many at once.
     struct Policer {
-        /// Its name in rules, metrics and `RateLimit` headers.
+        /// Its name in rules and metrics.
         #[schemars(required, regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
         name: String,
         /// How many requests in a time, on average: "60/s", "10/m", "10 per minute".

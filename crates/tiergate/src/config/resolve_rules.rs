@@ -8,6 +8,7 @@ use super::read::At;
 use super::resolve::{at_most, time, within};
 use super::resolve_conditions::conditions;
 use super::resolve_policers::Policers;
+use super::resolve_triggers;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
@@ -30,6 +31,7 @@ pub(super) fn classes(
     at_most(&place, raw.len(), Plan::CLASSES_MAX, "classes", faults);
     let mut classes: Vec<Class> = Vec::new();
     let mut minimum_sum = 0.0;
+    let mut triggers = Vec::new();
     for At { value: raw, place } in raw {
         let Some(name) = raw.name else {
             faults.missing(&place, "name", "write name = \"…\"");
@@ -49,6 +51,7 @@ pub(super) fn classes(
         let queue = raw.queue.map(|queue| (queue.value, queue.place));
         let queue_default = Class::QUEUE_LEN_MAX_DEFAULT.into();
         let own = format!("class.{}", name.value);
+        triggers.push(raw.refuse_at);
         classes.push(Class {
             name: name.value,
             policer: raw.police.and_then(|police| policers.find(police, &own, faults)),
@@ -57,7 +60,13 @@ pub(super) fn classes(
             queue_len_max: within(queue, queue_default, 0..=defaults::QUEUE_MAX, faults, |number| {
                 number.to_string()
             }) as u32,
+            refuse_at: Vec::new(),
         });
+    }
+    // A backlog may be that of a class further down.
+    for (index, raw) in triggers.into_iter().enumerate() {
+        let own = ClassId(index as u16);
+        classes[index].refuse_at = resolve_triggers::triggers(raw, own, &classes, faults);
     }
     classes
 }

@@ -1,8 +1,9 @@
 //! What stands behind the keys of rules and scores: extensions, expressions, ranges, flows, priorities.
 
 use super::error::{Faults, Place};
+use super::quantities::size;
 use super::read::{Read, found, wrong};
-use super::values::{Parsed, is_token, size, text};
+use super::values::{Parsed, is_token, text};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use tiergate_core::classify::flow::Flow;

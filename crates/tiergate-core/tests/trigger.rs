@@ -1,0 +1,135 @@
+//! Triggers at the gate against an oracle that looks at every length a backlog ever had.
+
+use proptest::prelude::*;
+use tiergate_core::admit::trigger::{Backlogs, Trigger};
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::Slots;
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
+
+const CLASSES: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Arrive(u8),
+    Finish,
+    Cancel(u8),
+}
+
+fn triggers() -> impl Strategy<Value = Vec<Vec<Trigger>>> {
+    let trigger = (0_u8..8, 1_u32..6, 1_u32..6).prop_map(|(bits, waiting, until)| {
+        let classes = (0..CLASSES as u16).filter(|class| bits & 1 << class != 0).map(ClassId);
+        let of =
+            if bits == 7 { Backlogs::ALL } else { classes.fold(Backlogs::NONE, Backlogs::and) };
+        Trigger { of, waiting, until: until.min(waiting) }
+    });
+    prop::collection::vec(prop::collection::vec(trigger, 0..3), CLASSES)
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        5 => (0_u8..CLASSES as u8).prop_map(Op::Arrive),
+        2 => Just(Op::Finish),
+        1 => any::<u8>().prop_map(Op::Cancel),
+    ];
+    prop::collection::vec(op, 1..200)
+}
+
+struct World {
+    gate: Gate<()>,
+    running: Vec<Slot>,
+    waiting: Vec<(usize, Ticket)>,
+    triggers: Vec<Vec<Trigger>>,
+    /// By class and trigger: whether it is pulled.
+    pulled: Vec<Vec<bool>>,
+}
+
+impl World {
+    fn look(&mut self) {
+        for (class, triggers) in self.triggers.iter().enumerate() {
+            for (place, trigger) in triggers.iter().enumerate() {
+                let counts = |class: &usize| trigger.of.has(ClassId(*class as u16));
+                let waiting = self.waiting.iter().filter(|(class, _)| counts(class)).count() as u32;
+                let pulled = &mut self.pulled[class][place];
+                *pulled = waiting >= if *pulled { trigger.until } else { trigger.waiting };
+            }
+        }
+    }
+
+    fn arrive(&mut self, class: usize) {
+        let free = self.gate.running() < self.gate.slots();
+        let pulled = self.pulled[class].contains(&true);
+        assert!(!(free && pulled), "whoever finds a free slot gets it");
+        match self.gate.arrive(Moment::ZERO, Arrival::of(ClassId(class as u16)), || ()) {
+            Verdict::Admit(slot) => {
+                assert!(free);
+                self.running.push(slot);
+            }
+            Verdict::Queue(ticket) => {
+                assert!(!free && !pulled);
+                self.waiting.push((class, ticket));
+            }
+            Verdict::Reject(reason) => assert!(pulled && reason == Reason::Backlog, "{reason:?}"),
+        }
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Arrive(class) => self.arrive(class.into()),
+            Op::Finish => {
+                if let Some(slot) = self.running.pop() {
+                    self.gate.finish(Moment::ZERO, slot, Outcome::without_answer(End::Failed));
+                }
+            }
+            Op::Cancel(which) if !self.waiting.is_empty() => {
+                let (_, ticket) = self.waiting.swap_remove(which as usize % self.waiting.len());
+                self.gate.cancel(Moment::ZERO, ticket);
+            }
+            Op::Cancel(_) => {}
+        }
+        while self.gate.next_wake().is_some() {}
+        let (gate, running) = (&mut self.gate, &mut self.running);
+        self.waiting.retain(|(_, ticket)| match gate.claim(*ticket) {
+            Claim::Waiting => true,
+            Claim::Admitted(slot) => {
+                running.push(slot);
+                false
+            }
+            Claim::Rejected(reason) => panic!("{reason:?}"),
+        });
+        self.look();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_class_is_refused_while_a_trigger_is_pulled_and_only_then(
+        triggers in triggers(),
+        ops in ops(),
+    ) {
+        let class = |(index, refuse_at): (usize, &Vec<Trigger>)| Class {
+            refuse_at: refuse_at.clone(),
+            ..Class::named(format!("class {index}"))
+        };
+        let plan = Plan {
+            classes: triggers.iter().enumerate().map(class).collect(),
+            slots: Slots::Fixed(2),
+            ..Plan::protective()
+        };
+        let mut world = World {
+            gate: Gate::new(plan),
+            running: Vec::new(),
+            waiting: Vec::new(),
+            pulled: triggers.iter().map(|triggers| vec![false; triggers.len()]).collect(),
+            triggers,
+        };
+        for op in &ops {
+            world.apply(op);
+        }
+    }
+}
