@@ -142,6 +142,7 @@ fn measure_with<const N: usize>(
                     query: b"",
                     fields: &fields,
                     client: [192, 0, 2, index as u8].into(),
+                    ..RequestView::EMPTY
                 };
                 let found = black_box(classifier.classify(black_box(&view), &mut scratch));
                 matched += usize::from(found.rule.is_some());

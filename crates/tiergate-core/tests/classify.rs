@@ -123,6 +123,7 @@ fn with_view<R>(request: &Request, check: impl FnOnce(&RequestView<'_>) -> R) ->
         query: b"",
         fields: &fields,
         client: request.client,
+        ..RequestView::EMPTY
     })
 }
 

@@ -4,6 +4,7 @@ use crate::body::Malformed;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
+use crate::identity::Who;
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use crate::{buffers, clock, gather};
@@ -146,6 +147,7 @@ pub fn decide<'d>(
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
     let client = client_of(config, peer, fields);
+    let who = Who::of(config, client);
     let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
@@ -154,6 +156,8 @@ pub fn decide<'d>(
         query: head.query,
         fields,
         client,
+        client_name: who.name(),
+        ..RequestView::EMPTY
     };
     let (arrival, answer) = judge(shared, config, &view, gather, context);
     let facts = Facts {

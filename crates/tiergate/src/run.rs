@@ -317,6 +317,7 @@ async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
         async move { shared.door.run_ticks().await }
     });
     tokio::spawn(watch_origin(process.clone()));
+    tokio::spawn(resolve_names(process.clone()));
     let mut signals = Signals::new()?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while signals.next().await == Signal::Reload {
@@ -368,6 +369,33 @@ async fn watch_origin(process: Arc<Process>) {
         };
         tokio::select! {
             () = health::watch(origin.clone()) => {}
+            () = changed => {}
+        }
+    }
+}
+
+/// Looks up names of clients for the configuration in force, if it asks for them.
+async fn resolve_names(process: Arc<Process>) {
+    let mut generation = process.generation.subscribe();
+    loop {
+        let names = process.shared.config.load().names.clone();
+        let changed = async {
+            // Names that stay go on being looked up without a break.
+            while generation.changed().await.is_ok() {
+                let current = process.shared.config.load();
+                if current.names.as_ref().map(Arc::as_ptr) != names.as_ref().map(Arc::as_ptr) {
+                    break;
+                }
+            }
+        };
+        let resolve = async {
+            match &names {
+                Some(names) => names.resolve().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = resolve => {}
             () = changed => {}
         }
     }

@@ -61,6 +61,7 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         query: request.query.as_bytes(),
         fields: &request.fields,
         client: request.client,
+        ..RequestView::EMPTY
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
     let mut text = asked(&view, request.raw_path);

@@ -43,6 +43,10 @@ pub struct Policy {
     pub limits: Limits,
     /// Bounds on time.
     pub timeouts: Timeouts,
+    /// Who clients are, beyond their addresses.
+    pub identity: Identity,
+    /// What of it the rules ask for.
+    pub wanted: Wanted,
     /// Threads that serve requests, each with its own runtime and listening sockets.
     pub threads: usize,
 }
@@ -54,6 +58,43 @@ pub struct PolicyRule {
     pub line: usize,
     /// What it says.
     pub rule: Rule,
+}
+
+/// How the gateway finds out who a client is, beyond its address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Names by reverse DNS.
+    pub names: Names,
+}
+
+/// Names of clients by forward-confirmed reverse DNS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// DNS servers; none: the system's.
+    pub servers: Vec<SocketAddr>,
+    /// Longest time of a look-up with all its questions.
+    pub timeout: Duration,
+    /// Addresses whose names are remembered.
+    pub entries_max: usize,
+    /// Look-ups at once.
+    pub lookups_max: usize,
+    /// Shortest time that an answer is believed, whatever it says.
+    pub ttl_min: Duration,
+    /// Longest time that an answer is believed, whatever it says.
+    pub ttl_max: Duration,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        super::defaults::NAMES
+    }
+}
+
+/// What rules ask for that costs something to find out; the rest is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The client's name by reverse DNS.
+    pub names: bool,
 }
 
 /// A socket that clients connect to.

@@ -10,6 +10,7 @@ pub mod meant;
 mod raw;
 mod read;
 mod resolve;
+mod resolve_identity;
 mod resolve_rules;
 mod schema;
 pub(crate) mod show;
@@ -19,7 +20,7 @@ pub use error::{ConfigError, Errors, Fault};
 pub use schema::schema;
 
 use error::{Faults, Lines, Place};
-use meant::{Listener, Origin, Policy, ProxyProtocol};
+use meant::{Identity, Listener, Origin, Policy, ProxyProtocol, Wanted};
 use read::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,8 @@ impl Policy {
             access_log: None,
             limits: defaults::LIMITS,
             timeouts: defaults::TIMEOUTS,
+            identity: Identity::default(),
+            wanted: Wanted::default(),
             threads: defaults::threads(),
         })
     }

@@ -40,6 +40,8 @@ table! {
         threads: u64,
         /// How requests and answers are passed on.
         forwarding: Forwarding,
+        /// Names of clients by reverse DNS, for rules that ask for them.
+        names: Names,
     }
 }
 
@@ -231,6 +233,27 @@ table! {
         tunnel_idle: Time,
         /// From SIGTERM to the end, at most. Default "30s".
         drain: Time,
+    }
+}
+
+table! {
+    /// Names of clients by forward-confirmed reverse DNS.
+    struct Names {
+        /// DNS servers. By default the system's.
+        #[schemars(length(min = 1, max = 8))]
+        servers: Vec<At<Address>>,
+        /// Longest time of a look-up with all its questions. Default "2s".
+        timeout: Time,
+        /// Addresses whose names are remembered. Default 65536.
+        #[schemars(range(min = 64, max = 16_777_216))]
+        entries_max: u64,
+        /// Look-ups at once. Default 64.
+        #[schemars(range(min = 1, max = 1024))]
+        lookups_max: u64,
+        /// Shortest time that an answer is believed, whatever it says. Default "1m".
+        ttl_min: Time,
+        /// Longest time that an answer is believed, whatever it says. Default "1h".
+        ttl_max: Time,
     }
 }
 

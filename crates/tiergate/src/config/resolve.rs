@@ -6,11 +6,12 @@
 use super::defaults;
 use super::error::{Faults, Lines, Place};
 use super::meant::{
-    AccessLog, Buffering, Forwarding, HealthCheck, Limits, Listener, LogFormat, Origin, Policy,
-    ProxyProtocol, Refusal, Timeouts, Tls,
+    AccessLog, Buffering, Forwarding, HealthCheck, Identity, Limits, Listener, LogFormat, Origin,
+    Policy, ProxyProtocol, Refusal, Timeouts, Tls,
 };
 use super::raw;
 use super::read::At;
+use super::resolve_identity;
 use super::resolve_rules;
 use super::show;
 use super::values::{File, Networks, Size, SlotsText, Time, is_token};
@@ -49,16 +50,19 @@ pub(super) fn policy(
     let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
     let threads = on.number(raw.threads, defaults::threads() as u64, 1..=defaults::THREADS_MAX);
     let access_log = raw.access_log.map(|log| on.access_log(log.value));
+    let identity = Identity { names: on.names(value(raw.names)) };
     if !on.faults.is_empty() {
         return None;
     }
     let classifier = resolve_rules::compile(&rules, default_class, on.faults)?;
+    let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
+    let wanted = resolve_identity::wanted(&rules);
     Some(Policy {
         listeners,
         origin: origin?,
         plan: Plan { generation: 0, classes, rules: rules.len(), slots },
         classifier,
-        rules: rules.into_iter().map(|(rule, _)| rule).collect(),
+        rules,
         refusal,
         refusal_page,
         text: String::new(),
@@ -69,6 +73,8 @@ pub(super) fn policy(
         access_log,
         limits,
         timeouts,
+        identity,
+        wanted,
         threads: threads as usize,
     })
 }
@@ -79,22 +85,33 @@ fn value<T: Default>(at: Option<At<T>>) -> T {
 }
 
 /// What resolving needs everywhere.
-struct Resolver<'f> {
+pub(super) struct Resolver<'f> {
     /// Where relative file names begin.
-    base: &'f Path,
-    faults: &'f mut Faults,
+    pub(super) base: &'f Path,
+    pub(super) faults: &'f mut Faults,
 }
 
 impl Resolver<'_> {
     /// A value that must be there; `table` is where it is missing.
-    fn need<T>(&mut self, at: Option<At<T>>, table: &Place, key: &str, how: &str) -> Option<T> {
+    pub(super) fn need<T>(
+        &mut self,
+        at: Option<At<T>>,
+        table: &Place,
+        key: &str,
+        how: &str,
+    ) -> Option<T> {
         if at.is_none() {
             self.faults.missing(table, key, how);
         }
         at.map(|at| at.value)
     }
 
-    fn number(&mut self, at: Option<At<u64>>, default: u64, range: RangeInclusive<u64>) -> u64 {
+    pub(super) fn number(
+        &mut self,
+        at: Option<At<u64>>,
+        default: u64,
+        range: RangeInclusive<u64>,
+    ) -> u64 {
         within(at.map(|at| (at.value, at.place)), default, range, self.faults, |number| {
             number.to_string()
         })
@@ -104,7 +121,7 @@ impl Resolver<'_> {
         within(at.map(|at| (at.value.0, at.place)), default, range, self.faults, show::bytes)
     }
 
-    fn time(&mut self, at: Option<At<Time>>, default: Duration) -> Duration {
+    pub(super) fn time(&mut self, at: Option<At<Time>>, default: Duration) -> Duration {
         time(at, self.faults).unwrap_or(default)
     }
 

@@ -5,6 +5,7 @@ use crate::decide::{self, Entry, Peer};
 use crate::door::Answer;
 use crate::gather;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
+use crate::identity::Who;
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use http::header::{COOKIE, HeaderMap};
@@ -67,6 +68,8 @@ pub(super) fn decide<'d>(
     let expects = head.expect_continue;
     let gather = !ready && gather::is_wanted(&config.policy, head.body, expects);
     let fields = table.fields();
+    let client = decide::client_of(config, peer, fields);
+    let who = Who::of(config, client);
     let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
@@ -74,7 +77,9 @@ pub(super) fn decide<'d>(
         path: path::normalise(head.path, &mut normal),
         query: head.query,
         fields,
-        client: decide::client_of(config, peer, fields),
+        client,
+        client_name: who.name(),
+        ..RequestView::EMPTY
     };
     let (arrival, answer) = decide::judge(shared, config, &view, gather, context);
     let facts = Facts {

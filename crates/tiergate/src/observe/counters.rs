@@ -10,6 +10,7 @@
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
 
 use crate::budget::Budget;
+use crate::names::NameCounters;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
@@ -213,6 +214,8 @@ pub struct Counters {
     pub access_log: LogCounters,
     /// Memory kept for slow clients.
     pub buffered: Arc<Budget>,
+    /// Look-ups of clients' names.
+    pub names: Arc<NameCounters>,
     /// Reloads that put a new configuration in force.
     pub reloads_ok: Tally,
     /// Reloads that were refused.
@@ -241,6 +244,7 @@ impl Counters {
             servers: RwLock::default(),
             access_log: LogCounters::default(),
             buffered: Arc::default(),
+            names: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
             last_reload: Mutex::default(),

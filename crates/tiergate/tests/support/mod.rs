@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod client;
+pub mod dns;
 pub mod echo;
 pub mod gateway;
 pub mod load;
