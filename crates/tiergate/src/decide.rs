@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::sync::Arc;
 use std::task::Context;
 use tiergate_core::classify::{Scratch, path};
 use tiergate_core::gate::Arrival;
@@ -19,7 +20,7 @@ use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// The client, by the socket or the PROXY protocol.
     pub address: SocketAddr,
@@ -29,6 +30,8 @@ pub struct Peer {
     pub local: SocketAddr,
     /// Whether by TLS.
     pub secure: bool,
+    /// The name in its verified certificate.
+    pub certificate: Option<Arc<str>>,
 }
 
 /// What is kept of a head once its bytes may move.
@@ -147,7 +150,8 @@ pub fn decide<'d>(
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
     let client = client_of(config, peer, fields);
-    let who = Who::of(config, client);
+    let mut claims = Vec::new();
+    let who = Who::of(shared, config, client, fields, &mut claims);
     let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
@@ -157,6 +161,10 @@ pub fn decide<'d>(
         fields,
         client,
         client_name: who.name(),
+        country: who.place.country,
+        asn: who.place.asn,
+        certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
+        subject: who.subject(),
         ..RequestView::EMPTY
     };
     let (arrival, answer) = judge(shared, config, &view, gather, context);

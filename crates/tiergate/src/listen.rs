@@ -164,6 +164,7 @@ async fn connection(
         text: PeerText::new(from.ip()),
         local,
         secure: settings.tls.is_some(),
+        certificate: None,
     };
     let timer = Timer::new();
     let mut early = None;
@@ -197,7 +198,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 /// Serves a connection through TLS: HTTP/2 if the client chose it, else HTTP/1.1.
 async fn secure(
     stream: TcpStream,
-    peer: Peer,
+    mut peer: Peer,
     early: Option<Buffer>,
     timer: Timer,
     tls: Arc<ServerConfig>,
@@ -212,6 +213,7 @@ async fn secure(
             return;
         }
     };
+    peer.certificate = tls::client_name(&stream);
     timer.arm(shared.config.load().policy.timeouts.request_head);
     match tls::is_http2(&stream) {
         true => http2::serve(stream, peer, None, timer, shared).await,

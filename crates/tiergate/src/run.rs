@@ -82,6 +82,7 @@ impl Process {
             tracing::warn!("`admin` takes effect at the next start");
             policy.admin = former.policy.admin;
         }
+        warn(&policy);
         bound_connections(&mut policy);
         // All that can fail comes before anything changes.
         let listeners = in_force(&policy).map_err(|error| format!("{error:#}"))?;
@@ -200,6 +201,7 @@ where
     clock::now();
     raise_open_files();
     let mut policy = source().map_err(|fault| anyhow!("{fault}"))?;
+    warn(&policy);
     bound_connections(&mut policy);
     let threads = policy.threads;
     let counters = Counters::new(threads);
@@ -462,6 +464,13 @@ fn raise_open_files() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
+    }
+}
+
+/// Says what is dangerous about the policy's files.
+fn warn(policy: &Policy) {
+    for warning in policy.credentials.warnings() {
+        tracing::warn!("{warning}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tiergate check`: what a policy means, in words, and what in it makes no sense.
 
 use super::words;
-use crate::config::meant::{Listener, Policy, ProxyProtocol, RefusalConnection};
+use crate::config::meant::{ClientCertificate, Listener, Policy, ProxyProtocol, RefusalConnection};
 use crate::config::{ConfigError, load, show};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -50,6 +50,13 @@ fn listeners(policy: &Policy) -> Vec<String> {
             Some(tls) if tls.certificates.len() == 1 => "https, 1 certificate".to_owned(),
             Some(tls) => format!("https, {} certificates", tls.certificates.len()),
             None => "http".to_owned(),
+        };
+        let scheme = match listener.tls.as_ref().and_then(|tls| tls.client.as_ref()) {
+            Some(client) => match client.certificate {
+                ClientCertificate::Optional => scheme + ", clients may have certificates",
+                ClientCertificate::Required => scheme + ", clients must have certificates",
+            },
+            None => scheme,
         };
         let http2 = if listener.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
         let proxied = match listener.proxy_protocol {
@@ -217,6 +224,7 @@ fn seen(policy: &Policy) -> Vec<String> {
 /// What is allowed but makes no sense: rules that can never decide, classes that nothing leads to.
 pub fn warnings(policy: &Policy) -> Vec<String> {
     let mut warnings = shadowed(policy);
+    warnings.extend_from_slice(policy.credentials.warnings());
     let default = policy.classifier.default_class();
     for (index, class) in policy.plan.classes.iter().enumerate() {
         let id = ClassId(index as u16);

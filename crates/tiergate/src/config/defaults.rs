@@ -122,6 +122,18 @@ pub const NAMES: Names = Names {
     ttl_max: Duration::from_secs(3600),
 };
 
+/// What most interfaces call it.
+pub const KEY_HEADER: &str = "x-api-key";
+/// RFC 6750 §2.1.
+pub const TOKEN_HEADER: &str = "authorization";
+/// Clocks that are kept by NTP differ by less; RFC 7519 §4.1.4 speaks of a few minutes at most.
+pub const TOKEN_LEEWAY: Duration = Duration::from_secs(60);
+/// Most key tables: a request is looked up in each whose header it has.
+pub const KEY_TABLES_MAX: usize = 16;
+
+/// Most databases: each request is looked up in each.
+pub const GEO_DATABASES_MAX: usize = 4;
+
 /// Most DNS servers: each look-up may try all.
 pub const NAME_SERVERS_MAX: usize = 8;
 /// Longest time of a look-up: nobody who is answered later is still there.

@@ -1,8 +1,11 @@
 //! A policy as meant: every value present, checked, in the type that the rest of the gateway uses.
 
+use crate::geo::Geo;
+use crate::tokens::Credentials;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::rule::Rule;
@@ -45,6 +48,10 @@ pub struct Policy {
     pub timeouts: Timeouts,
     /// Who clients are, beyond their addresses.
     pub identity: Identity,
+    /// The secrets of [`Policy::identity`], read by [`super::load`].
+    pub credentials: Arc<Credentials>,
+    /// The databases of [`Policy::identity`], read by [`super::load`].
+    pub geo: Arc<Geo>,
     /// What of it the rules ask for.
     pub wanted: Wanted,
     /// Threads that serve requests, each with its own runtime and listening sockets.
@@ -65,6 +72,49 @@ pub struct PolicyRule {
 pub struct Identity {
     /// Names by reverse DNS.
     pub names: Names,
+    /// Tables of keys.
+    pub keys: Vec<KeyTable>,
+    /// Signed tokens.
+    pub token: Option<Token>,
+    /// Databases of countries and autonomous systems.
+    pub geo: Vec<NamedFile>,
+}
+
+/// A file that the policy names and that is read with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The key that names it, such as `key[1].secret_file`.
+    pub key: String,
+    /// Where in the policy's text, in bytes.
+    pub at: usize,
+}
+
+/// A table of keys that clients present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTable {
+    /// Its name in messages.
+    pub name: String,
+    /// The header that carries the key, lower case.
+    pub header: String,
+    /// The keys.
+    pub file: NamedFile,
+}
+
+/// Signed tokens that clients present (JWT, HS256).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The header that carries the token, lower case; `authorization`: behind `Bearer`.
+    pub header: String,
+    /// The secrets.
+    pub file: NamedFile,
+    /// What `iss` must be; `None`: anything.
+    pub issuer: Option<String>,
+    /// What `aud` must be or contain; `None`: anything.
+    pub audience: Option<String>,
+    /// By how much clocks may differ.
+    pub leeway: Duration,
 }
 
 /// Names of clients by forward-confirmed reverse DNS.
@@ -116,6 +166,26 @@ pub struct Listener {
 pub struct Tls {
     /// Pairs of certificate chain and private key.
     pub certificates: Vec<(PathBuf, PathBuf)>,
+    /// Certificates of clients; `None`: they are not asked for one.
+    pub client: Option<ClientAuthority>,
+}
+
+/// Who vouches for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientAuthority {
+    /// PEM file of the authorities.
+    pub ca: PathBuf,
+    /// Whether clients without a certificate are served.
+    pub certificate: ClientCertificate,
+}
+
+/// Whether a client must have a certificate. One that does not verify ends the handshake either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificate {
+    /// Clients without are served.
+    Optional,
+    /// Clients without are not.
+    Required,
 }
 
 /// The PROXY protocol on a listener.

@@ -5,8 +5,8 @@
 use super::error::{Faults, Place};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::values::{
-    Address, AddressOrNowhere, Connection, File, Format, HostText, MethodText, Network, Networks,
-    PathText, ServerText, Share, Size, SlotsText, Time, Values,
+    Address, AddressOrNowhere, ClientText, Connection, File, Format, HostText, MethodText, Network,
+    Networks, PathText, ServerText, Share, Size, SlotsText, Time, Values,
 };
 
 table! {
@@ -42,6 +42,12 @@ table! {
         forwarding: Forwarding,
         /// Names of clients by reverse DNS, for rules that ask for them.
         names: Names,
+        /// Keys that clients present in a header, and whom they stand for.
+        key: Vec<At<Key>>,
+        /// Signed tokens (JWT, HS256) that clients present, and whom they name.
+        token: Token,
+        /// Countries and autonomous systems of addresses.
+        geo: Geo,
     }
 }
 
@@ -70,6 +76,11 @@ table! {
         key: File,
         /// Several certificates, chosen by the name that the client asks for; the first is the default.
         certificates: Vec<At<Certificate>>,
+        /// PEM file of the authorities whose client certificates are believed. By default clients
+        /// are not asked for one.
+        client_ca: File,
+        /// Whether a client must have a certificate: "optional" (the default) or "required".
+        client: ClientText,
     }
 }
 
@@ -233,6 +244,46 @@ table! {
         tunnel_idle: Time,
         /// From SIGTERM to the end, at most. Default "30s".
         drain: Time,
+    }
+}
+
+table! {
+    /// Countries and autonomous systems of addresses.
+    struct Geo {
+        /// MaxMind databases (`.mmdb`): one, or several, of which the first that knows has the word.
+        #[schemars(required)]
+        database: OneOrMany<File>,
+    }
+}
+
+table! {
+    /// A table of keys.
+    struct Key {
+        /// Its name in messages.
+        #[schemars(required)]
+        name: String,
+        /// The header that carries the key. Default "x-api-key".
+        header: String,
+        /// File with a line "name:key" or "name:sha256:hash" for each key.
+        #[schemars(required)]
+        secret_file: File,
+    }
+}
+
+table! {
+    /// Signed tokens.
+    struct Token {
+        /// The header that carries the token. Default "authorization", behind "Bearer".
+        header: String,
+        /// File with a secret of at least 32 bytes a line, as text or as "base64:…".
+        #[schemars(required)]
+        secret_file: File,
+        /// What `iss` must be. By default anything.
+        issuer: String,
+        /// What `aud` must be or contain. By default anything.
+        audience: String,
+        /// By how much clocks may differ. Default "1m".
+        leeway: Time,
     }
 }
 

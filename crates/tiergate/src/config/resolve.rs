@@ -6,8 +6,8 @@
 use super::defaults;
 use super::error::{Faults, Lines, Place};
 use super::meant::{
-    AccessLog, Buffering, Forwarding, HealthCheck, Identity, Limits, Listener, LogFormat, Origin,
-    Policy, ProxyProtocol, Refusal, Timeouts, Tls,
+    AccessLog, Buffering, Forwarding, HealthCheck, Limits, Listener, LogFormat, Origin, Policy,
+    ProxyProtocol, Refusal, Timeouts, Tls,
 };
 use super::raw;
 use super::read::At;
@@ -18,6 +18,7 @@ use super::values::{File, Networks, Size, SlotsText, Time, is_token};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::control::Slots;
 use tiergate_core::plan::Plan;
@@ -50,7 +51,7 @@ pub(super) fn policy(
     let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
     let threads = on.number(raw.threads, defaults::threads() as u64, 1..=defaults::THREADS_MAX);
     let access_log = raw.access_log.map(|log| on.access_log(log.value));
-    let identity = Identity { names: on.names(value(raw.names)) };
+    let identity = on.identity(value(raw.names), raw.key, raw.token, raw.geo);
     if !on.faults.is_empty() {
         return None;
     }
@@ -74,6 +75,8 @@ pub(super) fn policy(
         limits,
         timeouts,
         identity,
+        credentials: Arc::default(),
+        geo: Arc::default(),
         wanted,
         threads: threads as usize,
     })
@@ -125,7 +128,7 @@ impl Resolver<'_> {
         time(at, self.faults).unwrap_or(default)
     }
 
-    fn file(&self, file: File) -> PathBuf {
+    pub(super) fn file(&self, file: File) -> PathBuf {
         self.base.join(file.0)
     }
 
@@ -197,8 +200,9 @@ impl Resolver<'_> {
             let key = self.need(raw.key, &place, "key", "name the PEM file of the private key");
             certificates.extend(certificate.zip(key));
         }
+        let client = self.client_authority(raw.client_ca, raw.client);
         let files = |(certificate, key)| (self.file(certificate), self.file(key));
-        Some(Tls { certificates: certificates.into_iter().map(files).collect() })
+        Some(Tls { certificates: certificates.into_iter().map(files).collect(), client })
     }
 
     fn slots(&mut self, origin: &Option<raw::Origin>) -> Slots {

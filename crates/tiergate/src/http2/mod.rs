@@ -154,8 +154,13 @@ impl<S: ClientStream + 'static> Session<S> {
             poll_fn(|context| self.poll_accept(shared, context)).await
         {
             self.tally.begin();
-            let stream =
-                stream::run(request, respond, self.peer, shared.clone(), self.tally.clone());
+            let stream = stream::run(
+                request,
+                respond,
+                self.peer.clone(),
+                shared.clone(),
+                self.tally.clone(),
+            );
             tokio::spawn(stream);
         }
     }

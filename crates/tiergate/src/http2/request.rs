@@ -69,7 +69,8 @@ pub(super) fn decide<'d>(
     let gather = !ready && gather::is_wanted(&config.policy, head.body, expects);
     let fields = table.fields();
     let client = decide::client_of(config, peer, fields);
-    let who = Who::of(config, client);
+    let mut claims = Vec::new();
+    let who = Who::of(shared, config, client, fields, &mut claims);
     let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
@@ -79,6 +80,10 @@ pub(super) fn decide<'d>(
         fields,
         client,
         client_name: who.name(),
+        country: who.place.country,
+        asn: who.place.asn,
+        certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
+        subject: who.subject(),
         ..RequestView::EMPTY
     };
     let (arrival, answer) = decide::judge(shared, config, &view, gather, context);

@@ -158,7 +158,11 @@ async fn look_ups_beyond_the_bounds_are_put_off_and_counted() {
     }
     let queued = QUEUE_LEN_MAX as u64;
     assert_eq!(names.queue.capacity(), 0);
-    assert_eq!(names.counters.dropped_queue.total(), 64 + 1998 - queued);
+    // A few networks share the cell of the first, which has had its share.
+    let by_network = names.counters.dropped_network.total();
+    let by_queue = names.counters.dropped_queue.total();
+    assert_eq!(by_network + by_queue, 200 + 1998 - queued);
+    assert!(by_queue > 900, "{by_queue}");
     assert!(names.counters.known() <= queued);
 }
 

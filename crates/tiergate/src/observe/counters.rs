@@ -11,6 +11,7 @@
 
 use crate::budget::Budget;
 use crate::names::NameCounters;
+use crate::tokens::Proof;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
@@ -114,6 +115,8 @@ pub struct ThreadCounters {
     pub tunnels_closed: ThreadTally,
     requests: [ThreadTally; Protocol::ALL.len()],
     responses: [ThreadTally; STATUS_CLASSES.len()],
+    /// Keys and tokens that were looked at, by [`Proof::ALL`].
+    pub credentials: [ThreadTally; Proof::ALL.len()],
     bad_requests: [ThreadTally; BAD_STATUSES.len() + 1],
 }
 
@@ -188,6 +191,8 @@ pub struct Totals {
     pub requests: [u64; Protocol::ALL.len()],
     /// Responses, by [`STATUS_CLASSES`].
     pub responses: [u64; STATUS_CLASSES.len()],
+    /// Keys and tokens, by [`Proof::ALL`].
+    pub credentials: [u64; Proof::ALL.len()],
     /// Bad requests, by [`BAD_STATUSES`], then the others.
     pub bad_requests: [u64; BAD_STATUSES.len() + 1],
 }
@@ -330,6 +335,7 @@ impl Counters {
             totals.sent_bytes += thread.sent_bytes.total();
             sum(&mut totals.requests, &thread.requests);
             sum(&mut totals.responses, &thread.responses);
+            sum(&mut totals.credentials, &thread.credentials);
             sum(&mut totals.bad_requests, &thread.bad_requests);
         }
         totals

@@ -74,6 +74,7 @@ async fn connection(
         text: PeerText::new(from.ip()),
         local: stream.local_addr().unwrap(),
         secure: tls.is_some(),
+        certificate: None,
     };
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);

@@ -10,6 +10,7 @@ pub mod dns;
 pub mod echo;
 pub mod gateway;
 pub mod load;
+pub mod mmdb;
 pub mod origin;
 pub mod process;
 pub mod servers;

@@ -6,6 +6,7 @@ use crate::names::Ended;
 use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES, ServerCounters};
 use crate::observe::origin::ServerStatus;
 use crate::observe::snapshot::ClassSnapshot;
+use crate::tokens::Proof;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
@@ -228,6 +229,9 @@ impl Readings {
     }
 
     fn names(&self, page: &mut Page<'_>) -> Result<(), Error> {
+        let rows = Proof::ALL.iter().zip(self.totals.credentials);
+        let rows = rows.map(|(proof, count)| ([("result", proof.name())], count));
+        page.counters("tiergate_credentials", "Keys and tokens looked at, by result", rows)?;
         let rows = Ended::ALL.iter().zip(self.names.ended);
         let rows = rows.map(|(ended, count)| ([("result", ended.name())], count));
         page.counters("tiergate_name_lookups", "Look-ups of clients' names, by result", rows)?;
