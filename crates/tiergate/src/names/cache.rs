@@ -13,7 +13,7 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Addresses and their names. Bounded: about 60 bytes an address, and its name (at most 253 bytes, and
+/// Addresses and their names. Bounded: at most 64 bytes an address, and its name (at most 253 bytes, and
 /// 16 for counting).
 #[derive(Debug)]
 pub(super) struct Cache {
