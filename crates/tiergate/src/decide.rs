@@ -4,6 +4,7 @@ use crate::body::Malformed;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
+use crate::identity::Who;
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use crate::{buffers, clock, gather};
@@ -33,6 +34,8 @@ pub struct Peer {
     pub listener: SocketAddr,
     /// The server name that the client asked for in its TLS handshake.
     pub sni: Option<Arc<str>>,
+    /// The name in its verified certificate.
+    pub certificate: Option<Arc<str>>,
 }
 
 /// What is kept of a head once its bytes may move.
@@ -151,6 +154,8 @@ pub fn decide<'d>(
     let fields = table.fields();
     let trusted = is_trusted(config, peer.address.ip());
     let client = client_of(config, peer, fields);
+    let mut claims = Vec::new();
+    let who = Who::of(shared, config, client, fields, &mut claims);
     let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
@@ -162,6 +167,11 @@ pub fn decide<'d>(
         listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
         sni: peer.sni.as_deref().unwrap_or_default().as_bytes(),
+        client_name: who.name(),
+        country: who.place.country,
+        asn: who.place.asn,
+        certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
+        subject: who.subject(),
         ..RequestView::EMPTY
     };
     let (arrival, answer) = judge(shared, config, &view, gather, context);

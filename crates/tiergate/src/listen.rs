@@ -166,6 +166,7 @@ async fn connection(
         secure: settings.tls.is_some(),
         listener: settings.listener.address,
         sni: None,
+        certificate: None,
     };
     let timer = Timer::new();
     let mut early = None;
@@ -215,6 +216,7 @@ async fn secure(
         }
     };
     peer.sni = tls::server_name(&stream).map(Into::into);
+    peer.certificate = tls::client_name(&stream);
     timer.arm(shared.config.load().policy.timeouts.request_head);
     match tls::is_http2(&stream) {
         true => http2::serve(stream, peer, None, timer, shared).await,

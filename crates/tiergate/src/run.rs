@@ -82,6 +82,7 @@ impl Process {
             tracing::warn!("`admin` takes effect at the next start");
             policy.admin = former.policy.admin;
         }
+        warn(&policy);
         bound_connections(&mut policy);
         // All that can fail comes before anything changes.
         let listeners = in_force(&policy).map_err(|error| format!("{error:#}"))?;
@@ -200,6 +201,7 @@ where
     clock::now();
     raise_open_files();
     let mut policy = source().map_err(|fault| anyhow!("{fault}"))?;
+    warn(&policy);
     bound_connections(&mut policy);
     let threads = policy.threads;
     let counters = Counters::new(threads);
@@ -317,6 +319,7 @@ async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
         async move { shared.door.run_ticks().await }
     });
     tokio::spawn(watch_origin(process.clone()));
+    tokio::spawn(resolve_names(process.clone()));
     let mut signals = Signals::new()?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while signals.next().await == Signal::Reload {
@@ -368,6 +371,33 @@ async fn watch_origin(process: Arc<Process>) {
         };
         tokio::select! {
             () = health::watch(origin.clone()) => {}
+            () = changed => {}
+        }
+    }
+}
+
+/// Looks up names of clients for the configuration in force, if it asks for them.
+async fn resolve_names(process: Arc<Process>) {
+    let mut generation = process.generation.subscribe();
+    loop {
+        let names = process.shared.config.load().names.clone();
+        let changed = async {
+            // Names that stay go on being looked up without a break.
+            while generation.changed().await.is_ok() {
+                let current = process.shared.config.load();
+                if current.names.as_ref().map(Arc::as_ptr) != names.as_ref().map(Arc::as_ptr) {
+                    break;
+                }
+            }
+        };
+        let resolve = async {
+            match &names {
+                Some(names) => names.resolve().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = resolve => {}
             () = changed => {}
         }
     }
@@ -434,6 +464,13 @@ fn raise_open_files() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
+    }
+}
+
+/// Says what is dangerous about the policy's files.
+fn warn(policy: &Policy) {
+    for warning in policy.credentials.warnings() {
+        tracing::warn!("{warning}");
     }
 }
 

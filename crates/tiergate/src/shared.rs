@@ -2,6 +2,7 @@
 
 use crate::config::meant::Policy;
 use crate::door::Door;
+use crate::names::Names;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
@@ -24,6 +25,8 @@ pub struct Config {
     pub generation: u32,
     /// The origin, with what earlier configurations learnt about its servers.
     pub origin: Arc<Origin>,
+    /// Names of clients, with what is known already; `None`: no rule asks for them.
+    pub names: Option<Arc<Names>>,
     /// Every refusal, ready to be sent.
     pub refusals: Refusals,
 }
@@ -46,8 +49,14 @@ impl Config {
                 Arc::new(Origin::new(policy.origin.clone(), former, counters))
             }
         };
+        let settings = &policy.identity.names;
+        let known = former.and_then(|former| former.names.as_ref());
+        let names = policy.wanted.names.then(|| match known {
+            Some(known) if known.settings == *settings => known.clone(),
+            _ => Arc::new(Names::new(settings.clone(), counters.names.clone())),
+        });
         let refusals = Refusals::new(&policy.refusal);
-        Config { policy, generation, origin, refusals }
+        Config { policy, generation, origin, names, refusals }
     }
 }
 

@@ -535,7 +535,8 @@ fn every_key_reaches_what_it_means() {
     assert_eq!(policy.classifier.default_class(), ClassId(1));
     assert_eq!(policy.threads, 2);
     assert_eq!(policy.trusted[1], "::1/128".parse().unwrap());
-    let tls = Tls { certificates: vec![("/etc/tiergate/a.pem".into(), "/k/a.key".into())] };
+    let tls =
+        Tls { certificates: vec![("/etc/tiergate/a.pem".into(), "/k/a.key".into())], client: None };
     let listener = Listener {
         name: None,
         address: "0.0.0.0:80".parse().unwrap(),

@@ -37,7 +37,8 @@ fn pair(folder: &Path, file: &str, names: &[&str]) -> Pair {
 }
 
 fn settings(pairs: &[&Pair]) -> Tls {
-    Tls { certificates: pairs.iter().map(|pair| (pair.chain.clone(), pair.key.clone())).collect() }
+    let certificates = pairs.iter().map(|pair| (pair.chain.clone(), pair.key.clone())).collect();
+    Tls { certificates, client: None }
 }
 
 /// A client's look at the server: who it is does not matter here, its signature does.
@@ -298,7 +299,7 @@ async fn head_and_body_share_a_record() {
 
 #[track_caller]
 fn complaint(chain: &Path, key: &Path) -> String {
-    let settings = Tls { certificates: vec![(chain.to_owned(), key.to_owned())] };
+    let settings = Tls { certificates: vec![(chain.to_owned(), key.to_owned())], client: None };
     tls::server_config(&settings, true).unwrap_err().to_string()
 }
 
@@ -337,7 +338,7 @@ fn errors_name_the_file_and_what_to_do() {
                   \nAAAA\n-----END RSA PRIVATE KEY-----\n";
     fs::write(at("locked-old"), locked).unwrap();
     says(complaint(&one.chain, &at("locked-old")), &["locked-old", "encrypted"]);
-    let none = Tls { certificates: vec![] };
+    let none = Tls { certificates: vec![], client: None };
     says(tls::server_config(&none, true).unwrap_err().to_string(), &["at least one"]);
     let other = KeyPair::generate().unwrap().serialize_pem();
     fs::write(&one.key, other).unwrap();

@@ -2,7 +2,7 @@
 
 pub use super::warn::warnings;
 use super::words;
-use crate::config::meant::{Listener, Policy, ProxyProtocol, RefusalConnection};
+use crate::config::meant::{ClientCertificate, Listener, Policy, ProxyProtocol, RefusalConnection};
 use crate::config::{ConfigError, load, show};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -50,6 +50,13 @@ fn listeners(policy: &Policy) -> Vec<String> {
             Some(tls) if tls.certificates.len() == 1 => "https, 1 certificate".to_owned(),
             Some(tls) => format!("https, {} certificates", tls.certificates.len()),
             None => "http".to_owned(),
+        };
+        let scheme = match listener.tls.as_ref().and_then(|tls| tls.client.as_ref()) {
+            Some(client) => match client.certificate {
+                ClientCertificate::Optional => scheme + ", clients may have certificates",
+                ClientCertificate::Required => scheme + ", clients must have certificates",
+            },
+            None => scheme,
         };
         let http2 = if listener.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
         let proxied = match listener.proxy_protocol {

@@ -4,7 +4,7 @@
 //! what the server would have answered nor let a slow or huge client use up the gateway.
 //! (What a class has by default stands at [`tiergate_core::class::Class`].)
 
-use super::meant::{Buffering, Forwarding, Limits, Refusal, RefusalConnection, Timeouts};
+use super::meant::{Buffering, Forwarding, Limits, Names, Refusal, RefusalConnection, Timeouts};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -111,6 +111,38 @@ pub const TIMEOUTS: Timeouts = Timeouts {
     // The patience of Kubernetes; systemd waits for 90 s.
     drain: Duration::from_secs(30),
 };
+
+/// Names of clients.
+pub const NAMES: Names = Names {
+    servers: Vec::new(),
+    // A resolver that has to ask around answers within a second; what is later is lost.
+    timeout: Duration::from_secs(2),
+    // Every client of a busy site within an hour. 4 MiB, and the names: at most 18 MiB more, mostly 3.
+    entries_max: 65_536,
+    // With a resolver nearby, thousands a second; with a slow one, little for it to bear.
+    lookups_max: 64,
+    // Shorter ones are meant for balancing load; who a client is does not change by the second.
+    ttl_min: Duration::from_secs(60),
+    // An address that changes hands takes its name along for no longer.
+    ttl_max: Duration::from_secs(3600),
+};
+
+/// What most interfaces call it.
+pub const KEY_HEADER: &str = "x-api-key";
+/// RFC 6750 §2.1.
+pub const TOKEN_HEADER: &str = "authorization";
+/// Clocks that are kept by NTP differ by less; RFC 7519 §4.1.4 speaks of a few minutes at most.
+pub const TOKEN_LEEWAY: Duration = Duration::from_secs(60);
+/// Most key tables: a request is looked up in each whose header it has.
+pub const KEY_TABLES_MAX: usize = 16;
+
+/// Most databases: each request is looked up in each.
+pub const GEO_DATABASES_MAX: usize = 4;
+
+/// Most DNS servers: each look-up may try all.
+pub const NAME_SERVERS_MAX: usize = 8;
+/// Longest time of a look-up: nobody who is answered later is still there.
+pub const NAMES_TIMEOUT_MAX: Duration = Duration::from_secs(30);
 
 /// One for each processor, because each thread runs without ever blocking; one if that is unknown.
 pub fn threads() -> usize {

@@ -1,8 +1,11 @@
 //! A policy as meant: every value present, checked, in the type that the rest of the gateway uses.
 
+use crate::geo::Geo;
+use crate::tokens::Credentials;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::rule::Rule;
@@ -48,6 +51,14 @@ pub struct Policy {
     pub limits: Limits,
     /// Bounds on time.
     pub timeouts: Timeouts,
+    /// Who clients are, beyond their addresses.
+    pub identity: Identity,
+    /// The secrets of [`Policy::identity`], read by [`super::load`].
+    pub credentials: Arc<Credentials>,
+    /// The databases of [`Policy::identity`], read by [`super::load`].
+    pub geo: Arc<Geo>,
+    /// What of it the rules ask for.
+    pub wanted: Wanted,
     /// Threads that serve requests, each with its own runtime and listening sockets.
     pub threads: usize,
 }
@@ -67,6 +78,86 @@ pub struct PolicyRule {
     pub line: usize,
     /// What it says.
     pub rule: Rule,
+}
+
+/// How the gateway finds out who a client is, beyond its address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Names by reverse DNS.
+    pub names: Names,
+    /// Tables of keys.
+    pub keys: Vec<KeyTable>,
+    /// Signed tokens.
+    pub token: Option<Token>,
+    /// Databases of countries and autonomous systems.
+    pub geo: Vec<NamedFile>,
+}
+
+/// A file that the policy names and that is read with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The key that names it, such as `key[1].secret_file`.
+    pub key: String,
+    /// Where in the policy's text, in bytes.
+    pub at: usize,
+}
+
+/// A table of keys that clients present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTable {
+    /// Its name in messages.
+    pub name: String,
+    /// The header that carries the key, lower case.
+    pub header: String,
+    /// The keys.
+    pub file: NamedFile,
+}
+
+/// Signed tokens that clients present (JWT, HS256).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The header that carries the token, lower case; `authorization`: behind `Bearer`.
+    pub header: String,
+    /// The secrets.
+    pub file: NamedFile,
+    /// What `iss` must be; `None`: anything.
+    pub issuer: Option<String>,
+    /// What `aud` must be or contain; `None`: anything.
+    pub audience: Option<String>,
+    /// By how much clocks may differ.
+    pub leeway: Duration,
+}
+
+/// Names of clients by forward-confirmed reverse DNS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// DNS servers; none: the system's.
+    pub servers: Vec<SocketAddr>,
+    /// Longest time of a look-up with all its questions.
+    pub timeout: Duration,
+    /// Addresses whose names are remembered.
+    pub entries_max: usize,
+    /// Look-ups at once.
+    pub lookups_max: usize,
+    /// Shortest time that an answer is believed, whatever it says.
+    pub ttl_min: Duration,
+    /// Longest time that an answer is believed, whatever it says.
+    pub ttl_max: Duration,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        super::defaults::NAMES
+    }
+}
+
+/// What rules ask for that costs something to find out; the rest is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The client's name by reverse DNS.
+    pub names: bool,
 }
 
 /// A socket that clients connect to.
@@ -90,6 +181,26 @@ pub struct Listener {
 pub struct Tls {
     /// Pairs of certificate chain and private key.
     pub certificates: Vec<(PathBuf, PathBuf)>,
+    /// Certificates of clients; `None`: they are not asked for one.
+    pub client: Option<ClientAuthority>,
+}
+
+/// Who vouches for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientAuthority {
+    /// PEM file of the authorities.
+    pub ca: PathBuf,
+    /// Whether clients without a certificate are served.
+    pub certificate: ClientCertificate,
+}
+
+/// Whether a client must have a certificate. One that does not verify ends the handshake either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificate {
+    /// Clients without are served.
+    Optional,
+    /// Clients without are not.
+    Required,
 }
 
 /// The PROXY protocol on a listener.

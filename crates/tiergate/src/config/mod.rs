@@ -12,6 +12,7 @@ mod raw;
 mod read;
 mod resolve;
 mod resolve_conditions;
+mod resolve_identity;
 mod resolve_policers;
 mod resolve_rules;
 pub(crate) mod resolve_score;
@@ -24,11 +25,14 @@ mod values;
 pub use error::{ConfigError, Errors, Fault};
 pub use schema::schema;
 
+use crate::geo::Geo;
+use crate::tokens::Credentials;
 use error::{Faults, Lines, Place};
-use meant::{Listener, Origin, Policy, ProxyProtocol};
+use meant::{Identity, Listener, NamedFile, Origin, Policy, ProxyProtocol, Wanted};
 use read::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::Classifier;
 use tiergate_core::plan::Plan;
@@ -61,7 +65,8 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
     }
 }
 
-/// Reads a policy file, and the page that it names.
+/// Reads a policy file, and the page, the secrets and the databases that it
+/// names.
 ///
 /// # Errors
 /// When a file cannot be read or is too large, or the policy has faults.
@@ -69,10 +74,30 @@ pub fn load(path: &Path) -> Result<Policy, ConfigError> {
     let text = read_text(path, defaults::FILE_LEN_MAX)?;
     let mut policy = parse(&text, &path.to_string_lossy()).map_err(ConfigError::Faults)?;
     policy.text = text;
+    let (credentials, geo) = (Credentials::load(&policy.identity), Geo::load(&policy.identity.geo));
+    match (credentials, geo) {
+        (Ok(credentials), Ok(geo)) => {
+            policy.credentials = Arc::new(credentials);
+            policy.geo = Arc::new(geo);
+        }
+        (credentials, geo) => {
+            let wrong = [credentials.err(), geo.err()].into_iter().flatten().flatten().collect();
+            return Err(ConfigError::Faults(at_files(path, &policy.text, wrong)));
+        }
+    }
     if let Some(page) = &policy.refusal_page {
         policy.refusal.page_html = Some(read_text(page, defaults::PAGE_LEN_MAX)?);
     }
     Ok(policy)
+}
+
+/// Faults of files that the policy names, at the lines that name them.
+fn at_files(path: &Path, text: &str, wrong: Vec<(NamedFile, String)>) -> Errors {
+    let mut faults = Faults::new();
+    for (file, message) in wrong {
+        faults.add(&Place { key: file.key, span: file.at..file.at }, message);
+    }
+    faults.into_errors(&path.to_string_lossy(), &Lines::of(text))
 }
 
 fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
@@ -128,6 +153,10 @@ impl Policy {
             access_log: None,
             limits: defaults::LIMITS,
             timeouts: defaults::TIMEOUTS,
+            identity: Identity::default(),
+            credentials: Arc::default(),
+            geo: Arc::default(),
+            wanted: Wanted::default(),
             threads: defaults::threads(),
         })
     }

@@ -9,8 +9,8 @@ use super::rule_values::{
     RegexText, SizeRange, UrgencyRange,
 };
 use super::values::{
-    Address, AddressOrNowhere, Connection, File, Format, HostText, MethodText, Network, Networks,
-    PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
+    Address, AddressOrNowhere, ClientText, Connection, File, Format, HostText, MethodText, Network,
+    Networks, PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
 };
 
 table! {
@@ -53,6 +53,14 @@ table! {
         threads: u64,
         /// How requests and answers are passed on.
         forwarding: Forwarding,
+        /// Names of clients by reverse DNS, for rules that ask for them.
+        names: Names,
+        /// Keys that clients present in a header, and whom they stand for.
+        key: Vec<At<Key>>,
+        /// Signed tokens (JWT, HS256) that clients present, and whom they name.
+        token: Token,
+        /// Countries and autonomous systems of addresses.
+        geo: Geo,
     }
 }
 
@@ -84,6 +92,11 @@ table! {
         key: File,
         /// Several certificates, chosen by the name that the client asks for; the first is the default.
         certificates: Vec<At<Certificate>>,
+        /// PEM file of the authorities whose client certificates are believed. By default clients
+        /// are not asked for one.
+        client_ca: File,
+        /// Whether a client must have a certificate: "optional" (the default) or "required".
+        client: ClientText,
     }
 }
 
@@ -423,6 +436,67 @@ table! {
         tunnel_idle: Time,
         /// From SIGTERM to the end, at most. Default "30s".
         drain: Time,
+    }
+}
+
+table! {
+    /// Countries and autonomous systems of addresses.
+    struct Geo {
+        /// MaxMind databases (`.mmdb`): one, or several, of which the first that knows has the word.
+        #[schemars(required)]
+        database: OneOrMany<File>,
+    }
+}
+
+table! {
+    /// A table of keys.
+    struct Key {
+        /// Its name in messages.
+        #[schemars(required)]
+        name: String,
+        /// The header that carries the key. Default "x-api-key".
+        header: String,
+        /// File with a line "name:key" or "name:sha256:hash" for each key.
+        #[schemars(required)]
+        secret_file: File,
+    }
+}
+
+table! {
+    /// Signed tokens.
+    struct Token {
+        /// The header that carries the token. Default "authorization", behind "Bearer".
+        header: String,
+        /// File with a secret of at least 32 bytes a line, as text or as "base64:…".
+        #[schemars(required)]
+        secret_file: File,
+        /// What `iss` must be. By default anything.
+        issuer: String,
+        /// What `aud` must be or contain. By default anything.
+        audience: String,
+        /// By how much clocks may differ. Default "1m".
+        leeway: Time,
+    }
+}
+
+table! {
+    /// Names of clients by forward-confirmed reverse DNS.
+    struct Names {
+        /// DNS servers. By default the system's.
+        #[schemars(length(min = 1, max = 8))]
+        servers: Vec<At<Address>>,
+        /// Longest time of a look-up with all its questions. Default "2s".
+        timeout: Time,
+        /// Addresses whose names are remembered. Default 65536.
+        #[schemars(range(min = 64, max = 16_777_216))]
+        entries_max: u64,
+        /// Look-ups at once. Default 64.
+        #[schemars(range(min = 1, max = 1024))]
+        lookups_max: u64,
+        /// Shortest time that an answer is believed, whatever it says. Default "1m".
+        ttl_min: Time,
+        /// Longest time that an answer is believed, whatever it says. Default "1h".
+        ttl_max: Time,
     }
 }
 

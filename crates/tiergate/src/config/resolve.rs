@@ -11,6 +11,7 @@ use super::meant::{
 };
 use super::raw;
 use super::read::At;
+use super::resolve_identity;
 use super::resolve_policers::Policers;
 use super::resolve_rules;
 use super::resolve_score;
@@ -19,6 +20,7 @@ use super::values::{File, Networks, Size, SlotsText, Time, is_token};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::control::Slots;
@@ -64,6 +66,7 @@ pub(super) fn policy(
     let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
     let threads = on.number(raw.threads, defaults::threads() as u64, 1..=defaults::THREADS_MAX);
     let access_log = raw.access_log.map(|log| on.access_log(log.value));
+    let identity = on.identity(value(raw.names), raw.key, raw.token, raw.geo);
     if !on.faults.is_empty() {
         return None;
     }
@@ -74,6 +77,8 @@ pub(super) fn policy(
         flows,
     };
     let classifier = resolve_rules::compile(&rules, beside, on.faults)?;
+    let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
+    let wanted = resolve_identity::wanted(&rules, score.as_ref());
     Some(Policy {
         listeners,
         origin: origin?,
@@ -86,7 +91,7 @@ pub(super) fn policy(
             site_policer,
         },
         classifier,
-        rules: rules.into_iter().map(|(rule, _)| rule).collect(),
+        rules,
         score,
         resources,
         refusal,
@@ -99,6 +104,10 @@ pub(super) fn policy(
         access_log,
         limits,
         timeouts,
+        identity,
+        credentials: Arc::default(),
+        geo: Arc::default(),
+        wanted,
         threads: threads as usize,
     })
 }
@@ -109,22 +118,33 @@ fn value<T: Default>(at: Option<At<T>>) -> T {
 }
 
 /// What resolving needs everywhere.
-struct Resolver<'f> {
+pub(super) struct Resolver<'f> {
     /// Where relative file names begin.
-    base: &'f Path,
-    faults: &'f mut Faults,
+    pub(super) base: &'f Path,
+    pub(super) faults: &'f mut Faults,
 }
 
 impl Resolver<'_> {
     /// A value that must be there; `table` is where it is missing.
-    fn need<T>(&mut self, at: Option<At<T>>, table: &Place, key: &str, how: &str) -> Option<T> {
+    pub(super) fn need<T>(
+        &mut self,
+        at: Option<At<T>>,
+        table: &Place,
+        key: &str,
+        how: &str,
+    ) -> Option<T> {
         if at.is_none() {
             self.faults.missing(table, key, how);
         }
         at.map(|at| at.value)
     }
 
-    fn number(&mut self, at: Option<At<u64>>, default: u64, range: RangeInclusive<u64>) -> u64 {
+    pub(super) fn number(
+        &mut self,
+        at: Option<At<u64>>,
+        default: u64,
+        range: RangeInclusive<u64>,
+    ) -> u64 {
         within(at.map(|at| (at.value, at.place)), default, range, self.faults, |number| {
             number.to_string()
         })
@@ -134,11 +154,11 @@ impl Resolver<'_> {
         within(at.map(|at| (at.value.0, at.place)), default, range, self.faults, show::bytes)
     }
 
-    fn time(&mut self, at: Option<At<Time>>, default: Duration) -> Duration {
+    pub(super) fn time(&mut self, at: Option<At<Time>>, default: Duration) -> Duration {
         time(at, self.faults).unwrap_or(default)
     }
 
-    fn file(&self, file: File) -> PathBuf {
+    pub(super) fn file(&self, file: File) -> PathBuf {
         self.base.join(file.0)
     }
 
@@ -219,8 +239,9 @@ impl Resolver<'_> {
             let key = self.need(raw.key, &place, "key", "name the PEM file of the private key");
             certificates.extend(certificate.zip(key));
         }
+        let client = self.client_authority(raw.client_ca, raw.client);
         let files = |(certificate, key)| (self.file(certificate), self.file(key));
-        Some(Tls { certificates: certificates.into_iter().map(files).collect() })
+        Some(Tls { certificates: certificates.into_iter().map(files).collect(), client })
     }
 
     fn slots(&mut self, origin: &Option<raw::Origin>) -> Slots {

@@ -1,7 +1,7 @@
 //! What stands behind the keys: times, sizes, shares, addresses, patterns, choices.
 
 use super::error::{Faults, Place, instead};
-use super::meant::{LogFormat, RefusalConnection, Server};
+use super::meant::{ClientCertificate, LogFormat, RefusalConnection, Server};
 use super::quantities::{decimal, rate, size, time};
 use super::read::{At, OneOrMany, Read, found, wrong};
 use ipnet::IpNet;
@@ -365,6 +365,10 @@ choice!(Connection(RefusalConnection):
     "keep" => RefusalConnection::Keep,
     "close" => RefusalConnection::Close,
     "reset" => RefusalConnection::Reset);
+
+choice!(ClientText(ClientCertificate):
+    "optional" => ClientCertificate::Optional,
+    "required" => ClientCertificate::Required);
 
 choice!(Format(LogFormat):
     "json" => LogFormat::Json,

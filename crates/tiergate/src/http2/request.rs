@@ -5,6 +5,7 @@ use crate::decide::{self, Entry, Peer};
 use crate::door::Answer;
 use crate::gather;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
+use crate::identity::Who;
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use http::header::{COOKIE, HeaderMap};
@@ -67,6 +68,9 @@ pub(super) fn decide<'d>(
     let expects = head.expect_continue;
     let gather = !ready && gather::is_wanted(&config.policy, head.body, expects);
     let fields = table.fields();
+    let client = decide::client_of(config, peer, fields);
+    let mut claims = Vec::new();
+    let who = Who::of(shared, config, client, fields, &mut claims);
     let mut normal = Vec::new();
     let view = RequestView {
         method: head.method,
@@ -74,10 +78,15 @@ pub(super) fn decide<'d>(
         path: path::normalise(head.path, &mut normal),
         query: head.query,
         fields,
-        client: decide::client_of(config, peer, fields),
+        client,
         listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
         sni: peer.sni.as_deref().unwrap_or_default().as_bytes(),
+        client_name: who.name(),
+        country: who.place.country,
+        asn: who.place.asn,
+        certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
+        subject: who.subject(),
         ..RequestView::EMPTY
     };
     let (arrival, answer) = decide::judge(shared, config, &view, gather, context);

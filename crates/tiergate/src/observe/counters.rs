@@ -10,6 +10,8 @@
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
 
 use crate::budget::Budget;
+use crate::names::NameCounters;
+use crate::tokens::Proof;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
@@ -113,6 +115,8 @@ pub struct ThreadCounters {
     pub tunnels_closed: ThreadTally,
     requests: [ThreadTally; Protocol::ALL.len()],
     responses: [ThreadTally; STATUS_CLASSES.len()],
+    /// Keys and tokens that were looked at, by [`Proof::ALL`].
+    pub credentials: [ThreadTally; Proof::ALL.len()],
     bad_requests: [ThreadTally; BAD_STATUSES.len() + 1],
 }
 
@@ -187,6 +191,8 @@ pub struct Totals {
     pub requests: [u64; Protocol::ALL.len()],
     /// Responses, by [`STATUS_CLASSES`].
     pub responses: [u64; STATUS_CLASSES.len()],
+    /// Keys and tokens, by [`Proof::ALL`].
+    pub credentials: [u64; Proof::ALL.len()],
     /// Bad requests, by [`BAD_STATUSES`], then the others.
     pub bad_requests: [u64; BAD_STATUSES.len() + 1],
 }
@@ -213,6 +219,8 @@ pub struct Counters {
     pub access_log: LogCounters,
     /// Memory kept for slow clients.
     pub buffered: Arc<Budget>,
+    /// Look-ups of clients' names.
+    pub names: Arc<NameCounters>,
     /// Reloads that put a new configuration in force.
     pub reloads_ok: Tally,
     /// Reloads that were refused.
@@ -241,6 +249,7 @@ impl Counters {
             servers: RwLock::default(),
             access_log: LogCounters::default(),
             buffered: Arc::default(),
+            names: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
             last_reload: Mutex::default(),
@@ -326,6 +335,7 @@ impl Counters {
             totals.sent_bytes += thread.sent_bytes.total();
             sum(&mut totals.requests, &thread.requests);
             sum(&mut totals.responses, &thread.responses);
+            sum(&mut totals.credentials, &thread.credentials);
             sum(&mut totals.bad_requests, &thread.bad_requests);
         }
         totals

@@ -30,6 +30,8 @@ pub enum TlsError {
     CertificateRejected(PathBuf, String),
     /// The first certificate of the first file is not for the key in the second.
     Mismatch(PathBuf, PathBuf),
+    /// A certificate of the file cannot be an authority for clients.
+    AuthorityRejected(PathBuf, String),
     /// The system gives no randomness for the keys of tickets.
     Tickets(RustlsError),
 }
@@ -100,6 +102,12 @@ impl fmt::Display for TlsError {
                 key.display(),
                 chain.display()
             ),
+            TlsError::AuthorityRejected(file, error) => write!(
+                f,
+                "{}: an authority for clients cannot be used ({error}); expected the certificates \
+                 that sign those of the clients",
+                file.display()
+            ),
             TlsError::Tickets(error) => write!(f, "no keys for session tickets: {error}"),
         }
     }
@@ -133,7 +141,7 @@ fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(file).map_err(|error| TlsError::Unreadable(file.to_owned(), error))
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(super) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read(file)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()

@@ -6,8 +6,9 @@
 //!
 //! A configuration is immutable. A reload makes a new one with [`server_config`]: new connections
 //! use it, open ones keep theirs, and if it cannot be made the old one stays in force. Tickets
-//! outlive it, so that clients resume across a reload.
+//! outlive it, so that clients resume across a reload, but not where clients have certificates.
 
+mod client;
 mod files;
 mod names;
 
@@ -19,7 +20,7 @@ use crate::stream::ClientStream;
 use crate::timers::Timer;
 use names::ByName;
 use rustls::crypto::aws_lc_rs;
-use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
 use std::io;
 use std::pin::pin;
@@ -51,16 +52,25 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
         certificates.push(Arc::new(files::load(chain, key, &provider)?));
     }
     let resolver = ByName::new(certificates).ok_or(TlsError::NoCertificates)?;
+    let verifier = match &settings.client {
+        Some(authority) => client::verifier(authority, &provider)?,
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider has suites for TLS 1.2 and 1.3")
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = match http2 {
         true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         false => vec![b"http/1.1".to_vec()],
     };
-    config.ticketer = ticketer()?;
+    config.ticketer = match settings.client {
+        // Who resumes is not asked for a certificate again: a ticket from a listener that asks for
+        // none, or believes others, or did so before a reload, must not count here.
+        Some(_) => aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?,
+        None => ticketer()?,
+    };
     config.send_tls13_tickets = TICKETS;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
     Ok(Arc::new(config))
@@ -107,6 +117,13 @@ pub fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
 /// The server name that the client asked for.
 pub fn server_name(stream: &TlsStream<TcpStream>) -> Option<&str> {
     stream.get_ref().1.server_name()
+}
+
+/// The name in the client's verified certificate; `None`: it has no certificate, or there is no name in
+/// it. Not free: once a connection.
+pub fn client_name(stream: &TlsStream<TcpStream>) -> Option<Arc<str>> {
+    let chain = stream.get_ref().1.peer_certificates()?;
+    client::name(chain.first()?).map(Into::into)
 }
 
 impl ClientStream for TlsStream<TcpStream> {

@@ -29,7 +29,7 @@ async fn secure(folder: &TempDir) -> World {
     let (chain, key) = (folder.path().join("chain.pem"), folder.path().join("key.pem"));
     std::fs::write(&chain, cert.pem()).unwrap();
     std::fs::write(&key, signing_key.serialize_pem()).unwrap();
-    let settings = Tls { certificates: vec![(chain, key)] };
+    let settings = Tls { certificates: vec![(chain, key)], client: None };
     let config = tls::server_config(&settings, true).unwrap();
     build_with(Some(config), |_| {}).await
 }

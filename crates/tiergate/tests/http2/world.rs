@@ -76,6 +76,7 @@ async fn connection(
         secure: tls.is_some(),
         listener: stream.local_addr().unwrap(),
         sni: None,
+        certificate: None,
     };
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);

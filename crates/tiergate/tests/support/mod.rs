@@ -6,9 +6,11 @@
 
 pub mod answer;
 pub mod client;
+pub mod dns;
 pub mod echo;
 pub mod gateway;
 pub mod load;
+pub mod mmdb;
 pub mod origin;
 pub mod process;
 pub mod servers;

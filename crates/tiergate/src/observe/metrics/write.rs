@@ -2,9 +2,11 @@
 
 use super::Readings;
 use super::page::Page;
+use crate::names::Ended;
 use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES, ServerCounters};
 use crate::observe::origin::ServerStatus;
 use crate::observe::snapshot::ClassSnapshot;
+use crate::tokens::Proof;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
@@ -32,6 +34,7 @@ impl Collector for Readings {
         self.policers(&mut page)?;
         self.clients(&mut page)?;
         self.origin(&mut page)?;
+        self.names(&mut page)?;
         self.house(&mut page)
     }
 }
@@ -252,6 +255,21 @@ impl Readings {
             page.gauges(name, help, rows)?;
         }
         Ok(())
+    }
+
+    fn names(&self, page: &mut Page<'_>) -> Result<(), Error> {
+        let rows = Proof::ALL.iter().zip(self.totals.credentials);
+        let rows = rows.map(|(proof, count)| ([("result", proof.name())], count));
+        page.counters("tiergate_credentials", "Keys and tokens looked at, by result", rows)?;
+        let rows = Ended::ALL.iter().zip(self.names.ended);
+        let rows = rows.map(|(ended, count)| ([("result", ended.name())], count));
+        page.counters("tiergate_name_lookups", "Look-ups of clients' names, by result", rows)?;
+        let rows = ["queue", "network"].iter().zip(self.names.dropped);
+        let rows = rows.map(|(bound, count)| ([("bound", *bound)], count));
+        let help = "Look-ups of clients' names that were put off, by the bound that was met";
+        page.counters("tiergate_name_lookups_dropped", help, rows)?;
+        let help = "Client addresses whose name is known or being looked up";
+        page.gauge("tiergate_name_addresses", help, self.names.known)
     }
 
     fn house(&self, page: &mut Page<'_>) -> Result<(), Error> {

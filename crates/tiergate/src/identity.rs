@@ -1,0 +1,48 @@
+//! Who the client of a request is, beyond its address: what rules are shown of it.
+//!
+//! Nothing here waits. What is not known, or not proven, is shown as unknown.
+
+use crate::clock;
+use crate::geo::Place;
+use crate::names::Name;
+use crate::shared::{Config, Shared};
+use std::net::IpAddr;
+use tiergate_core::request::Field;
+
+/// What is known of a request's client. Kept while the rules look at it.
+#[derive(Debug)]
+pub struct Who<'c> {
+    name: Option<Name>,
+    subject: &'c [u8],
+    /// Where its address is.
+    pub place: Place,
+}
+
+impl<'c> Who<'c> {
+    /// What is known of a client now. Costs nothing if no rule asks for it.
+    /// `claims` is room for a token's content.
+    pub fn of(
+        shared: &Shared,
+        config: &'c Config,
+        client: IpAddr,
+        fields: &[Field<'_>],
+        claims: &'c mut Vec<u8>,
+    ) -> Self {
+        let seen = |proof| shared.tally().credentials[proof as usize].one();
+        Who {
+            name: config.names.as_ref().and_then(|names| names.of(client, clock::recent())),
+            place: config.policy.geo.of(client),
+            subject: config.policy.credentials.subject(fields, claims, seen),
+        }
+    }
+
+    /// Whom a verified token or key stands for; empty: nobody.
+    pub fn subject(&self) -> &[u8] {
+        self.subject
+    }
+
+    /// Its name by reverse DNS; empty: unknown.
+    pub fn name(&self) -> &[u8] {
+        self.name.as_deref().unwrap_or_default().as_bytes()
+    }
+}

@@ -1,0 +1,67 @@
+//! Certificates of clients: who vouches for them, and whom they name.
+
+use super::files::{self, TlsError};
+use crate::config::meant::{ClientAuthority, ClientCertificate};
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use std::sync::Arc;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// Longest name that rules see; a longer one is none.
+const NAME_LEN_MAX: usize = 256;
+
+/// What checks clients' certificates. Reads a file.
+///
+/// # Errors
+/// The authorities cannot be used, and what to do about it.
+pub(super) fn verifier(
+    authority: &ClientAuthority,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let rejected = |error: String| TlsError::AuthorityRejected(authority.ca.clone(), error);
+    let mut roots = RootCertStore::empty();
+    for certificate in files::certificates(&authority.ca)? {
+        roots.add(certificate).map_err(|error| rejected(error.to_string()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let builder = match authority.certificate {
+        ClientCertificate::Optional => builder.allow_unauthenticated(),
+        ClientCertificate::Required => builder,
+    };
+    builder.build().map_err(|error| rejected(error.to_string()))
+}
+
+/// The name in a certificate that was verified: of its alternative names the first DNS name, else the
+/// first email address, else the first URI; without any, the last common name of its subject. DNS names
+/// in lower case. `None`: it has none, or none that could stand in a policy.
+pub(super) fn name(certificate: &[u8]) -> Option<String> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let alternative = certificate.subject_alternative_name().ok()?;
+    let names = alternative.map_or(&[][..], |names| &names.value.general_names);
+    let first = |of: fn(&GeneralName<'_>) -> Option<String>| names.iter().find_map(of);
+    let name = first(|name| match name {
+        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+        _ => None,
+    });
+    let name = name.or_else(|| {
+        first(|name| match name {
+            GeneralName::RFC822Name(name) => Some((*name).to_owned()),
+            _ => None,
+        })
+    });
+    let name = name.or_else(|| {
+        first(|name| match name {
+            GeneralName::URI(name) => Some((*name).to_owned()),
+            _ => None,
+        })
+    });
+    let name = name.or_else(|| {
+        let last = certificate.subject().iter_common_name().last()?;
+        last.as_str().ok().map(ToOwned::to_owned)
+    });
+    name.filter(|name| {
+        !name.is_empty() && name.len() <= NAME_LEN_MAX && !name.chars().any(char::is_control)
+    })
+}

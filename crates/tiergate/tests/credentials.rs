@@ -1,0 +1,85 @@
+//! Keys and tokens in a running gateway: what is counted, what a reload changes, what is never shown.
+//!
+//! That a subject reaches the rules is for a rule with `subject` to show.
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use support::client::Client;
+use support::gateway::{Gateway, Policy};
+use support::origin::Origin;
+
+/// RFC 7515 appendix A.1: a good signature, and long expired.
+const TOKEN: &str = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+const TOKEN_SECRET: &str = "base64:AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ+EstJQLr/T+1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow==";
+const OLD: &str = "the-old-key-of-alice";
+const NEW: &str = "the-new-key-of-alice";
+
+/// Counts of `verified`, `rejected`, `untimely`.
+fn counted(gateway: &Gateway) -> [u64; 3] {
+    let page = Client::connect(gateway.admin).get_local("/metrics").text();
+    ["verified", "rejected", "untimely"].map(|result| {
+        let series = format!("tiergate_credentials_total{{result=\"{result}\"}} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&series));
+        line.unwrap_or_else(|| panic!("no {series}in\n{page}")).parse().expect("a number")
+    })
+}
+
+#[test]
+fn credentials_are_checked_counted_reread_and_never_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("our own folder");
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("our own file");
+        path.display().to_string()
+    };
+    let (keys, tokens) = (write("keys", &format!("alice:{OLD}\n")), write("tokens", TOKEN_SECRET));
+    let origin = Origin::echo();
+    let gateway = Gateway::start(&Policy {
+        tables: format!(
+            "[[key]]\nname = \"k\"\nsecret_file = {keys:?}\n[token]\nsecret_file = {tokens:?}\n"
+        ),
+        ..Policy::of(&[origin.server()])
+    });
+    let mut client = gateway.client();
+    // None of these is an error, and the origin gets each as it was sent.
+    let mut ask = |header: &str| {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n"));
+        assert_eq!(client.answer().status, 200, "{header}");
+        let (requests, _) = origin.requests();
+        let (name, value) = header.lines().next().and_then(|it| it.split_once(": ")).expect("one");
+        assert!(requests.iter().any(|request| request.values(name).contains(&value)), "{header}");
+    };
+    ask(&format!("X-Api-Key: {OLD}"));
+    ask(&format!("x-api-key: Bearer {OLD}"));
+    assert_eq!(counted(&gateway), [2, 0, 0]);
+    ask(&format!("X-Api-Key: {NEW}"));
+    ask(&format!("Authorization: Bearer {TOKEN}"));
+    ask("Authorization: Bearer x.y.z");
+    assert_eq!(counted(&gateway), [2, 3, 0], "the token names nobody");
+    // Not looked at: another scheme, and a header that is there twice.
+    ask("Authorization: Basic YTpi");
+    ask(&format!("X-Api-Key: {OLD}\r\nX-Api-Key: {OLD}"));
+    assert_eq!(counted(&gateway), [2, 3, 0]);
+    write("keys", &format!("alice:{OLD}\nalice:{NEW}\n"));
+    assert_eq!(gateway.reload().0, 200);
+    ask(&format!("X-Api-Key: {NEW}"));
+    ask(&format!("X-Api-Key: {OLD}"));
+    assert_eq!(counted(&gateway), [4, 3, 0]);
+    // A file with a fault changes nothing.
+    write("keys", "alice:short\n");
+    let (status, said) = gateway.reload();
+    assert_eq!(status, 422);
+    assert!(said.contains("key[1].secret_file: ") && !said.contains("short"), "{said}");
+    ask(&format!("X-Api-Key: {NEW}"));
+    assert_eq!(counted(&gateway), [5, 3, 0]);
+    let mut admin = Client::connect(gateway.admin);
+    let shown: String = ["/", "/config", "/status", "/metrics", "/refusals"]
+        .map(|path| admin.get_local(path).text())
+        .concat();
+    for secret in [OLD, NEW, TOKEN, &TOKEN_SECRET[7..]] {
+        assert!(!shown.contains(secret) && !gateway.log().contains(secret), "{secret} is shown");
+    }
+}

@@ -1,0 +1,119 @@
+//! What is said of policies that are wrong about who clients are, word for word.
+
+use std::os::unix::fs::PermissionsExt;
+use tiergate::cli::check;
+use tiergate::config::{load, parse};
+
+#[path = "support/mmdb.rs"]
+mod mmdb;
+
+#[test]
+fn each_fault_is_told_with_place_key_found_and_expected() {
+    let table: &[(&str, &str)] = &[
+        (
+            "[names]\nservers = []",
+            "4:11: names.servers: must not be empty; leave it out for the system's servers",
+        ),
+        (
+            "[names]\nservers = [\"localhost\"]",
+            "4:12: names.servers[1]: must be an address and port such as \"0.0.0.0:80\" or \"[::]:443\", got \"localhost\"",
+        ),
+        ("[names]\ntimeout = \"1m\"", "4:11: names.timeout: must be at most \"30s\", got \"1m\""),
+        ("[names]\nentries_max = 1", "4:15: names.entries_max: must be at least 64, got 1"),
+        ("[names]\nlookups_max = 0", "4:15: names.lookups_max: must be at least 1, got 0"),
+        (
+            "[names]\nttl_max = \"10s\"",
+            "4:11: names.ttl_max: ttl_min, \"1m\", must be at most ttl_max, \"10s\"",
+        ),
+        (
+            "[[key]]",
+            "3:1: key[1].name: is missing; write name = \"…\"\n\
+             3:1: key[1].secret_file: is missing; name a file with name:key lines",
+        ),
+        (
+            "[[key]]\nname = \"a\"\nsecret_file = \"f\"\n[[key]]\nname = \"a\"\nsecret_file = \"f\"\nheader = \"a b\"",
+            "7:8: key[2].name: another table is called \"a\" already\n\
+             9:10: key[2].header: must be the name of a header, got \"a b\"",
+        ),
+        ("[geo]\ndatabase = []", "4:12: geo.database: must not be empty, or nothing ever matches"),
+        ("[geo]", "3:1: geo.database: is missing; name a MaxMind database, \"….mmdb\""),
+        (
+            "[token]\nissuer = \"us\"",
+            "3:1: token.secret_file: is missing; name a file with a secret a line",
+        ),
+        (
+            "[token]\nsecret_file = \"f\"\nleeway = \"25h\"",
+            "5:10: token.leeway: must be at most \"24h\", got \"25h\"",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:443\"\ntls = { certificate = \"c\", key = \"k\", client = \"required\" }",
+            "5:48: listener[1].tls.client: needs client_ca, the PEM file of the authorities that sign clients",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:443\"\ntls = { certificate = \"c\", key = \"k\", client_ca = \"a\", client = \"must\" }",
+            "5:65: listener[1].tls.client: unknown word \"must\", expected one of `optional`, `required`",
+        ),
+    ];
+    for (text, expected) in table {
+        let text = format!("[origin]\nservers = [\"127.0.0.1:8080\"]\n{text}\n");
+        let errors = parse(&text, "p.toml").expect_err(&text).to_string();
+        let expected: Vec<_> = expected.lines().map(|line| format!("p.toml:{line}")).collect();
+        assert_eq!(errors, expected.join("\n"), "{text}");
+    }
+}
+
+#[test]
+fn files_of_secrets_are_told_at_the_lines_that_name_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str, mode| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    let text = "[origin]\nservers = [\"127.0.0.1:8080\"]\n[token]\nsecret_file = \"tokens\"\n\
+                [[key]]\nname = \"partners\"\nsecret_file = \"keys\"\n";
+    let policy = write("policy.toml", text, 0o644);
+    let shown = folder.path().display();
+    write("keys", "alice:MYSECRET\n", 0o600);
+    assert_eq!(
+        load(&policy).unwrap_err().to_string(),
+        format!(
+            "{shown}/policy.toml:4:15: token.secret_file: {shown}/tokens cannot be read: \
+             No such file or directory (os error 2)\n\
+             {shown}/policy.toml:7:15: key[1].secret_file: {shown}/keys:1: \
+             the key must have 16 to 1024 characters"
+        )
+    );
+    write("keys", "alice:MYSECRETMYSECRET\n", 0o600);
+    write("tokens", &"MYSECRET".repeat(4), 0o644);
+    let policy = load(&policy).unwrap();
+    assert_eq!(check::warnings(&policy), [format!("everybody may read {shown}/tokens: chmod o-r")]);
+    assert!(!format!("{policy:?}").contains("MYSECRET"));
+    assert!(!check::meaning(&policy, "policy.toml").contains("MYSECRET"));
+}
+
+#[test]
+fn databases_are_told_at_the_lines_that_name_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let text = "[origin]\nservers = [\"127.0.0.1:8080\"]\n[geo]\ndatabase = [\"good\",\n\"bad\"]\n";
+    let policy = at("policy.toml", text.as_bytes());
+    let place = mmdb::v4(192, 0, 2, 0);
+    at("good", &mmdb::database(4, &[(place, 24, mmdb::country("DE"))]));
+    at("bad", b"nothing of the kind");
+    let said = load(&policy).unwrap_err().to_string();
+    let shown = folder.path().display();
+    let expected = format!(
+        "{shown}/policy.toml:5:1: geo.database[2]: {shown}/bad is no MaxMind database, or broken: "
+    );
+    assert!(said.starts_with(&expected), "{said}");
+    at("bad", &mmdb::database(4, &[(place, 25, mmdb::system(7))]));
+    let geo = load(&policy).unwrap().geo;
+    assert_eq!(geo.of([192, 0, 2, 1].into()).country, *b"DE");
+    assert_eq!(geo.of([192, 0, 2, 1].into()).asn, 7);
+}
