@@ -159,7 +159,8 @@ async fn connection(
         },
         one => one,
     };
-    let mut peer = Peer {
+    // In a box: it passes through several futures, each of which would keep room for it.
+    let mut peer = Box::new(Peer {
         address: from,
         text: PeerText::new(from.ip()),
         local,
@@ -167,7 +168,7 @@ async fn connection(
         listener: settings.listener.address,
         sni: None,
         certificate: None,
-    };
+    });
     let timer = Timer::new();
     let mut early = None;
     if settings.listener.proxy_protocol == ProxyProtocol::Required {
@@ -200,7 +201,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 /// Serves a connection through TLS: HTTP/2 if the client chose it, else HTTP/1.1.
 async fn secure(
     stream: TcpStream,
-    mut peer: Peer,
+    mut peer: Box<Peer>,
     early: Option<Buffer>,
     timer: Timer,
     tls: Arc<ServerConfig>,
@@ -227,7 +228,7 @@ async fn secure(
 /// Serves a connection without TLS: HTTP/2 if it begins so, else HTTP/1.1.
 async fn plain(
     mut stream: TcpStream,
-    peer: Peer,
+    peer: Box<Peer>,
     mut early: Option<Buffer>,
     timer: Timer,
     settings: &Listener,

@@ -32,7 +32,7 @@ use tiergate_core::reason::Reason;
 #[derive(Debug)]
 pub struct Connection<S> {
     pub(crate) io: S,
-    pub(crate) peer: Peer,
+    pub(crate) peer: Box<Peer>,
     pub(crate) timer: Timer,
     /// What was received and is not used up; `None` while there is nothing.
     pub(crate) input: Option<Buffer>,
@@ -68,7 +68,7 @@ const LINGER_BYTES_MAX: usize = 256 * 1024;
 /// request.
 pub async fn serve<S: ClientStream>(
     io: S,
-    peer: Peer,
+    peer: Box<Peer>,
     early: Option<Buffer>,
     timer: Timer,
     shared: &Arc<Shared>,

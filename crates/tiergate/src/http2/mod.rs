@@ -80,7 +80,7 @@ const RESETS_MAX_LEAST: u32 = 64;
 /// preface, or `None` if nothing was read; `timer` runs for the preface.
 pub async fn serve<S: ClientStream + 'static>(
     io: S,
-    peer: Peer,
+    peer: Box<Peer>,
     early: Option<Buffer>,
     timer: Timer,
     shared: &Arc<Shared>,
@@ -100,7 +100,7 @@ pub async fn serve<S: ClientStream + 'static>(
     let mut session = Session {
         h2,
         wire,
-        peer,
+        peer: peer.into(),
         timer,
         tally: Arc::default(),
         resets_max: resets_max(&config),
@@ -130,7 +130,7 @@ fn settings(config: &Config) -> Builder {
 struct Session<S> {
     h2: Connection<Wire<S>, Payload>,
     wire: Wire<S>,
-    peer: Peer,
+    peer: Arc<Peer>,
     timer: Timer,
     tally: Arc<Tally>,
     resets_max: u32,

@@ -44,7 +44,7 @@ pub(super) enum Ended {
 pub(super) async fn run(
     request: Request<RecvStream>,
     respond: SendResponse<Payload>,
-    peer: Peer,
+    peer: Arc<Peer>,
     shared: Arc<Shared>,
     tally: Arc<Tally>,
 ) {

@@ -69,7 +69,7 @@ async fn connection(
 ) {
     let _present = Present::connection(&shared);
     stream.set_nodelay(true).unwrap();
-    let peer = Peer {
+    let peer = Box::new(Peer {
         address: from,
         text: PeerText::new(from.ip()),
         local: stream.local_addr().unwrap(),
@@ -77,7 +77,7 @@ async fn connection(
         listener: stream.local_addr().unwrap(),
         sni: None,
         certificate: None,
-    };
+    });
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);
     match tls {
