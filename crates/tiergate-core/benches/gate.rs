@@ -58,6 +58,7 @@ fn arrival(number: u32, classes: u16) -> Arrival {
         rule: Some(number % 20),
         deadline: None,
         generation: 0,
+        running: false,
     }
 }
 

@@ -14,7 +14,7 @@
 use crate::account::Account;
 use crate::admit::feasible::DrainRate;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, State};
+use crate::backlog::{Backlog, LISTS, State, list_of};
 use crate::class::ClassId;
 use crate::control::Limit;
 use crate::control::adaptive::{self, Step};
@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A classified request, at the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Its class, by the plan `generation`.
     pub class: ClassId,
@@ -38,6 +38,9 @@ pub struct Arrival {
     pub deadline: Option<Duration>,
     /// The [`Plan::generation`] that it was classified under.
     pub generation: u32,
+    /// Whether it belongs to a session that was admitted before: it waits before those of its class
+    /// that do not. Never set by what a client merely claims.
+    pub running: bool,
 }
 
 /// What the gate says to an arrival.
@@ -116,7 +119,7 @@ pub struct Gate<T> {
     strict: StrictPriority,
     backlog: Backlog<T>,
     loads: Vec<Load>,
-    /// How fast each class's backlog is served.
+    /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
     /// Slots held under the plan in force; the rest are counted in `former`.
@@ -143,7 +146,7 @@ impl<T> Gate<T> {
             strict: StrictPriority::new(classes),
             backlog: Backlog::new(classes),
             loads: loads_of(&plan),
-            drains: vec![DrainRate::default(); classes],
+            drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
             running_current: 0,
             former: VecDeque::new(),
@@ -170,20 +173,26 @@ impl<T> Gate<T> {
             return Verdict::Admit(self.grant(now, class, now));
         }
         let settings = &self.plan.classes[class.index()];
-        if self.backlog.len_of(class) >= settings.queue_len_max {
+        let (patience, full) = (
+            arrival.deadline.unwrap_or(settings.deadline),
+            self.backlog.len_of(class) >= settings.queue_len_max,
+        );
+        if full && !self.is_displacing(class, arrival.running) {
             return self.reject(class, Reason::QueueFull);
         }
-        let patience = arrival.deadline.unwrap_or(settings.deadline);
-        let waiting = self.backlog.len_of(class);
-        self.drains[class.index()].pass(now, waiting > 0);
-        if !self.drains[class.index()].is_feasible(waiting, patience, self.limit.slots()) {
+        self.count_drain(now, class, arrival.running);
+        if !self.is_feasible(class, arrival.running, patience) {
             return self.reject(class, Reason::DeadlineInfeasible);
         }
         let deadline = now + patience;
         self.strict.advance(now, &self.loads, self.limit.slots());
+        if full {
+            let newest = self.backlog.newest(class).expect("it is displacing one");
+            self.refuse_waiter(now, newest, Reason::QueueFull);
+        }
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
-        Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
+        Verdict::Queue(self.backlog.push(class, arrival.running, now, deadline, wake()))
     }
 
     /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
@@ -192,14 +201,12 @@ impl<T> Gate<T> {
         let class = self.translate(arrival.generation, arrival.class);
         let settings = &self.plan.classes[class.index()];
         let patience = arrival.deadline.unwrap_or(settings.deadline);
-        let (waiting, slots) = (self.backlog.len_of(class), self.limit.slots());
+        let full = self.backlog.len_of(class) >= settings.queue_len_max;
         let reason = match self.draining {
             true => Reason::Draining,
-            false if self.running < slots => return None,
-            false if waiting >= settings.queue_len_max => Reason::QueueFull,
-            false if self.drains[class.index()].is_feasible(waiting, patience, slots) => {
-                return None;
-            }
+            false if self.running < self.limit.slots() => return None,
+            false if full && !self.is_displacing(class, arrival.running) => Reason::QueueFull,
+            false if self.is_feasible(class, arrival.running, patience) => return None,
             false => Reason::DeadlineInfeasible,
         };
         self.refuse(arrival, reason);
@@ -245,11 +252,11 @@ impl<T> Gate<T> {
         let Some(waiter) = self.backlog.waiter(ticket) else {
             return;
         };
-        let (class, state) = (waiter.class, waiter.state);
+        let (class, running, state) = (waiter.class, waiter.running, waiter.state);
         match state {
             State::Waiting => {
                 self.strict.advance(now, &self.loads, self.limit.slots());
-                self.drains[class.index()].pass(now, true);
+                self.count_drain(now, class, running);
                 self.loads[class.index()].waiting -= 1;
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
@@ -349,7 +356,7 @@ impl<T> Gate<T> {
         self.running_current = unclaimed;
         self.forget_former();
 
-        let mut drains = vec![DrainRate::since(now); plan.classes.len()];
+        let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
         let mut loads = loads_of(&plan);
         let mut account = Account::sized(plan.classes.len(), plan.rules);
         for (old, &new) in moved.iter().enumerate() {
@@ -357,7 +364,10 @@ impl<T> Gate<T> {
             loads[new.index()].running += self.loads[old].running;
             if plan.classes[new.index()].name == self.plan.classes[old].name {
                 account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
-                drains[new.index()] = self.drains[old];
+                for running in [true, false] {
+                    drains[list_of(new, running)] =
+                        self.drains[list_of(ClassId(old as u16), running)];
+                }
             }
         }
         account.unmatched = self.account.unmatched;
@@ -451,10 +461,11 @@ impl<T> Gate<T> {
             let Some(class) = self.strict.pick(&self.loads, self.limit.slots()) else {
                 break;
             };
-            let ticket = self.backlog.oldest(class).expect("the load counts this list's waiters");
-            let arrived = self.backlog.waiter(ticket).expect("just found").arrived;
-            self.drains[class.index()].pass(now, true);
-            self.drains[class.index()].served();
+            let ticket = self.backlog.first(class).expect("the load counts this class's waiters");
+            let waiter = self.backlog.waiter(ticket).expect("just found");
+            let (arrived, running) = (waiter.arrived, waiter.running);
+            self.count_drain(now, class, running);
+            self.drains[list_of(class, running)].served();
             self.loads[class.index()].waiting -= 1;
             // The slot is described by the entry until its owner claims it.
             let Slot { admitted, .. } = self.grant(now, class, arrived);
@@ -468,13 +479,38 @@ impl<T> Gate<T> {
             if deadline > now {
                 break;
             }
-            let class = self.backlog.waiter(ticket).expect("just found").class;
-            self.drains[class.index()].pass(now, true);
-            self.loads[class.index()].waiting -= 1;
-            self.account.refused(class, Reason::DeadlineExpired);
-            let wake = self.backlog.settle(ticket, State::Refused(Reason::DeadlineExpired));
-            self.wakes.push(wake);
+            self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
         }
+    }
+
+    /// Ends a wait with a refusal.
+    fn refuse_waiter(&mut self, now: Moment, ticket: Ticket, reason: Reason) {
+        let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
+        let (class, running) = (waiter.class, waiter.running);
+        self.count_drain(now, class, running);
+        self.loads[class.index()].waiting -= 1;
+        self.account.refused(class, reason);
+        let wake = self.backlog.settle(ticket, State::Refused(reason));
+        self.wakes.push(wake);
+    }
+
+    /// Whether a request may take the place of one that waits, where no more may: a running session's
+    /// takes that of a request without one.
+    fn is_displacing(&self, class: ClassId, running: bool) -> bool {
+        running && self.backlog.len_of_list(class, false) > 0
+    }
+
+    /// Whether a request of the class would be served before its deadline. It stands behind its own
+    /// list; that those of running sessions go first shows in how fast the other list is served.
+    fn is_feasible(&self, class: ClassId, running: bool, patience: Duration) -> bool {
+        let waiting = self.backlog.len_of_list(class, running);
+        self.drains[list_of(class, running)].is_feasible(waiting, patience, self.limit.slots())
+    }
+
+    /// Lets time pass for what is known of how fast a list is served; before the list changes.
+    fn count_drain(&mut self, now: Moment, class: ClassId, running: bool) {
+        let waiting = self.backlog.len_of_list(class, running) > 0;
+        self.drains[list_of(class, running)].pass(now, waiting);
     }
 
     fn note(&mut self, now: Moment, step: Option<Step>) {

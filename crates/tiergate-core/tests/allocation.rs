@@ -50,7 +50,8 @@ fn allocations(work: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-const ARRIVAL: Arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+const ARRIVAL: Arrival =
+    Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0, running: false };
 
 fn served() -> Outcome {
     Outcome { end: End::Served, first_byte: Some(Duration::from_millis(1)) }

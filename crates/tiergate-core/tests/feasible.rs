@@ -60,8 +60,13 @@ impl World {
                 }
             }
             for _ in 0..per_10_ms {
-                let arrival =
-                    Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+                let arrival = Arrival {
+                    class: ClassId(0),
+                    rule: None,
+                    deadline: None,
+                    generation: 0,
+                    running: false,
+                };
                 match self.gate.arrive(self.now, arrival, || ()) {
                     Verdict::Admit(slot) => self.running.push(slot),
                     Verdict::Queue(ticket) => self.waiting.push(ticket),
@@ -107,7 +112,8 @@ fn a_reload_begins_with_nothing_known_of_new_classes() {
 #[test]
 fn whoever_has_a_body_to_send_is_told_before() {
     let mut world = World::new();
-    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+    let arrival =
+        Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0, running: false };
     assert_eq!(world.gate.turn_away(arrival), None);
     world.run(Duration::from_secs(3), 10);
     assert_eq!(world.gate.turn_away(arrival), Some(Reason::DeadlineInfeasible));

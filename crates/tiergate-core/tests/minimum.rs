@@ -48,8 +48,13 @@ impl Busy {
 
     fn send(&mut self, class: usize) {
         let number = self.tickets.len();
-        let arrival =
-            Arrival { class: ClassId(class as u16), rule: None, deadline: None, generation: 0 };
+        let arrival = Arrival {
+            class: ClassId(class as u16),
+            rule: None,
+            deadline: None,
+            generation: 0,
+            running: false,
+        };
         self.tickets.push(None);
         match self.gate.arrive(self.now, arrival, || number) {
             Verdict::Admit(slot) => self.start(class, slot),

@@ -262,6 +262,7 @@ impl<'a> World<'a> {
             rule: None,
             deadline: None,
             generation: gate.plan().generation,
+            running: false,
         };
         match gate.arrive(now, arrival, || id) {
             Verdict::Admit(slot) => {

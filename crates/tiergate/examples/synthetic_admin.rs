@@ -179,6 +179,7 @@ impl Traffic {
             rule: (class < 3).then_some(class as u32),
             deadline: None,
             generation: 0,
+            running: false,
         };
         self.counters.thread(0).request(Protocol::Http11);
         if number.is_multiple_of(50) {

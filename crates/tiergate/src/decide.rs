@@ -215,6 +215,7 @@ pub fn judge<'d>(
         rule: verdict.rule,
         deadline: verdict.deadline,
         generation: config.generation,
+        running: false,
     };
     let reason = if verdict.refuse {
         Some(Reason::Rule)

@@ -29,7 +29,8 @@ fn gate() -> Gate<()> {
     let mut plan = Plan::protective();
     plan.classes[0].name = "<b>odd</b>".to_owned();
     let mut gate: Gate<()> = Gate::new(plan);
-    let arrival = Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0 };
+    let arrival =
+        Arrival { class: ClassId(0), rule: None, deadline: None, generation: 0, running: false };
     for _ in 0..3 {
         let verdict = gate.arrive(Moment::ZERO, arrival, || ());
         let tiergate_core::gate::Verdict::Admit(slot) = verdict else {

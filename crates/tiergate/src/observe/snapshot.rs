@@ -107,7 +107,13 @@ mod tests {
         plan.slots = Slots::Fixed(1);
         plan.rules = RULES_SHOWN_MAX + 10;
         let mut gate: Gate<()> = Gate::new(plan);
-        let arrival = Arrival { class: ClassId(0), rule: Some(3), deadline: None, generation: 0 };
+        let arrival = Arrival {
+            class: ClassId(0),
+            rule: Some(3),
+            deadline: None,
+            generation: 0,
+            running: false,
+        };
         for _ in 0..3 {
             // The gate remembers the slot; nothing here gives it back.
             let _verdict = gate.arrive(Moment::ZERO, arrival, || ());

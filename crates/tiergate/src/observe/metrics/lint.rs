@@ -28,6 +28,7 @@ fn readings() -> Readings {
             rule: (number % 4 != 3).then_some((number % 4) as u32),
             deadline: None,
             generation: 0,
+            running: false,
         };
         if let Verdict::Admit(slot) = gate.arrive(Moment::ZERO, arrival, || ()) {
             slots.push(slot);
