@@ -57,6 +57,16 @@ pub enum Arrivals {
         /// Time between an answer and the next request.
         think: Distribution,
     },
+    /// Sessions come open loop, at random; in each, a request follows the answer to the one before
+    /// after a think time. A session that does not get an answer is broken off.
+    Sessions {
+        /// Sessions a second over time.
+        rate: Profile,
+        /// Requests of a whole session.
+        requests: u32,
+        /// Time between an answer and the next request.
+        think: Distribution,
+    },
 }
 
 /// A rate in requests/s: one number, or points `[second, rate]` joined by steps or ramps.

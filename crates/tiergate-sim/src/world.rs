@@ -1,6 +1,7 @@
 //! The world: one event loop in which clients, the gate and the server meet.
 
 mod ends;
+mod sessions;
 
 use crate::client::Arrivals;
 use crate::laws::Law;
@@ -8,6 +9,7 @@ use crate::report::{ClassReport, Phase, Report};
 use crate::scenario::{LimitKind, Scenario};
 use crate::server::{Ended, Server};
 use fastrand::Rng;
+use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tiergate_core::class::ClassId;
@@ -23,6 +25,8 @@ enum Event {
     Arrive(u16),
     /// A user's next request (closed loop), or a retry: population and tries so far.
     Send(u16, u32),
+    /// A session's next request, or a retry: session and tries so far.
+    Continue(u32, u32),
     /// The client of request `.0` leaves, if it is still the same request (`.1`).
     Leave(u32, u32),
     /// The gateway gives up on the origin.
@@ -47,6 +51,8 @@ struct Request {
     population: u16,
     class: u16,
     tries: u32,
+    /// The session that it belongs to.
+    session: Option<u32>,
     /// Tells this request from former ones with the same number.
     incarnation: u32,
     arrived: u64,
@@ -77,6 +83,7 @@ pub(crate) struct World<'a> {
     law: Option<Box<dyn Law>>,
     server: Server,
     ended: Vec<(u32, Ended)>,
+    sessions: Sessions,
     tick_at: u64,
     phases: Vec<Phase>,
     phase: usize,
@@ -125,6 +132,7 @@ impl<'a> World<'a> {
             law,
             server,
             ended: Vec::new(),
+            sessions: Sessions::default(),
             tick_at: u64::MAX,
             phases,
             phase: 0,
@@ -168,7 +176,9 @@ impl<'a> World<'a> {
         for (place, population) in scenario.population.iter().enumerate() {
             let place = place as u16;
             match &population.arrivals {
-                Arrivals::Poisson { .. } | Arrivals::Constant { .. } => {
+                Arrivals::Poisson { .. }
+                | Arrivals::Constant { .. }
+                | Arrivals::Sessions { .. } => {
                     self.next_arrival(place, population.from_s);
                 }
                 Arrivals::Closed { users, think } => {
@@ -215,12 +225,16 @@ impl<'a> World<'a> {
         match event {
             Event::Arrive(population) => {
                 self.next_arrival(population, self.now as f64 / 1e9);
-                self.send(population, 0);
+                let session = self.begin_session(population);
+                self.send(population, 0, session);
             }
             Event::Send(population, tries) => {
                 if (self.now as f64) < self.scenario.population[population as usize].to_s * 1e9 {
-                    self.send(population, tries);
+                    self.send(population, tries, None);
                 }
+            }
+            Event::Continue(session, tries) => {
+                self.send(self.sessions.population(session), tries, Some(session));
             }
             Event::Leave(request, incarnation) => self.leave(request, incarnation),
             Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
@@ -233,6 +247,7 @@ impl<'a> World<'a> {
         let (rate, random) = match &population.arrivals {
             Arrivals::Poisson { rate } => (rate, true),
             Arrivals::Constant { rate } => (rate, false),
+            Arrivals::Sessions { rate, .. } => (rate, true),
             Arrivals::Closed { .. } => return,
         };
         match rate.next(from_s, random, &mut self.rng) {
@@ -241,11 +256,11 @@ impl<'a> World<'a> {
         }
     }
 
-    fn send(&mut self, place: u16, tries: u32) {
+    fn send(&mut self, place: u16, tries: u32, session: Option<u32>) {
         let scenario = self.scenario;
         let population = &scenario.population[place as usize];
         let class = scenario.class_index(&population.class).expect("checked by `parse`") as u16;
-        let id = self.new_request(place, class, tries);
+        let id = self.new_request(place, class, tries, session);
         let incarnation = self.requests[id as usize].incarnation;
         self.count += 1;
         self.unsettled[class as usize] += 1;
@@ -262,7 +277,7 @@ impl<'a> World<'a> {
             rule: None,
             deadline: None,
             generation: gate.plan().generation,
-            running: false,
+            running: scenario.sessions && session.is_some_and(|id| self.sessions.runs(id)),
         };
         match gate.arrive(now, arrival, || id) {
             Verdict::Admit(slot) => {
@@ -278,12 +293,19 @@ impl<'a> World<'a> {
         }
     }
 
-    fn new_request(&mut self, population: u16, class: u16, tries: u32) -> u32 {
+    fn new_request(
+        &mut self,
+        population: u16,
+        class: u16,
+        tries: u32,
+        session: Option<u32>,
+    ) -> u32 {
         let id = self.free.pop().unwrap_or_else(|| {
             self.requests.push(Request {
                 population: 0,
                 class: 0,
                 tries: 0,
+                session: None,
                 incarnation: 0,
                 arrived: 0,
                 submitted: 0,
@@ -297,6 +319,7 @@ impl<'a> World<'a> {
             population,
             class,
             tries,
+            session,
             incarnation: request.incarnation.wrapping_add(1),
             arrived: self.now,
             submitted: self.now,
