@@ -1,3 +1,4 @@
 //! Admission: whether a request that finds no free slot may wait for one.
 
 pub mod feasible;
+pub mod session;

@@ -12,7 +12,7 @@
 //! remaining rule asks for is not looked at: cookies are not parsed for a request that an earlier
 //! rule has decided.
 
-mod cookie;
+pub(crate) mod cookie;
 mod decision;
 mod facts;
 mod glob;
