@@ -28,6 +28,7 @@ pub mod proxy_protocol;
 pub mod respond;
 pub mod run;
 pub mod serve;
+pub mod session;
 pub mod shared;
 pub mod stream;
 pub mod timers;

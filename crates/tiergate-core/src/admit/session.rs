@@ -212,7 +212,7 @@ impl Sessions {
         if self.arrive(now, key) {
             return true;
         }
-        if self.knows(key) || age >= self.bounds.lifetime {
+        if self.knows(key) || age >= self.bounds.lifetime || self.bounds.sessions_max == 0 {
             return false;
         }
         self.insert(now, key, now - age, class, 0);
@@ -239,7 +239,7 @@ impl Sessions {
                 self.append(place);
                 false
             }
-            None if well => {
+            None if well && self.bounds.sessions_max > 0 => {
                 self.insert(now, key, now, class, 1);
                 self.account_of(class).started += 1;
                 true
@@ -261,15 +261,18 @@ impl Sessions {
         }
     }
 
-    /// The application gave a running session another name. The old one is not known any more.
-    pub fn rename(&mut self, old: u64, new: u64) {
+    /// The application gave a running session another name. The old one is not known any more. False
+    /// if there is no such session, or the name is another's.
+    pub fn rename(&mut self, old: u64, new: u64) -> bool {
         if self.places.contains_key(&new) {
-            return;
+            return false;
         }
-        if let Some(place) = self.places.remove(&old) {
-            self.entries[place as usize].key = new;
-            self.places.insert(new, place);
-        }
+        let Some(place) = self.places.remove(&old) else {
+            return false;
+        };
+        self.entries[place as usize].key = new;
+        self.places.insert(new, place);
+        true
     }
 
     /// The application has ended the session.

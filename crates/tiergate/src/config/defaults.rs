@@ -7,6 +7,7 @@
 use super::meant::{Buffering, Forwarding, Limits, Refusal, RefusalConnection, Timeouts};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
+use tiergate_core::admit::session::Bounds;
 
 /// Loopback: nothing is offered to a network that nobody asked for.
 pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -29,6 +30,18 @@ pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 pub const HEALTH_FALL: u32 = 3;
 /// One success may come from a server that is still starting.
 pub const HEALTH_RISE: u32 = 2;
+
+/// How long a session lasts, and how many are kept.
+pub const SESSION: Bounds = Bounds {
+    // As servlet containers: who comes later has begun something else.
+    idle: Duration::from_secs(30 * 60),
+    // A working day: a session is no licence to be served first for ever.
+    lifetime: Duration::from_secs(12 * 3600),
+    // About 10 MB; what a busy site begins in half an hour at 50 a second.
+    sessions_max: 100_000,
+    // A browser has 6 connections to a host; over HTTP/2 a page asks for a few dozen things at once.
+    at_once_max: 32,
+};
 
 /// Answer and keep the connection: closing costs four times the refusal (measured), and whoever was
 /// refused comes back.
@@ -114,6 +127,8 @@ pub fn threads() -> usize {
 
 /// Longest file that is read as a policy: some hundred thousand rules.
 pub const FILE_LEN_MAX: u64 = 32 << 20;
+/// Longest file of secrets: a few lines.
+pub const SECRETS_LEN_MAX: u64 = 4 << 10;
 /// Longest page that is kept in memory for refusals.
 pub const PAGE_LEN_MAX: u64 = 256 << 10;
 /// Most listeners: each thread has a socket for each.

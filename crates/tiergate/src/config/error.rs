@@ -61,6 +61,8 @@ pub enum ConfigError {
     Read(PathBuf, std::io::Error),
     /// A file is larger than it may be, in bytes.
     TooLarge(PathBuf, u64),
+    /// A file of secrets is not as it must be.
+    Secret(PathBuf, String),
     /// The policy says what makes no sense.
     Faults(Errors),
 }
@@ -74,6 +76,7 @@ impl fmt::Display for ConfigError {
             ConfigError::TooLarge(path, max) => {
                 write!(f, "{}: must have at most {max} bytes", path.display())
             }
+            ConfigError::Secret(path, fault) => write!(f, "{}: {fault}", path.display()),
             ConfigError::Faults(errors) => errors.fmt(f),
         }
     }

@@ -1,9 +1,11 @@
 //! A policy as meant: every value present, checked, in the type that the rest of the gateway uses.
 
+use crate::session::token::Secrets;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tiergate_core::admit::session::Bounds;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::plan::Plan;
@@ -23,6 +25,8 @@ pub struct Policy {
     ///
     /// [`Match::rule`]: tiergate_core::classify::Match::rule
     pub rules: Vec<PolicyRule>,
+    /// How sessions are known again; `None`: no request belongs to one.
+    pub session: Option<Session>,
     /// How refusals look.
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].
@@ -123,6 +127,27 @@ pub struct HealthCheck {
     pub fall: u32,
     /// Successes in a row that make it healthy again.
     pub rise: u32,
+}
+
+/// How sessions are known again.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// By which cookie.
+    pub recognised: Recognised,
+    /// How long they last, how many there may be.
+    pub bounds: Bounds,
+    /// The file that [`Recognised::Own`]'s secrets are read from by [`super::load`]; `None`: they are
+    /// this process's own.
+    pub secret_file: Option<PathBuf>,
+}
+
+/// The cookie that names a session.
+#[derive(Clone, Debug)]
+pub enum Recognised {
+    /// The application's, by its name.
+    Application(String),
+    /// Our own, signed by these.
+    Own(Secrets),
 }
 
 /// How a refusal looks.

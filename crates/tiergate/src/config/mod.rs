@@ -18,8 +18,9 @@ mod values;
 pub use error::{ConfigError, Errors, Fault};
 pub use schema::schema;
 
+use crate::session::token::Secrets;
 use error::{Faults, Lines, Place};
-use meant::{Listener, Origin, Policy, ProxyProtocol};
+use meant::{Listener, Origin, Policy, ProxyProtocol, Recognised};
 use read::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
     }
 }
 
-/// Reads a policy file, and the page that it names.
+/// Reads a policy file, and the page and the secrets that it names.
 ///
 /// # Errors
 /// When a file cannot be read or is too large, or the policy has faults.
@@ -65,6 +66,14 @@ pub fn load(path: &Path) -> Result<Policy, ConfigError> {
     policy.text = text;
     if let Some(page) = &policy.refusal_page {
         policy.refusal.page_html = Some(read_text(page, defaults::PAGE_LEN_MAX)?);
+    }
+    if let Some(session) = &mut policy.session
+        && let Some(path) = &session.secret_file
+    {
+        let text = read_text(path, defaults::SECRETS_LEN_MAX)?;
+        let secrets = Secrets::read(&text);
+        let secrets = secrets.map_err(|fault| ConfigError::Secret(path.clone(), fault))?;
+        session.recognised = Recognised::Own(secrets);
     }
     Ok(policy)
 }
@@ -110,6 +119,7 @@ impl Policy {
             plan,
             classifier: Classifier::of_default(ClassId(0)),
             rules: Vec::new(),
+            session: None,
             refusal: defaults::REFUSAL,
             refusal_page: None,
             text: String::new(),

@@ -23,6 +23,8 @@ table! {
         rule: Vec<At<Rule>>,
         /// The class of requests that no rule matches; by default the last, least important one.
         default_class: String,
+        /// How sessions are known again. Without this table, no request belongs to one.
+        session: Session,
         /// How a refusal looks.
         refusal: Refusal,
         /// Bounds on sizes and numbers.
@@ -161,6 +163,29 @@ table! {
         refuse: bool,
         /// Longest time that such a request waits for a slot; by default its class's deadline.
         deadline: Time,
+    }
+}
+
+table! {
+    /// How sessions are known again: by the application's cookie or by a signed one of our own.
+    struct Session {
+        /// Name of the application's cookie, such as "JSESSIONID". Case matters.
+        cookie: String,
+        /// Whether Tiergate sets a cookie of its own, "tiergate_session". Default false.
+        own: bool,
+        /// File of the secrets that sign our own cookie, one a line, the one in force first; the same
+        /// for all gateways of a site. Without it, sessions end with the process.
+        secret: File,
+        /// Without a request for so long, a session is over. Default "30m".
+        idle: Time,
+        /// After so long, a session is over in any case. Default "12h".
+        lifetime: Time,
+        /// Sessions that are kept; one more, and the one idle longest must go. Default 100000.
+        #[schemars(range(min = 1, max = 10_000_000))]
+        sessions_max: u64,
+        /// Requests of one session at once that go before others. Default 32.
+        #[schemars(range(min = 1, max = 1000))]
+        at_once_max: u64,
     }
 }
 

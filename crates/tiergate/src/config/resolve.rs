@@ -7,17 +7,19 @@ use super::defaults;
 use super::error::{Faults, Lines, Place};
 use super::meant::{
     AccessLog, Buffering, Forwarding, HealthCheck, Limits, Listener, LogFormat, Origin, Policy,
-    ProxyProtocol, Refusal, Timeouts, Tls,
+    ProxyProtocol, Recognised, Refusal, Session, Timeouts, Tls,
 };
 use super::raw;
 use super::read::At;
 use super::resolve_rules;
 use super::show;
 use super::values::{File, Networks, Size, SlotsText, Time, is_token};
+use crate::session::token::Secrets;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tiergate_core::admit::session::Bounds;
 use tiergate_core::control::Slots;
 use tiergate_core::plan::Plan;
 
@@ -44,6 +46,7 @@ pub(super) fn policy(
     );
     let slots = on.slots(&origin_raw);
     let origin = on.origin(origin_raw.unwrap_or_default(), origin_place);
+    let session = raw.session.and_then(|session| on.session(session));
     let limits = on.limits(value(raw.limits));
     let timeouts = on.timeouts(value(raw.timeouts));
     let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
@@ -59,6 +62,7 @@ pub(super) fn policy(
         plan: Plan { generation: 0, classes, rules: rules.len(), slots },
         classifier,
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
+        session,
         refusal,
         refusal_page,
         text: String::new(),
@@ -246,6 +250,45 @@ impl Resolver<'_> {
             fall: self.number(raw.fall, defaults::HEALTH_FALL.into(), 1..=1000) as u32,
             rise: self.number(raw.rise, defaults::HEALTH_RISE.into(), 1..=1000) as u32,
         })
+    }
+
+    fn session(&mut self, At { value: raw, place }: At<raw::Session>) -> Option<Session> {
+        let own = raw.own.as_ref().is_some_and(|own| own.value);
+        if own == raw.cookie.is_some() {
+            let how =
+                "must have either `cookie`, the name of the application's cookie, or `own = true`";
+            self.faults.add(&place, how);
+        }
+        if let Some(cookie) = raw.cookie.as_ref().filter(|cookie| !is_token(&cookie.value)) {
+            let message = format!("must be the name of a cookie, got {:?}", cookie.value);
+            self.faults.add(&cookie.place, message);
+        }
+        if let Some(secret) = raw.secret.as_ref().filter(|_| !own) {
+            self.faults.add(&secret.place, "is of no use without `own = true`");
+        }
+        let d = defaults::SESSION;
+        let idle_place = raw.idle.as_ref().map(|idle| idle.place.clone());
+        let bounds = Bounds {
+            idle: self.time(raw.idle, d.idle),
+            lifetime: self.time(raw.lifetime, d.lifetime),
+            sessions_max: self.number(raw.sessions_max, d.sessions_max as u64, 1..=10_000_000)
+                as usize,
+            at_once_max: self.number(raw.at_once_max, d.at_once_max.into(), 1..=1000) as u16,
+        };
+        if bounds.idle > bounds.lifetime {
+            let message = format!(
+                "must be at most lifetime, \"{}\", got \"{}\"",
+                show::time(bounds.lifetime),
+                show::time(bounds.idle)
+            );
+            self.faults.add(&idle_place.unwrap_or(place), message);
+        }
+        let recognised = match raw.cookie {
+            Some(cookie) => Recognised::Application(cookie.value),
+            None => Recognised::Own(Secrets::of_process()),
+        };
+        let secret_file = raw.secret.map(|file| self.file(file.value));
+        Some(Session { recognised, bounds, secret_file })
     }
 
     fn refusal(&mut self, raw: raw::Refusal) -> (Refusal, Option<PathBuf>) {

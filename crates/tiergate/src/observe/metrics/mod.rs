@@ -8,6 +8,7 @@
 mod lint;
 mod page;
 mod process;
+mod sessions;
 mod text;
 mod write;
 
@@ -15,6 +16,7 @@ use super::counters::{Counters, ServerCounters, Totals};
 use super::origin::OriginStatus;
 use super::refusals::Refusals;
 use super::snapshot::Snapshot;
+use crate::session;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -36,6 +38,7 @@ pub struct Readings {
     now: SystemTime,
     version: &'static str,
     process: process::Usage,
+    sessions: session::Readings,
 }
 
 impl Readings {
@@ -61,7 +64,13 @@ impl Readings {
             now: SystemTime::now(),
             version,
             process: process::usage(),
+            sessions: session::Readings::default(),
         }
+    }
+
+    /// The same with what is known of sessions, by the classes of the snapshot.
+    pub fn with_sessions(self, sessions: session::Readings) -> Self {
+        Readings { sessions, ..self }
     }
 
     /// The readings as text.

@@ -26,6 +26,7 @@ impl Collector for Readings {
         self.classes(&mut page)?;
         self.durations(&mut page)?;
         self.limit(&mut page)?;
+        self.sessions(&mut page)?;
         self.rules(&mut page)?;
         self.clients(&mut page)?;
         self.origin(&mut page)?;
