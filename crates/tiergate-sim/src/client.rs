@@ -66,6 +66,13 @@ pub enum Arrivals {
         requests: u32,
         /// Time between an answer and the next request.
         think: Distribution,
+        /// How much more work than one is drawn each request is, in order; then 1.
+        #[serde(default)]
+        work: Vec<f64>,
+        /// The first request, from 0, that carries a cookie which says that the session is important;
+        /// absent: none does.
+        #[serde(default)]
+        important_from: Option<u32>,
     },
 }
 

@@ -75,6 +75,8 @@ pub struct Phase {
     pub to_s: f64,
     /// By class, most important first.
     pub classes: Vec<ClassReport>,
+    /// The sessions of each population: the same counts, where several share a class.
+    pub populations: Vec<ClassReport>,
     /// Slots times seconds.
     pub slot_seconds: f64,
 }
@@ -117,6 +119,8 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// `(second, slots)` at each change.
     pub slots: Vec<(f64, u32)>,
+    /// Connections closed by importance, in each second.
+    pub closed: Vec<u32>,
 }
 
 impl Report {

@@ -29,6 +29,10 @@ pub struct Scenario {
     /// Whether the gateway knows sessions, and so which of them run already.
     #[serde(default)]
     pub sessions: bool,
+    /// The delay of the backlog at which requests are shed by importance; absent: none are. Each
+    /// session is a persistent connection.
+    #[serde(default)]
+    pub shed_aim_ms: Option<f64>,
     /// How long the gateway waits for an answer before it gives up.
     #[serde(default = "origin_timeout")]
     pub origin_timeout_ms: f64,

@@ -163,7 +163,9 @@ impl Server {
     }
 
     /// Takes a request; `false` if the server refuses the connection.
-    pub fn submit(&mut self, now: u64, job: u32) -> bool {
+    ///
+    /// Its work is `times` what is drawn.
+    pub fn submit(&mut self, now: u64, job: u32, times: f64) -> bool {
         self.share_cores(now);
         let refused = self.fault(now, FaultKind::Refuse);
         if refused || self.queue.len() >= self.shape.accept_queue {
@@ -174,8 +176,8 @@ impl Server {
             self.jobs.resize(job as usize + 1, Job::default());
         }
         self.jobs[job as usize] = Job {
-            wait_ns: self.shape.wait.draw(&mut self.rng),
-            cpu_ns: self.shape.cpu.draw(&mut self.rng),
+            wait_ns: self.shape.wait.draw(&mut self.rng) * times,
+            cpu_ns: self.shape.cpu.draw(&mut self.rng) * times,
             abandoned: false,
             fails,
         };

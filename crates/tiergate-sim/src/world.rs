@@ -12,6 +12,8 @@ use fastrand::Rng;
 use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
+use tiergate_core::admit::importance::Shedding;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::{Slots, adaptive};
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
@@ -33,6 +35,8 @@ enum Event {
     GiveUp(u32, u32),
     /// The gate's own time.
     Tick,
+    /// Time to look how much is to be shed.
+    Shed,
 }
 
 #[derive(Debug)]
@@ -84,6 +88,8 @@ pub(crate) struct World<'a> {
     server: Server,
     ended: Vec<(u32, Ended)>,
     sessions: Sessions,
+    shedding: Option<Shedding>,
+    closed: Vec<u32>,
     tick_at: u64,
     phases: Vec<Phase>,
     phase: usize,
@@ -108,6 +114,7 @@ impl<'a> World<'a> {
                 from_s: pair[0],
                 to_s: pair[1],
                 classes: vec![ClassReport::default(); scenario.class.len()],
+                populations: vec![ClassReport::default(); scenario.population.len()],
                 slot_seconds: 0.0,
             })
             .collect();
@@ -133,6 +140,10 @@ impl<'a> World<'a> {
             server,
             ended: Vec::new(),
             sessions: Sessions::default(),
+            shedding: scenario
+                .shed_aim_ms
+                .map(|aim| Shedding::new(Duration::from_secs_f64(aim / 1e3), scenario.class.len())),
+            closed: vec![0; scenario.seconds.ceil() as usize],
             tick_at: u64::MAX,
             phases,
             phase: 0,
@@ -168,7 +179,13 @@ impl<'a> World<'a> {
         }
         self.move_to(end);
         self.check_all();
-        Report { seed: 0, requests: self.count, phases: self.phases, slots: self.slots }
+        Report {
+            seed: 0,
+            requests: self.count,
+            phases: self.phases,
+            slots: self.slots,
+            closed: self.closed,
+        }
     }
 
     fn begin(&mut self) {
@@ -190,6 +207,9 @@ impl<'a> World<'a> {
                     }
                 }
             }
+        }
+        if self.shedding.is_some() {
+            self.at(0, Event::Shed);
         }
         self.settle();
     }
@@ -239,6 +259,7 @@ impl<'a> World<'a> {
             Event::Leave(request, incarnation) => self.leave(request, incarnation),
             Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
             Event::Tick => self.tick(),
+            Event::Shed => self.move_shedding(),
         }
     }
 
@@ -268,10 +289,15 @@ impl<'a> World<'a> {
         let leaves = self.now + (population.patience_ms * 1e6) as u64;
         self.at(leaves, Event::Leave(id, incarnation));
         let now = self.moment();
-        let Some(gate) = &mut self.gate else {
+        if self.gate.is_none() {
             self.forward(id, Where::AtServer { counted: true });
             return;
-        };
+        }
+        if self.is_shed(session, class) {
+            self.end(id, Fate::Refused);
+            return;
+        }
+        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
         let arrival = Arrival {
             class: ClassId(class),
             rule: None,
@@ -333,7 +359,8 @@ impl<'a> World<'a> {
         request.submitted = self.now;
         request.place = place;
         let incarnation = request.incarnation;
-        if self.server.submit(self.now, id) {
+        let times = request.session.map_or(1.0, |session| self.sessions.work(session));
+        if self.server.submit(self.now, id, times) {
             if self.gate.is_some() && self.scenario.origin_timeout_ms < 60_000.0 {
                 let at = self.now + (self.scenario.origin_timeout_ms * 1e6) as u64;
                 self.at(at, Event::GiveUp(id, incarnation));
@@ -367,6 +394,9 @@ impl<'a> World<'a> {
                     Ended::Error => End::Error,
                     Ended::Refused => End::Failed,
                 };
+                if let Some(shedding) = &mut self.shedding {
+                    shedding.finished();
+                }
                 let first_byte = Some(self.moment().since(slot.admitted()));
                 self.end(id, fate);
                 self.finish(slot, Outcome { end, first_byte });

@@ -244,21 +244,11 @@ mod tests {
 
     #[test]
     fn a_bad_file_of_secrets_is_refused_without_showing_it() {
-        for text in ["", "\n \n", "short", &"a".repeat(31), &"x".repeat(40).repeat(1).add_lines(5)]
-        {
+        let too_many = [&*"x".repeat(40); 5].join("\n");
+        for text in ["", "\n \n", "short", &"a".repeat(31), &too_many] {
             let fault = Secrets::read(text).expect_err(text);
             assert!(fault.contains("openssl") && !fault.contains("xxxx"), "{fault}");
         }
         assert_eq!(format!("{:?}", ours()), "Secrets(1)");
-    }
-
-    trait AddLines {
-        fn add_lines(&self, count: usize) -> String;
-    }
-
-    impl AddLines for String {
-        fn add_lines(&self, count: usize) -> String {
-            vec![self.as_str(); count].join("\n")
-        }
     }
 }
