@@ -24,8 +24,9 @@ use std::time::Duration;
 
 const NONE: u32 = u32::MAX;
 
-/// Memory that one session takes, with its share of the hash table, at most.
-pub const ENTRY_BYTES: usize = size_of::<Entry>() + 2 * size_of::<(u64, u32)>();
+/// Memory that one session takes at most, with its share of the hash table: both are up to twice as
+/// large as what is in them.
+pub const ENTRY_BYTES: usize = 2 * size_of::<Entry>() + 3 * size_of::<(u64, u32)>();
 
 /// How long a session lasts and how many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

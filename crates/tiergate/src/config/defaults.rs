@@ -37,7 +37,7 @@ pub const SESSION: Bounds = Bounds {
     idle: Duration::from_secs(30 * 60),
     // A working day: a session is no licence to be served first for ever.
     lifetime: Duration::from_secs(12 * 3600),
-    // About 10 MB; what a busy site begins in half an hour at 50 a second.
+    // At most 14 MB; what a busy site begins in half an hour at 50 a second.
     sessions_max: 100_000,
     // A browser has 6 connections to a host; over HTTP/2 a page asks for a few dozen things at once.
     at_once_max: 32,

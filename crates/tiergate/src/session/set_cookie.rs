@@ -18,8 +18,8 @@ pub enum Change<'a> {
 /// browsers. Source: RFC 6265 §5.2, read as leniently.
 pub fn change<'a>(fields: &[Field<'a>], name: &[u8], now: SystemTime) -> Change<'a> {
     let lines = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(b"set-cookie"));
-    let changes = lines.filter_map(|field| change_of(field.value, name, now));
-    changes.last().unwrap_or(Change::None)
+    let mut changes = lines.filter_map(|field| change_of(field.value, name, now));
+    changes.next_back().unwrap_or(Change::None)
 }
 
 fn change_of<'a>(line: &'a [u8], name: &[u8], now: SystemTime) -> Option<Change<'a>> {
