@@ -58,8 +58,8 @@ pub struct Facts {
     pub client: IpAddr,
     /// How it was classified.
     pub arrival: Arrival,
-    /// Its part in a session, where the policy knows any.
-    pub visit: Option<Visit>,
+    /// Its part in a session, where the policy knows any; boxed, because most policies do not.
+    pub visit: Option<Box<Visit>>,
 }
 
 /// What is to be done about the bytes received so far.
@@ -212,17 +212,18 @@ pub fn judge<'d>(
     secure: bool,
     gather: bool,
     context: &mut Context<'_>,
-) -> (Arrival, Option<Visit>, Answer<'d>) {
+) -> (Arrival, Option<Box<Visit>>, Answer<'d>) {
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
-    let open = |settings| Visit::open(&shared.sessions, settings, view, verdict.class, secure);
+    let open =
+        |settings| Box::new(Visit::open(&shared.sessions, settings, view, verdict.class, secure));
     let visit = config.policy.session.as_ref().map(open);
     let arrival = Arrival {
         class: verdict.class,
         rule: verdict.rule,
         deadline: verdict.deadline,
         generation: config.generation,
-        running: visit.as_ref().is_some_and(Visit::is_running),
+        running: visit.as_deref().is_some_and(Visit::is_running),
     };
     let reason = if verdict.refuse {
         Some(Reason::Rule)

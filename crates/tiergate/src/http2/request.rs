@@ -33,7 +33,7 @@ pub(super) struct Facts {
     /// How it was classified.
     pub(super) arrival: Arrival,
     /// Its part in a session, where the policy knows any.
-    pub(super) visit: Option<Visit>,
+    pub(super) visit: Option<Box<Visit>>,
 }
 
 /// What is to be done about a request.
