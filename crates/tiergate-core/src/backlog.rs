@@ -1,6 +1,8 @@
 //! The backlog: requests that wait for a slot, in arrival order by class and by deadline overall.
 //!
-//! One slab holds every waiter. A waiter is in its class's list (doubly linked, so that leaving the
+//! A class has two lists: requests of sessions that run already, which go first, and all others.
+//!
+//! One slab holds every waiter. A waiter is in a list of its class (doubly linked, so that leaving the
 //! middle costs O(1)) and in a binary heap by deadline that knows each waiter's place (so that
 //! leaving costs O(log n)). A waiter that was granted a slot or refused leaves both at once and stays
 //! in the slab until its owner takes the news.
@@ -33,6 +35,8 @@ pub(crate) enum State {
 pub(crate) struct Waiter<T> {
     pub(crate) state: State,
     pub(crate) class: ClassId,
+    /// Whether its session runs already.
+    pub(crate) running: bool,
     pub(crate) arrived: Moment,
     pub(crate) deadline: Moment,
     generation: u32,
@@ -49,6 +53,14 @@ struct List {
     len: u32,
 }
 
+/// Lists of a class.
+pub(crate) const LISTS: usize = 2;
+
+/// The place of a class's list: that of running sessions comes first.
+pub(crate) const fn list_of(class: ClassId, running: bool) -> usize {
+    class.index() * LISTS + !running as usize
+}
+
 const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
 
 #[derive(Debug)]
@@ -61,7 +73,12 @@ pub(crate) struct Backlog<T> {
 
 impl<T> Backlog<T> {
     pub(crate) fn new(classes: usize) -> Self {
-        Backlog { slab: Vec::new(), free: NONE, lists: vec![EMPTY; classes], heap: Vec::new() }
+        Backlog {
+            slab: Vec::new(),
+            free: NONE,
+            lists: vec![EMPTY; classes * LISTS],
+            heap: Vec::new(),
+        }
     }
 
     /// How many wait in all. O(1).
@@ -71,23 +88,30 @@ impl<T> Backlog<T> {
 
     /// How many of the class wait. O(1).
     pub(crate) fn len_of(&self, class: ClassId) -> u32 {
-        self.lists[class.index()].len
+        self.len_of_list(class, true) + self.len_of_list(class, false)
     }
 
-    /// Adds a waiter at the end of its class's list. O(log n).
+    /// How many wait in one of the class's lists. O(1).
+    pub(crate) fn len_of_list(&self, class: ClassId, running: bool) -> u32 {
+        self.lists[list_of(class, running)].len
+    }
+
+    /// Adds a waiter at the end of a list of its class. O(log n).
     pub(crate) fn push(
         &mut self,
         class: ClassId,
+        running: bool,
         now: Moment,
         deadline: Moment,
         wake: T,
     ) -> Ticket {
         let index = self.allocate();
-        let list = &mut self.lists[class.index()];
+        let list = &mut self.lists[list_of(class, running)];
         let tail = list.tail;
         let waiter = &mut self.slab[index as usize];
         waiter.state = State::Waiting;
         waiter.class = class;
+        waiter.running = running;
         waiter.arrived = now;
         waiter.deadline = deadline;
         waiter.previous = tail;
@@ -106,11 +130,20 @@ impl<T> Backlog<T> {
         Ticket { index, generation }
     }
 
-    /// The class's longest waiter.
-    pub(crate) fn oldest(&self, class: ClassId) -> Option<Ticket> {
-        let head = self.lists[class.index()].head;
-        (head != NONE)
-            .then(|| Ticket { index: head, generation: self.slab[head as usize].generation })
+    /// The class's next: the longest waiter of a running session, or else the longest of all.
+    pub(crate) fn first(&self, class: ClassId) -> Option<Ticket> {
+        let heads = [true, false].map(|running| self.lists[list_of(class, running)].head);
+        heads.into_iter().find(|&head| head != NONE).map(|head| self.ticket(head))
+    }
+
+    /// The class's last to come of those without a running session.
+    pub(crate) fn newest(&self, class: ClassId) -> Option<Ticket> {
+        let tail = self.lists[list_of(class, false)].tail;
+        (tail != NONE).then(|| self.ticket(tail))
+    }
+
+    fn ticket(&self, index: u32) -> Ticket {
+        Ticket { index, generation: self.slab[index as usize].generation }
     }
 
     /// The waiter whose deadline is next, and that deadline. O(1).
@@ -172,9 +205,10 @@ impl<T> Backlog<T> {
         }
         // Stable: who arrived in the same nanosecond stays in the order of its list.
         waiting.sort_by_key(|&index| self.slab[index as usize].arrived);
-        self.lists = vec![EMPTY; classes];
+        self.lists = vec![EMPTY; classes * LISTS];
         for index in waiting {
-            let list = &mut self.lists[self.slab[index as usize].class.index()];
+            let waiter = &self.slab[index as usize];
+            let list = &mut self.lists[list_of(waiter.class, waiter.running)];
             let tail = std::mem::replace(&mut list.tail, index);
             list.len += 1;
             if tail == NONE {
@@ -199,6 +233,7 @@ impl<T> Backlog<T> {
         self.slab.push(Waiter {
             state: State::Free,
             class: ClassId(0),
+            running: false,
             arrived: Moment::ZERO,
             deadline: Moment::NEVER,
             generation: 0,
@@ -212,9 +247,9 @@ impl<T> Backlog<T> {
 
     fn unlink(&mut self, index: u32) {
         let waiter = &self.slab[index as usize];
-        let (class, previous, next) = (waiter.class, waiter.previous, waiter.next);
+        let (previous, next) = (waiter.previous, waiter.next);
         let place = waiter.heap_place as usize;
-        let list = &mut self.lists[class.index()];
+        let list = &mut self.lists[list_of(waiter.class, waiter.running)];
         list.len -= 1;
         if previous == NONE {
             list.head = next;

@@ -3,7 +3,7 @@
 //! | state | who changes it |
 //! |---|---|
 //! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
-//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::drain`] |
+//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (its place went to a running session) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
@@ -13,6 +13,7 @@
 
 mod arrive;
 mod generations;
+mod wait;
 
 use crate::account::Account;
 use crate::admit::bucket::Rate;
@@ -20,7 +21,7 @@ use crate::admit::feasible::DrainRate;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, State};
+use crate::backlog::{Backlog, LISTS, State, list_of};
 use crate::class::ClassId;
 use crate::control::Limit;
 use crate::control::adaptive::{self, Step};
@@ -34,7 +35,7 @@ use generations::{Generations, Moved};
 use std::time::Duration;
 
 /// A classified request, at the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Its class, by the plan `generation`.
     pub class: ClassId,
@@ -48,12 +49,23 @@ pub struct Arrival {
     pub policer: Option<PolicerId>,
     /// Whose request it is: a keyed hash of what fairness is counted by.
     pub flow: u64,
+    /// Whether it belongs to a session that was admitted before: it waits before those of its class
+    /// that do not. Never set by what a client merely claims.
+    pub running: bool,
 }
 
 impl Arrival {
     /// Of that class by the first plan, and nothing else known of it.
     pub const fn of(class: ClassId) -> Self {
-        Arrival { class, rule: None, deadline: None, generation: 0, policer: None, flow: 0 }
+        Arrival {
+            class,
+            rule: None,
+            deadline: None,
+            generation: 0,
+            policer: None,
+            flow: 0,
+            running: false,
+        }
     }
 }
 
@@ -121,7 +133,7 @@ pub struct Gate<T> {
     strict: StrictPriority,
     backlog: Backlog<T>,
     loads: Vec<Load>,
-    /// How fast each class's backlog is served.
+    /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
     generations: Generations,
@@ -148,7 +160,7 @@ impl<T> Gate<T> {
             strict: StrictPriority::new(classes),
             backlog: Backlog::new(classes),
             loads: loads_of(&plan),
-            drains: vec![DrainRate::default(); classes],
+            drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
@@ -190,11 +202,11 @@ impl<T> Gate<T> {
         let Some(waiter) = self.backlog.waiter(ticket) else {
             return;
         };
-        let (class, state) = (waiter.class, waiter.state);
+        let (class, running, state) = (waiter.class, waiter.running, waiter.state);
         match state {
             State::Waiting => {
                 self.strict.advance(now, &self.loads, self.limit.slots());
-                self.drains[class.index()].pass(now, true);
+                self.count_drain(now, class, running);
                 self.leaves(class);
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
@@ -290,7 +302,7 @@ impl<T> Gate<T> {
         let names = (&plan.policers[..], &self.plan.policers[..]);
         self.policers.inherit(now, names, former, &moved);
 
-        let mut drains = vec![DrainRate::since(now); plan.classes.len()];
+        let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
         let mut loads = loads_of(&plan);
         let mut account = Account::sized(plan.classes.len(), plan.rules);
         for (old, &new) in moved.iter().enumerate() {
@@ -298,7 +310,10 @@ impl<T> Gate<T> {
             loads[new.index()].running += self.loads[old].running;
             if plan.classes[new.index()].name == self.plan.classes[old].name {
                 account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
-                drains[new.index()] = self.drains[old];
+                for running in [true, false] {
+                    drains[list_of(new, running)] =
+                        self.drains[list_of(ClassId(old as u16), running)];
+                }
             }
         }
         account.unmatched = self.account.unmatched;
@@ -370,12 +385,6 @@ impl<T> Gate<T> {
         &self.account
     }
 
-    /// One fewer of the class waits.
-    fn leaves(&mut self, class: ClassId) {
-        self.loads[class.index()].waiting -= 1;
-        self.triggers.changed(class, &self.loads);
-    }
-
     fn grant(&mut self, now: Moment, class: ClassId, arrived: Moment) -> Slot {
         let waited = now.since(arrived);
         self.running += 1;
@@ -393,38 +402,6 @@ impl<T> Gate<T> {
         self.running -= 1;
         self.loads[class.index()].running -= 1;
         self.generations.released(generation);
-    }
-
-    /// Gives free slots to waiters in the policy's order.
-    fn dispatch(&mut self, now: Moment) {
-        while self.running < self.limit.slots() {
-            let Some(class) = self.strict.pick(&self.loads, self.limit.slots()) else {
-                break;
-            };
-            let ticket = self.backlog.oldest(class).expect("the load counts this list's waiters");
-            let arrived = self.backlog.waiter(ticket).expect("just found").arrived;
-            self.drains[class.index()].pass(now, true);
-            self.drains[class.index()].served();
-            self.leaves(class);
-            // The slot is described by the entry until its owner claims it.
-            let Slot { admitted, .. } = self.grant(now, class, arrived);
-            let wake = self.backlog.settle(ticket, State::Granted(admitted));
-            self.wakes.push(wake);
-        }
-    }
-
-    fn expire(&mut self, now: Moment) {
-        while let Some((deadline, ticket)) = self.backlog.next_deadline() {
-            if deadline > now {
-                break;
-            }
-            let class = self.backlog.waiter(ticket).expect("just found").class;
-            self.drains[class.index()].pass(now, true);
-            self.leaves(class);
-            self.account.refused(class, Reason::DeadlineExpired);
-            let wake = self.backlog.settle(ticket, State::Refused(Reason::DeadlineExpired));
-            self.wakes.push(wake);
-        }
     }
 
     fn note(&mut self, now: Moment, step: Option<Step>) {

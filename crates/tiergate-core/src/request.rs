@@ -76,4 +76,10 @@ impl<'a> RequestView<'a> {
             .filter(move |field| field.name.eq_ignore_ascii_case(name))
             .map(|field| field.value)
     }
+
+    /// The value of the first cookie called `name` (case matters), if there is one.
+    pub fn cookie(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let pairs = self.values(b"cookie").flat_map(crate::classify::cookie::pairs);
+        pairs.filter(|(other, _)| *other == name).map(|(_, value)| value).next()
+    }
 }

@@ -14,8 +14,9 @@ use tiergate_core::time::Moment;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A request of class `.0` (modulo), with its own deadline in ms or its class's.
-    Arrive(u8, Option<u8>),
+    /// A request of class `.0` (modulo), with its own deadline in ms or its class's; `.2`: of a
+    /// session that runs.
+    Arrive(u8, Option<u8>, bool),
     /// A request classified under a former plan, `.1` generations ago.
     ArriveLate(u8, u8),
     Finish(u8),
@@ -63,7 +64,8 @@ fn plans() -> impl Strategy<Value = PlanShape> {
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        12 => (any::<u8>(), prop::option::weighted(0.3, 0_u8..80)).prop_map(|(c, d)| Op::Arrive(c, d)),
+        12 => (any::<u8>(), prop::option::weighted(0.3, 0_u8..80), any::<bool>())
+            .prop_map(|(c, d, r)| Op::Arrive(c, d, r)),
         1 => (any::<u8>(), 0_u8..4).prop_map(|(c, g)| Op::ArriveLate(c, g)),
         8 => any::<u8>().prop_map(Op::Finish),
         2 => any::<u8>().prop_map(Op::Cancel),
@@ -81,9 +83,10 @@ struct Waiter {
     ticket: Ticket,
     arrived: Moment,
     deadline: Moment,
+    running: bool,
 }
 
-/// The model: what waits by class in order of arrival, what runs by class.
+/// The model: what waits by class in the order of service, what runs by class.
 struct Model {
     gate: Gate<u32>,
     now: Moment,
@@ -116,9 +119,9 @@ impl Model {
     fn apply(&mut self, op: &Op) {
         let generation = self.gate.plan().generation;
         match *op {
-            Op::Arrive(class, deadline) => {
+            Op::Arrive(class, deadline, running) => {
                 let class = class as usize % self.waiting.len();
-                self.arrive(class, class, generation, deadline);
+                self.arrive(class, class, generation, deadline, running);
             }
             Op::ArriveLate(class, ago) => {
                 let then = generation.saturating_sub(u32::from(ago));
@@ -126,7 +129,7 @@ impl Model {
                 let now = self.place_now(&self.names[then as usize][class].clone());
                 // Names that went and came back are followed step by step, as requests are.
                 let now = self.follow(then, class).unwrap_or(now);
-                self.arrive(class, now, then, None);
+                self.arrive(class, now, then, None, false);
             }
             Op::Finish(which) => {
                 if !self.running.is_empty() {
@@ -174,12 +177,20 @@ impl Model {
         Some(class)
     }
 
-    fn arrive(&mut self, class: usize, now: usize, generation: u32, deadline: Option<u8>) {
+    fn arrive(
+        &mut self,
+        class: usize,
+        now: usize,
+        generation: u32,
+        deadline: Option<u8>,
+        running: bool,
+    ) {
         let id = self.ids;
         self.ids += 1;
         self.arrived += 1;
         let own = deadline.map(|millis| Duration::from_millis(u64::from(millis)));
-        let arrival = Arrival { deadline: own, generation, ..Arrival::of(ClassId(class as u16)) };
+        let arrival =
+            Arrival { deadline: own, generation, running, ..Arrival::of(ClassId(class as u16)) };
         let settings = self.gate.plan().classes[now].clone();
         let free = self.gate.running() < self.gate.slots();
         let full = self.waiting[now].len() >= settings.queue_len_max as usize;
@@ -189,18 +200,37 @@ impl Model {
                 self.running.push((now, slot));
             }
             Verdict::Queue(ticket) => {
-                assert!(!free && !full);
+                assert!(!free);
+                if full {
+                    self.displace(now, running);
+                }
                 let deadline = self.now + own.unwrap_or(settings.deadline);
-                self.waiting[now].push_back(Waiter { id, ticket, arrived: self.now, deadline });
+                let waiter = Waiter { id, ticket, arrived: self.now, deadline, running };
+                let list = &mut self.waiting[now];
+                let ahead = list.partition_point(|other| other.running);
+                list.insert(if running { ahead } else { list.len() }, waiter);
             }
             Verdict::Reject(reason) => {
                 // No slot is idle for it: as many wait as there are slots.
-                let long = self.waiting[now].len() >= self.gate.slots() as usize;
+                let before = self.waiting[now].iter().filter(|other| other.running == running);
+                let long = before.count() >= self.gate.slots() as usize;
+                let full = full && (!running || self.waiting[now].iter().all(|o| o.running));
                 let infeasible = long && !full && reason == Reason::DeadlineInfeasible;
                 assert!(!free && (full && reason == Reason::QueueFull || infeasible));
                 self.ended += 1;
             }
         }
+    }
+
+    /// A running session's request has taken the place of the last that came without one.
+    fn displace(&mut self, class: usize, running: bool) {
+        assert!(running, "only a running session's request displaces another");
+        let last = self.waiting[class].pop_back().expect("somebody was displaced");
+        assert!(!last.running, "a running session was displaced");
+        assert_eq!(self.gate.next_wake(), Some(last.id));
+        assert_eq!(self.gate.claim(last.ticket), Claim::Rejected(Reason::QueueFull));
+        self.used.push(last.ticket);
+        self.ended += 1;
     }
 
     fn cancel(&mut self, which: usize) {
@@ -232,7 +262,7 @@ impl Model {
             waiting[moved[class]].extend(list);
         }
         for list in &mut waiting {
-            list.make_contiguous().sort_by_key(|waiter| waiter.arrived);
+            list.make_contiguous().sort_by_key(|waiter| (!waiter.running, waiter.arrived));
         }
         self.waiting = waiting;
         for (class, _) in &mut self.running {
@@ -251,7 +281,7 @@ impl Model {
     /// Takes the news and checks each piece.
     fn settle(&mut self) {
         let mut woken: Vec<u32> = std::iter::from_fn(|| self.gate.next_wake()).collect();
-        // A class's requests are granted in order of arrival, whatever order the wakes come in.
+        // A class's requests are granted in their order, whatever order the wakes come in.
         let place = |id: &u32| {
             let mut ids = self.waiting.iter().flatten().map(|waiter| waiter.id);
             ids.position(|other| other == *id)
@@ -271,7 +301,7 @@ impl Model {
             match self.gate.claim(waiter.ticket) {
                 Claim::Admitted(slot) => {
                     let earlier = list.iter().take(place);
-                    assert_eq!(earlier.count(), 0, "somebody of its class waited longer");
+                    assert_eq!(earlier.count(), 0, "somebody of its class had to go first");
                     assert_eq!(slot.admitted(), self.now);
                     granted[class] += 1;
                     self.running.push((class, slot));

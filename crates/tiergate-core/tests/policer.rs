@@ -8,7 +8,7 @@ use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Gate, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -289,6 +289,31 @@ fn who_is_refused_for_another_reason_takes_no_token() {
         assert_eq!(gate.turn_away(now, Arrival::of(ClassId(0))), None);
     }
     assert_eq!(gate.quota(now, &under(0, 0)).expect("one").1.remaining, 1);
+}
+
+#[test]
+fn who_is_displaced_has_had_a_token_and_who_has_none_displaces_nobody() {
+    let mut plan = Plan {
+        slots: Slots::Fixed(1),
+        policers: vec![settings(Rate::per_minute(1), 3, Per::Rule)],
+        ..Plan::protective()
+    };
+    plan.classes[0].queue_len_max = 1;
+    let mut gate: Gate<()> = Gate::new(plan);
+    let now = Moment::ZERO;
+    let running = Arrival { running: true, ..under(0, 0) };
+    let Verdict::Admit(_slot) = gate.arrive(now, under(0, 0), || ()) else { panic!("a free slot") };
+    let Verdict::Queue(first) = gate.arrive(now, under(0, 0), || ()) else { panic!("a place") };
+    let Verdict::Queue(second) = gate.arrive(now, running, || ()) else { panic!("its place") };
+    assert_eq!(gate.claim(first), Claim::Rejected(Reason::QueueFull));
+    assert_eq!(gate.quota(now, &running).expect("it comes under one").1.remaining, 0);
+    gate.cancel(now, second);
+    // Under no policer this one waits; whoever finds no token leaves it alone.
+    let free = gate.arrive(now, Arrival::of(ClassId(0)), || ());
+    let Verdict::Queue(third) = free else { panic!("a place") };
+    assert_eq!(gate.turn_away(now, running), Some(Reason::Policed));
+    assert_eq!(gate.arrive(now, running, || ()), Verdict::Reject(Reason::Policed));
+    assert_eq!(gate.claim(third), Claim::Waiting);
 }
 
 #[test]

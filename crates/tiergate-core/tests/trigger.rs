@@ -11,10 +11,13 @@ use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
 const CLASSES: usize = 3;
+/// Small, so that running sessions often displace others.
+const QUEUE_LEN_MAX: usize = 4;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Arrive(u8),
+    /// Class, and whether its session runs.
+    Arrive(u8, bool),
     Finish,
     Cancel(u8),
 }
@@ -31,7 +34,7 @@ fn triggers() -> impl Strategy<Value = Vec<Vec<Trigger>>> {
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        5 => (0_u8..CLASSES as u8).prop_map(Op::Arrive),
+        5 => (0_u8..CLASSES as u8, any::<bool>()).prop_map(|(c, r)| Op::Arrive(c, r)),
         2 => Just(Op::Finish),
         1 => any::<u8>().prop_map(Op::Cancel),
     ];
@@ -41,7 +44,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct World {
     gate: Gate<()>,
     running: Vec<Slot>,
-    waiting: Vec<(usize, Ticket)>,
+    /// Class, whether its session runs, ticket; in the order of arrival.
+    waiting: Vec<(usize, bool, Ticket)>,
     triggers: Vec<Vec<Trigger>>,
     /// By class and trigger: whether it is pulled.
     pulled: Vec<Vec<bool>>,
@@ -52,47 +56,60 @@ impl World {
         for (class, triggers) in self.triggers.iter().enumerate() {
             for (place, trigger) in triggers.iter().enumerate() {
                 let counts = |class: &usize| trigger.of.has(ClassId(*class as u16));
-                let waiting = self.waiting.iter().filter(|(class, _)| counts(class)).count() as u32;
+                let waiting =
+                    self.waiting.iter().filter(|(class, ..)| counts(class)).count() as u32;
                 let pulled = &mut self.pulled[class][place];
                 *pulled = waiting >= if *pulled { trigger.until } else { trigger.waiting };
             }
         }
     }
 
-    fn arrive(&mut self, class: usize) {
+    fn arrive(&mut self, class: usize, running: bool) {
         let free = self.gate.running() < self.gate.slots();
         let pulled = self.pulled[class].contains(&true);
         assert!(!(free && pulled), "whoever finds a free slot gets it");
-        match self.gate.arrive(Moment::ZERO, Arrival::of(ClassId(class as u16)), || ()) {
+        let full = self.waiting.iter().filter(|waiter| waiter.0 == class).count() == QUEUE_LEN_MAX;
+        let newest = self.waiting.iter().rposition(|waiter| waiter.0 == class && !waiter.1);
+        let arrival = Arrival { running, ..Arrival::of(ClassId(class as u16)) };
+        match self.gate.arrive(Moment::ZERO, arrival, || ()) {
             Verdict::Admit(slot) => {
                 assert!(free);
                 self.running.push(slot);
             }
             Verdict::Queue(ticket) => {
                 assert!(!free && !pulled);
-                self.waiting.push((class, ticket));
+                if full {
+                    assert!(running, "only a running session's request displaces another");
+                    let (.., displaced) = self.waiting.remove(newest.expect("one was displaced"));
+                    assert_eq!(self.gate.claim(displaced), Claim::Rejected(Reason::QueueFull));
+                }
+                self.waiting.push((class, running, ticket));
             }
-            Verdict::Reject(reason) => assert!(pulled && reason == Reason::Backlog, "{reason:?}"),
+            Verdict::Reject(Reason::Backlog) => assert!(pulled),
+            Verdict::Reject(reason) => {
+                assert_eq!(reason, Reason::QueueFull);
+                assert!(!pulled && full && (!running || newest.is_none()));
+            }
         }
     }
 
     fn apply(&mut self, op: &Op) {
         match *op {
-            Op::Arrive(class) => self.arrive(class.into()),
+            Op::Arrive(class, running) => self.arrive(class.into(), running),
             Op::Finish => {
                 if let Some(slot) = self.running.pop() {
                     self.gate.finish(Moment::ZERO, slot, Outcome::without_answer(End::Failed));
                 }
             }
             Op::Cancel(which) if !self.waiting.is_empty() => {
-                let (_, ticket) = self.waiting.swap_remove(which as usize % self.waiting.len());
+                let (.., ticket) = self.waiting.remove(which as usize % self.waiting.len());
                 self.gate.cancel(Moment::ZERO, ticket);
             }
             Op::Cancel(_) => {}
         }
         while self.gate.next_wake().is_some() {}
         let (gate, running) = (&mut self.gate, &mut self.running);
-        self.waiting.retain(|(_, ticket)| match gate.claim(*ticket) {
+        self.waiting.retain(|(.., ticket)| match gate.claim(*ticket) {
             Claim::Waiting => true,
             Claim::Admitted(slot) => {
                 running.push(slot);
@@ -114,6 +131,7 @@ proptest! {
     ) {
         let class = |(index, refuse_at): (usize, &Vec<Trigger>)| Class {
             refuse_at: refuse_at.clone(),
+            queue_len_max: QUEUE_LEN_MAX as u32,
             ..Class::named(format!("class {index}"))
         };
         let plan = Plan {

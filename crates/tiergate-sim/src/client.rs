@@ -57,6 +57,23 @@ pub enum Arrivals {
         /// Time between an answer and the next request.
         think: Distribution,
     },
+    /// Sessions come open loop, at random; in each, a request follows the answer to the one before
+    /// after a think time. A session that does not get an answer is broken off.
+    Sessions {
+        /// Sessions a second over time.
+        rate: Profile,
+        /// Requests of a whole session.
+        requests: u32,
+        /// Time between an answer and the next request.
+        think: Distribution,
+        /// How much more work than one is drawn each request is, in order; then 1.
+        #[serde(default)]
+        work: Vec<f64>,
+        /// The first request, from 0, that carries a cookie which says that the session is important;
+        /// absent: none does.
+        #[serde(default)]
+        important_from: Option<u32>,
+    },
 }
 
 /// A rate in requests/s: one number, or points `[second, rate]` joined by steps or ramps.

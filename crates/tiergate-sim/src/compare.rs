@@ -135,6 +135,8 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
         about: subject.name.to_owned(),
         seconds,
         seed: 1,
+        sessions: false,
+        shed_aim_ms: None,
         cuts_s: Vec::new(),
         limit,
         origin_timeout_ms: 60_000.0,

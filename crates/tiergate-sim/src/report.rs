@@ -18,6 +18,14 @@ pub struct ClassReport {
     pub left_running: u64,
     /// 5xx, refused connections, time-outs of the gateway.
     pub failed: u64,
+    /// Sessions begun: their first request came in.
+    pub sessions: u64,
+    /// Sessions begun whose first request was answered well, and that have ended.
+    pub started: u64,
+    /// Those of them that came to their end.
+    pub completed: u64,
+    /// From a session's first request to its last answer, of the completed ones.
+    pub session: Spread,
     /// From arrival to answer, of the good ones.
     pub total: Spread,
     /// From the grant of the slot to the answer, of the good ones.
@@ -34,6 +42,14 @@ impl ClassReport {
         }
     }
 
+    /// Share of the started sessions that came to their end; 1 if none was started.
+    pub fn completed_share(&self) -> f64 {
+        match self.started {
+            0 => 1.0,
+            started => self.completed as f64 / started as f64,
+        }
+    }
+
     fn add(&mut self, other: &ClassReport) {
         self.arrived += other.arrived;
         self.good += other.good;
@@ -41,6 +57,10 @@ impl ClassReport {
         self.left_waiting += other.left_waiting;
         self.left_running += other.left_running;
         self.failed += other.failed;
+        self.sessions += other.sessions;
+        self.started += other.started;
+        self.completed += other.completed;
+        self.session.merge(&other.session);
         self.total.merge(&other.total);
         self.service.merge(&other.service);
     }
@@ -55,6 +75,8 @@ pub struct Phase {
     pub to_s: f64,
     /// By class, most important first.
     pub classes: Vec<ClassReport>,
+    /// The sessions of each population: the same counts, where several share a class.
+    pub populations: Vec<ClassReport>,
     /// Slots times seconds.
     pub slot_seconds: f64,
 }
@@ -97,6 +119,8 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// `(second, slots)` at each change.
     pub slots: Vec<(f64, u32)>,
+    /// Connections closed by importance, in each second.
+    pub closed: Vec<u32>,
 }
 
 impl Report {
@@ -123,6 +147,13 @@ impl Report {
         let bounds = [
             ("goodput", goodput, expected.goodput_min, expected.goodput_max),
             ("good share", share, expected.good_share_min, None),
+            (
+                "completed share",
+                class.completed_share(),
+                expected.completed_min,
+                expected.completed_max,
+            ),
+            ("session ms", class.session.mean_ms(), None, expected.session_ms_max),
             ("p99 ms", class.total.quantile_ms(0.99), None, expected.p99_ms_max),
             ("service ms", class.service.mean_ms(), None, expected.service_ms_max),
             ("slots", phase.slots(), expected.slots_min, expected.slots_max),

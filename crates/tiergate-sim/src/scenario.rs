@@ -27,6 +27,13 @@ pub struct Scenario {
     pub cuts_s: Vec<f64>,
     /// Who limits the requests in progress.
     pub limit: LimitKind,
+    /// Whether the gateway knows sessions, and so which of them run already.
+    #[serde(default)]
+    pub sessions: bool,
+    /// The delay of the backlog at which requests are shed by importance; absent: none are. Each
+    /// session is a persistent connection.
+    #[serde(default)]
+    pub shed_aim_ms: Option<f64>,
     /// How long the gateway waits for an answer before it gives up.
     #[serde(default = "origin_timeout")]
     pub origin_timeout_ms: f64,
@@ -118,6 +125,13 @@ pub struct Expectation {
     pub goodput_max: Option<f64>,
     /// Smallest share of the requests that ended with a good answer.
     pub good_share_min: Option<f64>,
+    /// Smallest share of the sessions begun in the phase whose first request was answered well and
+    /// that then came to their end.
+    pub completed_min: Option<f64>,
+    /// The largest such share.
+    pub completed_max: Option<f64>,
+    /// Longest mean time from a whole session's first request to its last answer.
+    pub session_ms_max: Option<f64>,
     /// Longest 99th percentile from arrival to answer.
     pub p99_ms_max: Option<f64>,
     /// Longest mean time in service.

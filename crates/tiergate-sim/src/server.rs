@@ -180,7 +180,9 @@ impl Server {
     }
 
     /// Takes a request of a class; `false` if the server refuses the connection.
-    pub fn submit(&mut self, now: u64, job: u32, class: &str) -> bool {
+    ///
+    /// Its work is `times` what is drawn.
+    pub fn submit(&mut self, now: u64, job: u32, class: &str, times: f64) -> bool {
         self.share_cores(now);
         let refused = self.fault(now, FaultKind::Refuse);
         if refused || self.queue.len() >= self.shape.accept_queue {
@@ -190,7 +192,7 @@ impl Server {
         if self.jobs.len() <= job as usize {
             self.jobs.resize(job as usize + 1, Job::default());
         }
-        let times = self.slowness(now, class);
+        let times = times * self.slowness(now, class);
         self.jobs[job as usize] = Job {
             wait_ns: self.shape.wait.draw(&mut self.rng) * times,
             cpu_ns: self.shape.cpu.draw(&mut self.rng) * times,

@@ -1,6 +1,8 @@
 //! The world: one event loop in which clients, the gate and the server meet.
 
 mod ends;
+mod request;
+mod sessions;
 
 use crate::client::Arrivals;
 use crate::laws::Law;
@@ -8,11 +10,15 @@ use crate::report::{ClassReport, Phase, Report};
 use crate::scenario::{LimitKind, Scenario};
 use crate::server::{Ended, Server};
 use fastrand::Rng;
+use request::{Fate, Request, Where};
+use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
+use tiergate_core::admit::importance::Shedding;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::{Slots, adaptive};
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -23,45 +29,16 @@ enum Event {
     Arrive(u16),
     /// A user's next request (closed loop), or a retry: population and tries so far.
     Send(u16, u32),
+    /// A session's next request, or a retry: session and tries so far.
+    Continue(u32, u32),
     /// The client of request `.0` leaves, if it is still the same request (`.1`).
     Leave(u32, u32),
     /// The gateway gives up on the origin.
     GiveUp(u32, u32),
     /// The gate's own time.
     Tick,
-}
-
-#[derive(Debug)]
-enum Where {
-    Nowhere,
-    Waiting(Ticket),
-    Running(Slot),
-    /// Without a gate, or its client left and the server does not know.
-    AtServer {
-        counted: bool,
-    },
-}
-
-#[derive(Debug)]
-struct Request {
-    population: u16,
-    class: u16,
-    tries: u32,
-    /// Tells this request from former ones with the same number.
-    incarnation: u32,
-    arrived: u64,
-    submitted: u64,
-    place: Where,
-}
-
-/// How a request ended for its client.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Good,
-    Refused,
-    LeftWaiting,
-    LeftRunning,
-    Failed,
+    /// Time to look how much is to be shed.
+    Shed,
 }
 
 /// A simulation under way.
@@ -77,6 +54,9 @@ pub(crate) struct World<'a> {
     law: Option<Box<dyn Law>>,
     server: Server,
     ended: Vec<(u32, Ended)>,
+    sessions: Sessions,
+    shedding: Option<Shedding>,
+    closed: Vec<u32>,
     tick_at: u64,
     phases: Vec<Phase>,
     phase: usize,
@@ -101,6 +81,7 @@ impl<'a> World<'a> {
                 from_s: pair[0],
                 to_s: pair[1],
                 classes: vec![ClassReport::default(); scenario.class.len()],
+                populations: vec![ClassReport::default(); scenario.population.len()],
                 slot_seconds: 0.0,
             })
             .collect();
@@ -125,6 +106,11 @@ impl<'a> World<'a> {
             law,
             server,
             ended: Vec::new(),
+            sessions: Sessions::default(),
+            shedding: scenario
+                .shed_aim_ms
+                .map(|aim| Shedding::new(Duration::from_secs_f64(aim / 1e3), scenario.class.len())),
+            closed: vec![0; scenario.seconds.ceil() as usize],
             tick_at: u64::MAX,
             phases,
             phase: 0,
@@ -160,7 +146,13 @@ impl<'a> World<'a> {
         }
         self.move_to(end);
         self.check_all();
-        Report { seed: 0, requests: self.count, phases: self.phases, slots: self.slots }
+        Report {
+            seed: 0,
+            requests: self.count,
+            phases: self.phases,
+            slots: self.slots,
+            closed: self.closed,
+        }
     }
 
     fn begin(&mut self) {
@@ -168,7 +160,9 @@ impl<'a> World<'a> {
         for (place, population) in scenario.population.iter().enumerate() {
             let place = place as u16;
             match &population.arrivals {
-                Arrivals::Poisson { .. } | Arrivals::Constant { .. } => {
+                Arrivals::Poisson { .. }
+                | Arrivals::Constant { .. }
+                | Arrivals::Sessions { .. } => {
                     self.next_arrival(place, population.from_s);
                 }
                 Arrivals::Closed { users, think } => {
@@ -180,6 +174,9 @@ impl<'a> World<'a> {
                     }
                 }
             }
+        }
+        if self.shedding.is_some() {
+            self.at(0, Event::Shed);
         }
         self.settle();
     }
@@ -215,16 +212,21 @@ impl<'a> World<'a> {
         match event {
             Event::Arrive(population) => {
                 self.next_arrival(population, self.now as f64 / 1e9);
-                self.send(population, 0);
+                let session = self.begin_session(population);
+                self.send(population, 0, session);
             }
             Event::Send(population, tries) => {
                 if (self.now as f64) < self.scenario.population[population as usize].to_s * 1e9 {
-                    self.send(population, tries);
+                    self.send(population, tries, None);
                 }
+            }
+            Event::Continue(session, tries) => {
+                self.send(self.sessions.population(session), tries, Some(session));
             }
             Event::Leave(request, incarnation) => self.leave(request, incarnation),
             Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
             Event::Tick => self.tick(),
+            Event::Shed => self.move_shedding(),
         }
     }
 
@@ -233,6 +235,7 @@ impl<'a> World<'a> {
         let (rate, random) = match &population.arrivals {
             Arrivals::Poisson { rate } => (rate, true),
             Arrivals::Constant { rate } => (rate, false),
+            Arrivals::Sessions { rate, .. } => (rate, true),
             Arrivals::Closed { .. } => return,
         };
         match rate.next(from_s, random, &mut self.rng) {
@@ -241,11 +244,11 @@ impl<'a> World<'a> {
         }
     }
 
-    fn send(&mut self, place: u16, tries: u32) {
+    fn send(&mut self, place: u16, tries: u32, session: Option<u32>) {
         let scenario = self.scenario;
         let population = &scenario.population[place as usize];
         let class = scenario.class_index(&population.class).expect("checked by `parse`") as u16;
-        let id = self.new_request(place, class, tries);
+        let id = self.new_request(place, class, tries, session);
         let incarnation = self.requests[id as usize].incarnation;
         self.count += 1;
         self.unsettled[class as usize] += 1;
@@ -253,12 +256,20 @@ impl<'a> World<'a> {
         let leaves = self.now + (population.patience_ms * 1e6) as u64;
         self.at(leaves, Event::Leave(id, incarnation));
         let now = self.moment();
-        let Some(gate) = &mut self.gate else {
+        if self.gate.is_none() {
             self.forward(id, Where::AtServer { counted: true });
             return;
+        }
+        if self.is_shed(session, class) {
+            self.end(id, Fate::Refused);
+            return;
+        }
+        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
+        let arrival = Arrival {
+            generation: gate.plan().generation,
+            running: scenario.sessions && session.is_some_and(|id| self.sessions.runs(id)),
+            ..Arrival::of(ClassId(class))
         };
-        let generation = gate.plan().generation;
-        let arrival = Arrival { generation, ..Arrival::of(ClassId(class)) };
         match gate.arrive(now, arrival, || id) {
             Verdict::Admit(slot) => {
                 self.law_admitted();
@@ -273,40 +284,14 @@ impl<'a> World<'a> {
         }
     }
 
-    fn new_request(&mut self, population: u16, class: u16, tries: u32) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.requests.push(Request {
-                population: 0,
-                class: 0,
-                tries: 0,
-                incarnation: 0,
-                arrived: 0,
-                submitted: 0,
-                place: Where::Nowhere,
-            });
-            self.requests.len() as u32 - 1
-        });
-        let request = &mut self.requests[id as usize];
-        assert!(matches!(request.place, Where::Nowhere));
-        *request = Request {
-            population,
-            class,
-            tries,
-            incarnation: request.incarnation.wrapping_add(1),
-            arrived: self.now,
-            submitted: self.now,
-            place: Where::Nowhere,
-        };
-        id
-    }
-
     fn forward(&mut self, id: u32, place: Where) {
         let request = &mut self.requests[id as usize];
         request.submitted = self.now;
         request.place = place;
         let incarnation = request.incarnation;
         let class = &self.scenario.class[usize::from(request.class)].name;
-        if self.server.submit(self.now, id, class) {
+        let times = request.session.map_or(1.0, |session| self.sessions.work(session));
+        if self.server.submit(self.now, id, class, times) {
             if self.gate.is_some() && self.scenario.origin_timeout_ms < 60_000.0 {
                 let at = self.now + (self.scenario.origin_timeout_ms * 1e6) as u64;
                 self.at(at, Event::GiveUp(id, incarnation));
@@ -340,6 +325,9 @@ impl<'a> World<'a> {
                     Ended::Error => End::Error,
                     Ended::Refused => End::Failed,
                 };
+                if let Some(shedding) = &mut self.shedding {
+                    shedding.finished();
+                }
                 let first_byte = Some(self.moment().since(slot.admitted()));
                 self.end(id, fate);
                 self.finish(slot, Outcome { end, first_byte });

@@ -96,6 +96,7 @@ fn context(
         counters: Arc::clone(counters),
         refusals: Arc::clone(refusals),
         phase: Box::new(|| Phase::Serving),
+        sessions: Box::new(tiergate::session::Readings::default),
         origin: Box::new(move || {
             let running = asked.lock().expect("no panic").running();
             let server = |(place, address): (usize, &str)| ServerStatus {

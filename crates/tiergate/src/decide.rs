@@ -6,6 +6,7 @@ use crate::forwarded::client_address;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
 use crate::identity::Who;
 use crate::respond::Format;
+use crate::session::Visit;
 use crate::shared::{Config, Shared};
 use crate::{buffers, clock, gather};
 use std::cell::RefCell;
@@ -39,7 +40,7 @@ pub struct Peer {
 }
 
 /// What is kept of a head once its bytes may move.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Facts {
     /// Bytes of the head.
     pub head_len: usize,
@@ -65,6 +66,8 @@ pub struct Facts {
     pub client: IpAddr,
     /// How it was classified.
     pub arrival: Arrival,
+    /// Its part in a session, where the policy knows any; boxed, because most policies do not.
+    pub visit: Option<Box<Visit>>,
 }
 
 /// What is to be done about the bytes received so far.
@@ -174,7 +177,7 @@ pub fn decide<'d>(
         subject: who.subject(),
         ..RequestView::EMPTY
     };
-    let (arrival, answer) = judge(shared, config, &view, gather, context);
+    let (arrival, visit, answer) = judge(shared, config, &view, peer.secure, gather, context);
     let facts = Facts {
         head_len: head.len,
         body: head.body,
@@ -188,6 +191,7 @@ pub fn decide<'d>(
         target: range_in(bytes, head.target),
         client,
         arrival,
+        visit,
     };
     let entry = match answer {
         Answer::Refused(reason) => {
@@ -219,16 +223,20 @@ pub fn decide<'d>(
 }
 
 /// Classifies a request and takes it to the gate. `gather`: not yet, because its body is still to be
-/// read; only to be refused if it would be refused now.
+/// read; only to be refused if it would be refused now. `secure`: it came by TLS.
 pub fn judge<'d>(
     shared: &'d Shared,
     config: &Config,
     view: &RequestView<'_>,
+    secure: bool,
     gather: bool,
     context: &mut Context<'_>,
-) -> (Arrival, Answer<'d>) {
+) -> (Arrival, Option<Box<Visit>>, Answer<'d>) {
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
+    let open =
+        |settings| Box::new(Visit::open(&shared.sessions, settings, view, verdict.class, secure));
+    let visit = config.policy.session.as_ref().map(open);
     let arrival = Arrival {
         class: verdict.class,
         rule: verdict.rule,
@@ -236,6 +244,7 @@ pub fn judge<'d>(
         generation: config.generation,
         policer: verdict.policer,
         flow: verdict.flow,
+        running: visit.as_deref().is_some_and(Visit::is_running),
     };
     let reason = if verdict.refuse {
         Some(Reason::Rule)
@@ -255,7 +264,7 @@ pub fn judge<'d>(
         },
         None => shared.door.arrive(clock::now(), arrival, context),
     };
-    (arrival, answer)
+    (arrival, visit, answer)
 }
 
 /// `Max-Forwards: 0` (RFC 9110 §7.6.2): it is ours to answer, and we neither trace nor have options.

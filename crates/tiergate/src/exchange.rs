@@ -23,6 +23,7 @@ use crate::shared::{Config, Counted, Shared};
 use crate::stream::ClientStream;
 use crate::tunnel;
 use tiergate_core::outcome::End;
+use tiergate_core::request::Field;
 
 /// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken.
 pub(crate) const INTERIM_MAX: u32 = 16;
@@ -195,13 +196,19 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
     out.clear();
     // RFC 9110 §6.6.1: who passes an answer without a date on gives it one.
     let dateless = last && !response.has_date;
+    let cookie = match (&facts.visit, &config.policy.session) {
+        (Some(visit), Some(session)) if last => visit.answered(session, status, table.fields()),
+        _ => None,
+    };
+    let cookie =
+        cookie.as_ref().map(|value| Field { name: b"Set-Cookie", value: value.as_bytes() });
     let keep = date::with_line(|date_line| {
         let info = ResponseInfo {
             client: facts.version,
             keep_alive: may_keep || !last,
             via: config.policy.forwarding.via,
             date_line: if dateless { date_line } else { b"" },
-            extra: &[],
+            extra: cookie.as_slice(),
         };
         http1::write_response_head(out, &response, &table, &info)
     });

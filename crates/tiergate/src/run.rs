@@ -469,7 +469,7 @@ fn raise_open_files() {
 
 /// Says what is dangerous about the policy's files.
 fn warn(policy: &Policy) {
-    for warning in policy.credentials.warnings() {
+    for warning in &policy.warnings {
         tracing::warn!("{warning}");
     }
 }

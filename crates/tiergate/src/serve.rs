@@ -241,6 +241,9 @@ impl<S: ClientStream> Connection<S> {
         mut record: Record,
     ) -> io::Result<Next> {
         record.reason = Some(reason);
+        if let Some(visit) = &facts.visit {
+            visit.refused();
+        }
         if config.policy.refusal.connection == RefusalConnection::Reset {
             account::http1(shared, config, facts, self.received(), &record);
             return Ok(Next::Reset);

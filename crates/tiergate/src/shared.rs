@@ -8,12 +8,15 @@ use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
 use crate::origin::Origin;
 use crate::respond::Refusals;
+use crate::session::Desk;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::FlowKey;
+use tiergate_core::plan::Plan;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -87,6 +90,8 @@ pub struct Shared {
     pub tunnels: AtomicUsize,
     /// What the gateway itself counts.
     pub counters: Arc<Counters>,
+    /// The sessions that run.
+    pub sessions: Arc<Desk>,
     /// The last requests that were refused.
     pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
@@ -111,6 +116,10 @@ impl Shared {
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
         Shared {
             door: Door::new(config.policy.plan.clone()),
+            sessions: Arc::new(Desk::new(
+                config.policy.session.as_ref(),
+                config.policy.plan.classes.len(),
+            )),
             counters,
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
@@ -127,6 +136,9 @@ impl Shared {
     /// Puts a configuration in force, whole: the gate first, so that no request is classified by a
     /// plan that the gate does not know.
     pub fn reconfigure(&self, config: Config) {
+        let (former, plan) = (self.config.load(), &config.policy.plan);
+        let moved = moved(&former.policy.plan, plan);
+        self.sessions.reconfigure(config.policy.session.as_ref(), &moved, plan.classes.len());
         let mut gate = self.door.gate();
         gate.reconfigure(crate::clock::now(), config.policy.plan.clone());
         self.config.store(Arc::new(config));
@@ -174,6 +186,14 @@ impl Shared {
         // The sender lives as long as `self`.
         let _ = drained.wait_for(|&draining| draining).await;
     }
+}
+
+/// Where each class of a former plan is in the new one, by its name; the last, if it is gone.
+fn moved(former: &Plan, plan: &Plan) -> Vec<ClassId> {
+    let last = plan.classes.len() - 1;
+    let place = |name: &str| plan.classes.iter().position(|class| class.name == name);
+    let moved = former.classes.iter().map(|class| place(&class.name).unwrap_or(last));
+    moved.map(|place| ClassId(place as u16)).collect()
 }
 
 /// A connection or a listening socket, counted while it lives, whichever task it is handed to.

@@ -29,6 +29,31 @@ fn every_policy_is_read_and_has_nothing_to_warn_of() {
 }
 
 #[test]
+fn what_sessions_are_known_by_is_told() {
+    let path = policies().into_iter().find(|path| path.ends_with("sessions.toml")).unwrap();
+    let words = check::check(&path).unwrap();
+    assert!(words.contains("the application's cookie `JSESSIONID`"), "{words}");
+    assert!(words.contains("over after 20m without a request, and after 12h"), "{words}");
+}
+
+/// A secret that is missing or poor is a fault of the policy, and is never shown.
+#[test]
+fn a_secret_file_must_be_there_and_be_long_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.toml");
+    let text = "[origin]\nservers = [\"a:1\"]\n[session]\nown = true\nsecret_file = \"key\"\n";
+    std::fs::write(&path, text).unwrap();
+    let fault = || load(&path).unwrap_err().to_string();
+    assert!(fault().contains("policy.toml:5:15: session.secret_file: "), "{}", fault());
+    std::fs::write(folder.path().join("key"), "too short").unwrap();
+    assert!(fault().contains("key:1: the secret must have at least 32 bytes"), "{}", fault());
+    assert!(!fault().contains("too short"));
+    std::fs::write(folder.path().join("key"), "0123456789abcdef0123456789abcdef").unwrap();
+    let words = check::check(&path).unwrap();
+    assert!(words.contains("signed by a secret of") && !words.contains("0123456789"), "{words}");
+}
+
+#[test]
 fn the_shop_puts_requests_where_its_comments_say() {
     let path = policies().into_iter().find(|path| path.ends_with("shop.toml")).unwrap();
     let policy = load(&path).unwrap();

@@ -19,6 +19,30 @@ fn faults(text: &str) -> String {
 fn each_fault_is_told_with_place_key_found_and_expected() {
     let table: &[(&str, &str)] = &[
         (
+            "[session]",
+            "policy.toml:3:1: session: must have either `cookie`, the name of the application's cookie, or `own = true`",
+        ),
+        (
+            "[session]\nown = true\ncookie = \"a\"",
+            "policy.toml:3:1: session: must have either `cookie`, the name of the application's cookie, or `own = true`",
+        ),
+        (
+            "[session]\ncookie = \"a b\"",
+            "policy.toml:4:10: session.cookie: must be the name of a cookie, got \"a b\"",
+        ),
+        (
+            "[session]\ncookie = \"a\"\nsecret_file = \"file\"",
+            "policy.toml:5:15: session.secret_file: is of no use without `own = true`",
+        ),
+        (
+            "[session]\nown = true\nidle = \"13h\"",
+            "policy.toml:5:8: session.idle: must be at most lifetime, \"12h\", got \"13h\"",
+        ),
+        (
+            "[session]\nown = true\nat_once_max = 0",
+            "policy.toml:5:15: session.at_once_max: must be at least 1, got 0",
+        ),
+        (
             "[[class]]\nname = \"a\"\nqueu = 5",
             "policy.toml:5:1: class[1].queu: unknown key, did you mean `queue`?",
         ),

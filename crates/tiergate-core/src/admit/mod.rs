@@ -4,6 +4,8 @@ pub mod bucket;
 pub mod feasible;
 mod flow_buckets;
 mod flow_table;
+pub mod importance;
 mod partition;
 pub mod policer;
+pub mod session;
 pub mod trigger;

@@ -4,7 +4,7 @@
 ///
 /// A part without `=` is a name with an empty value; quotes belong to the value; nothing is decoded.
 /// Source: RFC 6265bis §5.8.3 (how browsers write it), read as leniently as servers do.
-pub(super) fn pairs(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(crate) fn pairs(header: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = Some(header);
     std::iter::from_fn(move || {
         let line = rest?;

@@ -1,6 +1,5 @@
 //! Flows: what fairness inside a class, and a policer of its own, are counted by.
 
-use super::cookie;
 use crate::request::RequestView;
 use siphasher::sip::SipHasher13;
 use std::fmt;
@@ -55,9 +54,7 @@ impl Flow {
         match self {
             Flow::Client { v4, v6 } => of_client(view.client, *v4, *v6, key),
             Flow::Cookie(name) => {
-                let mut pairs = view.values(b"cookie").flat_map(cookie::pairs);
-                let found = pairs.find(|(found, _)| *found == name.as_bytes());
-                of_text(Kind::Cookie, name, found.map(|(_, value)| value), view, key)
+                of_text(Kind::Cookie, name, view.cookie(name.as_bytes()), view, key)
             }
             Flow::Header(name) => {
                 let mut fields = view.fields.iter();

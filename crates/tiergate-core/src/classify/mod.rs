@@ -14,7 +14,7 @@
 //! rule has decided.
 
 mod condition;
-mod cookie;
+pub(crate) mod cookie;
 mod decision;
 mod facts;
 mod fields;

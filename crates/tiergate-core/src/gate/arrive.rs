@@ -16,7 +16,7 @@ impl<T> Gate<T> {
         let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
         self.account.arrived(class, rule);
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        if let Some(reason) = self.bar(now, class, patience) {
+        if let Some(reason) = self.bar(now, class, arrival.running, patience) {
             return self.reject(class, reason);
         }
         // Last of all: whoever is refused for another reason has used up nothing.
@@ -32,10 +32,14 @@ impl<T> Gate<T> {
         }
         let deadline = now + patience;
         self.strict.advance(now, &self.loads, self.limit.slots());
+        if self.is_full(class) {
+            self.displace(now, class);
+        }
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
+        // After a displacement as many wait as before: triggers see no shorter backlog in between.
         self.triggers.changed(class, &self.loads);
-        Verdict::Queue(self.backlog.push(class, now, deadline, wake()))
+        Verdict::Queue(self.backlog.push(class, arrival.running, now, deadline, wake()))
     }
 
     /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
@@ -44,7 +48,7 @@ impl<T> Gate<T> {
     pub fn turn_away(&mut self, now: Moment, arrival: Arrival) -> Option<Reason> {
         let class = self.generations.translate(arrival.generation, arrival.class);
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        let reason = match self.bar(now, class, patience) {
+        let reason = match self.bar(now, class, arrival.running, patience) {
             Some(reason) => reason,
             None => {
                 let under = self.policers_of(class, &arrival)?;
@@ -82,7 +86,13 @@ impl<T> Gate<T> {
     }
 
     /// Why the request may neither have a slot nor wait for one, policers apart.
-    fn bar(&mut self, now: Moment, class: ClassId, patience: Duration) -> Option<Reason> {
+    fn bar(
+        &mut self,
+        now: Moment,
+        class: ClassId,
+        running: bool,
+        patience: Duration,
+    ) -> Option<Reason> {
         if self.draining {
             return Some(Reason::Draining);
         }
@@ -92,14 +102,11 @@ impl<T> Gate<T> {
         if self.triggers.bars(class) {
             return Some(Reason::Backlog);
         }
-        let waiting = self.backlog.len_of(class);
-        if waiting >= self.plan.classes[class.index()].queue_len_max {
+        if self.is_full(class) && !self.is_displacing(class, running) {
             return Some(Reason::QueueFull);
         }
-        let drain = &mut self.drains[class.index()];
-        drain.pass(now, waiting > 0);
-        let feasible = drain.is_feasible(waiting, patience, self.limit.slots());
-        (!feasible).then_some(Reason::DeadlineInfeasible)
+        self.count_drain(now, class, running);
+        (!self.is_feasible(class, running, patience)).then_some(Reason::DeadlineInfeasible)
     }
 
     /// The policers that a request comes under, none twice; `None` if there are none.

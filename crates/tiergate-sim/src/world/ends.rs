@@ -20,7 +20,8 @@ impl World<'_> {
     pub(super) fn count_end(&mut self, id: u32, fate: Fate) {
         let request = &self.requests[id as usize];
         let (place, tries) = (request.population, request.tries);
-        self.unsettled[request.class as usize] -= 1;
+        let (session, class_index) = (request.session, request.class);
+        self.unsettled[class_index as usize] -= 1;
         let class = &mut self.phases[self.phase].classes[request.class as usize];
         match fate {
             Fate::Good => {
@@ -32,6 +33,10 @@ impl World<'_> {
             Fate::LeftWaiting => class.left_waiting += 1,
             Fate::LeftRunning => class.left_running += 1,
             Fate::Failed => class.failed += 1,
+        }
+        if let Some(session) = session {
+            self.go_on(session, fate, tries, class_index);
+            return;
         }
         let scenario = self.scenario;
         let population = &scenario.population[place as usize];

@@ -19,6 +19,7 @@ use crate::observe::counters::Counters;
 use crate::observe::origin::OriginStatus;
 use crate::observe::refusals::Refusals;
 use crate::observe::snapshot::Snapshot;
+use crate::session;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -67,6 +68,8 @@ pub struct Context {
     pub version: &'static str,
     /// Copies the gate's numbers: [`Snapshot::take`] under its lock.
     pub snapshot: Box<dyn Fn() -> Snapshot + Send + Sync>,
+    /// Copies what is known of sessions.
+    pub sessions: Box<dyn Fn() -> session::Readings + Send + Sync>,
     /// The gateway's counters.
     pub counters: Arc<Counters>,
     /// The latest refusals.

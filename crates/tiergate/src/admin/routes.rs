@@ -94,6 +94,7 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
             let (counters, refusals) = (&context.counters, &context.refusals);
             let (snapshot, origin) = ((context.snapshot)(), (context.origin)());
             let readings = Readings::take(snapshot, counters, refusals, origin, context.version);
+            let readings = readings.with_sessions((context.sessions)());
             respond(StatusCode::OK, form.content_type(), readings.encode(form))
         }
         "/status" => json(&admin.status()),

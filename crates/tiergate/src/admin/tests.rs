@@ -72,6 +72,7 @@ fn start() -> (SocketAddr, Arc<House>) {
         counters: Counters::new(1),
         refusals: Arc::new(refusals),
         phase: Box::new(move || *a.phase.lock().expect("nobody panicked")),
+        sessions: Box::new(session::Readings::default),
         origin: Box::new(move || OriginStatus {
             servers: vec![ServerStatus {
                 address: "10.0.0.5:80".to_owned(),

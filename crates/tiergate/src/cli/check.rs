@@ -2,8 +2,11 @@
 
 pub use super::warn::warnings;
 use super::words;
-use crate::config::meant::{ClientCertificate, Listener, Policy, ProxyProtocol, RefusalConnection};
+use crate::config::meant::{
+    ClientCertificate, Listener, Policy, ProxyProtocol, Recognised, RefusalConnection,
+};
 use crate::config::{ConfigError, load, show};
+use crate::session::COOKIE;
 use std::fmt::Write as _;
 use std::path::Path;
 use tiergate_core::admit::policer::Settings;
@@ -31,6 +34,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Policers", policers(policy)),
         ("Rules, the first that matches decides", rules(policy)),
         ("Score", score(policy)),
+        ("Sessions that were admitted go first in their class", sessions(policy)),
         ("A refusal", refusal(policy)),
         ("Limits", limits(policy)),
         ("Timeouts", timeouts(policy)),
@@ -165,6 +169,39 @@ fn refusal(policy: &Policy) -> Vec<String> {
         lines.push(format!("the reason stands in {header}"));
     }
     lines
+}
+
+fn sessions(policy: &Policy) -> Vec<String> {
+    let Some(session) = &policy.session else {
+        return Vec::new();
+    };
+    let named = match (&session.recognised, &session.secret_file) {
+        (Recognised::Application(cookie), _) => {
+            format!("known by the application's cookie `{cookie}`, once admitted and answered well")
+        }
+        (Recognised::Own(_), Some(file)) => {
+            format!(
+                "known by our own cookie `{COOKIE}`, signed by a secret of {}",
+                file.path.display()
+            )
+        }
+        (Recognised::Own(_), None) => {
+            format!(
+                "known by our own cookie `{COOKIE}`; they end with the process, without `secret_file`"
+            )
+        }
+    };
+    let bounds = session.bounds;
+    let lasts = format!(
+        "over after {} without a request, and after {} in any case",
+        show::time(bounds.idle),
+        show::time(bounds.lifetime)
+    );
+    let most = format!(
+        "at most {} kept, {} requests at once of each go first",
+        bounds.sessions_max, bounds.at_once_max
+    );
+    vec![named, lasts, most]
 }
 
 fn limits(policy: &Policy) -> Vec<String> {

@@ -108,11 +108,12 @@ async fn watch(process: &Arc<Process>, path: &Path) -> anyhow::Result<()> {
 fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     let shared = &process.shared;
     let (snapshot, phase, origin) = (shared.clone(), shared.clone(), shared.clone());
-    let (listeners, config) = (shared.clone(), shared.clone());
+    let (listeners, config, sessions) = (shared.clone(), shared.clone(), shared.clone());
     let reload = process.clone();
     Context {
         version: env!("CARGO_PKG_VERSION"),
         snapshot: Box::new(move || Snapshot::take(&snapshot.door.gate(), clock::now())),
+        sessions: Box::new(move || sessions.sessions.readings()),
         counters: shared.counters.clone(),
         refusals: shared.refusals.clone(),
         phase: Box::new(move || match phase.is_draining() {

@@ -28,7 +28,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     shadowed(policy, &mut deciding, &mut warnings);
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
-    warnings.extend_from_slice(policy.credentials.warnings());
+    warnings.extend_from_slice(&policy.warnings);
     warnings
 }
 

@@ -7,6 +7,7 @@
 use super::meant::{Buffering, Forwarding, Limits, Names, Refusal, RefusalConnection, Timeouts};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
+use tiergate_core::admit::session::Bounds;
 
 /// Burst of a policer: with 20 Poisson arrivals lose no more than evenly spaced ones, with 5 they do
 /// (Voigt D §3.5).
@@ -34,6 +35,18 @@ pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 pub const HEALTH_FALL: u32 = 3;
 /// One success may come from a server that is still starting.
 pub const HEALTH_RISE: u32 = 2;
+
+/// How long a session lasts, and how many are kept.
+pub const SESSION: Bounds = Bounds {
+    // As servlet containers: who comes later has begun something else.
+    idle: Duration::from_secs(30 * 60),
+    // A working day: a session is no licence to be served first for ever.
+    lifetime: Duration::from_secs(12 * 3600),
+    // At most 14 MB; what a busy site begins in half an hour at 50 a second.
+    sessions_max: 100_000,
+    // A browser has 6 connections to a host; over HTTP/2 a page asks for a few dozen things at once.
+    at_once_max: 32,
+};
 
 /// Answer and keep the connection: closing costs four times the refusal (measured), and whoever was
 /// refused comes back.

@@ -1,12 +1,14 @@
 //! A policy as meant: every value present, checked, in the type that the rest of the gateway uses.
 
 use crate::geo::Geo;
+use crate::session::token::Secrets;
 use crate::tokens::Credentials;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::admit::session::Bounds;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
@@ -31,6 +33,8 @@ pub struct Policy {
     pub score: Option<ScoreTables>,
     /// The names of resources; a rule's resource is a place in here.
     pub resources: Vec<String>,
+    /// How sessions are known again; `None`: no request belongs to one.
+    pub session: Option<Session>,
     /// How refusals look.
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].
@@ -57,6 +61,8 @@ pub struct Policy {
     pub credentials: Arc<Credentials>,
     /// The databases of [`Policy::identity`], read by [`super::load`].
     pub geo: Arc<Geo>,
+    /// What whoever runs the gateway should know, such as files of secrets that everybody can read.
+    pub warnings: Vec<String>,
     /// What of it the rules ask for.
     pub wanted: Wanted,
     /// Threads that serve requests, each with its own runtime and listening sockets.
@@ -249,6 +255,27 @@ pub struct HealthCheck {
     pub fall: u32,
     /// Successes in a row that make it healthy again.
     pub rise: u32,
+}
+
+/// How sessions are known again.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// By which cookie.
+    pub recognised: Recognised,
+    /// How long they last, how many there may be.
+    pub bounds: Bounds,
+    /// The file that [`Recognised::Own`]'s secrets are read from by [`super::load`]; `None`: they are
+    /// this process's own.
+    pub secret_file: Option<NamedFile>,
+}
+
+/// The cookie that names a session.
+#[derive(Clone, Debug)]
+pub enum Recognised {
+    /// The application's, by its name.
+    Application(String),
+    /// Our own, signed by these.
+    Own(Secrets),
 }
 
 /// How a refusal looks.

@@ -9,6 +9,7 @@ pub mod error;
 pub mod meant;
 mod quantities;
 mod raw;
+mod raw_clients;
 mod read;
 mod resolve;
 mod resolve_conditions;
@@ -16,6 +17,7 @@ mod resolve_identity;
 mod resolve_policers;
 mod resolve_rules;
 pub(crate) mod resolve_score;
+mod resolve_session;
 mod resolve_triggers;
 mod rule_values;
 mod schema;
@@ -26,9 +28,12 @@ pub use error::{ConfigError, Errors, Fault};
 pub use schema::schema;
 
 use crate::geo::Geo;
+use crate::session::token::Secrets;
 use crate::tokens::Credentials;
 use error::{Faults, Lines, Place};
-use meant::{Identity, Listener, NamedFile, Origin, Policy, ProxyProtocol, Wanted};
+use meant::{
+    Identity, Listener, NamedFile, Origin, Policy, ProxyProtocol, Recognised, Session, Wanted,
+};
 use read::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,8 +70,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
     }
 }
 
-/// Reads a policy file, and the page, the secrets and the databases that it
-/// names.
+/// Reads a policy file, and the page, the secrets and the databases that it names.
 ///
 /// # Errors
 /// When a file cannot be read or is too large, or the policy has faults.
@@ -74,14 +78,17 @@ pub fn load(path: &Path) -> Result<Policy, ConfigError> {
     let text = read_text(path, defaults::FILE_LEN_MAX)?;
     let mut policy = parse(&text, &path.to_string_lossy()).map_err(ConfigError::Faults)?;
     policy.text = text;
-    let (credentials, geo) = (Credentials::load(&policy.identity), Geo::load(&policy.identity.geo));
-    match (credentials, geo) {
-        (Ok(credentials), Ok(geo)) => {
+    let warnings = &mut policy.warnings;
+    let credentials = Credentials::load(&policy.identity, warnings);
+    let secrets = load_secrets(policy.session.as_mut(), warnings);
+    match (credentials, secrets, Geo::load(&policy.identity.geo)) {
+        (Ok(credentials), Ok(()), Ok(geo)) => {
             policy.credentials = Arc::new(credentials);
             policy.geo = Arc::new(geo);
         }
-        (credentials, geo) => {
-            let wrong = [credentials.err(), geo.err()].into_iter().flatten().flatten().collect();
+        (credentials, secrets, geo) => {
+            let wrong = [credentials.err(), secrets.err(), geo.err()];
+            let wrong = wrong.into_iter().flatten().flatten().collect();
             return Err(ConfigError::Faults(at_files(path, &policy.text, wrong)));
         }
     }
@@ -89,6 +96,20 @@ pub fn load(path: &Path) -> Result<Policy, ConfigError> {
         policy.refusal.page_html = Some(read_text(page, defaults::PAGE_LEN_MAX)?);
     }
     Ok(policy)
+}
+
+/// The secrets that sign our own session cookie, if a file has them.
+fn load_secrets(
+    session: Option<&mut Session>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Vec<(NamedFile, String)>> {
+    if let Some(session) = session
+        && let Some(file) = &session.secret_file
+    {
+        let secrets = Secrets::load(file, warnings);
+        session.recognised = Recognised::Own(secrets.map_err(|fault| vec![(file.clone(), fault)])?);
+    }
+    Ok(())
 }
 
 /// Faults of files that the policy names, at the lines that name them.
@@ -143,6 +164,7 @@ impl Policy {
             rules: Vec::new(),
             score: None,
             resources: Vec::new(),
+            session: None,
             refusal: defaults::REFUSAL,
             refusal_page: None,
             text: String::new(),
@@ -156,6 +178,7 @@ impl Policy {
             identity: Identity::default(),
             credentials: Arc::default(),
             geo: Arc::default(),
+            warnings: Vec::new(),
             wanted: Wanted::default(),
             threads: defaults::threads(),
         })

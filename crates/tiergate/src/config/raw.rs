@@ -3,6 +3,7 @@
 //! These definitions are the schema for editors too; the text above a key is what an editor shows.
 
 use super::error::{Faults, Place};
+pub(super) use super::raw_clients::{Geo, Key, Names, Session, Token};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::rule_values::{
     AsnRange, CountryText, DomainText, DscpRange, ExtensionText, FlowText, MediaText, PointsNumber,
@@ -36,6 +37,8 @@ table! {
         flow: FlowText,
         /// Priorities of clients and paths, whose sum is a request's score.
         score: Score,
+        /// How sessions are known again. Without this table, no request belongs to one.
+        session: Session,
         /// How a refusal looks.
         refusal: Refusal,
         /// Bounds on sizes and numbers.
@@ -436,67 +439,6 @@ table! {
         tunnel_idle: Time,
         /// From SIGTERM to the end, at most. Default "30s".
         drain: Time,
-    }
-}
-
-table! {
-    /// Countries and autonomous systems of addresses.
-    struct Geo {
-        /// MaxMind databases (`.mmdb`): one, or several, of which the first that knows has the word.
-        #[schemars(required)]
-        database: OneOrMany<File>,
-    }
-}
-
-table! {
-    /// A table of keys.
-    struct Key {
-        /// Its name in messages.
-        #[schemars(required)]
-        name: String,
-        /// The header that carries the key. Default "x-api-key".
-        header: String,
-        /// File with a line "name:key" or "name:sha256:hash" for each key.
-        #[schemars(required)]
-        secret_file: File,
-    }
-}
-
-table! {
-    /// Signed tokens.
-    struct Token {
-        /// The header that carries the token. Default "authorization", behind "Bearer".
-        header: String,
-        /// File with a secret of at least 32 bytes a line, as text or as "base64:…".
-        #[schemars(required)]
-        secret_file: File,
-        /// What `iss` must be. By default anything.
-        issuer: String,
-        /// What `aud` must be or contain. By default anything.
-        audience: String,
-        /// By how much clocks may differ. Default "1m".
-        leeway: Time,
-    }
-}
-
-table! {
-    /// Names of clients by forward-confirmed reverse DNS.
-    struct Names {
-        /// DNS servers. By default the system's.
-        #[schemars(length(min = 1, max = 8))]
-        servers: Vec<At<Address>>,
-        /// Longest time of a look-up with all its questions. Default "2s".
-        timeout: Time,
-        /// Addresses whose names are remembered. Default 65536.
-        #[schemars(range(min = 64, max = 16_777_216))]
-        entries_max: u64,
-        /// Look-ups at once. Default 64.
-        #[schemars(range(min = 1, max = 1024))]
-        lookups_max: u64,
-        /// Shortest time that an answer is believed, whatever it says. Default "1m".
-        ttl_min: Time,
-        /// Longest time that an answer is believed, whatever it says. Default "1h".
-        ttl_max: Time,
     }
 }
 

@@ -61,6 +61,7 @@ pub(super) fn policy(
     );
     let slots = on.slots(&origin_raw);
     let origin = on.origin(origin_raw.unwrap_or_default(), origin_place);
+    let session = raw.session.and_then(|session| on.session(session));
     let limits = on.limits(value(raw.limits));
     let timeouts = on.timeouts(value(raw.timeouts));
     let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
@@ -94,6 +95,7 @@ pub(super) fn policy(
         rules,
         score,
         resources,
+        session,
         refusal,
         refusal_page,
         text: String::new(),
@@ -107,6 +109,7 @@ pub(super) fn policy(
         identity,
         credentials: Arc::default(),
         geo: Arc::default(),
+        warnings: Vec::new(),
         wanted,
         threads: threads as usize,
     })

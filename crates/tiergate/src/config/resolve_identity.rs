@@ -74,12 +74,7 @@ impl Resolver<'_> {
             OneOrMany::Many(files) => files,
         };
         at_most(&list, files.len(), defaults::GEO_DATABASES_MAX, "databases", self.faults);
-        let named = |At { value, place }: At<File>| NamedFile {
-            path: self.file(value),
-            key: place.key,
-            at: place.span.start,
-        };
-        files.into_iter().map(named).collect()
+        files.into_iter().map(|file| self.named_file(file)).collect()
     }
 
     /// The name of a header, lower case.
@@ -101,8 +96,12 @@ impl Resolver<'_> {
     ) -> Option<NamedFile> {
         let place = raw.as_ref().map(|file| file.place.clone());
         let file = self.need(raw, table, "secret_file", how)?;
-        let place = place.expect("it is there");
-        Some(NamedFile { path: self.file(file), key: place.key, at: place.span.start })
+        Some(self.named_file(At { value: file, place: place.expect("it is there") }))
+    }
+
+    /// A file, with where the policy names it.
+    pub(super) fn named_file(&self, At { value, place }: At<File>) -> NamedFile {
+        NamedFile { path: self.file(value), key: place.key, at: place.span.start }
     }
 
     /// Who vouches for the clients of a listener.

@@ -1,11 +1,12 @@
 //! The origin's answer: its head as HTTP/2 has it, its body without chunks.
 
+use super::request::Facts;
 use crate::body::AnswerBody;
 use crate::decide::range_in;
 use crate::http1::{self, FieldTable, HeadLimits, Parsed, ResponseHead};
 use crate::shared::Config;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, VIA};
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE, VIA};
 use http::{Response, StatusCode};
 use std::time::SystemTime;
 use tiergate_core::request::Field;
@@ -24,7 +25,7 @@ pub(super) enum Seen {
 
 /// Looks for an answer's head. Apart from the exchange so that the table of fields is not kept across
 /// its waits.
-pub(super) fn look(bytes: &[u8], config: &Config, head_only: bool) -> Seen {
+pub(super) fn look(bytes: &[u8], config: &Config, facts: &Facts) -> Seen {
     if bytes.is_empty() {
         return Seen::Partial;
     }
@@ -34,7 +35,7 @@ pub(super) fn look(bytes: &[u8], config: &Config, head_only: bool) -> Seen {
         fields_max: config.policy.limits.fields_max,
     };
     let mut table = FieldTable::new();
-    let head = match http1::parse_response(bytes, &mut table, &limits, head_only) {
+    let head = match http1::parse_response(bytes, &mut table, &limits, facts.head_only) {
         Ok(Parsed::Complete(head)) => head,
         Ok(Parsed::Partial) => return Seen::Partial,
         Err(error) => return Seen::Bad(error.why),
@@ -42,13 +43,19 @@ pub(super) fn look(bytes: &[u8], config: &Config, head_only: bool) -> Seen {
     if head.upgrade {
         return Seen::Bad("the origin switched protocols unasked");
     }
-    let Some(response) = translate(bytes, &head, &table, config.policy.forwarding.via) else {
+    let Some(mut response) = translate(bytes, &head, &table, config.policy.forwarding.via) else {
         return Seen::Bad("head that HTTP/2 cannot say");
     };
     let len = head.len;
     match head.is_interim() {
         true => Seen::Interim { len, response },
         false => {
+            if let (Some(visit), Some(session)) = (&facts.visit, &config.policy.session)
+                && let Some(cookie) = visit.answered(session, head.status, table.fields())
+            {
+                let value = HeaderValue::try_from(cookie).expect("ours is ASCII");
+                response.headers_mut().append(SET_COOKIE, value);
+            }
             let body = AnswerBody::new(head.body, true, head.keep_alive);
             Seen::Final { len, response, body }
         }

@@ -41,7 +41,7 @@ impl Journey<'_, '_> {
         let mut interims = 0;
         loop {
             let bytes = answer.as_ref().map_or(&[][..], Buffer::content);
-            let (len, response) = match answer::look(bytes, self.config, self.facts.head_only) {
+            let (len, response) = match answer::look(bytes, self.config, self.facts) {
                 Seen::Final { len, response, body } => {
                     place.alive();
                     answered(&mut self.held, &mut self.record, response.status().as_u16());

@@ -7,6 +7,7 @@ use crate::gather;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
 use crate::identity::Who;
 use crate::respond::Format;
+use crate::session::Visit;
 use crate::shared::{Config, Shared};
 use http::header::{COOKIE, HeaderMap};
 use http::request::Parts;
@@ -18,7 +19,7 @@ use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 
 /// What is kept of a request's head.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Facts {
     /// How its body goes to the origin.
     pub(super) body: Framing,
@@ -32,6 +33,8 @@ pub(super) struct Facts {
     pub(super) client: IpAddr,
     /// How it was classified.
     pub(super) arrival: Arrival,
+    /// Its part in a session, where the policy knows any.
+    pub(super) visit: Option<Box<Visit>>,
 }
 
 /// What is to be done about a request.
@@ -89,7 +92,8 @@ pub(super) fn decide<'d>(
         subject: who.subject(),
         ..RequestView::EMPTY
     };
-    let (arrival, answer) = decide::judge(shared, config, &view, gather, context);
+    let (arrival, visit, answer) =
+        decide::judge(shared, config, &view, peer.secure, gather, context);
     let facts = Facts {
         body: head.body,
         expects,
@@ -97,6 +101,7 @@ pub(super) fn decide<'d>(
         idempotent: decide::is_idempotent(head.method),
         client: view.client,
         arrival,
+        visit,
     };
     let (entry, format) = match answer {
         Answer::Refused(reason) => {

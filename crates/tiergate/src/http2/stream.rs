@@ -169,6 +169,9 @@ impl Asked<'_> {
         tally: &Tally,
     ) {
         record.reason = Some(reason);
+        if let Some(visit) = &self.facts.visit {
+            visit.refused();
+        }
         if self.config.policy.refusal.connection == RefusalConnection::Reset {
             // The client may repeat such a request, whatever its method (RFC 9113 §8.7).
             respond.send_reset(Code::REFUSED_STREAM);

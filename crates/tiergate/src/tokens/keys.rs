@@ -1,7 +1,7 @@
 //! Tables of keys: who presents one stands for its name.
 
-use super::secrets;
 use crate::config::meant;
+use crate::secrets;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use data_encoding::HEXLOWER_PERMISSIVE;

@@ -8,7 +8,6 @@
 //! line and never repeat it.
 
 mod keys;
-mod secrets;
 mod token;
 
 use crate::config::meant::{self, NamedFile};
@@ -48,8 +47,6 @@ impl Proof {
 pub struct Credentials {
     keys: Vec<Keys>,
     token: Option<Verifier>,
-    /// What whoever runs the gateway should know.
-    warnings: Vec<String>,
 }
 
 impl fmt::Debug for Credentials {
@@ -59,21 +56,24 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Reads the files that the policy names.
+    /// Reads the files that the policy names. Warns of what whoever runs the gateway should know.
     ///
     /// # Errors
     /// Everything that is wrong with them, at their lines of the policy.
-    pub fn load(identity: &meant::Identity) -> Result<Self, Vec<(NamedFile, String)>> {
+    pub fn load(
+        identity: &meant::Identity,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, Vec<(NamedFile, String)>> {
         let mut faults = Vec::new();
         let mut credentials = Credentials::default();
         for table in &identity.keys {
-            match Keys::load(table, &mut credentials.warnings) {
+            match Keys::load(table, warnings) {
                 Ok(keys) => credentials.keys.push(keys),
                 Err(fault) => faults.push((table.file.clone(), fault)),
             }
         }
         if let Some(settings) = &identity.token {
-            match Verifier::load(settings, &mut credentials.warnings) {
+            match Verifier::load(settings, warnings) {
                 Ok(token) => credentials.token = Some(token),
                 Err(fault) => faults.push((settings.file.clone(), fault)),
             }
@@ -82,11 +82,6 @@ impl Credentials {
             true => Ok(credentials),
             false => Err(faults),
         }
-    }
-
-    /// What whoever runs the gateway should know, such as files that everybody can read.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
     }
 
     /// Whom the request stands for; empty: nobody. The token's word goes before the keys'. `claims` is

@@ -3,10 +3,11 @@
 //! The signature is checked before anything of the content is looked at, and the algorithm is ours to
 //! say: a token that names another, or none, is rejected (RFC 8725 §3.1).
 
-use super::{Proof, secrets};
+use super::Proof;
 use crate::config::meant;
-use aws_lc_rs::hmac::{self, HMAC_SHA256, Key};
-use data_encoding::{BASE64, BASE64URL_NOPAD};
+use crate::secrets;
+use aws_lc_rs::hmac::{self, Key};
+use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
@@ -15,9 +16,6 @@ use std::ops::Range;
 
 /// Secrets at once: while one is replaced by another, both count.
 const SECRETS_MAX: usize = 16;
-
-/// Shortest secret, in bytes (RFC 7518 §3.2).
-const SECRET_LEN_MIN: usize = 32;
 
 /// Longest token that is looked at; and of its header and subject.
 const TOKEN_LEN_MAX: usize = 16 << 10;
@@ -78,28 +76,7 @@ impl Verifier {
         settings: &meant::Token,
         warnings: &mut Vec<String>,
     ) -> Result<Self, String> {
-        let text = secrets::read(&settings.file, warnings)?;
-        let shown = settings.file.path.display();
-        let mut secrets = Vec::new();
-        for (line, content) in secrets::lines(&text) {
-            let decoded;
-            let secret = match content.strip_prefix("base64:") {
-                Some(base64) => {
-                    decoded = BASE64
-                        .decode(base64.as_bytes())
-                        .map_err(|_| format!("{shown}:{line}: must be base64 behind `base64:`"))?;
-                    &decoded
-                }
-                None => content.as_bytes(),
-            };
-            if secret.len() < SECRET_LEN_MIN {
-                return Err(format!("{shown}:{line}: the secret must have at least 32 bytes"));
-            }
-            secrets.push(Key::new(HMAC_SHA256, secret));
-        }
-        if secrets.is_empty() || secrets.len() > SECRETS_MAX {
-            return Err(format!("{shown} must have 1 to 16 secrets, one a line"));
-        }
+        let secrets = secrets::signing(&settings.file, SECRETS_MAX, warnings)?;
         Ok(Verifier {
             header: settings.header.clone(),
             secrets,

@@ -1,10 +1,12 @@
 //! Checks of the text, after `promtool check metrics` and the format's own rules.
 
 use super::*;
+use crate::config::defaults;
 use crate::observe::counters::Protocol;
 use crate::observe::origin::{Health, ServerStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tiergate_core::admit::session::Sessions;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::control::adaptive::{Cause, Step};
@@ -51,7 +53,12 @@ fn readings() -> Readings {
             detail: None,
         }],
     };
+    let mut sessions = Sessions::new(defaults::SESSION, 2);
+    sessions.answered(Moment::ZERO, 1, ClassId(0), true);
+    sessions.end(1);
+    let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };
     Readings::take(snapshot, &counters, &Refusals::default(), origin, "0.1.0")
+        .with_sessions(sessions)
 }
 
 /// Name and labels of a sample line, and its value.
@@ -135,13 +142,15 @@ fn histograms_are_cumulative_and_end_in_their_count() {
             counts.insert((base, labels.trim_end_matches('}').to_owned()), value);
         }
     }
-    assert_eq!(histograms.len(), 6);
+    assert_eq!(histograms.len(), 8);
     for (key, buckets) in histograms {
         assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{key:?}: {buckets:?}");
         let last = *buckets.last().expect("at least +Inf");
         assert_eq!(last.0, f64::INFINITY);
         assert_eq!(counts.get(&key), Some(&last.1), "{key:?}");
-        assert!((20..30).contains(&buckets.len()), "{}", buckets.len());
+        let lengths = key.0 == "tiergate_session_requests";
+        let expected = if lengths { 12..13 } else { 20..30 };
+        assert!(expected.contains(&buckets.len()), "{key:?}: {}", buckets.len());
     }
 }
 

@@ -8,6 +8,7 @@
 mod lint;
 mod page;
 mod process;
+mod sessions;
 mod text;
 mod write;
 
@@ -16,6 +17,7 @@ use super::origin::OriginStatus;
 use super::refusals::Refusals;
 use super::snapshot::Snapshot;
 use crate::names::Ended;
+use crate::session;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -38,6 +40,7 @@ pub struct Readings {
     now: SystemTime,
     version: &'static str,
     process: process::Usage,
+    sessions: session::Readings,
 }
 
 /// Names of clients.
@@ -81,7 +84,13 @@ impl Readings {
             now: SystemTime::now(),
             version,
             process: process::usage(),
+            sessions: session::Readings::default(),
         }
+    }
+
+    /// The same with what is known of sessions, by the classes of the snapshot.
+    pub fn with_sessions(self, sessions: session::Readings) -> Self {
+        Readings { sessions, ..self }
     }
 
     /// The readings as text.

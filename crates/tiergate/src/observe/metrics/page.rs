@@ -8,6 +8,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Unit;
 use std::fmt::Error;
+use tiergate_core::admit::session::Lengths;
 use tiergate_core::histogram::Histogram;
 
 /// Upper bound of the lowest histogram bucket that is shown, in seconds: 2^6 µs. Those below are
@@ -83,6 +84,28 @@ impl<'a> Page<'a> {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in rows {
             metric.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// A histogram of whole numbers.
+    pub(super) fn lengths<'h, L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, &'h Lengths)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, lengths) in rows {
+            let bound = |bound: Option<u32>| bound.map_or(f64::INFINITY, f64::from);
+            let buckets: Vec<_> =
+                lengths.buckets().map(|(upper, count)| (bound(upper), count)).collect();
+            metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                lengths.sum as f64,
+                lengths.count(),
+                &buckets,
+                None,
+            )?;
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ impl Collector for Readings {
         self.classes(&mut page)?;
         self.durations(&mut page)?;
         self.limit(&mut page)?;
+        self.sessions(&mut page)?;
         self.rules(&mut page)?;
         self.policers(&mut page)?;
         self.clients(&mut page)?;

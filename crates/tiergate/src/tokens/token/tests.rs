@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::config::meant::{NamedFile, Token};
+use aws_lc_rs::hmac::HMAC_SHA256;
+use data_encoding::BASE64;
 use proptest::prelude::*;
 use std::time::Duration;
 

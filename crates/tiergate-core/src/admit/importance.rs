@@ -1,0 +1,291 @@
+//! Importance: under overload, requests on persistent connections that matter least are shed first, as
+//! many as the overload asks for and no more.
+//!
+//! Two parts that know nothing of each other. *How much*: a fraction of the requests that come, moved
+//! a little each period by how far the overload is from its aim and by where it is going; it settles
+//! where the overload stays at the aim, so that nothing is switched on and off. *Which*: requests are
+//! ranked by importance, then by class, then by how much their connection has already got; what came
+//! of each rank lately says up to which rank the fraction reaches. Of the rank in which it ends,
+//! connections are chosen by a hash, and so are the same from one period to the next.
+//!
+//! A first request without importance ranks lowest: refusing it costs the origin nothing and breaks
+//! nothing off. Requests that carry importance go last, but they do go: when everything is important,
+//! the lesser class goes first and the shorter connection within it.
+//!
+//! Source: Voigt & Gunningberg, Kernel-based Control of Persistent Web Server Connections (thesis,
+//! Paper C), which switches at a threshold, aborts all that is unimportant and does not recover when
+//! nothing is (its section 6). The law is that of PIE (RFC 8033 §4.2) without its tuning by steps, on a
+//! backlog that stands for a while (CoDel, RFC 8289 §3); the threshold in a histogram of ranks is
+//! DAGOR's (Zhou et al., SoCC 2018). Known weakness: requests count alike, whatever they cost.
+
+use crate::class::ClassId;
+use crate::time::Moment;
+use std::time::Duration;
+
+/// Time between two moves of the fraction: as often as the delay can tell anything new.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Periods over which a backlog must stand to count: a shorter one is a burst, which goes by itself
+/// (CoDel, RFC 8289 §3).
+const STANDING: usize = 3;
+/// How far a move goes for an overload that is off its aim by 1.
+const ALPHA: f64 = 0.06;
+/// How far it goes for an overload above the aim that has changed by 1 since the last.
+const BETA: f64 = 0.6;
+/// Share of what is known of ranks and rates that is kept at each period: half of it is of the last
+/// 1.4 s.
+const KEPT: f64 = 0.95;
+/// The overload that is aimed at: see [`overload`].
+const AIM: f64 = 0.5;
+/// Something always passes, or nobody would learn that the overload is over.
+const FRACTION_MAX: f64 = 0.98;
+/// Groups of importance: none, and 0 to 255.
+const GROUPS: usize = 257;
+/// Groups of age by requests so far: 0, 1, 2 to 3, 4 to 7, more.
+const AGES: usize = 5;
+
+/// How overloaded the origin is, 0.0 to 1.0, by the delay that its backlog stands for: 0 without
+/// one, 0.5 at `aim`, towards 1 beyond. `served` is in requests a second; 0 with somebody waiting is
+/// as bad as can be.
+pub fn overload(waiting: u32, served: f64, aim: Duration) -> f64 {
+    if waiting == 0 {
+        return 0.0;
+    }
+    let delay = f64::from(waiting) / served.max(f64::MIN_POSITIVE);
+    if delay.is_finite() { delay / (delay + aim.as_secs_f64()) } else { 1.0 }
+}
+
+/// A request as shedding sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// How important its connection is now, by what the policy says of it; `None`: nothing said so.
+    pub importance: Option<u8>,
+    /// Its class.
+    pub class: ClassId,
+    /// Requests of its connection that were answered before.
+    pub requests: u32,
+    /// A hash of its connection: even over all values, and the same for all of its requests.
+    pub connection: u64,
+}
+
+/// Which requests are shed. Memory: 5 KiB a class.
+#[derive(Clone, Debug)]
+pub struct Shedding {
+    /// The delay of the backlog that is aimed at.
+    aim: Duration,
+    classes: usize,
+    /// Requests that came lately, by rank.
+    came: Vec<f32>,
+    served: f64,
+    /// Requests served since the last move.
+    finished: u32,
+    fraction: f64,
+    /// The overload at each of the last periods, the latest first.
+    recent: [f64; STANDING],
+    /// The least of them.
+    overload: f64,
+    moved: Moment,
+    /// Ranks below go; of this one the hashes below `part`.
+    rank: usize,
+    part: f64,
+}
+
+impl Shedding {
+    /// Nothing is shed yet. `aim`: the delay of the backlog that is aimed at; `classes`: the plan's.
+    pub fn new(aim: Duration, classes: usize) -> Self {
+        let classes = classes.max(1);
+        Shedding {
+            aim,
+            classes,
+            came: vec![0.0; GROUPS * classes * AGES],
+            served: 0.0,
+            finished: 0,
+            fraction: 0.0,
+            recent: [0.0; STANDING],
+            overload: 0.0,
+            moved: Moment::ZERO,
+            rank: 0,
+            part: 0.0,
+        }
+    }
+
+    /// Whether the request is shed: refused, and its connection closed. Counts it. O(1).
+    pub fn is_shed(&mut self, request: &Candidate) -> bool {
+        let rank = self.rank_of(request);
+        self.came[rank] += 1.0;
+        // The upper bits: a hash table may have used the lower ones.
+        let place = (request.connection >> 11) as f64 / (1_u64 << 53) as f64;
+        rank < self.rank || rank == self.rank && place < self.part
+    }
+
+    /// The origin has served a request.
+    pub fn finished(&mut self) {
+        self.finished += 1;
+    }
+
+    /// Moves the fraction if a period is over; `waiting` is the length of the backlog. Returns when to
+    /// come again. O(classes) each period, about 1 µs a class.
+    pub fn tick(&mut self, now: Moment, waiting: u32) -> Moment {
+        let elapsed = now.since(self.moved);
+        if elapsed < PERIOD {
+            return self.moved + PERIOD;
+        }
+        self.moved = now;
+        let rate = f64::from(std::mem::take(&mut self.finished)) / elapsed.as_secs_f64();
+        self.served = if self.served == 0.0 { rate } else { 0.8 * self.served + 0.2 * rate };
+        self.recent.rotate_right(1);
+        self.recent[0] = overload(waiting, self.served, self.aim);
+        // What went away by itself meanwhile was a burst.
+        let standing = self.recent.into_iter().fold(1.0, f64::min);
+        let former = std::mem::replace(&mut self.overload, standing);
+        // What happens below the aim is no trend to be followed.
+        let trend = self.overload.max(AIM) - former.max(AIM);
+        let step = ALPHA * (self.overload - AIM) + BETA * trend;
+        self.fraction = (self.fraction + step).clamp(0.0, FRACTION_MAX);
+        self.reach();
+        now + PERIOD
+    }
+
+    /// The overload that the last move went by, 0.0 to 1.0.
+    pub fn overload(&self) -> f64 {
+        self.overload
+    }
+
+    /// The fraction of requests that is shed now, 0.0 to 1.0.
+    pub fn fraction(&self) -> f64 {
+        self.fraction
+    }
+
+    /// Finds the rank up to which the fraction reaches, and forgets some of what came.
+    fn reach(&mut self) {
+        let total: f64 = self.came.iter().map(|&came| f64::from(came)).sum();
+        let mut left = self.fraction * total;
+        (self.rank, self.part) = (0, 0.0);
+        for (rank, &came) in self.came.iter().enumerate() {
+            let came = f64::from(came);
+            if left <= 0.0 {
+                break;
+            }
+            (self.rank, self.part) = (rank, if came > 0.0 { (left / came).min(1.0) } else { 0.0 });
+            left -= came;
+        }
+        for came in &mut self.came {
+            *came *= KEPT as f32;
+            if *came < 1e-3 {
+                *came = 0.0;
+            }
+        }
+    }
+
+    fn rank_of(&self, request: &Candidate) -> usize {
+        let group = request.importance.map_or(0, |importance| 1 + usize::from(importance));
+        // The most important class has number 0.
+        let class = self.classes - 1 - request.class.index().min(self.classes - 1);
+        let age = (u32::BITS - request.requests.leading_zeros()) as usize;
+        (group * self.classes + class) * AGES + age.min(AGES - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENTH: Duration = Duration::from_millis(100);
+
+    fn candidate(importance: Option<u8>, class: u16, requests: u32, number: u64) -> Candidate {
+        let connection = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Candidate { importance, class: ClassId(class), requests, connection }
+    }
+
+    /// Sheds a fraction of what `requests` say came.
+    fn shedding(fraction: f64, requests: &[Candidate]) -> Shedding {
+        let mut shedding = Shedding::new(TENTH, 2);
+        for request in requests {
+            shedding.is_shed(request);
+        }
+        shedding.fraction = fraction;
+        shedding.reach();
+        shedding
+    }
+
+    #[test]
+    fn the_least_important_and_shortest_go_first_and_as_many_as_asked() {
+        // In the order in which they are to go, a hundred of each.
+        let kinds = [
+            (None, 1, 0),
+            (None, 1, 1),
+            (None, 1, 3),
+            (None, 0, 0),
+            (None, 0, 9),
+            (Some(0), 1, 50),
+            (Some(1), 1, 0),
+            (Some(1), 0, 0),
+            (Some(255), 1, 0),
+            (Some(255), 0, 200),
+        ];
+        let all: Vec<Candidate> = kinds
+            .iter()
+            .flat_map(|&(importance, class, age)| {
+                (0..100).map(move |number| candidate(importance, class, age, number))
+            })
+            .collect();
+        for percent in [0, 5, 10, 25, 50, 77, 95, 100] {
+            let mut shedding = shedding(f64::from(percent) / 100.0, &all);
+            let shed: Vec<usize> = kinds
+                .iter()
+                .enumerate()
+                .map(|(kind, _)| {
+                    let these = &all[kind * 100..][..100];
+                    these.iter().filter(|request| shedding.is_shed(request)).count()
+                })
+                .collect();
+            let total: usize = shed.iter().sum();
+            assert!(total.abs_diff(percent as usize * 10) <= 6, "{percent} %: {shed:?}");
+            let whole = shed.iter().filter(|&&count| count == 100).count();
+            let rest = &shed[whole..];
+            assert!(shed[..whole].iter().all(|&count| count == 100), "{shed:?}");
+            assert!(rest.iter().skip(1).all(|&count| count == 0), "{shed:?}");
+        }
+    }
+
+    #[test]
+    fn a_larger_fraction_chooses_the_same_connections_and_more() {
+        let all: Vec<Candidate> = (0..1000).map(|number| candidate(None, 0, 0, number)).collect();
+        let chosen = |fraction| {
+            let mut shedding = shedding(fraction, &all);
+            let chosen: Vec<bool> = all.iter().map(|request| shedding.is_shed(request)).collect();
+            chosen
+        };
+        let (few, many) = (chosen(0.2), chosen(0.4));
+        assert!(few.iter().zip(&many).all(|(few, many)| *many || !*few));
+        assert!(many.iter().filter(|&&shed| shed).count() > 350);
+    }
+
+    #[test]
+    fn without_overload_nothing_is_shed_and_it_is_over_soon_after() {
+        let mut shedding = Shedding::new(TENTH, 1);
+        let mut now = Moment::ZERO;
+        let mut run = |waiting: u32, periods: u32| {
+            for _ in 0..periods {
+                for _ in 0..100 {
+                    shedding.finished();
+                }
+                now = now + PERIOD;
+                shedding.tick(now, waiting);
+            }
+            shedding.fraction()
+        };
+        assert_eq!(run(0, 20), 0.0);
+        assert_eq!(run(50, 20), 0.0, "50 ms of delay are below the aim");
+        assert!(run(2000, 50) > 0.5);
+        assert_eq!(run(0, 50), 0.0, "five seconds later");
+    }
+
+    #[test]
+    fn the_overload_is_one_number() {
+        assert_eq!(overload(0, 0.0, TENTH), 0.0);
+        assert_eq!(overload(100, 1000.0, TENTH), 0.5);
+        assert_eq!(overload(1, 0.0, TENTH), 1.0);
+        assert!(overload(u32::MAX, 1.0, TENTH) <= 1.0);
+        assert!((overload(300, 1000.0, TENTH) - 0.75).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,431 @@
+//! Sessions that run: who was admitted once is served before who begins.
+//!
+//! A session is known again by a key, a keyed hash of what names it. The table holds those that were
+//! admitted and answered well, at most so many and each for a bounded time; a name that a client makes
+//! up is not in it. The list of use is in the order of the last request, so that who is idle too long
+//! is found at its head, and who must make room is the one idle longest: evicted, and counted so.
+//!
+//! | a session | becomes | by |
+//! |---|---|---|
+//! | unknown | running | [`Sessions::answered`] well, [`Sessions::resume`] with a signature |
+//! | running | ended | [`Sessions::end`] (the application said so), idle or old for too long, evicted |
+//! | running | running by another name | [`Sessions::rename`] (a log-in changes the name) |
+//!
+//! Memory: [`ENTRY_BYTES`] a session. Each call is O(1), but for the hash table's growth.
+//!
+//! Source: Cherkasova & Phaal, session-based admission control; WebQoS §4.2 (sessions). That requests
+//! of running sessions go first, instead of a threshold, is ours.
+
+use crate::class::ClassId;
+use crate::time::Moment;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
+
+const NONE: u32 = u32::MAX;
+
+/// Memory that one session takes at most, with its share of the hash table: both are up to twice as
+/// large as what is in them.
+pub const ENTRY_BYTES: usize = 2 * size_of::<Entry>() + 3 * size_of::<(u64, u32)>();
+
+/// How long a session lasts and how many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Without a request for so long, it is over.
+    pub idle: Duration,
+    /// After so long it is over in any case.
+    pub lifetime: Duration,
+    /// Sessions in the table.
+    pub sessions_max: usize,
+    /// Requests of one session at once that go before others. What is more is treated as if it began
+    /// a session: one cookie in a thousand hands is no thousand sessions.
+    pub at_once_max: u16,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SessionEnd {
+    /// The application took its cookie away.
+    Ended,
+    /// No request came for too long.
+    Idle,
+    /// It was as old as a session may be.
+    Old,
+    /// It was the one idle longest when the table was full; if it comes again, it begins anew.
+    Evicted,
+}
+
+impl SessionEnd {
+    /// Every end, in the order of their indices.
+    pub const ALL: [SessionEnd; 4] =
+        [SessionEnd::Ended, SessionEnd::Idle, SessionEnd::Old, SessionEnd::Evicted];
+
+    /// The end's name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionEnd::Ended => "ended",
+            SessionEnd::Idle => "idle",
+            SessionEnd::Old => "old",
+            SessionEnd::Evicted => "evicted",
+        }
+    }
+}
+
+/// Counts lengths in requests: one bucket for each doubling, from 1 to 1,024, and one above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lengths {
+    buckets: [u64; Self::BUCKETS],
+    /// Requests of all counted sessions.
+    pub sum: u64,
+}
+
+impl Lengths {
+    const BUCKETS: usize = 12;
+
+    fn record(&mut self, requests: u32) {
+        let bucket = u32::BITS - requests.saturating_sub(1).leading_zeros();
+        self.buckets[(bucket as usize).min(Self::BUCKETS - 1)] += 1;
+        self.sum += u64::from(requests);
+    }
+
+    /// Upper bound in requests and how many were no longer, but longer than the bound before; the last
+    /// has none.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<u32>, u64)> + '_ {
+        let bound = |place: usize| (place + 1 < Self::BUCKETS).then(|| 1 << place);
+        self.buckets.iter().enumerate().map(move |(place, &count)| (bound(place), count))
+    }
+
+    /// How many sessions were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// What became of the sessions whose last request was of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionAccount {
+    /// Sessions that began to run: a first request was answered well.
+    pub started: u64,
+    /// Running sessions that came with a signature and were not in the table: they were begun at
+    /// another gateway or before a restart, or had been evicted.
+    pub resumed: u64,
+    /// Sessions over, by [`SessionEnd`] as a number.
+    pub ended: [u64; 4],
+    /// Those of them whose last request was refused: broken off in the middle, as far as can be told.
+    pub broken: u64,
+    /// Requests refused that belonged to no running session.
+    pub refused_new: u64,
+    /// Requests refused that belonged to one.
+    pub refused_running: u64,
+    /// Answered requests of the sessions that are over.
+    pub lengths: Lengths,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: u64,
+    begun: Moment,
+    last: Moment,
+    requests: u32,
+    previous: u32,
+    next: u32,
+    class: ClassId,
+    at_once: u16,
+    /// Its last request was refused.
+    broken: bool,
+}
+
+/// The sessions that run.
+#[derive(Debug)]
+pub struct Sessions {
+    bounds: Bounds,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    places: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
+    /// Idle longest.
+    head: u32,
+    tail: u32,
+    account: Vec<SessionAccount>,
+}
+
+/// The keys are hashes.
+#[derive(Clone, Copy, Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers");
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Sessions {
+    /// No session yet, for a plan of so many classes.
+    pub fn new(bounds: Bounds, classes: usize) -> Self {
+        Sessions {
+            bounds,
+            entries: Vec::new(),
+            free: Vec::new(),
+            places: HashMap::default(),
+            head: NONE,
+            tail: NONE,
+            account: vec![SessionAccount::default(); classes.max(1)],
+        }
+    }
+
+    /// A request that names a session has come: whether it belongs to a running one, and is not one
+    /// too many of it at once. If so, [`Sessions::leave`] must follow.
+    pub fn arrive(&mut self, now: Moment, key: u64) -> bool {
+        self.sweep(now);
+        let Some(place) = self.find(now, key) else {
+            return false;
+        };
+        let at_once_max = self.bounds.at_once_max;
+        let entry = &mut self.entries[place as usize];
+        if entry.at_once >= at_once_max {
+            return false;
+        }
+        entry.at_once += 1;
+        true
+    }
+
+    /// A request that [`Sessions::arrive`] took for a running session's, or that [`Sessions::answered`]
+    /// made one of, is over.
+    pub fn leave(&mut self, key: u64) {
+        // It may have been evicted meanwhile, and begun anew.
+        if let Some(&place) = self.places.get(&key) {
+            let entry = &mut self.entries[place as usize];
+            entry.at_once = entry.at_once.saturating_sub(1);
+        }
+    }
+
+    /// The same for a session that shows by a signature that it began `age` ago: it need not be known
+    /// here.
+    pub fn resume(&mut self, now: Moment, key: u64, age: Duration, class: ClassId) -> bool {
+        if self.arrive(now, key) {
+            return true;
+        }
+        if self.knows(key) || age >= self.bounds.lifetime || self.bounds.sessions_max == 0 {
+            return false;
+        }
+        self.insert(now, key, now - age, class, 0);
+        self.account_of(class).resumed += 1;
+        true
+    }
+
+    /// Whether the session is in the table.
+    pub fn knows(&self, key: u64) -> bool {
+        self.places.contains_key(&key)
+    }
+
+    /// The origin has answered a request of the session. If it did so `well`, a session that was not
+    /// known begins to run; true then, and [`Sessions::leave`] must follow.
+    pub fn answered(&mut self, now: Moment, key: u64, class: ClassId, well: bool) -> bool {
+        match self.find(now, key) {
+            Some(place) => {
+                let entry = &mut self.entries[place as usize];
+                entry.requests = entry.requests.saturating_add(1);
+                entry.last = now;
+                entry.class = class;
+                entry.broken = false;
+                self.unlink(place);
+                self.append(place);
+                false
+            }
+            None if well && self.bounds.sessions_max > 0 => {
+                self.insert(now, key, now, class, 1);
+                self.account_of(class).started += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A request was refused; `key` if it belonged to a running session.
+    pub fn refused(&mut self, key: Option<u64>, class: ClassId) {
+        match key {
+            Some(key) => {
+                self.account_of(class).refused_running += 1;
+                if let Some(&place) = self.places.get(&key) {
+                    self.entries[place as usize].broken = true;
+                }
+            }
+            None => self.account_of(class).refused_new += 1,
+        }
+    }
+
+    /// The application gave a running session another name. The old one is not known any more. False
+    /// if there is no such session, or the name is another's.
+    pub fn rename(&mut self, old: u64, new: u64) -> bool {
+        if self.places.contains_key(&new) {
+            return false;
+        }
+        let Some(place) = self.places.remove(&old) else {
+            return false;
+        };
+        self.entries[place as usize].key = new;
+        self.places.insert(new, place);
+        true
+    }
+
+    /// The application has ended the session.
+    pub fn end(&mut self, key: u64) {
+        if let Some(&place) = self.places.get(&key) {
+            self.remove(place, SessionEnd::Ended);
+        }
+    }
+
+    /// Puts other bounds, and another plan's classes, in force. `moved` gives the new place of each
+    /// class; sessions beyond the bound are evicted. O(sessions).
+    pub fn reconfigure(&mut self, bounds: Bounds, moved: &[ClassId], classes: usize) {
+        let mut account = vec![SessionAccount::default(); classes.max(1)];
+        let last = ClassId(account.len() as u16 - 1);
+        let place = |class: ClassId| moved.get(class.index()).copied().unwrap_or(last).min(last);
+        for (class, old) in self.account.iter().enumerate() {
+            add(&mut account[place(ClassId(class as u16)).index()], old);
+        }
+        for entry in &mut self.entries {
+            entry.class = place(entry.class);
+        }
+        self.account = account;
+        self.bounds = bounds;
+        while self.len() > bounds.sessions_max {
+            self.remove(self.head, SessionEnd::Evicted);
+        }
+    }
+
+    /// How many sessions are in the table.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// What was counted, by class.
+    pub fn account(&self) -> &[SessionAccount] {
+        &self.account
+    }
+
+    /// Forgets up to two sessions that are idle for too long: more than can be added by a request.
+    pub fn sweep(&mut self, now: Moment) {
+        for _ in 0..2 {
+            let idle = self.bounds.idle;
+            let Some(entry) = self.entries.get(self.head as usize) else {
+                return;
+            };
+            if now.since(entry.last) < idle {
+                return;
+            }
+            self.remove(self.head, SessionEnd::Idle);
+        }
+    }
+
+    /// The session's place, unless it is over.
+    fn find(&mut self, now: Moment, key: u64) -> Option<u32> {
+        let place = *self.places.get(&key)?;
+        let entry = &self.entries[place as usize];
+        let end = if now.since(entry.begun) >= self.bounds.lifetime {
+            SessionEnd::Old
+        } else if now.since(entry.last) >= self.bounds.idle {
+            SessionEnd::Idle
+        } else {
+            return Some(place);
+        };
+        self.remove(place, end);
+        None
+    }
+
+    fn insert(&mut self, now: Moment, key: u64, begun: Moment, class: ClassId, requests: u32) {
+        if self.len() >= self.bounds.sessions_max {
+            self.remove(self.head, SessionEnd::Evicted);
+        }
+        let class = class.min(ClassId(self.account.len() as u16 - 1));
+        let entry = Entry {
+            key,
+            begun,
+            last: now,
+            requests,
+            previous: NONE,
+            next: NONE,
+            class,
+            at_once: 1,
+            broken: false,
+        };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.entries[place as usize] = entry;
+                place
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+        };
+        self.places.insert(key, place);
+        self.append(place);
+    }
+
+    fn remove(&mut self, place: u32, end: SessionEnd) {
+        let entry = self.entries[place as usize];
+        self.unlink(place);
+        self.places.remove(&entry.key);
+        self.free.push(place);
+        let account = self.account_of(entry.class);
+        account.ended[end as usize] += 1;
+        account.broken += u64::from(entry.broken);
+        account.lengths.record(entry.requests);
+    }
+
+    fn account_of(&mut self, class: ClassId) -> &mut SessionAccount {
+        let last = self.account.len() - 1;
+        &mut self.account[class.index().min(last)]
+    }
+
+    fn append(&mut self, place: u32) {
+        let tail = std::mem::replace(&mut self.tail, place);
+        match self.entries.get_mut(tail as usize) {
+            Some(entry) => entry.next = place,
+            None => self.head = place,
+        }
+        let entry = &mut self.entries[place as usize];
+        (entry.previous, entry.next) = (tail, NONE);
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Entry { previous, next, .. } = self.entries[place as usize];
+        match self.entries.get_mut(previous as usize) {
+            Some(entry) => entry.next = next,
+            None => self.head = next,
+        }
+        match self.entries.get_mut(next as usize) {
+            Some(entry) => entry.previous = previous,
+            None => self.tail = previous,
+        }
+    }
+}
+
+fn add(sum: &mut SessionAccount, more: &SessionAccount) {
+    sum.started += more.started;
+    sum.resumed += more.resumed;
+    sum.broken += more.broken;
+    sum.refused_new += more.refused_new;
+    sum.refused_running += more.refused_running;
+    for (sum, more) in sum.ended.iter_mut().zip(more.ended) {
+        *sum += more;
+    }
+    for (sum, more) in sum.lengths.buckets.iter_mut().zip(more.lengths.buckets) {
+        *sum += more;
+    }
+    sum.lengths.sum += more.lengths.sum;
+}

@@ -1,0 +1,124 @@
+//! Sessions: requests of one client that follow each other, and what becomes of the whole.
+
+use super::{Event, Fate, World};
+use crate::client::Arrivals;
+use crate::distribution::exponential;
+use tiergate_core::admit::importance::Candidate;
+use tiergate_core::class::ClassId;
+
+/// A session that has begun.
+#[derive(Debug)]
+struct Session {
+    population: u16,
+    /// Requests answered well so far.
+    answered: u32,
+    begun: u64,
+    /// How much work each request is.
+    work: Vec<f64>,
+    important_from: Option<u32>,
+    /// The phase that it began in, and is counted in.
+    phase: usize,
+}
+
+/// Every session of a run, by number.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    all: Vec<Session>,
+}
+
+impl Sessions {
+    pub(super) fn population(&self, id: u32) -> u16 {
+        self.all[id as usize].population
+    }
+
+    /// How much more work than one is drawn its next request is.
+    pub(super) fn work(&self, id: u32) -> f64 {
+        let session = &self.all[id as usize];
+        session.work.get(session.answered as usize).copied().unwrap_or(1.0)
+    }
+
+    /// Whether the gateway would know the session again: it was admitted and answered well.
+    pub(super) fn runs(&self, id: u32) -> bool {
+        self.all[id as usize].answered > 0
+    }
+}
+
+impl World<'_> {
+    /// A new session if the population has any.
+    pub(super) fn begin_session(&mut self, place: u16) -> Option<u32> {
+        let population = &self.scenario.population[place as usize];
+        let Arrivals::Sessions { work, important_from, .. } = &population.arrivals else {
+            return None;
+        };
+        let class = self.scenario.class_index(&population.class).expect("checked by `parse`");
+        self.phases[self.phase].classes[class].sessions += 1;
+        self.phases[self.phase].populations[place as usize].sessions += 1;
+        self.sessions.all.push(Session {
+            population: place,
+            answered: 0,
+            work: work.clone(),
+            important_from: *important_from,
+            begun: self.now,
+            phase: self.phase,
+        });
+        Some(self.sessions.all.len() as u32 - 1)
+    }
+
+    /// Whether the session's next request is shed; if so, its connection is closed.
+    pub(super) fn is_shed(&mut self, session: Option<u32>, class: u16) -> bool {
+        let (Some(shedding), Some(id)) = (&mut self.shedding, session) else {
+            return false;
+        };
+        let session = &self.sessions.all[id as usize];
+        let important = session.important_from.is_some_and(|from| session.answered >= from);
+        let shed = shedding.is_shed(&Candidate {
+            importance: important.then_some(1),
+            class: ClassId(class),
+            requests: session.answered,
+            connection: u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        });
+        if shed {
+            self.closed[(self.now / 1_000_000_000) as usize] += 1;
+        }
+        shed
+    }
+
+    pub(super) fn move_shedding(&mut self) {
+        let now = self.moment();
+        let waiting = self.gate.as_ref().map_or(0, |gate| gate.waiting() as u32);
+        if let Some(shedding) = &mut self.shedding {
+            let next = shedding.tick(now, waiting);
+            self.at(next.nanos(), Event::Shed);
+        }
+    }
+
+    /// A request of the session has ended: the next, another try, or the end.
+    pub(super) fn go_on(&mut self, id: u32, fate: Fate, tries: u32, class: u16) {
+        let scenario = self.scenario;
+        let session = &mut self.sessions.all[id as usize];
+        let population = &scenario.population[session.population as usize];
+        let Arrivals::Sessions { requests, think, .. } = &population.arrivals else {
+            unreachable!("only such a population begins sessions")
+        };
+        if fate != Fate::Good && tries < population.retries {
+            let wait = population.retry_after_ms * 1e6 * exponential(&mut self.rng);
+            self.at(self.now + wait as u64, Event::Continue(id, tries + 1));
+            return;
+        }
+        session.answered += u32::from(fate == Fate::Good);
+        if fate == Fate::Good && session.answered < *requests {
+            let think = think.draw(&mut self.rng);
+            self.at(self.now + think as u64, Event::Continue(id, 0));
+            return;
+        }
+        let phase = &mut self.phases[session.phase];
+        let of_population = &mut phase.populations[session.population as usize];
+        for report in [&mut phase.classes[class as usize], of_population] {
+            report.started += u64::from(session.answered > 0);
+            if session.answered == *requests {
+                report.completed += 1;
+                report.session.record(self.now - session.begun);
+            }
+        }
+    }
+}

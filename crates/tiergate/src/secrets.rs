@@ -1,0 +1,86 @@
+//! Files of secrets: read once, line by line, and forgotten. Faults name a line and never repeat it.
+
+use crate::config::meant::NamedFile;
+use aws_lc_rs::hmac::{HMAC_SHA256, Key};
+use data_encoding::BASE64;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+
+/// Longest file of secrets: some hundred thousand keys.
+const FILE_LEN_MAX: u64 = 64 << 20;
+
+/// Shortest secret that signs, in bytes: as many as the hash is long (RFC 7518 §3.2).
+const SIGNING_LEN_MIN: usize = 32;
+
+/// The text of a file of secrets. Warns if everybody may read it.
+///
+/// # Errors
+/// What to do about it.
+pub(crate) fn read(named: &NamedFile, warnings: &mut Vec<String>) -> Result<String, String> {
+    let shown = named.path.display();
+    let fault = |cause: std::io::Error| format!("{shown} cannot be read: {cause}");
+    let file = std::fs::File::open(&named.path).map_err(fault)?;
+    let about = file.metadata().map_err(fault)?;
+    if about.permissions().mode() & 0o004 != 0 {
+        warnings.push(format!("everybody may read {shown}: chmod o-r"));
+    }
+    let mut text = String::new();
+    // The kind of the error alone: its text might show what is not UTF-8.
+    file.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::InvalidData => format!("{shown} must be UTF-8 text"),
+        _ => fault(cause),
+    })?;
+    if text.len() as u64 > FILE_LEN_MAX {
+        return Err(format!("{shown} must have at most {FILE_LEN_MAX} bytes"));
+    }
+    Ok(text)
+}
+
+/// The secrets of a file that sign, one a line, as text or as `base64:…`; 1 to `count_max` of them.
+///
+/// # Errors
+/// The first line that is wrong, never with its content.
+pub(crate) fn signing(
+    named: &NamedFile,
+    count_max: usize,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Key>, String> {
+    let text = read(named, warnings)?;
+    signing_of(&named.path.display().to_string(), &text, count_max)
+}
+
+/// The same of a text; `shown` is what messages call it.
+pub(crate) fn signing_of(shown: &str, text: &str, count_max: usize) -> Result<Vec<Key>, String> {
+    let mut secrets = Vec::new();
+    for (line, content) in lines(text) {
+        let decoded;
+        let secret = match content.strip_prefix("base64:") {
+            Some(base64) => {
+                decoded = BASE64
+                    .decode(base64.as_bytes())
+                    .map_err(|_| format!("{shown}:{line}: must be base64 behind `base64:`"))?;
+                &decoded
+            }
+            None => content.as_bytes(),
+        };
+        if secret.len() < SIGNING_LEN_MIN {
+            return Err(format!(
+                "{shown}:{line}: the secret must have at least {SIGNING_LEN_MIN} bytes; make one by \
+                 `openssl rand -hex 32`"
+            ));
+        }
+        secrets.push(Key::new(HMAC_SHA256, secret));
+    }
+    if secrets.is_empty() || secrets.len() > count_max {
+        return Err(format!(
+            "{shown} must have 1 to {count_max} secrets, one a line; make one by `openssl rand -hex 32`"
+        ));
+    }
+    Ok(secrets)
+}
+
+/// The lines that say something, each with its number from 1: neither empty nor begun by `#`.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
