@@ -34,7 +34,9 @@ for target in "$@"; do
         -max_total_time="$seconds" -timeout="$timeout_seconds" \
         -rss_limit_mb="$memory_mib_max" -max_len="$input_len_max" -print_final_stats=1 \
         >"$log" 2>&1; then
-        tail -n 60 "$log"
+        # The cause, then the input; the fuzzer's own stack says nothing.
+        grep -A 6 -e panicked -e ERROR: "$log" || true
+        grep -A 1 -e '^Base64:' "$log" || true
         echo "$target: found something, see $log" >&2
         exit 1
     fi

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Field lines, of which most may stand in a head.
-const LINES: [&[u8]; 46] = [
+const LINES: [&[u8]; 48] = [
     b"Host: a\r\n",
     b"Host: a.b:80\r\n",
     b"host:b\r\n",
@@ -42,6 +42,8 @@ const LINES: [&[u8]; 46] = [
     b"Forwarded: for=1.1.1.1\r\n",
     b"X-Real-IP: 1.1.1.1\r\n",
     b"X-Tiergate-Class: a\r\n",
+    b"X-Forwarded-: a\r\n",
+    b"X-Tiergate-: a\r\n",
     b"Via: 1.0 x\r\n",
     b"Proxy: x\r\n",
     b"Proxy-Authorization: x\r\n",

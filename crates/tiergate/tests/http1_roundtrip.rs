@@ -148,7 +148,8 @@ fn nobody_forges_what_only_a_trusted_peer_may_say() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nx-forwarded-proto: https\r\n\
                    X-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 1.1.1.1\r\n\
                    Forwarded: for=1.1.1.1\r\nX-Tiergate-Class: checkout\r\nProxy: http://evil\r\n\
-                   X_Forwarded_For: 1.1.1.1\r\nContent_Length: 5\r\nX_Tiergate-Class: a\r\nB_c: d\r\n\r\n";
+                   X_Forwarded_For: 1.1.1.1\r\nContent_Length: 5\r\nX_Tiergate-Class: a\r\n\
+                   x-forwarded-: a\r\nX-TIERGATE-: a\r\nB_c: d\r\n\r\n";
     plain(request, "GET / HTTP/1.1\r\nHost: a\r\nB_c: d\r\n\r\n");
     assert_eq!(
         through(request, &forward(EVERYTHING, "2001:db8::1", false)),
@@ -159,7 +160,7 @@ fn nobody_forges_what_only_a_trusted_peer_may_say() {
     assert_eq!(
         through(request, &forward(EVERYTHING, "::ffff:192.0.2.1", true)),
         "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 1.1.1.1\r\n\
-         X-Tiergate-Class: checkout\r\nB_c: d\r\nX-Forwarded-For: 1.1.1.1, 192.0.2.1\r\n\
+         X-Tiergate-Class: checkout\r\nx-forwarded-: a\r\nX-TIERGATE-: a\r\nB_c: d\r\nX-Forwarded-For: 1.1.1.1, 192.0.2.1\r\n\
          x-forwarded-proto: https\r\nX-Forwarded-Host: evil\r\n\
          Forwarded: for=1.1.1.1, for=192.0.2.1;host=\"a\";proto=http\r\nVia: 1.1 tiergate\r\n\r\n"
     );

@@ -69,20 +69,23 @@ impl Kind {
             18 if is(b"proxy-authenticate") => Kind::Hop,
             19 if is(b"proxy-authorization") => Kind::Hop,
             25 if is(b"proxy-authentication-info") => Kind::Hop,
-            12.. if matches!(name[0], b'x' | b'X') => Kind::of_extension(name),
+            11.. if matches!(name[0], b'x' | b'X') => Kind::of_extension(name),
             _ => Kind::Copy,
         }
     }
 
     fn of_extension(name: &[u8]) -> Kind {
-        let begins = |prefix: &[u8]| name[..prefix.len()].eq_ignore_ascii_case(prefix);
-        if begins(OURS) {
+        let after = |prefix: &[u8]| {
+            let (begin, rest) = name.split_at_checked(prefix.len())?;
+            begin.eq_ignore_ascii_case(prefix).then_some(rest)
+        };
+        if after(OURS).is_some() {
             return Kind::Ours;
         }
-        if name.len() < 13 || !begins(b"x-forwarded-") {
+        let Some(rest) = after(b"x-forwarded-") else {
             return Kind::Copy;
-        }
-        match &name[12..] {
+        };
+        match rest {
             rest if rest.eq_ignore_ascii_case(b"for") => Kind::XForwardedFor,
             rest if rest.eq_ignore_ascii_case(b"proto") => Kind::XForwardedProto,
             rest if rest.eq_ignore_ascii_case(b"host") => Kind::XForwardedHost,
