@@ -87,7 +87,10 @@ fn workload(population: &Population, phase: usize) -> Workload {
         rate: step.rate,
         lasting: step.lasting,
         timeout: population.patience,
-        session: population.session.as_ref().map(|s| httperf::Session { calls: s.requests, think: s.think }),
+        session: population
+            .session
+            .as_ref()
+            .map(|s| httperf::Session { calls: s.requests, think: s.think }),
         headers: population.headers.iter().map(|(n, v)| format!("{n}: {v}")).collect(),
         poisson: population.arrivals == Arrivals::Poisson,
     }

@@ -149,8 +149,7 @@ impl Taken {
             return Some(value);
         }
         let phases = if self.over.is_empty() { &self.phases } else { &self.over };
-        let clients =
-            if self.over_clients.is_empty() { &self.clients } else { &self.over_clients };
+        let clients = if self.over_clients.is_empty() { &self.clients } else { &self.over_clients };
         let base = self.value_of(run, phases, clients)?;
         (base > 0.0).then(|| value / base)
     }

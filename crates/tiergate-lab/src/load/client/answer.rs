@@ -275,7 +275,8 @@ mod tests {
     #[tokio::test]
     async fn an_answer_to_head_has_no_body() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
-        let read = read(text.as_bytes(), Pace::new(None), true, &mut Jar::default());
+        let mut jar = Jar::default();
+        let read = read(text.as_bytes(), Pace::new(None), true, &mut jar);
         assert_eq!(read.await, answer(200, 0, true));
     }
 
@@ -286,7 +287,10 @@ mod tests {
                     Content-Length: 0\r\n\r\n";
         assert!(read(&text.as_bytes()[..40], Pace::new(None), false, &mut jar).await.is_err());
         assert_eq!(jar.line(), b"");
-        assert_eq!(read(text.as_bytes(), Pace::new(None), false, &mut jar).await, answer(200, 0, true));
+        assert_eq!(
+            read(text.as_bytes(), Pace::new(None), false, &mut jar).await,
+            answer(200, 0, true)
+        );
         assert_eq!(jar.line(), b"Cookie: id=1; b=2\r\n");
     }
 }

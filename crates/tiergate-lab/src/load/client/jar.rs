@@ -20,9 +20,9 @@ impl Jar {
             return;
         };
         let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
-        match self.cookies.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) if known == value => return,
-            Some((_, known)) => *known = value.to_vec(),
+        match self.cookies.iter().position(|(known, _)| known == name) {
+            Some(place) if self.cookies[place].1 == value => return,
+            Some(place) => self.cookies[place].1 = value.to_vec(),
             None if self.cookies.len() == COOKIES_MAX => return,
             None => self.cookies.push((name.to_vec(), value.to_vec())),
         }
