@@ -37,6 +37,18 @@ pub struct Peer {
     pub sni: Option<Arc<str>>,
     /// The name in its verified certificate.
     pub certificate: Option<Arc<str>>,
+    /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
+    pub dscp: u8,
+}
+
+impl Peer {
+    /// The code point of a client's packets: that of the connection, unless the peer speaks for another.
+    pub fn dscp_of(&self, client: IpAddr) -> u8 {
+        match client.to_canonical() == self.address.ip().to_canonical() {
+            true => self.dscp,
+            false => RequestView::DSCP_UNKNOWN,
+        }
+    }
 }
 
 /// What is kept of a head once its bytes may move.
@@ -175,7 +187,7 @@ pub fn decide<'d>(
         asn: who.place.asn,
         certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
         subject: who.subject(),
-        ..RequestView::EMPTY
+        dscp: peer.dscp_of(client),
     };
     let (arrival, visit, answer) = judge(shared, config, &view, peer.secure, gather, context);
     let facts = Facts {

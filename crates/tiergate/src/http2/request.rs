@@ -90,7 +90,7 @@ pub(super) fn decide<'d>(
         asn: who.place.asn,
         certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
         subject: who.subject(),
-        ..RequestView::EMPTY
+        dscp: peer.dscp_of(client),
     };
     let (arrival, visit, answer) =
         decide::judge(shared, config, &view, peer.secure, gather, context);
