@@ -84,7 +84,7 @@ fn is_proxied(listener: &Listener) -> bool {
 
 /// The listeners whose requests a rule may match.
 fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p Listener> {
-    let named = |place: u64| {
+    let named = move |place: u64| {
         rule.conditions.iter().all(|condition| match condition {
             Condition::Number { of: Number::Listener, spans } => {
                 spans.iter().any(|span| span.contains(place))
