@@ -3,7 +3,7 @@
 use crate::body::Malformed;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
-use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
+use crate::http1::{self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
 use crate::identity::Who;
 use crate::respond::Format;
 use crate::session::Visit;
@@ -171,13 +171,13 @@ pub fn decide<'d>(
     let client = client_of(config, peer, fields);
     let mut claims = Vec::new();
     let who = Who::of(shared, config, client, fields, &mut claims);
-    let mut normal = Vec::new();
+    let (mut normal, mut room) = (Vec::new(), FieldRoom::new());
     let view = RequestView {
         method: head.method,
         host: head.host_name(),
         path: path::normalise(head.path, &mut normal),
         query: head.query,
-        fields,
+        fields: table.believed(trusted, &mut room),
         client,
         listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
