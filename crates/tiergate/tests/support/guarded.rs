@@ -84,7 +84,7 @@ pub fn post(target: &str, lines: &str, body: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nHost: a.test\r\nContent-Length: {len}\r\n{lines}\r\n{body}")
 }
 
-/// What comes when a head cannot be read is closed: there is nothing to wait for.
+/// Sends requests at once on one connection: the statuses of their answers.
 pub fn connection(client: &mut Client, requests: &[String]) -> Vec<u16> {
     client.send(requests.concat());
     requests.iter().map(|_| client.answer().status).collect()
