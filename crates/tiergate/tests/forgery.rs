@@ -7,6 +7,7 @@ mod support;
 
 use support::gateway::Policy;
 use support::guarded::{Guarded, connection, get, post};
+use support::process::curl;
 
 /// One condition with requests that have it and requests that only look like it.
 fn shows(condition: &str, good: &[String], forged: &[String]) {
@@ -325,6 +326,32 @@ fn purpose_and_urgency() {
         "X-Priority: u=0", "Priority: u=0, u=5", "Priority: u", "Y: u=0",
     ];
     shows("urgency = 0", &lines(&["Priority: u=0", "Priority: i, u=0"]), &lines(&forged));
+}
+
+#[test]
+fn over_http2_no_more_is_believed() {
+    let ask = |guarded: &Guarded, line: &str| {
+        let url = format!("http://{}/", guarded.gateway.address);
+        let arguments = ["--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code}", "-H", line, &url];
+        curl(&arguments).map(|status| {
+            assert_eq!(status, "200", "{line}");
+            guarded.high()
+        })
+    };
+    let trusting = || Policy { top: "trusted = [\"127.0.0.1\"]".into(), ..Policy::default() };
+    for (condition, line) in [
+        ("header.x-tiergate-plan = \"gold\"", "X-Tiergate-Plan: gold"),
+        ("header.x-forwarded-proto = \"https\"", "X-Forwarded-Proto: https"),
+        ("client = \"10.0.0.0/8\"", "X-Forwarded-For: 10.0.0.1"),
+        ("client = \"10.0.0.0/8\"", "Forwarded: for=10.0.0.1"),
+    ] {
+        let Some(high) = ask(&Guarded::by(condition, Policy::default()), line) else { return };
+        assert_eq!(high, 0, "{line}");
+        assert_eq!(ask(&Guarded::by(condition, trusting()), line), Some(1), "{line}");
+    }
+    let guarded = Guarded::by("host = \"vip.test\"", Policy::default());
+    assert_eq!(ask(&guarded, "X-Forwarded-Host: vip.test"), Some(0));
+    assert_eq!(ask(&guarded, "Host: vip.test"), Some(1), "curl makes it the authority");
 }
 
 #[test]
