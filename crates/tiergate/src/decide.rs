@@ -3,7 +3,9 @@
 use crate::body::Malformed;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
-use crate::http1::{self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
+use crate::http1::{
+    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version,
+};
 use crate::identity::Who;
 use crate::respond::Format;
 use crate::session::Visit;

@@ -66,7 +66,8 @@ fn a_subject_reaches_the_rules_and_a_reload_changes_whose_keys_count() {
     };
     guarded.good(both("alice", NEW));
     guarded.forged(both("bob", OLD));
-    for request in [bearer("bob"), bearer("svc"), with(&format!("X-Api-Key: {NEW}")), with("X: y")] {
+    for request in [bearer("bob"), bearer("svc"), with(&format!("X-Api-Key: {NEW}")), with("X: y")]
+    {
         guarded.forged(request);
     }
     write("keys", &format!("alice:{NEW}\nbob:{OLD}\n"));

@@ -225,7 +225,8 @@ fn cookies() {
         "Cookie: a=1\r\n tier=gold",
     ]);
     forged.push(get("/x?tier=gold", "Authorization: tier=gold\r\n"));
-    let good = lines(&["Cookie: tier=gold", "cookie: a=b; tier=gold", "Cookie: a\r\nCookie: tier=gold"]);
+    let good =
+        lines(&["Cookie: tier=gold", "cookie: a=b; tier=gold", "Cookie: a\r\nCookie: tier=gold"]);
     shows("cookie.tier = \"gold\"", &good, &forged);
 }
 
@@ -255,15 +256,34 @@ fn queries() {
 #[test]
 fn extensions_and_expressions() {
     let forged = [
-        "/a.css/b", "/a.css/", "/a.cssx", "/a?b.css", "/a.css%2fb", "/a.css%00.php", "/.css", "/a.css.php",
-        "/css", "/a.css/../b", "/a%252ecss", "/a.css%20",
+        "/a.css/b",
+        "/a.css/",
+        "/a.cssx",
+        "/a?b.css",
+        "/a.css%2fb",
+        "/a.css%00.php",
+        "/.css",
+        "/a.css.php",
+        "/css",
+        "/a.css/../b",
+        "/a%252ecss",
+        "/a.css%20",
     ];
     let good = gets(&["/a.css", "/b/a.CSS", "/a%2ecss", "/a.b.css"]);
     shows("extension = \"css\"", &good, &gets(&forged));
 
     let forged = [
-        "/v1/vip/x", "/x/v1/vip", "/v1/vip%0a", "/x%0a/v1/vip", "/v/vip", "/v1/VIP", "/v1/vip%00", "/v1%2fvip",
-        "/x?/v1/vip", "/v1/vip/../x", "/v1/vip/",
+        "/v1/vip/x",
+        "/x/v1/vip",
+        "/v1/vip%0a",
+        "/x%0a/v1/vip",
+        "/v/vip",
+        "/v1/VIP",
+        "/v1/vip%00",
+        "/v1%2fvip",
+        "/x?/v1/vip",
+        "/v1/vip/../x",
+        "/v1/vip/",
     ];
     let good = gets(&["/v1/vip", "/v12//vip", "/x/../v1/%76ip"]);
     shows("path_regex = '^/v[0-9]+/vip$'", &good, &gets(&forged));
@@ -289,9 +309,8 @@ fn bodies() {
     let good = [typed("Content-Type: image/png"), typed("content-type: IMAGE/png;a=b")];
     shows("content_type = \"image/*\"", &good, &forged);
 
-    let sized = |lines: &str, body: &str| {
-        format!("POST /x HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n{body}")
-    };
+    let sized =
+        |lines: &str, body: &str| format!("POST /x HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n{body}");
     let forged = [
         sized("Content-Length: 7\r\n", "1234567"),
         sized("Content-Length: 5\r\nContent-Length: 7\r\n", "1234567"),
@@ -322,8 +341,16 @@ fn purpose_and_urgency() {
     shows("prefetch = true", &lines(&["Purpose: prefetch"]), &lines(&forged));
 
     let forged = [
-        "Priority: u=00", "Priority: u=-0", "Priority: U=0", "Priority: u=8", "Priority: u =0", "Priority: \"u=0\"",
-        "X-Priority: u=0", "Priority: u=0, u=5", "Priority: u", "Y: u=0",
+        "Priority: u=00",
+        "Priority: u=-0",
+        "Priority: U=0",
+        "Priority: u=8",
+        "Priority: u =0",
+        "Priority: \"u=0\"",
+        "X-Priority: u=0",
+        "Priority: u=0, u=5",
+        "Priority: u",
+        "Y: u=0",
     ];
     shows("urgency = 0", &lines(&["Priority: u=0", "Priority: i, u=0"]), &lines(&forged));
 }
@@ -332,7 +359,8 @@ fn purpose_and_urgency() {
 fn over_http2_no_more_is_believed() {
     let ask = |guarded: &Guarded, line: &str| {
         let url = format!("http://{}/", guarded.gateway.address);
-        let arguments = ["--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code}", "-H", line, &url];
+        let arguments =
+            ["--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code}", "-H", line, &url];
         curl(&arguments).map(|status| {
             assert_eq!(status, "200", "{line}");
             guarded.high()
@@ -359,7 +387,8 @@ fn one_request_of_a_connection_lends_the_next_nothing() {
     let guarded = Guarded::by("header.x-plan = \"gold\"", Policy::default());
     let (high, low) = (get("/", "X-Plan: gold\r\n"), get("/", ""));
     let mut client = guarded.gateway.client();
-    let requests = [low.clone(), high.clone(), low.clone(), post("/", "X-Plan: gold\r\n", "x"), low.clone()];
+    let requests =
+        [low.clone(), high.clone(), low.clone(), post("/", "X-Plan: gold\r\n", "x"), low.clone()];
     assert_eq!(connection(&mut client, &requests), [200; 5]);
     assert_eq!(guarded.high(), 2);
     for _ in 0..3 {

@@ -5,8 +5,8 @@ mod support;
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, SanType, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, SanType, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -64,7 +64,13 @@ fn addresses() {
             guarded.forged(with_lines(claim));
         }
         guarded.forged(format!("PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n{}", get("/", "")));
-        guarded.forged([&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x0a\0\0\x01\x0a\0\0\x02\0\x01\0\x02"[..], get("/", "").as_bytes()].concat());
+        guarded.forged(
+            [
+                &b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x0a\0\0\x01\x0a\0\0\x02\0\x01\0\x02"[..],
+                get("/", "").as_bytes(),
+            ]
+            .concat(),
+        );
         guarded.forged("GET http://10.0.0.1/ HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n");
     }
     // A proxy that is trusted says whom it got a request from; what stands before is the client's word.
@@ -115,7 +121,11 @@ fn addresses_by_the_proxy_protocol() {
     guarded.forged(format!("{other}{header}{request}"));
     guarded.forged(format!("{other}{}", with_lines("X-Forwarded-For: 10.0.0.1")));
     guarded.forged(format!("{other}{}", with_lines("Forwarded: for=10.0.0.1")));
-    for malformed in ["PROXY TCP4 10.0.0.1\r\n", "PROXY UNKNOWN 10.0.0.1 10.0.0.2 1 2\r\n", "proxy TCP4 10.0.0.1 10.0.0.2 1 2\r\n"] {
+    for malformed in [
+        "PROXY TCP4 10.0.0.1\r\n",
+        "PROXY UNKNOWN 10.0.0.1 10.0.0.2 1 2\r\n",
+        "proxy TCP4 10.0.0.1 10.0.0.2 1 2\r\n",
+    ] {
         guarded.forged(format!("{malformed}{request}"));
     }
 }
@@ -136,7 +146,9 @@ fn countries_and_systems() {
         for claim in CLAIMS {
             guarded.forged(with_lines(claim));
         }
-        for claim in ["CF-IPCountry: DE", "X-Country-Code: DE", "X-ASN: 64500", "Accept-Language: de-DE"] {
+        for claim in
+            ["CF-IPCountry: DE", "X-Country-Code: DE", "X-ASN: 64500", "Accept-Language: de-DE"]
+        {
             guarded.forged(with_lines(claim));
         }
         let guarded = Guarded::by(rule, Policy { tables: tables.clone(), ..trusting("127.0.0.1") });
@@ -156,7 +168,8 @@ fn names_and_the_scores_that_hang_on_them() {
     let dns = DnsServer::start(zone);
     let names = format!("[names]\nservers = [\"{}\"]\n", dns.address);
     let by_rule = "[[rule]]\ndomain = \"bots.test\"\nclass = \"high\"\n";
-    let by_score = "[score.client]\n\"bots.test\" = 10\n[[score.band]]\nfrom = 10\nclass = \"high\"\n";
+    let by_score =
+        "[score.client]\n\"bots.test\" = 10\n[[score.band]]\nfrom = 10\nclass = \"high\"\n";
     for tables in [by_rule, by_score] {
         let policy = Policy { tables: names.clone(), ..trusting("127.0.0.1") };
         let guarded = Guarded::with(tables, policy);
@@ -176,12 +189,16 @@ fn names_and_the_scores_that_hang_on_them() {
         for _ in 0..2 {
             for claim in claims.iter().flatten() {
                 guarded.forged(with_lines(claim));
-                guarded.forged(format!("GET http://a.bots.test/ HTTP/1.1\r\nHost: a.bots.test\r\n{claim}\r\n\r\n"));
+                guarded.forged(format!(
+                    "GET http://a.bots.test/ HTTP/1.1\r\nHost: a.bots.test\r\n{claim}\r\n\r\n"
+                ));
             }
             eventually("three addresses are looked up", || {
                 let page = Client::connect(guarded.gateway.admin).get_local("/metrics").text();
                 ["confirmed", "nameless", "unconfirmed"].iter().all(|result| {
-                    page.contains(&format!("tiergate_name_lookups_total{{result=\"{result}\"}} 1\n"))
+                    page.contains(&format!(
+                        "tiergate_name_lookups_total{{result=\"{result}\"}} 1\n"
+                    ))
                 })
             });
         }
@@ -197,7 +214,10 @@ fn scores_by_address_and_path() {
     for claim in CLAIMS {
         guarded.forged(get("/vip/x", &format!("{claim}\r\n")));
     }
-    guarded.forged(get("/vip/x?score=1000", "X-Score: 1000\r\nX-Tiergate-Score: 1000\r\nCookie: score=1000\r\n"));
+    guarded.forged(get(
+        "/vip/x?score=1000",
+        "X-Score: 1000\r\nX-Tiergate-Score: 1000\r\nCookie: score=1000\r\n",
+    ));
     let guarded = Guarded::with(tables, trusting("127.0.0.1"));
     let from = "X-Forwarded-For: 10.0.0.1\r\n";
     guarded.good(get("/vip/x", from));
@@ -253,7 +273,8 @@ fn tls(folder: &TempDir, authority: &Authority, more: &str) -> String {
         std::fs::write(&path, text).expect("our own folder");
         path.display().to_string()
     };
-    let (certificate, key) = (write("server.pem", &identity.chain[0]), write("server.key", &identity.key));
+    let (certificate, key) =
+        (write("server.pem", &identity.chain[0]), write("server.key", &identity.key));
     let ca = write("ca.pem", &authority.pem);
     let more = more.replace("CA", &format!("{ca:?}"));
     format!("tls = {{ certificate = {certificate:?}, key = {key:?}{more} }}")
@@ -309,7 +330,13 @@ fn certificates() {
     let guarded = Guarded::by("certificate = \"vip.test\"", policy);
     let ask = |identity: Option<&Identity>, lines: &str| {
         let before = guarded.high();
-        let status = by_tls(guarded.gateway.address, &ours, identity, "a.test", &closing("/", "a.test", lines));
+        let status = by_tls(
+            guarded.gateway.address,
+            &ours,
+            identity,
+            "a.test",
+            &closing("/", "a.test", lines),
+        );
         (status, guarded.high() - before)
     };
     let vip = naming("x", &["vip.test"]);
@@ -343,7 +370,8 @@ fn certificates() {
     }
     // Of nobody that we believe: no handshake, no request.
     let mut expired = vip.clone();
-    (expired.not_before, expired.not_after) = (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
+    (expired.not_before, expired.not_after) =
+        (date_time_ymd(2019, 1, 1), date_time_ymd(2020, 1, 1));
     let mut future = vip.clone();
     (future.not_before, future.not_after) = (date_time_ymd(2900, 1, 1), date_time_ymd(2901, 1, 1));
     let mut of_server = vip.clone();
@@ -396,10 +424,18 @@ fn server_names() {
         assert_eq!(ask("vip.test", &closing("/", "vip.test", "")), both, "{rule}");
         assert_eq!(ask("VIP.test", &closing("/", "vip.test.", "")), both, "{rule}");
         assert_eq!(ask("vip.test", &closing("/", "a.test", "")), only_sni, "{rule}");
-        assert_eq!(ask("vip.test", &closing("https://a.test/", "vip.test", "")), only_sni, "{rule}");
+        assert_eq!(
+            ask("vip.test", &closing("https://a.test/", "vip.test", "")),
+            only_sni,
+            "{rule}"
+        );
         assert_eq!(ask("a.test", &closing("/", "vip.test", "")), only_host, "{rule}");
         assert_eq!(ask("a.test", &closing("https://vip.test/", "a.test", "")), only_host, "{rule}");
-        assert_eq!(ask("a.test", &closing("/", "a.test", "X-Forwarded-Host: vip.test\r\n")), 0, "{rule}");
+        assert_eq!(
+            ask("a.test", &closing("/", "a.test", "X-Forwarded-Host: vip.test\r\n")),
+            0,
+            "{rule}"
+        );
     }
     // Without TLS there is no such name.
     let mut policy = Policy::default();
@@ -488,7 +524,8 @@ fn keys() {
         })
         .collect();
     near.extend((1..KEY.len()).step_by(7).map(|len| KEY[..len].to_owned()));
-    let hash = HEXLOWER.encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, KEY.as_bytes()).as_ref());
+    let hash = HEXLOWER
+        .encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, KEY.as_bytes()).as_ref());
     near.extend([
         format!("{KEY}0"),
         format!("{KEY} x"),
@@ -555,7 +592,9 @@ fn tokens() {
         guarded.forged(bearer(unsigned.trim_end_matches('.')));
     }
     // Other secrets.
-    for secret in ["", "secret", "0123456789abcdef0123456789abcdef", &SECRET[..31], &format!("{SECRET}\n")] {
+    for secret in
+        ["", "secret", "0123456789abcdef0123456789abcdef", &SECRET[..31], &format!("{SECRET}\n")]
+    {
         guarded.forged(bearer(&jwt::sign(secret, HS256, &alice(""))));
     }
     let keys = r#"{"alg":"HS256","jwk":{"kty":"oct","k":"c2VjcmV0"},"kid":"../../dev/null"}"#;
@@ -691,7 +730,8 @@ fn every_bit_of_a_session_cookie_counts() {
         assert!(ask(&lines).is_some(), "{lines}");
     }
     // It is another site's.
-    let other = format!("GET / HTTP/1.1\r\nHost: b.test\r\nCookie: tiergate_session={good}\r\n\r\n");
+    let other =
+        format!("GET / HTTP/1.1\r\nHost: b.test\r\nCookie: tiergate_session={good}\r\n\r\n");
     client.send(other);
     assert!(set(&client.answer()).is_some());
     client.send(with_lines(&format!("Cookie: tiergate_session={good}")));

@@ -55,10 +55,8 @@ impl Decisions {
         facts_len: usize,
         sets: impl Fn(u32, Output) -> bool,
     ) -> Self {
-        let blank =
-            Fact { verdict: Lead::NOWHERE, others: 0, others_len: 0, remembered: false };
-        let mut decisions =
-            Decisions { facts: vec![blank; facts_len], ..Decisions::default() };
+        let blank = Fact { verdict: Lead::NOWHERE, others: 0, others_len: 0, remembered: false };
+        let mut decisions = Decisions { facts: vec![blank; facts_len], ..Decisions::default() };
         let mut others = Vec::new();
         for output in Output::ALL {
             let setting = (0..).zip(&rules).filter(|(rule, _)| sets(*rule, output));

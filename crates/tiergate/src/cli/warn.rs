@@ -97,7 +97,8 @@ fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p
 
 /// The listeners, of several, at which a rule asks for a code point that is not the client's.
 fn proxied(rule: &Rule, policy: &Policy) -> Option<String> {
-    let asks = |condition: &Condition| matches!(condition, Condition::Number { of: Number::Dscp, .. });
+    let asks =
+        |condition: &Condition| matches!(condition, Condition::Number { of: Number::Dscp, .. });
     let proxied = listeners(rule, policy).filter(|listener| is_proxied(listener));
     let names: Vec<String> =
         proxied.map(|one| one.name.clone().unwrap_or_else(|| one.address.to_string())).collect();

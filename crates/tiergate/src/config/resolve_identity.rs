@@ -161,9 +161,8 @@ impl Resolver<'_> {
 ///
 /// Names are asked for by a `domain` condition and by a score table with domains.
 pub(super) fn wanted(rules: &[PolicyRule], score: Option<&ScoreTables>) -> Wanted {
-    let any = |is: fn(&Condition) -> bool| {
-        rules.iter().flat_map(|rule| &rule.rule.conditions).any(is)
-    };
+    let any =
+        |is: fn(&Condition) -> bool| rules.iter().flat_map(|rule| &rule.rule.conditions).any(is);
     let of_score = |tables: &ScoreTables| {
         tables.clients.iter().any(|(client, _)| matches!(client, ScoreClient::Name(_)))
     };

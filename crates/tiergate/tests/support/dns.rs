@@ -1,6 +1,7 @@
 //! A name server on loopback, which can fall silent and be slow.
 
-#![allow(unreachable_pub)]
+// Not every crate that has this uses all of it.
+#![allow(dead_code, unreachable_pub)]
 
 use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA, PTR, SOA};
@@ -114,7 +115,8 @@ fn serve(socket: &UdpSocket, zone: &Zone, state: &Arc<State>) {
         if !state.mute.load(Ordering::SeqCst) {
             let answer = answer(zone, &query).to_vec().expect("records that can be written");
             let delay = Duration::from_millis(state.delay_ms.load(Ordering::SeqCst));
-            let (socket, state) = (socket.try_clone().expect("descriptors are left"), state.clone());
+            let (socket, state) =
+                (socket.try_clone().expect("descriptors are left"), state.clone());
             let send = move || {
                 std::thread::sleep(delay);
                 let _ = socket.send_to(&answer, from);
