@@ -3,7 +3,9 @@
 use crate::body::Malformed;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
-use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
+use crate::http1::{
+    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version,
+};
 use crate::identity::Who;
 use crate::respond::Format;
 use crate::session::Visit;
@@ -37,6 +39,18 @@ pub struct Peer {
     pub sni: Option<Arc<str>>,
     /// The name in its verified certificate.
     pub certificate: Option<Arc<str>>,
+    /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
+    pub dscp: u8,
+}
+
+impl Peer {
+    /// The code point of a client's packets: that of the connection, unless the peer speaks for another.
+    pub fn dscp_of(&self, client: IpAddr) -> u8 {
+        match client.to_canonical() == self.address.ip().to_canonical() {
+            true => self.dscp,
+            false => RequestView::DSCP_UNKNOWN,
+        }
+    }
 }
 
 /// What is kept of a head once its bytes may move.
@@ -159,13 +173,13 @@ pub fn decide<'d>(
     let client = client_of(config, peer, fields);
     let mut claims = Vec::new();
     let who = Who::of(shared, config, client, fields, &mut claims);
-    let mut normal = Vec::new();
+    let (mut normal, mut room) = (Vec::new(), FieldRoom::new());
     let view = RequestView {
         method: head.method,
         host: head.host_name(),
         path: path::normalise(head.path, &mut normal),
         query: head.query,
-        fields,
+        fields: table.believed(trusted, &mut room),
         client,
         listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
@@ -175,7 +189,7 @@ pub fn decide<'d>(
         asn: who.place.asn,
         certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
         subject: who.subject(),
-        ..RequestView::EMPTY
+        dscp: peer.dscp_of(client),
     };
     let (arrival, visit, answer) = judge(shared, config, &view, peer.secure, gather, context);
     let facts = Facts {

@@ -31,6 +31,7 @@ mod outbox;
 pub mod proxy_protocol;
 pub mod respond;
 pub mod run;
+pub mod saved_syn;
 mod secrets;
 pub mod serve;
 pub mod session;

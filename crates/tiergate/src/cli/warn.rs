@@ -2,13 +2,13 @@
 //! nothing leads to.
 
 use super::words;
-use crate::config::meant::{Policy, PolicyRule};
+use crate::config::meant::{Listener, Policy, PolicyRule, ProxyProtocol};
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::policer::{PolicerId, Share};
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::Output;
 use tiergate_core::classify::pattern::Pattern;
-use tiergate_core::classify::rule::{Condition, Rule};
+use tiergate_core::classify::rule::{Condition, Number, Rule};
 use tiergate_core::request::RequestView;
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
@@ -23,6 +23,9 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         if let Some(why) = never_matches(&rule.rule, policy) {
             warnings.push(format!("{} never matches: {why}", name(index, rule)));
             deciding[index] = false;
+        } else if let Some(listeners) = proxied(&rule.rule, policy) {
+            let rule = name(index, rule);
+            warnings.push(format!("{rule} never matches clients of {listeners}: {NOT_OURS}"));
         }
     }
     shadowed(policy, &mut deciding, &mut warnings);
@@ -59,10 +62,47 @@ fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
                 let condition = words::condition(condition, policy);
                 return Some(format!("{condition} needs a listener with TLS"));
             }
+            Condition::Number { of: Number::Dscp, .. } => {
+                let mut used = listeners(rule, policy).peekable();
+                if used.peek().is_some() && used.all(is_proxied) {
+                    let condition = words::condition(condition, policy);
+                    return Some(format!("{condition}: {NOT_OURS}"));
+                }
+            }
             _ => {}
         }
     }
     None
+}
+
+/// Why the code point of a client behind the PROXY protocol is not known.
+const NOT_OURS: &str = "behind the PROXY protocol, packets are the proxy's";
+
+fn is_proxied(listener: &Listener) -> bool {
+    listener.proxy_protocol == ProxyProtocol::Required
+}
+
+/// The listeners whose requests a rule may match.
+fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p Listener> {
+    let named = move |place: u64| {
+        rule.conditions.iter().all(|condition| match condition {
+            Condition::Number { of: Number::Listener, spans } => {
+                spans.iter().any(|span| span.contains(place))
+            }
+            _ => true,
+        })
+    };
+    (0..).zip(&policy.listeners).filter(move |(place, _)| named(*place)).map(|(_, one)| one)
+}
+
+/// The listeners, of several, at which a rule asks for a code point that is not the client's.
+fn proxied(rule: &Rule, policy: &Policy) -> Option<String> {
+    let asks =
+        |condition: &Condition| matches!(condition, Condition::Number { of: Number::Dscp, .. });
+    let proxied = listeners(rule, policy).filter(|listener| is_proxied(listener));
+    let names: Vec<String> =
+        proxied.map(|one| one.name.clone().unwrap_or_else(|| one.address.to_string())).collect();
+    (rule.conditions.iter().any(asks) && !names.is_empty()).then(|| names.join(", "))
 }
 
 fn exactly(path: &Pattern) -> Option<&[u8]> {
@@ -248,5 +288,36 @@ mod tests {
                 "class b: only rules that never decide lead to it",
             ]
         );
+    }
+
+    #[test]
+    fn code_points_behind_the_proxy_protocol_are_told() {
+        let warned = |listeners: &str, rule: &str| {
+            let text = format!(
+                "trusted = [\"10.0.0.1\"]\n[origin]\nservers = [\"a:1\"]\n{listeners}\
+                 [[rule]]\ndscp = 46\nrefuse = true\n{rule}"
+            );
+            warnings(&parse(&text, "p.toml").unwrap())
+        };
+        let plain = "[[listener]]\naddress = \"127.0.0.1:80\"\nname = \"plain\"\n";
+        let proxied =
+            "[[listener]]\naddress = \"127.0.0.1:81\"\nproxy_protocol = true\nname = \"proxied\"\n";
+        let both = format!("{plain}{proxied}");
+        assert_eq!(warned(plain, ""), [""; 0]);
+        assert_eq!(
+            warned(proxied, ""),
+            [
+                "rule 1 (line 8) never matches: DSCP 46: behind the PROXY protocol, packets are the proxy's"
+            ]
+        );
+        assert_eq!(
+            warned(&both, ""),
+            [
+                "rule 1 (line 11) never matches clients of proxied: behind the PROXY protocol, packets are the proxy's"
+            ]
+        );
+        assert_eq!(warned(&both, "listener = \"plain\"\n"), [""; 0]);
+        let only = warned(&both, "listener = \"proxied\"\n");
+        assert!(only[0].starts_with("rule 1 (line 11) never matches: DSCP 46: "), "{only:?}");
     }
 }

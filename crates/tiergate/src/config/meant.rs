@@ -164,6 +164,8 @@ impl Default for Names {
 pub struct Wanted {
     /// The client's name by reverse DNS.
     pub names: bool,
+    /// The code point of the client's packets.
+    pub dscp: bool,
 }
 
 /// A socket that clients connect to.

@@ -29,7 +29,7 @@ pub use chunk::{
     Step, TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX,
 };
 pub(crate) use fields::may_be_trailer;
-pub use fields::{CONNECTION_OPTIONS_MAX, FIELDS_CAPACITY, FieldTable, HeadSearch};
+pub use fields::{CONNECTION_OPTIONS_MAX, FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch};
 pub use peer::{ForwardInfo, PeerText};
 pub use request::{METHOD_LEN_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};

@@ -4,7 +4,7 @@ use crate::buffers;
 use crate::decide::{self, Entry, Peer};
 use crate::door::Answer;
 use crate::gather;
-use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
+use crate::http1::{self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
 use crate::identity::Who;
 use crate::respond::Format;
 use crate::session::Visit;
@@ -74,13 +74,14 @@ pub(super) fn decide<'d>(
     let client = decide::client_of(config, peer, fields);
     let mut claims = Vec::new();
     let who = Who::of(shared, config, client, fields, &mut claims);
-    let mut normal = Vec::new();
+    let trusted = decide::is_trusted(config, peer.address.ip());
+    let (mut normal, mut room) = (Vec::new(), FieldRoom::new());
     let view = RequestView {
         method: head.method,
         host: head.host_name(),
         path: path::normalise(head.path, &mut normal),
         query: head.query,
-        fields,
+        fields: table.believed(trusted, &mut room),
         client,
         listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
@@ -90,7 +91,7 @@ pub(super) fn decide<'d>(
         asn: who.place.asn,
         certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
         subject: who.subject(),
-        ..RequestView::EMPTY
+        dscp: peer.dscp_of(client),
     };
     let (arrival, visit, answer) =
         decide::judge(shared, config, &view, peer.secure, gather, context);
