@@ -14,6 +14,7 @@ use crate::http2;
 use crate::proxy_protocol;
 use crate::serve;
 use crate::shared::{Present, Shared};
+use crate::standing::Standing;
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
 use crate::tls::{self, TlsError};
@@ -168,6 +169,7 @@ async fn connection(
         listener: settings.listener.address,
         sni: None,
         certificate: None,
+        standing: Standing::default(),
     });
     let timer = Timer::new();
     let mut early = None;

@@ -92,8 +92,7 @@ pub(super) fn decide<'d>(
         subject: who.subject(),
         ..RequestView::EMPTY
     };
-    let (arrival, visit, answer) =
-        decide::judge(shared, config, &view, peer.secure, gather, context);
+    let (arrival, visit, answer) = decide::judge(shared, config, &view, peer, gather, context);
     let facts = Facts {
         body: head.body,
         expects,
