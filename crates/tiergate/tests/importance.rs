@@ -12,7 +12,7 @@ use h2::client::SendRequest;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use support::client::Client;
@@ -74,9 +74,15 @@ enum Got {
     Refused,
 }
 
+/// Each request says that it is another client's: believed of a trusted peer only.
 fn ask(client: &mut Client, cookie: &str) -> Got {
-    let cookie = if cookie.is_empty() { String::new() } else { format!("Cookie: {cookie}\r\n") };
-    client.send_anyway(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{cookie}\r\n").as_bytes());
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let [_, a, b, c] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    let mut head = format!("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 10.{a}.{b}.{c}\r\n");
+    if !cookie.is_empty() {
+        head += &format!("Cookie: {cookie}\r\n");
+    }
+    client.send_anyway((head + "\r\n").as_bytes());
     match client.try_answer(false) {
         Ok(answer) if answer.status == 200 => Got::Served,
         Ok(answer) if answer.field("x-reason") == Some("unimportant") => {
