@@ -292,10 +292,15 @@ fn weigh(arrival: &mut Arrival, config: &Config, peer: &Peer, said: Option<u8>) 
     }
 }
 
-/// What a refusal does with the connection that its request came by. That of a trusted peer, many
+/// Whether a refusal is meant for the connection that its request came by. That of a trusted peer, many
 /// clients' connection, is not closed because one of them matters least.
+pub fn is_to_go(config: &Config, peer: &Peer, reason: Reason) -> bool {
+    reason == Reason::Unimportant && !is_trusted(config, peer.address.ip())
+}
+
+/// What a refusal does with the connection.
 pub fn connection_after(config: &Config, peer: &Peer, reason: Reason) -> RefusalConnection {
-    match reason == Reason::Unimportant && !is_trusted(config, peer.address.ip()) {
+    match is_to_go(config, peer, reason) {
         true => config.policy.shed,
         false => config.policy.refusal.connection,
     }

@@ -187,9 +187,8 @@ impl Asked<'_> {
             send_ready(respond, ready, self.facts.head_only);
         }
         self.account(&record);
-        // Who is shed is to go: a stream alone would be begun again at once.
-        let shed = reason == Reason::Unimportant && connection != RefusalConnection::Keep;
-        if shed || connection == RefusalConnection::Close {
+        // A stream alone would be begun again at once.
+        if connection == RefusalConnection::Close || decide::is_to_go(self.config, peer, reason) {
             tally.close();
         }
     }
