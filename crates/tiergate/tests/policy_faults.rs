@@ -42,10 +42,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[session]\nown = true\nat_once_max = 0",
             "policy.toml:5:15: session.at_once_max: must be at least 1, got 0",
         ),
-        (
-            "[shedding]\ndelay = \"0s\"",
-            "policy.toml:4:9: shedding.delay: must be more than 0",
-        ),
+        ("[shedding]\ndelay = \"0s\"", "policy.toml:4:9: shedding.delay: must be more than 0"),
         (
             "[shedding]\ndelay = 5",
             "policy.toml:4:9: shedding.delay: must be a time such as \"250ms\", \"2s\" or \"1m\", got 5",

@@ -252,7 +252,8 @@ fn consequence(policy: &Policy, found: &Match) -> String {
     let shed = match (policy.plan.shedding, found.importance) {
         (None, _) => String::new(),
         (Some(_), None) => {
-            "\n  under overload it goes first, unless its connection was important before".to_owned()
+            "\n  under overload it goes first, unless its connection was important before"
+                .to_owned()
         }
         (Some(_), Some(importance)) => {
             let when = policy.session.as_ref().map_or("", |_| " in a running session");

@@ -181,11 +181,10 @@ pub(super) fn shedding(policy: &Policy) -> Vec<String> {
         None => "importance",
     };
     vec![
+        format!("while the queue stands for more than {}: as many as it takes", show::time(delay)),
         format!(
-            "while the queue stands for more than {}: as many as it takes",
-            show::time(delay)
+            "in the order of {importance}; then of classes; then the shorter connections first"
         ),
-        format!("in the order of {importance}; then of classes; then the shorter connections first"),
         closed.to_owned(),
     ]
 }
