@@ -78,8 +78,8 @@ proptest! {
         }
         let (mut shed, mut kept): (Vec<_>, Vec<_>) =
             requests.iter().partition(|request| shedding.clone().is_shed(request));
-        shed.sort_by_key(|request| order(request));
-        kept.sort_by_key(|request| order(request));
+        shed.sort_by_key(order);
+        kept.sort_by_key(order);
         if let (Some(last), Some(first)) = (shed.last(), kept.first()) {
             prop_assert!(order(last) < order(first), "{last:?} is shed before {first:?}");
         }
