@@ -28,6 +28,7 @@ fn main() {
             policed(Per::Flow { flows_max: 1_000_000 }, flows)
         });
     }
+    report("admitted at once, with shedding", shed_none);
     for classes in [2, 8] {
         report(&format!("admitted at once, {classes} classes"), || at_once(classes));
         for waiting in [10, 100, 1_000, 10_000, 100_000] {
@@ -75,6 +76,16 @@ fn served(slot: &Slot, now: Moment) -> Outcome {
 fn at_once(classes: u16) -> f64 {
     let mut gate: Gate<u32> = Gate::new(plan(classes));
     pass_through(&mut gate, |number| arrival(number, classes))
+}
+
+/// The same with a look at whether the request is shed.
+fn shed_none() -> f64 {
+    let mut gate: Gate<u32> =
+        Gate::new(Plan { shedding: Some(Duration::from_millis(100)), ..plan(2) });
+    pass_through(&mut gate, |number| {
+        let connection = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Arrival { connection, requests: number % 8, ..arrival(number, 2) }
+    })
 }
 
 /// The same under a policer that lets everybody through; the flows come in no order.

@@ -20,6 +20,8 @@ pub enum Reason {
     SitePoliced,
     /// So many waited, in the class itself or in others, that its requests are refused.
     Backlog,
+    /// The origin was overloaded, and this was among what mattered least.
+    Unimportant,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -28,7 +30,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
@@ -37,6 +39,7 @@ impl Reason {
         Reason::Policed,
         Reason::SitePoliced,
         Reason::Backlog,
+        Reason::Unimportant,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -59,6 +62,7 @@ impl Reason {
             Reason::Policed => "policed",
             Reason::SitePoliced => "site_policed",
             Reason::Backlog => "backlog",
+            Reason::Unimportant => "unimportant",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -77,6 +81,7 @@ impl Reason {
             Reason::Policed => "more such requests came in a time than are let through",
             Reason::SitePoliced => "more requests came in a time than the site takes",
             Reason::Backlog => "more waited than its class is taken at",
+            Reason::Unimportant => "under overload, others mattered more",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

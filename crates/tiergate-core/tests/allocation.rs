@@ -3,14 +3,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
-use tiergate_core::class::ClassId;
+use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::{Condition, Number, Rule};
 use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
+use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 use tiergate_core::time::Moment;
 
@@ -94,6 +96,36 @@ fn a_request_admitted_at_once_allocates_nothing() {
     });
     assert_eq!(count, 0);
     assert!(gate.account().classes[0].admitted_at_once > 1000);
+}
+
+#[test]
+fn shedding_allocates_nothing() {
+    let plan = Plan {
+        shedding: Some(Duration::from_millis(100)),
+        classes: vec![Class { deadline: Duration::from_secs(3600), ..Class::named("all") }],
+        slots: Slots::Fixed(1),
+        ..Plan::protective()
+    };
+    let mut gate: Gate<u32> = Gate::new(plan);
+    let mut now = Moment::ZERO;
+    // Some wait, and nobody is served: all but a few of those who come are shed.
+    for _ in 0..10 {
+        let _kept = gate.arrive(now, ARRIVAL, || 0);
+    }
+    let count = allocations(|| {
+        for number in 0..10_000_u64 {
+            let connection = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let arrival = Arrival { connection, ..ARRIVAL };
+            gate.turn_away(now, arrival);
+            if number % 100 == 0 {
+                now = now + Duration::from_millis(100);
+                gate.tick(now);
+            }
+        }
+    });
+    assert_eq!(count, 0);
+    let shed = gate.account().classes[0].refused[Reason::Unimportant.index()];
+    assert!(shed > 5_000, "{shed}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! From a request's head to its verdict: parse → classify → admit, without an await between.
 
 use crate::body::Malformed;
+use crate::config::meant::RefusalConnection;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
 use crate::http1::{
@@ -10,6 +11,7 @@ use crate::identity::Who;
 use crate::respond::Format;
 use crate::session::Visit;
 use crate::shared::{Config, Shared};
+use crate::standing::{self, Standing};
 use crate::{buffers, clock, gather};
 use std::cell::RefCell;
 use std::io::Write;
@@ -23,7 +25,7 @@ use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Peer {
     /// The client, by the socket or the PROXY protocol.
     pub address: SocketAddr,
@@ -41,6 +43,8 @@ pub struct Peer {
     pub certificate: Option<Arc<str>>,
     /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
     pub dscp: u8,
+    /// What the connection is worth by what it has brought so far.
+    pub standing: Standing,
 }
 
 impl Peer {
@@ -191,7 +195,7 @@ pub fn decide<'d>(
         subject: who.subject(),
         dscp: peer.dscp_of(client),
     };
-    let (arrival, visit, answer) = judge(shared, config, &view, peer.secure, gather, context);
+    let (arrival, visit, answer) = judge(shared, config, &view, peer, gather, context);
     let facts = Facts {
         head_len: head.len,
         body: head.body,
@@ -237,21 +241,22 @@ pub fn decide<'d>(
 }
 
 /// Classifies a request and takes it to the gate. `gather`: not yet, because its body is still to be
-/// read; only to be refused if it would be refused now. `secure`: it came by TLS.
+/// read; only to be refused if it would be refused now.
 pub fn judge<'d>(
     shared: &'d Shared,
     config: &Config,
     view: &RequestView<'_>,
-    secure: bool,
+    peer: &Peer,
     gather: bool,
     context: &mut Context<'_>,
 ) -> (Arrival, Option<Box<Visit>>, Answer<'d>) {
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
-    let open =
-        |settings| Box::new(Visit::open(&shared.sessions, settings, view, verdict.class, secure));
+    let open = |settings| {
+        Box::new(Visit::open(&shared.sessions, settings, view, verdict.class, peer.secure))
+    };
     let visit = config.policy.session.as_ref().map(open);
-    let arrival = Arrival {
+    let mut arrival = Arrival {
         class: verdict.class,
         rule: verdict.rule,
         deadline: verdict.deadline,
@@ -259,7 +264,13 @@ pub fn judge<'d>(
         policer: verdict.policer,
         flow: verdict.flow,
         running: visit.as_deref().is_some_and(Visit::is_running),
+        ..Arrival::of(verdict.class)
     };
+    if config.policy.plan.shedding.is_some() {
+        // Where sessions are known, a value that anybody may send counts only of who was admitted.
+        let believed = visit.as_deref().is_none_or(Visit::is_running);
+        weigh(&mut arrival, config, peer, verdict.importance.filter(|_| believed));
+    }
     let reason = if verdict.refuse {
         Some(Reason::Rule)
     } else if !config.origin.is_usable() {
@@ -279,6 +290,34 @@ pub fn judge<'d>(
         None => shared.door.arrive(clock::now(), arrival, context),
     };
     (arrival, visit, answer)
+}
+
+/// Notes how important the request's connection is and how much it has got; `said`: what rules say of
+/// the request.
+fn weigh(arrival: &mut Arrival, config: &Config, peer: &Peer, said: Option<u8>) {
+    if is_trusted(config, peer.address.ip()) {
+        // The connection is many clients': each request is worth what it is worth by itself.
+        arrival.importance = said;
+        arrival.connection = arrival.flow;
+    } else {
+        arrival.importance = peer.standing.importance_after(said);
+        arrival.requests = peer.standing.answered();
+        arrival.connection = standing::hash_of(peer.address);
+    }
+}
+
+/// Whether a refusal is meant for the connection that its request came by. That of a trusted peer, many
+/// clients' connection, is not closed because one of them matters least.
+pub fn is_to_go(config: &Config, peer: &Peer, reason: Reason) -> bool {
+    reason == Reason::Unimportant && !is_trusted(config, peer.address.ip())
+}
+
+/// What a refusal does with the connection.
+pub fn connection_after(config: &Config, peer: &Peer, reason: Reason) -> RefusalConnection {
+    match is_to_go(config, peer, reason) {
+        true => config.policy.shed,
+        false => config.policy.refusal.connection,
+    }
 }
 
 /// `Max-Forwards: 0` (RFC 9110 §7.6.2): it is ours to answer, and we neither trace nor have options.

@@ -36,6 +36,7 @@ mod secrets;
 pub mod serve;
 pub mod session;
 pub mod shared;
+pub mod standing;
 pub mod stream;
 pub mod timers;
 pub mod tls;

@@ -15,6 +15,7 @@ use crate::proxy_protocol;
 use crate::saved_syn;
 use crate::serve;
 use crate::shared::{Present, Shared};
+use crate::standing::Standing;
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
 use crate::tls::{self, TlsError};
@@ -200,6 +201,7 @@ async fn connection(
         sni: None,
         certificate: None,
         dscp,
+        standing: Standing::default(),
     });
     let timer = Timer::new();
     let mut early = None;

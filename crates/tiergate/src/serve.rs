@@ -182,7 +182,12 @@ impl<S: ClientStream> Connection<S> {
                     }
                 };
                 let record = Record::new(arrived);
-                forward::forward(self, shared, &config, &facts, record, head, held).await
+                let next =
+                    forward::forward(self, shared, &config, &facts, record, head, held).await?;
+                if next == Next::Keep {
+                    self.peer.standing.answer();
+                }
+                Ok(next)
             }
         }
     }
@@ -244,7 +249,8 @@ impl<S: ClientStream> Connection<S> {
         if let Some(visit) = &facts.visit {
             visit.refused();
         }
-        if config.policy.refusal.connection == RefusalConnection::Reset {
+        let connection = decide::connection_after(config, &self.peer, reason);
+        if connection == RefusalConnection::Reset {
             account::http1(shared, config, facts, self.received(), &record);
             return Ok(Next::Reset);
         }
@@ -256,7 +262,7 @@ impl<S: ClientStream> Connection<S> {
         };
         let keep = facts.keep
             && body.is_some()
-            && config.policy.refusal.connection == RefusalConnection::Keep
+            && connection == RefusalConnection::Keep
             && facts.version == crate::http1::Version::Http11
             && !shared.is_draining();
         let ready = config.refusals.ready(reason, format);

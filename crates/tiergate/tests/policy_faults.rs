@@ -42,6 +42,19 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[session]\nown = true\nat_once_max = 0",
             "policy.toml:5:15: session.at_once_max: must be at least 1, got 0",
         ),
+        ("[shedding]\ndelay = \"0s\"", "policy.toml:4:9: shedding.delay: must be more than 0"),
+        (
+            "[shedding]\ndelay = 5",
+            "policy.toml:4:9: shedding.delay: must be a time such as \"250ms\", \"2s\" or \"1m\", got 5",
+        ),
+        (
+            "[shedding]\nclose = \"keep\"",
+            "policy.toml:4:9: shedding.close: unknown word \"keep\", expected one of `close`, `reset`",
+        ),
+        (
+            "[shedding]\naim = \"1s\"",
+            "policy.toml:4:1: shedding.aim: unknown key, expected one of `close`, `delay`",
+        ),
         (
             "[[class]]\nname = \"a\"\nqueu = 5",
             "policy.toml:5:1: class[1].queu: unknown key, did you mean `queue`?",
@@ -534,6 +547,9 @@ connection = "close"
 retry_after = "3s"
 reason_header = "X-Reason"
 page_html = "busy.html"
+[shedding]
+delay = "250ms"
+close = "reset"
 [limits]
 request_head_max = "16KiB"
 target_len_max = 4096
@@ -620,6 +636,8 @@ fn every_key_reaches_what_it_means() {
         page_html: None,
     };
     assert_eq!(policy.refusal, refusal);
+    assert_eq!(policy.plan.shedding, Some(Duration::from_millis(250)));
+    assert_eq!(policy.shed, RefusalConnection::Reset);
     assert_eq!(policy.refusal_page, Some("/etc/tiergate/busy.html".into()));
     assert_eq!(policy.limits.request_head_max, 16 << 10);
     assert_eq!(policy.limits.target_len_max, 4096);

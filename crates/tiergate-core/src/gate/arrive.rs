@@ -1,6 +1,7 @@
 //! A request's arrival: admitted, queued or refused.
 
 use super::{Arrival, Gate, Verdict};
+use crate::admit::importance::Candidate;
 use crate::admit::policer::{PolicerId, Quota, Under};
 use crate::class::ClassId;
 use crate::reason::Reason;
@@ -16,6 +17,11 @@ impl<T> Gate<T> {
         let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
         self.account.arrived(class, rule);
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        if let Some(shedding) = &mut self.shedding
+            && shedding.is_shed(&candidate(class, &arrival))
+        {
+            return self.reject(class, Reason::Unimportant);
+        }
         if let Some(reason) = self.bar(now, class, arrival.running, patience) {
             return self.reject(class, reason);
         }
@@ -48,6 +54,12 @@ impl<T> Gate<T> {
     pub fn turn_away(&mut self, now: Moment, arrival: Arrival) -> Option<Reason> {
         let class = self.generations.translate(arrival.generation, arrival.class);
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        if let Some(shedding) = &mut self.shedding
+            && shedding.turns_away(&candidate(class, &arrival))
+        {
+            self.refuse(arrival, Reason::Unimportant);
+            return Some(Reason::Unimportant);
+        }
         let reason = match self.bar(now, class, arrival.running, patience) {
             Some(reason) => reason,
             None => {
@@ -135,4 +147,10 @@ impl<T> Gate<T> {
         self.account.refused(class, reason);
         Verdict::Reject(reason)
     }
+}
+
+/// A request as shedding sees it; `class`: by the plan in force.
+fn candidate(class: ClassId, arrival: &Arrival) -> Candidate {
+    let Arrival { importance, requests, connection, .. } = *arrival;
+    Candidate { importance, class, requests, connection }
 }

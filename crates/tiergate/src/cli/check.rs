@@ -35,6 +35,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Rules, the first that matches decides", rules(policy)),
         ("Score", score(policy)),
         ("Sessions that were admitted go first in their class", sessions(policy)),
+        ("Under overload the least important go", words::shedding(policy)),
         ("A refusal", refusal(policy)),
         ("Limits", limits(policy)),
         ("Timeouts", timeouts(policy)),

@@ -31,6 +31,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     shadowed(policy, &mut deciding, &mut warnings);
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
+    importance(policy, &mut warnings);
     warnings.extend_from_slice(&policy.warnings);
     warnings
 }
@@ -222,6 +223,63 @@ fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
     }
 }
 
+/// Importance that changes nothing, and importance that anybody can have.
+fn importance(policy: &Policy, warnings: &mut Vec<String>) {
+    let said =
+        || policy.rules.iter().enumerate().filter(|(_, rule)| rule.rule.importance.is_some());
+    let Some(delay) = policy.plan.shedding else {
+        if let Some((index, rule)) = said().next() {
+            let name = name(index, rule);
+            warnings.push(format!("{name}: importance changes nothing without [shedding]"));
+        }
+        return;
+    };
+    if said().next().is_none() {
+        let why = "no rule says `importance`: only class and age tell who goes first";
+        warnings.push(format!("shedding: {why}"));
+    }
+    if policy.plan.classes.iter().all(|class| class.deadline <= delay) {
+        let why = "no class waits as long as its delay: nobody is ever shed";
+        warnings.push(format!("shedding: {why}"));
+    }
+    if policy.session.is_some() {
+        return;
+    }
+    for (index, rule) in said() {
+        let mut claims = rule.rule.conditions.iter().filter_map(claim);
+        if let Some(claim) = claims.next()
+            && !rule.rule.conditions.iter().any(is_proof)
+        {
+            let name = name(index, rule);
+            warnings.push(format!(
+                "{name}: whoever guesses the value of {claim} is as important; with [session], \
+                 only who was admitted is"
+            ));
+        }
+    }
+}
+
+/// What a client merely says.
+fn claim(condition: &Condition) -> Option<String> {
+    match condition {
+        Condition::Cookie { name, .. } => Some(format!("cookie {name}")),
+        Condition::Header { name, .. } => Some(format!("header {name}")),
+        _ => None,
+    }
+}
+
+/// What a client cannot make up.
+fn is_proof(condition: &Condition) -> bool {
+    match condition {
+        Condition::Client(_)
+        | Condition::Domain(_)
+        | Condition::Certificate(_)
+        | Condition::Subject(_) => true,
+        Condition::Number { of, .. } => matches!(of, Number::Country | Number::Asn),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,13 +321,40 @@ mod tests {
                 "[[rule]]\npath = \"/x/*\"\nimportance = 5\n\
                  [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
                  [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nlevel = 1\n\
-                 [[rule]]\npath = \"/x/z\"\nimportance = 7\n"
+                 [[rule]]\npath = \"/x/z\"\nimportance = 7\n[shedding]\n"
             ),
             [
                 "rule 3 (line 15) never decides about importance: rule 1 (line 9) takes all of its requests",
                 "rule 3 (line 15) never decides about class: rule 2 (line 12) takes all of its requests",
                 "rule 4 (line 20) never decides: rule 1 (line 9) takes all of its requests",
                 "class b: only rules that never decide lead to it",
+            ]
+        );
+    }
+
+    #[test]
+    fn importance_that_changes_nothing_or_that_anybody_has_is_told() {
+        let by_cookie = "[[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
+             [[rule]]\nmethod = \"PUT\"\nclass = \"b\"\n\
+             [[rule]]\ncookie.basket = \"full\"\nimportance = 200\n";
+        let rules = |shedding: &str| format!("{by_cookie}{shedding}");
+        assert_eq!(
+            warned(&rules("")),
+            ["rule 3 (line 15): importance changes nothing without [shedding]"]
+        );
+        assert_eq!(
+            warned(&rules("[shedding]\n")),
+            ["rule 3 (line 15): whoever guesses the value of cookie basket is as important; with \
+              [session], only who was admitted is"]
+        );
+        assert_eq!(warned(&rules("[shedding]\n[session]\nown = true\n")), [""; 0]);
+        assert_eq!(warned(&rules("client = \"10.0.0.0/8\"\n[shedding]\n")), [""; 0]);
+        let without = by_cookie.replace("importance = 200", "level = 1");
+        assert_eq!(
+            warned(&format!("{without}[shedding]\ndelay = \"2s\"\n")),
+            [
+                "shedding: no rule says `importance`: only class and age tell who goes first",
+                "shedding: no class waits as long as its delay: nobody is ever shed",
             ]
         );
     }

@@ -1,6 +1,6 @@
 //! Rules and classes in words.
 
-use crate::config::meant::{Listener, Policy};
+use crate::config::meant::{Listener, Policy, RefusalConnection};
 use crate::config::show;
 use std::fmt::Display;
 use tiergate_core::admit::bucket::PARTS;
@@ -165,6 +165,28 @@ pub(super) fn policer(policer: &Settings, policy: &Policy) -> String {
             format!("{rate}: {}; {burst} that they left for any class", shares.join(", "))
         }
     }
+}
+
+/// Who is shed, when, and what becomes of the connections; empty if nobody is.
+pub(super) fn shedding(policy: &Policy) -> Vec<String> {
+    let Some(delay) = policy.plan.shedding else {
+        return Vec::new();
+    };
+    let closed = match policy.shed {
+        RefusalConnection::Reset => "their connections are reset without an answer",
+        _ => "they get 503 and their connections are closed",
+    };
+    let importance = match policy.session {
+        Some(_) => "importance, which only running sessions have",
+        None => "importance",
+    };
+    vec![
+        format!("while the queue stands for more than {}: as many as it takes", show::time(delay)),
+        format!(
+            "in the order of {importance}; then of classes; then the shorter connections first"
+        ),
+        closed.to_owned(),
+    ]
 }
 
 /// A class's name.

@@ -48,6 +48,12 @@ pub const SESSION: Bounds = Bounds {
     at_once_max: 32,
 };
 
+/// A delay that people do not notice; a backlog that stands for longer has come to stay (CoDel's
+/// interval, RFC 8289 §3.2).
+pub const SHED_DELAY: Duration = Duration::from_millis(100);
+/// Whoever is shed is told that it may come back, and when.
+pub const SHED: RefusalConnection = RefusalConnection::Close;
+
 /// Answer and keep the connection: closing costs four times the refusal (measured), and whoever was
 /// refused comes back.
 pub const REFUSAL: Refusal = Refusal {

@@ -35,6 +35,8 @@ pub struct Policy {
     pub resources: Vec<String>,
     /// How sessions are known again; `None`: no request belongs to one.
     pub session: Option<Session>,
+    /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
+    pub shed: RefusalConnection,
     /// How refusals look.
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].

@@ -165,6 +165,7 @@ impl Policy {
             score: None,
             resources: Vec::new(),
             session: None,
+            shed: defaults::SHED,
             refusal: defaults::REFUSAL,
             refusal_page: None,
             text: String::new(),

@@ -3,7 +3,7 @@
 //! These definitions are the schema for editors too; the text above a key is what an editor shows.
 
 use super::error::{Faults, Place};
-pub(super) use super::raw_clients::{Geo, Key, Names, Session, Token};
+pub(super) use super::raw_clients::{Geo, Key, Names, Session, Shedding, Token};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::rule_values::{
     AsnRange, CountryText, DomainText, DscpRange, ExtensionText, FlowText, MediaText, PointsNumber,
@@ -39,6 +39,8 @@ table! {
         score: Score,
         /// How sessions are known again. Without this table, no request belongs to one.
         session: Session,
+        /// Who is turned away under overload, and loses the connection. Without this table, nobody.
+        shedding: Shedding,
         /// How a refusal looks.
         refusal: Refusal,
         /// Bounds on sizes and numbers.

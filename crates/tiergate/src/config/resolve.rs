@@ -62,6 +62,7 @@ pub(super) fn policy(
     let slots = on.slots(&origin_raw);
     let origin = on.origin(origin_raw.unwrap_or_default(), origin_place);
     let session = raw.session.and_then(|session| on.session(session));
+    let (shedding, shed) = on.shedding(raw.shedding);
     let limits = on.limits(value(raw.limits));
     let timeouts = on.timeouts(value(raw.timeouts));
     let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
@@ -90,12 +91,14 @@ pub(super) fn policy(
             slots,
             policers: policers.finish(),
             site_policer,
+            shedding,
         },
         classifier,
         rules,
         score,
         resources,
         session,
+        shed,
         refusal,
         refusal_page,
         text: String::new(),

@@ -93,8 +93,7 @@ pub(super) fn decide<'d>(
         subject: who.subject(),
         dscp: peer.dscp_of(client),
     };
-    let (arrival, visit, answer) =
-        decide::judge(shared, config, &view, peer.secure, gather, context);
+    let (arrival, visit, answer) = decide::judge(shared, config, &view, peer, gather, context);
     let facts = Facts {
         body: head.body,
         expects,

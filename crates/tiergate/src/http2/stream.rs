@@ -10,7 +10,7 @@ use crate::budget::Allowance;
 use crate::buffers;
 use crate::clock;
 use crate::config::meant::RefusalConnection;
-use crate::decide::{Entry, Peer};
+use crate::decide::{self, Entry, Peer};
 use crate::deliver::allowance;
 use crate::http1::FieldTable;
 use crate::link::Fault;
@@ -91,7 +91,7 @@ async fn serve(
         }
         Decision::Refuse(facts, reason, format) => {
             let request = Asked { shared, config: &config, parts: &parts, facts: &facts };
-            request.refuse(&mut respond, reason, format, record, tally);
+            request.refuse(&mut respond, reason, format, record, peer, tally);
             Ended::ByUs
         }
         Decision::Go { facts, head, entry, format } => {
@@ -106,7 +106,7 @@ async fn serve(
                         Some(Err(reason)) => {
                             buffers::keep_text(head);
                             record.waited = Some(clock::now().since(record.arrived));
-                            request.refuse(&mut respond, reason, format, record, tally);
+                            request.refuse(&mut respond, reason, format, record, peer, tally);
                             return Ended::ByUs;
                         }
                         None => {
@@ -125,6 +125,9 @@ async fn serve(
             let journey = Journey::new(&config, &facts, record, held, intake, allowance, respond);
             let (ended, record) = forward::forward(journey, &head).await;
             buffers::keep_text(head);
+            if matches!(record.end, Some(End::Served | End::Error)) {
+                peer.standing.answer();
+            }
             request.account(&record);
             ended
         }
@@ -166,13 +169,15 @@ impl Asked<'_> {
         reason: Reason,
         format: Format,
         mut record: Record,
+        peer: &Peer,
         tally: &Tally,
     ) {
         record.reason = Some(reason);
         if let Some(visit) = &self.facts.visit {
             visit.refused();
         }
-        if self.config.policy.refusal.connection == RefusalConnection::Reset {
+        let connection = decide::connection_after(self.config, peer, reason);
+        if connection == RefusalConnection::Reset {
             // The client may repeat such a request, whatever its method (RFC 9113 §8.7).
             respond.send_reset(Code::REFUSED_STREAM);
         } else {
@@ -182,7 +187,8 @@ impl Asked<'_> {
             send_ready(respond, ready, self.facts.head_only);
         }
         self.account(&record);
-        if self.config.policy.refusal.connection == RefusalConnection::Close {
+        // A stream alone would be begun again at once.
+        if connection == RefusalConnection::Close || decide::is_to_go(self.config, peer, reason) {
             tally.close();
         }
     }

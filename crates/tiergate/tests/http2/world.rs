@@ -16,6 +16,7 @@ use tiergate::decide::Peer;
 use tiergate::http1::PeerText;
 use tiergate::observe::counters::Counters;
 use tiergate::shared::{Config, Present, Shared};
+use tiergate::standing::Standing;
 use tiergate::timers::{self, Timer};
 use tiergate::{clock, http2, tls};
 use tiergate_core::outcome::End;
@@ -79,6 +80,7 @@ async fn connection(
         sni: None,
         certificate: None,
         dscp: RequestView::DSCP_UNKNOWN,
+        standing: Standing::default(),
     });
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);

@@ -29,6 +29,7 @@ impl Collector for Readings {
         self.process(&mut page)?;
         self.classes(&mut page)?;
         self.durations(&mut page)?;
+        self.shedding(&mut page)?;
         self.limit(&mut page)?;
         self.sessions(&mut page)?;
         self.rules(&mut page)?;
@@ -130,6 +131,16 @@ impl Readings {
             page.histograms(name, help, self.each_class(histogram))?;
         }
         Ok(())
+    }
+
+    fn shedding(&self, page: &mut Page<'_>) -> Result<(), Error> {
+        let Some(shedding) = self.snapshot.shedding else {
+            return Ok(());
+        };
+        let help = "Fraction of requests that is shed, the least important first";
+        page.gauge("tiergate_shed_fraction", help, shedding.fraction)?;
+        let help = "How overloaded the origin is by the delay of the queue; 0.5 is aimed at";
+        page.gauge("tiergate_shed_overload", help, shedding.overload)
     }
 
     fn limit(&self, page: &mut Page<'_>) -> Result<(), Error> {
