@@ -85,6 +85,7 @@ fn policed(per: Per, flows: u64) -> f64 {
         burst: 1_000_000,
         per,
         shares: Vec::new(),
+        announce: false,
     };
     let mut gate: Gate<u32> = Gate::new(Plan { policers: vec![policer], ..plan(2) });
     let police = |number: u32| {

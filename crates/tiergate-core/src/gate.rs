@@ -13,11 +13,13 @@
 
 mod arrive;
 mod generations;
+mod signal;
 mod wait;
 
 use crate::account::Account;
 use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
+use crate::admit::ignore::Ignoring;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
@@ -32,6 +34,7 @@ use crate::schedule::Load;
 use crate::schedule::strict::StrictPriority;
 use crate::time::Moment;
 use generations::{Generations, Moved};
+pub use signal::Refused;
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -139,6 +142,7 @@ pub struct Gate<T> {
     generations: Generations,
     policers: Policers,
     triggers: Triggers,
+    ignoring: Option<Ignoring>,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -165,6 +169,7 @@ impl<T> Gate<T> {
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
             triggers: Triggers::new(&plan.classes, &loads_of(&plan)),
+            ignoring: plan.ignore.map(Ignoring::new),
             draining: false,
             wakes: Vec::new(),
             account: Account::sized(classes, plan.rules),
@@ -301,6 +306,10 @@ impl<T> Gate<T> {
         let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
         let names = (&plan.policers[..], &self.plan.policers[..]);
         self.policers.inherit(now, names, former, &moved);
+        let former = std::mem::replace(&mut self.ignoring, plan.ignore.map(Ignoring::new));
+        if let (Some(ignoring), Some(former)) = (&mut self.ignoring, former) {
+            ignoring.inherit(former);
+        }
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
         let mut loads = loads_of(&plan);

@@ -1,5 +1,6 @@
 //! The settings of a gate, as a whole: what a reload replaces.
 
+use crate::admit::ignore;
 use crate::admit::policer::{self, PolicerId};
 use crate::admit::trigger::Trigger;
 use crate::class::Class;
@@ -21,6 +22,8 @@ pub struct Plan {
     pub policers: Vec<policer::Settings>,
     /// The policer that every request comes under.
     pub site_policer: Option<PolicerId>,
+    /// Which flows are ignored after refusals; `None`: none ever.
+    pub ignore: Option<ignore::Settings>,
 }
 
 impl Plan {
@@ -36,6 +39,7 @@ impl Plan {
             slots: Slots::default(),
             policers: Vec::new(),
             site_policer: None,
+            ignore: None,
         }
     }
 
@@ -69,6 +73,9 @@ impl Plan {
             if self.classes[..place].iter().any(|other| other.name == class.name) {
                 return Err(format!("two classes are called `{}`", class.name));
             }
+        }
+        if let Some(ignore) = &self.ignore {
+            ignore.check()?;
         }
         self.check_policers()
     }

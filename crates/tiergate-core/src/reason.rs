@@ -20,6 +20,8 @@ pub enum Reason {
     SitePoliced,
     /// So many waited, in the class itself or in others, that its requests are refused.
     Backlog,
+    /// Its flow was refused so often in a time that it is ignored for a while.
+    Ignored,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -28,7 +30,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
@@ -37,6 +39,7 @@ impl Reason {
         Reason::Policed,
         Reason::SitePoliced,
         Reason::Backlog,
+        Reason::Ignored,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -59,6 +62,7 @@ impl Reason {
             Reason::Policed => "policed",
             Reason::SitePoliced => "site_policed",
             Reason::Backlog => "backlog",
+            Reason::Ignored => "ignored",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -77,6 +81,7 @@ impl Reason {
             Reason::Policed => "more such requests came in a time than are let through",
             Reason::SitePoliced => "more requests came in a time than the site takes",
             Reason::Backlog => "more waited than its class is taken at",
+            Reason::Ignored => "it was refused too often, and came again at once",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }
