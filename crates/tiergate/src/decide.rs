@@ -5,6 +5,7 @@ use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
 use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
 use crate::identity::Who;
+use crate::rate_limit::Left;
 use crate::respond::Format;
 use crate::session::Visit;
 use crate::shared::{Config, Shared};
@@ -16,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Context;
 use tiergate_core::classify::{Scratch, path};
-use tiergate_core::gate::Arrival;
+use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 
@@ -68,6 +69,8 @@ pub struct Facts {
     pub arrival: Arrival,
     /// Its part in a session, where the policy knows any; boxed, because most policies do not.
     pub visit: Option<Box<Visit>>,
+    /// What it has left of a policer whose clients are told; boxed, because few are.
+    pub left: Option<Box<Left>>,
 }
 
 /// What is to be done about the bytes received so far.
@@ -85,7 +88,7 @@ pub enum Decision<'d> {
     /// Read the body, then decide anew: nothing has been counted yet.
     Gather(Facts),
     /// Answer with a refusal.
-    Refuse(Facts, Reason, Format),
+    Refuse(Facts, Refused, Format),
     /// Forward `head`, once the slot is there.
     Go {
         /// What is kept of the head.
@@ -177,7 +180,8 @@ pub fn decide<'d>(
         subject: who.subject(),
         ..RequestView::EMPTY
     };
-    let (arrival, visit, answer) = judge(shared, config, &view, peer.secure, gather, context);
+    let Judged { arrival, visit, left, answer } =
+        judge(shared, config, &view, peer.secure, gather, context);
     let facts = Facts {
         head_len: head.len,
         body: head.body,
@@ -192,10 +196,11 @@ pub fn decide<'d>(
         client,
         arrival,
         visit,
+        left,
     };
     let entry = match answer {
-        Answer::Refused(reason) => {
-            return Decision::Refuse(facts, reason, Format::accepted(fields));
+        Answer::Refused(refused) => {
+            return Decision::Refuse(facts, refused, Format::accepted(fields));
         }
         Answer::Later => return Decision::Gather(facts),
         Answer::Admitted(held) => Entry::Now(held),
@@ -222,6 +227,19 @@ pub fn decide<'d>(
     Decision::Go { facts, head: out, entry, format }
 }
 
+/// What was found out about a request, and what the door says to it.
+#[derive(Debug)]
+pub struct Judged<'d> {
+    /// How it was classified.
+    pub arrival: Arrival,
+    /// Its part in a session.
+    pub visit: Option<Box<Visit>>,
+    /// What it has left of a policer whose clients are told.
+    pub left: Option<Box<Left>>,
+    /// What becomes of it.
+    pub answer: Answer<'d>,
+}
+
 /// Classifies a request and takes it to the gate. `gather`: not yet, because its body is still to be
 /// read; only to be refused if it would be refused now. `secure`: it came by TLS.
 pub fn judge<'d>(
@@ -231,7 +249,7 @@ pub fn judge<'d>(
     secure: bool,
     gather: bool,
     context: &mut Context<'_>,
-) -> (Arrival, Option<Box<Visit>>, Answer<'d>) {
+) -> Judged<'d> {
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
     let open =
@@ -246,25 +264,27 @@ pub fn judge<'d>(
         flow: verdict.flow,
         running: visit.as_deref().is_some_and(Visit::is_running),
     };
-    let reason = if verdict.refuse {
-        Some(Reason::Rule)
+    let refused = if verdict.refuse {
+        Some(Refused::of(Reason::Rule))
     } else if !config.origin.is_usable() {
-        Some(Reason::OriginDown)
+        // Until a server is tried again.
+        let wait = config.policy.origin.retry_after;
+        Some(Refused { wait, ..Refused::of(Reason::OriginDown) })
     } else {
         None
     };
-    let answer = match reason {
-        Some(reason) => {
-            shared.door.refuse(arrival, reason);
-            Answer::Refused(reason)
+    let (answer, left) = match refused {
+        Some(refused) => {
+            shared.door.refuse(arrival, refused.reason);
+            (Answer::Refused(refused), None)
         }
         None if gather => match shared.door.turn_away(arrival) {
-            Some(reason) => Answer::Refused(reason),
-            None => Answer::Later,
+            Some(refused) => (Answer::Refused(refused), None),
+            None => (Answer::Later, None),
         },
         None => shared.door.arrive(clock::now(), arrival, context),
     };
-    (arrival, visit, answer)
+    Judged { arrival, visit, left: left.map(Box::new), answer }
 }
 
 /// `Max-Forwards: 0` (RFC 9110 §7.6.2): it is ours to answer, and we neither trace nor have options.

@@ -4,13 +4,14 @@
 
 use super::error::{Faults, Place};
 pub(super) use super::raw_clients::{Geo, Key, Names, Session, Token};
+pub(super) use super::raw_refusal::{Ignore, Refusal};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::rule_values::{
     AsnRange, CountryText, DomainText, DscpRange, ExtensionText, FlowText, MediaText, PointsNumber,
     RegexText, SizeRange, UrgencyRange,
 };
 use super::values::{
-    Address, AddressOrNowhere, ClientText, Connection, File, Format, HostText, MethodText, Network,
+    Address, AddressOrNowhere, ClientText, File, Format, HostText, MethodText, Network,
     Networks, PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
 };
 
@@ -130,6 +131,9 @@ table! {
         failures_max: u64,
         /// How long a failed server is left out before one request tries it again. Default "1s".
         retry_after: Time,
+        /// Retries, as a share of the requests of ten seconds; 10 a second are always allowed.
+        /// Default "20%".
+        retry_budget: Share,
         /// Idle connections kept to each server, by each thread. Default 64.
         #[schemars(range(max = 65536))]
         idle_connections_max: u64,
@@ -282,6 +286,8 @@ table! {
         /// How many flows are told apart at once, 24 bytes each. Default 100000.
         #[schemars(range(min = 1, max = 10_000_000))]
         flows_max: u64,
+        /// Whether clients are told what is left, by `RateLimit`. Default: with per = "flow".
+        announce: bool,
         /// Parts of the tokens that classes are sure of.
         share: Vec<At<PolicerShare>>,
     }
@@ -316,6 +322,8 @@ table! {
         /// How many flows are told apart at once, 24 bytes each. Default 100000.
         #[schemars(range(min = 1, max = 10_000_000))]
         flows_max: u64,
+        /// Whether clients are told what is left, by `RateLimit`. Default: with per = "flow".
+        announce: bool,
     }
 }
 
@@ -369,20 +377,6 @@ table! {
         /// The class.
         #[schemars(required)]
         class: String,
-    }
-}
-
-table! {
-    /// How a refusal looks.
-    struct Refusal {
-        /// What is done with the connection: "keep" (the default), "close", or "reset" without an answer.
-        connection: Connection,
-        /// Time in `Retry-After`. Default "1s".
-        retry_after: Time,
-        /// Name of a response header that carries the reason. By default there is none.
-        reason_header: String,
-        /// HTML file shown instead of the built-in page.
-        page_html: File,
     }
 }
 
