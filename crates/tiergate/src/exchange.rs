@@ -225,8 +225,9 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
         };
         http1::write_response_head(out, &response, &table, &info)
     });
+    drop(extra);
     if limit.is_some() {
-        values.map(buffers::keep_text);
+        values.into_iter().for_each(buffers::keep_text);
     }
     match last {
         false if response.upgrade => Seen::Switch { len },

@@ -15,8 +15,8 @@
 //! Bounds: a table of `flows_max` flows, 24 bytes each. A flow for which there is no place among others
 //! that count is not counted, and refused like anybody.
 //!
-//! Source: Voigt B §3.3 (after a refusal, the client's packets are dropped for a while); by flow, after
-//! several, and with an end of its own: ours.
+//! Source: Voigt B §4.5.1 (for every reset that is sent, the client's connections are dropped for a while,
+//! which moves the onset of thrashing up); by flow, and only after several: ours.
 
 use super::flow_table::FlowTable;
 use crate::time::Moment;
