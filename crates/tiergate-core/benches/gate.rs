@@ -124,8 +124,8 @@ fn refused(flows: Option<u64>, told: bool) -> f64 {
         let start = Instant::now();
         for number in 0..REQUESTS {
             now = now + Duration::from_micros(100);
-            let flow = (u64::from(number) * 0x9e37_79b9 % flows + 1)
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let flow =
+                (u64::from(number) * 0x9e37_79b9 % flows + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let request = Arrival { flow, ..Arrival::of(ClassId(1)) };
             if let Verdict::Reject(reason) = gate.arrive(now, request, || number)
                 && told

@@ -254,8 +254,7 @@ mod tests {
     #[test]
     fn least_outstanding_wins_and_equals_take_turns() {
         let mut servers = servers(3, PASSIVE);
-        let picked: Vec<u16> =
-            (0..3).map(|_| servers.pick(at(0)).expect("all are up").0).collect();
+        let picked: Vec<u16> = (0..3).map(|_| servers.pick(at(0)).expect("all are up").0).collect();
         assert_eq!(picked, [0, 1, 2]);
         servers.done(at(1), ServerId(1), Finding::Alive);
         assert_eq!(servers.pick(at(1)), Some(ServerId(1)));

@@ -102,8 +102,7 @@ fn a_request_admitted_at_once_allocates_nothing() {
 fn a_refusal_and_what_is_told_of_it_allocate_nothing() {
     let (within, lasting) = (Duration::from_secs(1), Duration::from_secs(1));
     let ignore = ignore::Settings { after: 3, within, lasting, flows_max: 100 };
-    let mut plan =
-        Plan { slots: Slots::Fixed(1), ignore: Some(ignore), ..Plan::protective() };
+    let mut plan = Plan { slots: Slots::Fixed(1), ignore: Some(ignore), ..Plan::protective() };
     plan.classes[0].queue_len_max = 0;
     let mut gate: Gate<u32> = Gate::new(plan);
     let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, ARRIVAL, || 0) else { panic!("free") };

@@ -203,8 +203,8 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
         _ => None,
     };
     let limit = RateLimit::of(&config.policy, facts.left.as_deref().filter(|_| last));
-    let mut extra = ArrayVec::<Field<'_>, 3>::new();
     let mut values = [Vec::new(), Vec::new()];
+    let mut extra = ArrayVec::<Field<'_>, 3>::new();
     if let Some(limit) = &limit {
         values = [buffers::text(), buffers::text()];
         limit.put_policy(&mut values[0]);

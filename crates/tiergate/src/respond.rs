@@ -72,19 +72,19 @@ enum Body {
 
 /// What a refusal says of the one request.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'c> {
+pub struct Advice<'c> {
     /// Seconds after which the client may come again.
     pub seconds: u64,
     /// The policer, if clients are told of it.
     pub limit: Option<RateLimit<'c>>,
 }
 
-impl<'c> Told<'c> {
+impl<'c> Advice<'c> {
     /// What the client is told of this refusal; the seconds differ from client to client.
     pub fn of(policy: &'c Policy, refused: &Refused) -> Self {
         let Refusal { retry_after: min, retry_after_max: max, .. } = policy.refusal;
         let seconds = retry::seconds(refused.wait, retry::Bounds { min, max }, jitter::random());
-        Told { seconds, limit: RateLimit::of(policy, refused.policer.as_ref()) }
+        Advice { seconds, limit: RateLimit::of(policy, refused.policer.as_ref()) }
     }
 }
 
@@ -92,7 +92,13 @@ impl Template {
     /// Appends the answer as HTTP/1.1 has it, for a connection that stays open or one that closes. What
     /// is returned of the body is still to be sent behind it: a page of the operator's, which may be
     /// long, is not copied.
-    pub fn write(&self, out: &mut Vec<u8>, told: &Told<'_>, keep: bool, head_only: bool) -> &[u8] {
+    pub fn write(
+        &self,
+        out: &mut Vec<u8>,
+        told: &Advice<'_>,
+        keep: bool,
+        head_only: bool,
+    ) -> &[u8] {
         out.extend_from_slice(&self.start);
         let digits = out.len();
         put_decimal(out, told.seconds);
@@ -125,7 +131,7 @@ impl Template {
     }
 
     /// The fields and the body, for HTTP/2.
-    pub fn parts(&self, told: &Told<'_>) -> (HeaderMap, Arc<str>) {
+    pub fn parts(&self, told: &Advice<'_>) -> (HeaderMap, Arc<str>) {
         let body = match &self.body {
             Body::Fixed(page) => page.clone(),
             Body::Around(before, after) => format!("{before}{}{after}", told.seconds).into(),
@@ -177,8 +183,7 @@ impl Refusals {
 fn template(settings: &Refusal, reason: Reason, format: Format) -> Template {
     let name = reason.name();
     let status = status_of(reason);
-    let around =
-        |before: &str, after: &str| Body::Around(before.to_owned(), after.to_owned());
+    let around = |before: &str, after: &str| Body::Around(before.to_owned(), after.to_owned());
     let (kind, body) = match format {
         Format::Plain => {
             let before = match status {
@@ -297,7 +302,7 @@ mod tests {
     }
 
     /// The whole answer by HTTP/1.1: head and body.
-    fn written(template: &Template, told: &Told<'_>, keep: bool) -> (String, String) {
+    fn written(template: &Template, told: &Advice<'_>, keep: bool) -> (String, String) {
         let mut head = Vec::new();
         assert!(template.write(&mut head, told, keep, true).is_empty());
         let mut whole = Vec::new();
@@ -317,12 +322,15 @@ mod tests {
                 for format in [Format::Plain, Format::Html, Format::Json] {
                     let template = refusals.template(reason, format);
                     for (keep, seconds) in [(true, 2), (false, 1234)] {
-                        let told = Told { seconds, limit: None };
+                        let told = Advice { seconds, limit: None };
                         let (head, body) = written(template, &told, keep);
                         assert!(head.ends_with("\r\n\r\n"));
                         assert_eq!(head.matches("\r\n\r\n").count(), 1);
                         assert_eq!(head.contains("connection: close\r\n"), !keep);
-                        assert!(head.contains(&format!("\r\nretry-after: {seconds}\r\n")), "{head}");
+                        assert!(
+                            head.contains(&format!("\r\nretry-after: {seconds}\r\n")),
+                            "{head}"
+                        );
                         assert!(head.contains(&format!("\r\nx-reason: {}\r\n", reason.name())));
                         assert!(head.contains(&format!("content-length: {}\r\n", body.len())));
                         let own = settings.page_html.is_some() && format == Format::Html;
@@ -334,7 +342,7 @@ mod tests {
         }
     }
 
-    fn same_by_http2(template: &Template, told: &Told<'_>, head: &str, body: &str) {
+    fn same_by_http2(template: &Template, told: &Advice<'_>, head: &str, body: &str) {
         let (fields, sent) = template.parts(told);
         assert_eq!(&*sent, body);
         for (name, value) in &fields {
@@ -357,12 +365,12 @@ mod tests {
         policy.refusal = settings();
         let wait = Duration::from_secs(20);
         let refused = Refused { wait, ..Refused::of(Reason::QueueFull) };
-        let told: Vec<u64> = (0..200).map(|_| Told::of(&policy, &refused).seconds).collect();
+        let told: Vec<u64> = (0..200).map(|_| Advice::of(&policy, &refused).seconds).collect();
         assert!(told.iter().all(|seconds| (20..=30).contains(seconds)), "{told:?}");
         let distinct = told.iter().collect::<std::collections::BTreeSet<_>>().len();
         assert!(distinct >= 8, "{distinct} of 11 in 200 draws");
         let unknown = Refused::of(Reason::Draining);
-        assert!((2..=3).contains(&Told::of(&policy, &unknown).seconds), "1.5 s, rounded up");
+        assert!((2..=3).contains(&Advice::of(&policy, &unknown).seconds), "1.5 s, rounded up");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::decide::{self, Decision, Entry, Facts, Peer};
 use crate::forward;
 use crate::http1::Framing;
 use crate::outbox::Outbox;
-use crate::respond::{self, Format, Told};
+use crate::respond::{self, Advice, Format};
 use crate::shared::{Config, Shared};
 use crate::stream::{ClientStream, Outgoing, poll_fill, poll_fill_held};
 use crate::timers::Timer;
@@ -25,8 +25,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tiergate_core::outcome::End;
 use tiergate_core::gate::Refused;
+use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 
 /// A client connection between two requests.
@@ -264,7 +264,7 @@ impl<S: ClientStream> Connection<S> {
             && !shared.is_draining()
             && !self.is_to_go(config, refused.reason);
         let template = config.refusals.template(refused.reason, format);
-        let told = Told::of(&config.policy, &refused);
+        let told = Advice::of(&config.policy, &refused);
         let mut out = buffers::text();
         let rest = template.write(&mut out, &told, keep, facts.head_only);
         record.status = template.status;

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use support::answer::Answer;
 use support::client::Client;
+use support::eventually;
 use support::gateway::{Gateway, Policy, Port};
 use support::origin::Origin;
-use support::eventually;
 
 fn policy(origin: &Origin, tables: &str) -> Policy {
     Policy { tables: tables.to_owned(), ..Policy::of(&[origin.server()]) }
@@ -176,9 +176,7 @@ fn a_trusted_proxys_connection_is_kept_and_its_other_clients_are_served() {
     let gateway = Gateway::start(&policy);
     let mut proxy = gateway.client();
     let mut of = |client: &str| {
-        proxy.send(format!(
-            "GET /search HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {client}\r\n\r\n"
-        ));
+        proxy.send(format!("GET /search HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {client}\r\n\r\n"));
         let answer = proxy.answer();
         assert!(!answer.closes(), "{}", answer.head);
         (answer.status, reason(&answer).to_owned())
@@ -210,7 +208,8 @@ fn with_a_dead_server(budget: &str, requests: usize) -> (usize, usize) {
     }
     gateway.assert_conserved();
     let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
-    let line = metrics.lines().find(|line| line.starts_with("tiergate_origin_retries_denied_total "));
+    let line =
+        metrics.lines().find(|line| line.starts_with("tiergate_origin_retries_denied_total "));
     let denied = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
     (failed, denied.unwrap_or_else(|| panic!("it is not there: {metrics}")))
 }

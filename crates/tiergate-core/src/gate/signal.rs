@@ -129,8 +129,8 @@ impl<T> Gate<T> {
             let rates = lists().filter(|(class, running)| {
                 of.has(*class) && self.backlog.len_of_list(*class, *running) > 0
             });
-            let rates =
-                rates.filter_map(|(class, running)| self.drains[list_of(class, running)].per_second());
+            let rates = rates
+                .filter_map(|(class, running)| self.drains[list_of(class, running)].per_second());
             time_to_serve(excess, rates.reduce(|sum, rate| sum + rate))
         });
         times.max().unwrap_or(Duration::ZERO)

@@ -11,8 +11,8 @@ use super::rule_values::{
     RegexText, SizeRange, UrgencyRange,
 };
 use super::values::{
-    Address, AddressOrNowhere, ClientText, File, Format, HostText, MethodText, Network,
-    Networks, PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
+    Address, AddressOrNowhere, ClientText, File, Format, HostText, MethodText, Network, Networks,
+    PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
 };
 
 table! {

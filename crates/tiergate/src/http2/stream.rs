@@ -15,7 +15,7 @@ use crate::deliver::allowance;
 use crate::http1::FieldTable;
 use crate::link::Fault;
 use crate::observe::counters::Protocol;
-use crate::respond::{self, Format, Template, Told};
+use crate::respond::{self, Advice, Format, Template};
 use crate::shared::{Config, Shared};
 use h2::server::SendResponse;
 use h2::{Reason as Code, RecvStream};
@@ -180,7 +180,7 @@ impl Asked<'_> {
             respond.send_reset(Code::REFUSED_STREAM);
         } else {
             let template = self.config.refusals.template(refused.reason, format);
-            let told = Told::of(&self.config.policy, refused);
+            let told = Advice::of(&self.config.policy, refused);
             record.status = template.status;
             record.sent_bytes = send_refusal(respond, template, &told, self.facts.head_only);
         }
@@ -245,7 +245,7 @@ impl Asked<'_> {
 fn send_refusal(
     respond: &mut SendResponse<Payload>,
     template: &Template,
-    told: &Told<'_>,
+    told: &Advice<'_>,
     head_only: bool,
 ) -> u64 {
     let (fields, body) = template.parts(told);
