@@ -109,7 +109,7 @@ fn a_refusal_and_what_is_told_of_it_allocate_nothing() {
     let count = allocations(|| {
         for ms in 0..10_000 {
             let now = Moment::from_millis(ms);
-            let arrival = Arrival { flow: ms % 7 << 50, ..ARRIVAL };
+            let arrival = Arrival { flow: (ms % 7) << 50, ..ARRIVAL };
             if let Verdict::Reject(reason) = gate.arrive(now, arrival, || 0) {
                 std::hint::black_box(gate.refused(now, &arrival, reason));
             }

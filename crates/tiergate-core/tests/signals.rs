@@ -288,7 +288,8 @@ fn impatience(impatient: bool, ignore: Option<ignore::Settings>) -> Fates {
         Gate::new(Plan { ignore, ..plan(vec![class("first", 0), class("second", 20)]) });
     let mut fates = Fates::default();
     // In hundreds of microseconds: the impatient one sends in each, a slot lasts a hundred.
-    let (mut running, mut waiting): (Option<(Slot, u64)>, Vec<(Ticket, bool)>) = (None, Vec::new());
+    let mut running: Option<(Slot, u64)> = None;
+    let mut waiting: Vec<(Ticket, bool)> = Vec::new();
     for step in 0..100_000_u64 {
         let now = Moment::from_nanos(step * 100_000);
         if running.as_ref().is_some_and(|(_, until)| *until <= step) {
@@ -341,7 +342,6 @@ fn an_impatient_flow_at_a_hundred_times_the_capacity_costs_the_others_next_to_no
     );
     let ignore = ignore::Settings { after: 10, ..IGNORE };
     let ignored = impatience(true, Some(ignore));
-    println!("{alone:?}\n{unbridled:?}\n{ignored:?}");
     assert_eq!(ignored.impatient_sent, 100_000);
     // Twice in ten seconds it fills the queue until it has been refused ten times, and no more.
     assert!(ignored.impatient_taken <= 2 * 30, "{ignored:?}");

@@ -334,7 +334,7 @@ pub(super) enum Police {
     /// The name of a policer.
     Named(String),
     /// A policer of its own.
-    Own(OwnPolicer),
+    Own(Box<OwnPolicer>),
 }
 
 impl Read for Police {
@@ -342,7 +342,9 @@ impl Read for Police {
         use toml::de::DeValue;
         match value {
             DeValue::String(_) => String::read(value, place, faults).map(Police::Named),
-            DeValue::Table(_) => OwnPolicer::read(value, place, faults).map(Police::Own),
+            DeValue::Table(_) => {
+                OwnPolicer::read(value, place, faults).map(|own| Police::Own(Box::new(own)))
+            }
             _ => {
                 wrong(value, place, "a policer's name, or { rate = \"60/s\", burst = 20 }", faults)
             }

@@ -97,6 +97,7 @@ impl Policers {
                 found?
             }
             Police::Own(raw) => {
+                let raw = *raw;
                 if self.settings.iter().any(|policer| policer.name == own) {
                     faults.add(&place, format!("a policer is called {own:?}; call it otherwise"));
                 }
