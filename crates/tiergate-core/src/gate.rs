@@ -13,11 +13,13 @@
 
 mod arrive;
 mod generations;
+mod signal;
 mod wait;
 
 use crate::account::Account;
 use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
+use crate::admit::ignore::Ignoring;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
@@ -33,6 +35,7 @@ use crate::schedule::Load;
 use crate::schedule::strict::StrictPriority;
 use crate::time::Moment;
 use generations::{Generations, Moved};
+pub use signal::Refused;
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -151,6 +154,7 @@ pub struct Gate<T> {
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
+    ignoring: Option<Ignoring>,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -178,6 +182,7 @@ impl<T> Gate<T> {
             policers: Policers::new(Moment::ZERO, &plan.policers),
             triggers: Triggers::new(&plan.classes, &loads_of(&plan)),
             shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
+            ignoring: plan.ignore.map(Ignoring::new),
             draining: false,
             wakes: Vec::new(),
             account: Account::sized(classes, plan.rules),
@@ -322,6 +327,10 @@ impl<T> Gate<T> {
         let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
         let names = (&plan.policers[..], &self.plan.policers[..]);
         self.policers.inherit(now, names, former, &moved);
+        let former = std::mem::replace(&mut self.ignoring, plan.ignore.map(Ignoring::new));
+        if let (Some(ignoring), Some(former)) = (&mut self.ignoring, former) {
+            ignoring.inherit(former);
+        }
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
         let mut loads = loads_of(&plan);

@@ -1,5 +1,6 @@
 //! The settings of a gate, as a whole: what a reload replaces.
 
+use crate::admit::ignore;
 use crate::admit::policer::{self, PolicerId};
 use crate::admit::trigger::Trigger;
 use crate::class::Class;
@@ -24,6 +25,8 @@ pub struct Plan {
     pub site_policer: Option<PolicerId>,
     /// The delay of the backlog beyond which the least important are shed; `None`: nobody is.
     pub shedding: Option<Duration>,
+    /// Which flows are ignored after refusals; `None`: none ever.
+    pub ignore: Option<ignore::Settings>,
 }
 
 impl Plan {
@@ -40,6 +43,7 @@ impl Plan {
             policers: Vec::new(),
             site_policer: None,
             shedding: None,
+            ignore: None,
         }
     }
 
@@ -76,6 +80,9 @@ impl Plan {
         }
         if self.shedding.is_some_and(|aim| aim.is_zero()) {
             return Err("the delay beyond which requests are shed must be more than 0".to_owned());
+        }
+        if let Some(ignore) = &self.ignore {
+            ignore.check()?;
         }
         self.check_policers()
     }

@@ -22,6 +22,8 @@ pub enum Reason {
     Backlog,
     /// The origin was overloaded, and this was among what mattered least.
     Unimportant,
+    /// Its flow was refused so often in a time that it is ignored for a while.
+    Ignored,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -30,7 +32,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 12] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
@@ -40,6 +42,7 @@ impl Reason {
         Reason::SitePoliced,
         Reason::Backlog,
         Reason::Unimportant,
+        Reason::Ignored,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -63,6 +66,7 @@ impl Reason {
             Reason::SitePoliced => "site_policed",
             Reason::Backlog => "backlog",
             Reason::Unimportant => "unimportant",
+            Reason::Ignored => "ignored",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -82,6 +86,7 @@ impl Reason {
             Reason::SitePoliced => "more requests came in a time than the site takes",
             Reason::Backlog => "more waited than its class is taken at",
             Reason::Unimportant => "under overload, others mattered more",
+            Reason::Ignored => "it was refused too often, and came again at once",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

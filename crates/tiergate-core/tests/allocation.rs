@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
+use tiergate_core::admit::ignore;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::Pattern;
@@ -126,6 +127,27 @@ fn shedding_allocates_nothing() {
     assert_eq!(count, 0);
     let shed = gate.account().classes[0].refused[Reason::Unimportant.index()];
     assert!(shed > 5_000, "{shed}");
+}
+
+#[test]
+fn a_refusal_and_what_is_told_of_it_allocate_nothing() {
+    let (within, lasting) = (Duration::from_secs(1), Duration::from_secs(1));
+    let ignore = ignore::Settings { after: 3, within, lasting, flows_max: 100 };
+    let mut plan = Plan { slots: Slots::Fixed(1), ignore: Some(ignore), ..Plan::protective() };
+    plan.classes[0].queue_len_max = 0;
+    let mut gate: Gate<u32> = Gate::new(plan);
+    let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, ARRIVAL, || 0) else { panic!("free") };
+    let count = allocations(|| {
+        for ms in 0..10_000 {
+            let now = Moment::from_millis(ms);
+            let arrival = Arrival { flow: (ms % 7) << 50, ..ARRIVAL };
+            if let Verdict::Reject(reason) = gate.arrive(now, arrival, || 0) {
+                std::hint::black_box(gate.refused(now, &arrival, reason));
+            }
+        }
+    });
+    assert_eq!(count, 0);
+    assert_eq!(gate.account().classes[0].refused.iter().sum::<u64>(), 10_000);
 }
 
 #[test]

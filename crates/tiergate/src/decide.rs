@@ -8,6 +8,7 @@ use crate::http1::{
     self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version,
 };
 use crate::identity::Who;
+use crate::rate_limit::Left;
 use crate::respond::Format;
 use crate::session::Visit;
 use crate::shared::{Config, Shared};
@@ -20,7 +21,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Context;
 use tiergate_core::classify::{Scratch, path};
-use tiergate_core::gate::Arrival;
+use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 
@@ -86,6 +87,8 @@ pub struct Facts {
     pub arrival: Arrival,
     /// Its part in a session, where the policy knows any; boxed, because most policies do not.
     pub visit: Option<Box<Visit>>,
+    /// What it has left of a policer whose clients are told; boxed, because few are.
+    pub left: Option<Box<Left>>,
 }
 
 /// What is to be done about the bytes received so far.
@@ -103,7 +106,7 @@ pub enum Decision<'d> {
     /// Read the body, then decide anew: nothing has been counted yet.
     Gather(Facts),
     /// Answer with a refusal.
-    Refuse(Facts, Reason, Format),
+    Refuse(Facts, Refused, Format),
     /// Forward `head`, once the slot is there.
     Go {
         /// What is kept of the head.
@@ -195,7 +198,8 @@ pub fn decide<'d>(
         subject: who.subject(),
         dscp: peer.dscp_of(client),
     };
-    let (arrival, visit, answer) = judge(shared, config, &view, peer, gather, context);
+    let Judged { arrival, visit, left, answer } =
+        judge(shared, config, &view, peer, gather, context);
     let facts = Facts {
         head_len: head.len,
         body: head.body,
@@ -210,10 +214,11 @@ pub fn decide<'d>(
         client,
         arrival,
         visit,
+        left,
     };
     let entry = match answer {
-        Answer::Refused(reason) => {
-            return Decision::Refuse(facts, reason, Format::accepted(fields));
+        Answer::Refused(refused) => {
+            return Decision::Refuse(facts, refused, Format::accepted(fields));
         }
         Answer::Later => return Decision::Gather(facts),
         Answer::Admitted(held) => Entry::Now(held),
@@ -240,6 +245,19 @@ pub fn decide<'d>(
     Decision::Go { facts, head: out, entry, format }
 }
 
+/// What was found out about a request, and what the door says to it.
+#[derive(Debug)]
+pub struct Judged<'d> {
+    /// How it was classified.
+    pub arrival: Arrival,
+    /// Its part in a session.
+    pub visit: Option<Box<Visit>>,
+    /// What it has left of a policer whose clients are told.
+    pub left: Option<Box<Left>>,
+    /// What becomes of it.
+    pub answer: Answer<'d>,
+}
+
 /// Classifies a request and takes it to the gate. `gather`: not yet, because its body is still to be
 /// read; only to be refused if it would be refused now.
 pub fn judge<'d>(
@@ -249,7 +267,7 @@ pub fn judge<'d>(
     peer: &Peer,
     gather: bool,
     context: &mut Context<'_>,
-) -> (Arrival, Option<Box<Visit>>, Answer<'d>) {
+) -> Judged<'d> {
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
     let open = |settings| {
@@ -271,25 +289,27 @@ pub fn judge<'d>(
         let believed = visit.as_deref().is_none_or(Visit::is_running);
         weigh(&mut arrival, config, peer, verdict.importance.filter(|_| believed));
     }
-    let reason = if verdict.refuse {
-        Some(Reason::Rule)
+    let refused = if verdict.refuse {
+        Some(Refused::of(Reason::Rule))
     } else if !config.origin.is_usable() {
-        Some(Reason::OriginDown)
+        // Until a server is tried again.
+        let wait = config.policy.origin.retry_after;
+        Some(Refused { wait, ..Refused::of(Reason::OriginDown) })
     } else {
         None
     };
-    let answer = match reason {
-        Some(reason) => {
-            shared.door.refuse(arrival, reason);
-            Answer::Refused(reason)
+    let (answer, left) = match refused {
+        Some(refused) => {
+            shared.door.refuse(arrival, refused.reason);
+            (Answer::Refused(refused), None)
         }
         None if gather => match shared.door.turn_away(arrival) {
-            Some(reason) => Answer::Refused(reason),
-            None => Answer::Later,
+            Some(refused) => (Answer::Refused(refused), None),
+            None => (Answer::Later, None),
         },
         None => shared.door.arrive(clock::now(), arrival, context),
     };
-    (arrival, visit, answer)
+    Judged { arrival, visit, left: left.map(Box::new), answer }
 }
 
 /// Notes how important the request's connection is and how much it has got; `said`: what rules say of
@@ -306,17 +326,24 @@ fn weigh(arrival: &mut Arrival, config: &Config, peer: &Peer, said: Option<u8>) 
     }
 }
 
-/// Whether a refusal is meant for the connection that its request came by. That of a trusted peer, many
-/// clients' connection, is not closed because one of them matters least.
+/// Whether a refusal is meant for the connection that its request came by: whoever matters least, or is
+/// ignored, shall not go on over it. That of a trusted peer, many clients' connection, is not closed
+/// because of one of them.
 pub fn is_to_go(config: &Config, peer: &Peer, reason: Reason) -> bool {
-    reason == Reason::Unimportant && !is_trusted(config, peer.address.ip())
+    matches!(reason, Reason::Unimportant | Reason::Ignored)
+        && !is_trusted(config, peer.address.ip())
 }
 
 /// What a refusal does with the connection.
 pub fn connection_after(config: &Config, peer: &Peer, reason: Reason) -> RefusalConnection {
-    match is_to_go(config, peer, reason) {
-        true => config.policy.shed,
-        false => config.policy.refusal.connection,
+    let usual = config.policy.refusal.connection;
+    match reason {
+        Reason::Unimportant if is_to_go(config, peer, reason) => config.policy.shed,
+        Reason::Ignored if is_to_go(config, peer, reason) => match usual {
+            RefusalConnection::Keep => RefusalConnection::Close,
+            usual => usual,
+        },
+        _ => usual,
     }
 }
 

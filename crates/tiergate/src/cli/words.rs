@@ -150,7 +150,8 @@ pub(super) fn policer_name(policy: &Policy, policer: PolicerId) -> &str {
 pub(super) fn policer(policer: &Settings, policy: &Policy) -> String {
     let Settings { burst, per, shares, .. } = policer;
     let rate = show::rate(policer.rate);
-    match per {
+    let told = if policer.announce { "; clients are told what is left" } else { "" };
+    let words = match per {
         Per::Flow { flows_max } => format!(
             "{rate} and {burst} at once for each flow; {flows_max} flows, {}",
             show::bytes(24 * u64::from(*flows_max))
@@ -164,7 +165,8 @@ pub(super) fn policer(policer: &Settings, policy: &Policy) -> String {
             let shares: Vec<String> = shares.iter().map(share).collect();
             format!("{rate}: {}; {burst} that they left for any class", shares.join(", "))
         }
-    }
+    };
+    words + told
 }
 
 /// Who is shed, when, and what becomes of the connections; empty if nobody is.

@@ -36,6 +36,7 @@ pub use response::{ResponseHead, parse_response};
 pub(crate) use scan::is_token;
 pub use target::host_name;
 pub use translated::{request_from_parts, response_fields, response_length};
+pub(crate) use write_request::put_decimal;
 pub use write_request::write_request_head;
 pub use write_response::{Delivery, ResponseInfo, delivery, write_response_head};
 

@@ -251,6 +251,8 @@ impl Readings {
             let rows = servers.map(|server| ([("server", server.address.as_str())], count(server)));
             page.counters(&format!("tiergate_origin_{name}"), help, rows)?;
         }
+        let help = "Retries that would have been too many of the requests";
+        page.counter("tiergate_origin_retries_denied", help, self.retries_denied)?;
         let gauges: [(&str, &str, ServerLevel); 2] = [
             (
                 "tiergate_origin_up",
