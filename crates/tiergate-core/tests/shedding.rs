@@ -88,28 +88,34 @@ proptest! {
         prop_assert!((0.0..1.0).contains(&fraction), "something always passes: {fraction}");
     }
 
-    /// A delay at the aim or below it, however it changes, and any two periods of more: nobody goes.
+    /// A delay at the aim or below it, however it changes, any two periods of more, and pauses in which
+    /// hardly anybody comes: nobody goes.
     #[test]
     fn below_the_aim_nobody_is_shed(
         rate in 1_u32..1000,
-        periods in prop::collection::vec((0.0..=1.0, 1.0..3.0, prop::option::of(1_u32..100_000)), 3..60),
+        periods in prop::collection::vec(
+            (0.0..=1.0, 1.0..3.0, prop::option::of(1_u32..100_000), 0_usize..8), 3..60),
     ) {
         let mut shedding = Shedding::new(Moment::ZERO, AIM, 1);
         let request = Candidate { importance: None, class: ClassId(0), requests: 0, connection: 0 };
         let mut now = Moment::ZERO;
-        for (number, (below, faster, spike)) in periods.into_iter().enumerate() {
-            let finished = (f64::from(rate) * faster) as u32;
+        let mut moves = |finished: u32, waiting: u32| {
             (0..finished).for_each(|_| shedding.finished());
+            now = now + PERIOD;
+            assert_eq!(shedding.tick(now, waiting), now + PERIOD);
+            (shedding.fraction(), shedding.is_shed(&request))
+        };
+        for (number, (below, faster, spike, pause)) in periods.into_iter().enumerate() {
+            let finished = (f64::from(rate) * faster) as u32;
             // What is served in 100 ms waits 100 ms.
             let mut waiting = (f64::from(rate) * below) as u32;
             if let Some(spike) = spike.filter(|_| number % 3 != 0) {
                 waiting = spike;
             }
-            now = now + PERIOD;
-            let next = shedding.tick(now, waiting);
-            prop_assert_eq!(next, now + PERIOD);
-            prop_assert_eq!(shedding.fraction(), 0.0, "period {}", number);
-            prop_assert!(!shedding.is_shed(&request));
+            prop_assert_eq!(moves(finished, waiting), (0.0, false), "period {}", number);
+            for _ in 0..pause * usize::from(number % 3 == 0) {
+                prop_assert_eq!(moves(0, 0), (0.0, false));
+            }
         }
     }
 }
