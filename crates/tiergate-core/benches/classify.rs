@@ -280,8 +280,15 @@ fn measure_views(
 }
 
 fn main() {
-    let report = |what: &str, (nanos, matched): (f64, usize), of: usize| {
-        println!("{what:<58} {nanos:7.1} ns  ({matched} of {of} matched)");
+    // `--only TEXT`: what has it in its name. With `--once`, callgrind counts that alone.
+    let only = std::env::args().skip_while(|arg| arg != "--only").nth(1);
+    let asked = |what: &str| only.as_deref().is_none_or(|only| what.contains(only));
+    let report = |what: &str, measure: &dyn Fn() -> (f64, usize)| {
+        asked(what).then(|| {
+            let (nanos, matched) = measure();
+            println!("{what:<58} {nanos:7.1} ns  ({matched} of 128 matched)");
+            nanos
+        })
     };
     for count in [20usize, 1_000, 10_000] {
         let rules = mixed(count);
@@ -298,47 +305,39 @@ fn main() {
             })
             .collect();
         let hosts = ["www.example.com", "tenant0.example.com", "a.b.example.org"];
-        report(
-            &format!("{count} mixed rules, browser, 12 fields"),
-            measure(&rules, &hosts, &paths),
-            128,
-        );
+        report(&format!("{count} mixed rules, browser, 12 fields"), &|| {
+            measure(&rules, &hosts, &paths)
+        });
         let misses: Vec<String> = (0..128).map(|n| format!("/about/team/{n}.html")).collect();
-        report(
-            &format!("{count} mixed rules, nothing matches"),
-            measure(&rules, &hosts, &misses),
-            128,
-        );
+        report(&format!("{count} mixed rules, nothing matches"), &|| {
+            measure(&rules, &hosts, &misses)
+        });
     }
     for (all, what) in [(0, "all outputs"), (5, "no early end")] {
         let mut costs = Vec::new();
         for count in [20, 1_000, 10_000] {
-            let measured = measure_everywhere(count, all);
-            costs.push(measured.0);
-            report(&format!("{count} rules over every part, {what}"), measured, 128);
+            let what = format!("{count} rules over every part, {what}");
+            costs.extend(report(&what, &|| measure_everywhere(count, all)));
         }
-        println!("{:<58} {:7.2}", "10,000 of them cost as much as 20, times", costs[2] / costs[0]);
+        if let [few, _, many] = costs[..] {
+            println!("{:<58} {:7.2}", "10,000 of them cost as much as 20, times", many / few);
+        }
     }
     let paths: Vec<String> = (0..128).map(|n| format!("/p{}/x", n % 23)).collect();
     let hosts = ["h3.example.com", "h21.example.com"];
-    report(
-        "10,648 rules, product of three, two of three hold",
-        measure(&product(), &hosts, &paths),
-        128,
-    );
+    report("10,648 rules, product of three, two of three hold", &|| {
+        measure(&product(), &hosts, &paths)
+    });
 
     let with_plan = [("X-Plan", "plan-20"), BROWSER[1], BROWSER[6]];
-    report(
-        "10,648 rules, product of three, all three hold",
-        measure_with(&product(), &hosts, &paths, with_plan),
-        128,
-    );
+    report("10,648 rules, product of three, all three hold", &|| {
+        measure_with(&product(), &hosts, &paths, with_plan)
+    });
 
-    let build = Instant::now();
-    black_box(Classifier::compile(&mixed(10_000), ClassId(0)).unwrap());
-    println!(
-        "{:<58} {:7.1} ms",
-        "parsing and compiling 10,000 mixed rules",
-        build.elapsed().as_secs_f64() * 1e3
-    );
+    let what = "parsing and compiling 10,000 mixed rules";
+    if asked(what) {
+        let build = Instant::now();
+        black_box(Classifier::compile(&mixed(10_000), ClassId(0)).unwrap());
+        println!("{what:<58} {:7.1} ms", build.elapsed().as_secs_f64() * 1e3);
+    }
 }

@@ -251,4 +251,23 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn labels_of_every_length_are_found_and_no_other_text() {
+        for len in [0usize, 1, 15, 16, 17, 40] {
+            let label = "abcdefgh".repeat(5).into_bytes()[..len].to_vec();
+            let long = [&label[..], b"x"].concat();
+            let trie =
+                Trie::new(vec![key(&label, false, 1), key(&long, true, 2), key(&long, true, 3)]);
+            assert_eq!(found(&trie, &label), [1], "{len}");
+            assert_eq!(found(&trie, &long), [1, 2, 3], "{len}");
+            assert_eq!(found(&trie, &[&long[..], b"y"].concat()), [1], "{len}");
+            for place in 0..len {
+                let mut other = label.clone();
+                other[place] = b'-';
+                assert_eq!(found(&trie, &other), [] as [u32; 0], "{len}");
+                assert_eq!(found(&trie, &label[..place]), [] as [u32; 0], "{len}");
+            }
+        }
+    }
 }
