@@ -105,7 +105,8 @@ impl Ignoring {
         let spot = self.table.find(flow, |number| self.is_over(number, now_ms))?;
         let number = self.table.number(spot, flow);
         let ignored = number & IGNORED != 0 && !self.is_over(number, now_ms);
-        ignored.then(|| Moment::from_millis(moment(number)).since(now))
+        // The end is kept in whole milliseconds, rounded up.
+        ignored.then(|| Moment::from_millis(moment(number)).since(now).min(self.settings.lasting))
     }
 
     /// The flow was refused. O(1).
@@ -164,6 +165,16 @@ mod tests {
 
     fn at(ms: u64) -> Moment {
         Moment::from_millis(ms)
+    }
+
+    #[test]
+    fn the_while_is_never_longer_than_said() {
+        let mut ignoring = Ignoring::new(SETTINGS);
+        let begin = at(5) + Duration::from_nanos(1);
+        for _ in 0..3 {
+            ignoring.refused(begin, 7);
+        }
+        assert_eq!(ignoring.left(begin, 7), Some(SETTINGS.lasting));
     }
 
     #[test]
