@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tiergate_core::admit::bucket::Rate;
+use tiergate_core::admit::ignore;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
@@ -28,6 +29,11 @@ fn main() {
             policed(Per::Flow { flows_max: 1_000_000 }, flows)
         });
     }
+    report("admitted at once, with shedding", shed_none);
+    report("refused, queue full", || refused(None, false));
+    report("refused, queue full, and what it is told", || refused(None, true));
+    report("the same, counted by flow, out of 1000000", || refused(Some(1_000_000), true));
+    report("refused because it is ignored, out of 10", || refused(Some(10), true));
     for classes in [2, 8] {
         report(&format!("admitted at once, {classes} classes"), || at_once(classes));
         for waiting in [10, 100, 1_000, 10_000, 100_000] {
@@ -77,6 +83,16 @@ fn at_once(classes: u16) -> f64 {
     pass_through(&mut gate, |number| arrival(number, classes))
 }
 
+/// The same with a look at whether the request is shed.
+fn shed_none() -> f64 {
+    let mut gate: Gate<u32> =
+        Gate::new(Plan { shedding: Some(Duration::from_millis(100)), ..plan(2) });
+    pass_through(&mut gate, |number| {
+        let connection = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Arrival { connection, requests: number % 8, ..arrival(number, 2) }
+    })
+}
+
 /// The same under a policer that lets everybody through; the flows come in no order.
 fn policed(per: Per, flows: u64) -> f64 {
     let policer = Settings {
@@ -85,6 +101,7 @@ fn policed(per: Per, flows: u64) -> f64 {
         burst: 1_000_000,
         per,
         shares: Vec::new(),
+        announce: false,
     };
     let mut gate: Gate<u32> = Gate::new(Plan { policers: vec![policer], ..plan(2) });
     let police = |number: u32| {
@@ -95,6 +112,43 @@ fn policed(per: Per, flows: u64) -> f64 {
     // Once before, so that the memory of the table has been given by the system.
     pass_through(&mut gate, police);
     pass_through(&mut gate, police)
+}
+
+/// Requests that are refused, of so many flows that may be ignored: at ten a millisecond ten flows
+/// are nearly always.
+fn refused(flows: Option<u64>, told: bool) -> f64 {
+    let ignore = flows.map(|_| ignore::Settings {
+        after: 10,
+        within: Duration::from_secs(10),
+        lasting: Duration::from_secs(5),
+        flows_max: 1_000_000,
+    });
+    let mut plan = Plan { slots: Slots::Fixed(1), ignore, ..plan(2) };
+    plan.classes.iter_mut().for_each(|class| class.queue_len_max = 0);
+    let mut gate: Gate<u32> = Gate::new(plan);
+    let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, arrival(0, 2), || 0) else {
+        panic!("one slot is free");
+    };
+    let flows = flows.unwrap_or(1);
+    let mut round = || {
+        let mut now = Moment::ZERO;
+        let start = Instant::now();
+        for number in 0..REQUESTS {
+            now = now + Duration::from_micros(100);
+            let flow =
+                (u64::from(number) * 0x9e37_79b9 % flows + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let request = Arrival { flow, ..Arrival::of(ClassId(1)) };
+            if let Verdict::Reject(reason) = gate.arrive(now, request, || number)
+                && told
+            {
+                black_box(gate.refused(now, &request, reason));
+            }
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(REQUESTS)
+    };
+    // Once before, so that the memory of the table has been given by the system.
+    round();
+    round()
 }
 
 fn pass_through(gate: &mut Gate<u32>, arrival: impl Fn(u32) -> Arrival) -> f64 {

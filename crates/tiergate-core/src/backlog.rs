@@ -37,6 +37,8 @@ pub(crate) struct Waiter<T> {
     pub(crate) class: ClassId,
     /// Whether its session runs already.
     pub(crate) running: bool,
+    /// Whose it is, in case that it is refused.
+    pub(crate) flow: u64,
     pub(crate) arrived: Moment,
     pub(crate) deadline: Moment,
     generation: u32,
@@ -101,6 +103,7 @@ impl<T> Backlog<T> {
         &mut self,
         class: ClassId,
         running: bool,
+        flow: u64,
         now: Moment,
         deadline: Moment,
         wake: T,
@@ -112,6 +115,7 @@ impl<T> Backlog<T> {
         waiter.state = State::Waiting;
         waiter.class = class;
         waiter.running = running;
+        waiter.flow = flow;
         waiter.arrived = now;
         waiter.deadline = deadline;
         waiter.previous = tail;
@@ -234,6 +238,7 @@ impl<T> Backlog<T> {
             state: State::Free,
             class: ClassId(0),
             running: false,
+            flow: 0,
             arrived: Moment::ZERO,
             deadline: Moment::NEVER,
             generation: 0,

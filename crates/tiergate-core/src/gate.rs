@@ -13,11 +13,14 @@
 
 mod arrive;
 mod generations;
+mod signal;
 mod wait;
 
 use crate::account::Account;
 use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
+use crate::admit::ignore::Ignoring;
+use crate::admit::importance::Shedding;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
@@ -32,6 +35,7 @@ use crate::schedule::Load;
 use crate::schedule::strict::StrictPriority;
 use crate::time::Moment;
 use generations::{Generations, Moved};
+pub use signal::Refused;
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -52,6 +56,13 @@ pub struct Arrival {
     /// Whether it belongs to a session that was admitted before: it waits before those of its class
     /// that do not. Never set by what a client merely claims.
     pub running: bool,
+    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked
+    /// at, with what follows, only by a plan with [`Plan::shedding`].
+    pub importance: Option<u8>,
+    /// Requests of its connection that were answered before.
+    pub requests: u32,
+    /// A hash of its connection: even over all values, and the same for all of its requests.
+    pub connection: u64,
 }
 
 impl Arrival {
@@ -65,6 +76,9 @@ impl Arrival {
             policer: None,
             flow: 0,
             running: false,
+            importance: None,
+            requests: 0,
+            connection: 0,
         }
     }
 }
@@ -139,6 +153,8 @@ pub struct Gate<T> {
     generations: Generations,
     policers: Policers,
     triggers: Triggers,
+    shedding: Option<Shedding>,
+    ignoring: Option<Ignoring>,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -165,6 +181,8 @@ impl<T> Gate<T> {
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
             triggers: Triggers::new(&plan.classes, &loads_of(&plan)),
+            shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
+            ignoring: plan.ignore.map(Ignoring::new),
             draining: false,
             wakes: Vec::new(),
             account: Account::sized(classes, plan.rules),
@@ -234,6 +252,12 @@ impl<T> Gate<T> {
         let load = self.control_load();
         self.release(slot.generation, class);
         self.account.finished(class, now.since(slot.admitted), &outcome);
+        // Slots that clients gave up say how impatient they are, not how fast the origin is.
+        if let Some(shedding) = &mut self.shedding
+            && outcome.end != End::Cancelled
+        {
+            shedding.finished();
+        }
         if let Limit::Adaptive(limit) = &mut self.limit {
             let step = limit.finished(now, slot.admitted, &outcome, load);
             self.note(now, step);
@@ -241,7 +265,7 @@ impl<T> Gate<T> {
         self.dispatch(now);
     }
 
-    /// Does what is due: refuses whoever waited past the deadline, lets the limit look around.
+    /// Does what is due: refuses whoever waited past the deadline, lets limit and shedding look around.
     /// Returns when to call again; [`Moment::NEVER`] if nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
         self.strict.advance(now, &self.loads, self.limit.slots());
@@ -256,8 +280,10 @@ impl<T> Gate<T> {
             Limit::Fixed(_) => Moment::NEVER,
             Limit::Adaptive(limit) => limit.next_tick(),
         };
+        let waiting = self.backlog.len() as u32;
+        let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
         let deadline = self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at);
-        control.min(deadline)
+        control.min(shed).min(deadline)
     }
 
     /// When the first of those who wait has waited long enough; [`Moment::NEVER`] if nobody waits.
@@ -301,6 +327,10 @@ impl<T> Gate<T> {
         let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
         let names = (&plan.policers[..], &self.plan.policers[..]);
         self.policers.inherit(now, names, former, &moved);
+        let former = std::mem::replace(&mut self.ignoring, plan.ignore.map(Ignoring::new));
+        if let (Some(ignoring), Some(former)) = (&mut self.ignoring, former) {
+            ignoring.inherit(former);
+        }
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
         let mut loads = loads_of(&plan);
@@ -323,6 +353,10 @@ impl<T> Gate<T> {
         self.account = account;
         self.strict = StrictPriority::new(plan.classes.len());
         self.strict.advance(now, &self.loads, self.limit.slots());
+        self.shedding = plan.shedding.map(|aim| match self.shedding.take() {
+            Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
+            None => Shedding::new(now, aim, plan.classes.len()),
+        });
         if plan.slots != self.plan.slots {
             self.limit = Limit::new(&plan.slots);
             self.last_step = None;
@@ -348,6 +382,11 @@ impl<T> Gate<T> {
     /// How each policer is doing, in the plan's order.
     pub fn policers(&self) -> impl Iterator<Item = PolicerState> + '_ {
         self.policers.states()
+    }
+
+    /// Which requests are shed, and how overloaded the origin is; `None`: nobody is, by the plan.
+    pub fn shedding(&self) -> Option<&Shedding> {
+        self.shedding.as_ref()
     }
 
     /// The plan in force.

@@ -1,9 +1,11 @@
 //! The settings of a gate, as a whole: what a reload replaces.
 
+use crate::admit::ignore;
 use crate::admit::policer::{self, PolicerId};
 use crate::admit::trigger::Trigger;
 use crate::class::Class;
 use crate::control::Slots;
+use std::time::Duration;
 
 /// Everything the gate is configured by. Validated by whoever builds it (see [`Plan::check`]).
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,10 @@ pub struct Plan {
     pub policers: Vec<policer::Settings>,
     /// The policer that every request comes under.
     pub site_policer: Option<PolicerId>,
+    /// The delay of the backlog beyond which the least important are shed; `None`: nobody is.
+    pub shedding: Option<Duration>,
+    /// Which flows are ignored after refusals; `None`: none ever.
+    pub ignore: Option<ignore::Settings>,
 }
 
 impl Plan {
@@ -36,6 +42,8 @@ impl Plan {
             slots: Slots::default(),
             policers: Vec::new(),
             site_policer: None,
+            shedding: None,
+            ignore: None,
         }
     }
 
@@ -69,6 +77,12 @@ impl Plan {
             if self.classes[..place].iter().any(|other| other.name == class.name) {
                 return Err(format!("two classes are called `{}`", class.name));
             }
+        }
+        if self.shedding.is_some_and(|aim| aim.is_zero()) {
+            return Err("the delay beyond which requests are shed must be more than 0".to_owned());
+        }
+        if let Some(ignore) = &self.ignore {
+            ignore.check()?;
         }
         self.check_policers()
     }

@@ -20,6 +20,10 @@ pub enum Reason {
     SitePoliced,
     /// So many waited, in the class itself or in others, that its requests are refused.
     Backlog,
+    /// The origin was overloaded, and this was among what mattered least.
+    Unimportant,
+    /// Its flow was refused so often in a time that it is ignored for a while.
+    Ignored,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -28,7 +32,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 12] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
@@ -37,6 +41,8 @@ impl Reason {
         Reason::Policed,
         Reason::SitePoliced,
         Reason::Backlog,
+        Reason::Unimportant,
+        Reason::Ignored,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -59,6 +65,8 @@ impl Reason {
             Reason::Policed => "policed",
             Reason::SitePoliced => "site_policed",
             Reason::Backlog => "backlog",
+            Reason::Unimportant => "unimportant",
+            Reason::Ignored => "ignored",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -77,6 +85,8 @@ impl Reason {
             Reason::Policed => "more such requests came in a time than are let through",
             Reason::SitePoliced => "more requests came in a time than the site takes",
             Reason::Backlog => "more waited than its class is taken at",
+            Reason::Unimportant => "under overload, others mattered more",
+            Reason::Ignored => "it was refused too often, and came again at once",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

@@ -3,14 +3,17 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
-use tiergate_core::class::ClassId;
+use tiergate_core::admit::ignore;
+use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::{Condition, Number, Rule};
 use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
+use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 use tiergate_core::time::Moment;
 
@@ -94,6 +97,57 @@ fn a_request_admitted_at_once_allocates_nothing() {
     });
     assert_eq!(count, 0);
     assert!(gate.account().classes[0].admitted_at_once > 1000);
+}
+
+#[test]
+fn shedding_allocates_nothing() {
+    let plan = Plan {
+        shedding: Some(Duration::from_millis(100)),
+        classes: vec![Class { deadline: Duration::from_secs(3600), ..Class::named("all") }],
+        slots: Slots::Fixed(1),
+        ..Plan::protective()
+    };
+    let mut gate: Gate<u32> = Gate::new(plan);
+    let mut now = Moment::ZERO;
+    // Some wait, and nobody is served: all but a few of those who come are shed.
+    for _ in 0..10 {
+        let _kept = gate.arrive(now, ARRIVAL, || 0);
+    }
+    let count = allocations(|| {
+        for number in 0..10_000_u64 {
+            let connection = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let arrival = Arrival { connection, ..ARRIVAL };
+            gate.turn_away(now, arrival);
+            if number % 100 == 0 {
+                now = now + Duration::from_millis(100);
+                gate.tick(now);
+            }
+        }
+    });
+    assert_eq!(count, 0);
+    let shed = gate.account().classes[0].refused[Reason::Unimportant.index()];
+    assert!(shed > 5_000, "{shed}");
+}
+
+#[test]
+fn a_refusal_and_what_is_told_of_it_allocate_nothing() {
+    let (within, lasting) = (Duration::from_secs(1), Duration::from_secs(1));
+    let ignore = ignore::Settings { after: 3, within, lasting, flows_max: 100 };
+    let mut plan = Plan { slots: Slots::Fixed(1), ignore: Some(ignore), ..Plan::protective() };
+    plan.classes[0].queue_len_max = 0;
+    let mut gate: Gate<u32> = Gate::new(plan);
+    let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, ARRIVAL, || 0) else { panic!("free") };
+    let count = allocations(|| {
+        for ms in 0..10_000 {
+            let now = Moment::from_millis(ms);
+            let arrival = Arrival { flow: (ms % 7) << 50, ..ARRIVAL };
+            if let Verdict::Reject(reason) = gate.arrive(now, arrival, || 0) {
+                std::hint::black_box(gate.refused(now, &arrival, reason));
+            }
+        }
+    });
+    assert_eq!(count, 0);
+    assert_eq!(gate.account().classes[0].refused.iter().sum::<u64>(), 10_000);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
 fn settings(rate: Rate, burst: u32, per: Per) -> Settings {
-    Settings { name: "p".to_owned(), rate, burst, per, shares: Vec::new() }
+    Settings { name: "p".to_owned(), rate, burst, per, shares: Vec::new(), announce: false }
 }
 
 /// A gate that refuses for no other reason.

@@ -31,7 +31,7 @@ pub struct Scenario {
     #[serde(default)]
     pub sessions: bool,
     /// The delay of the backlog at which requests are shed by importance; absent: none are. Each
-    /// session is a persistent connection.
+    /// session is a persistent connection, every other request has one of its own.
     #[serde(default)]
     pub shed_aim_ms: Option<f64>,
     /// How long the gateway waits for an answer before it gives up.
@@ -193,6 +193,7 @@ impl Scenario {
                 LimitKind::Law(_) => Slots::Fixed(adaptive::Settings::default().slots_start),
                 LimitKind::Adaptive => Slots::default(),
             },
+            shedding: self.shed_aim_ms.map(millis),
             ..Plan::protective()
         }
     }

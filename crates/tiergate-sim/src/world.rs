@@ -14,12 +14,11 @@ use request::{Fate, Request, Where};
 use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
-use tiergate_core::admit::importance::Shedding;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::{Slots, adaptive};
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Verdict};
 use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
 /// What happens at a moment.
@@ -37,8 +36,6 @@ enum Event {
     GiveUp(u32, u32),
     /// The gate's own time.
     Tick,
-    /// Time to look how much is to be shed.
-    Shed,
 }
 
 /// A simulation under way.
@@ -55,7 +52,6 @@ pub(crate) struct World<'a> {
     server: Server,
     ended: Vec<(u32, Ended)>,
     sessions: Sessions,
-    shedding: Option<Shedding>,
     closed: Vec<u32>,
     tick_at: u64,
     phases: Vec<Phase>,
@@ -107,9 +103,6 @@ impl<'a> World<'a> {
             server,
             ended: Vec::new(),
             sessions: Sessions::default(),
-            shedding: scenario
-                .shed_aim_ms
-                .map(|aim| Shedding::new(Duration::from_secs_f64(aim / 1e3), scenario.class.len())),
             closed: vec![0; scenario.seconds.ceil() as usize],
             tick_at: u64::MAX,
             phases,
@@ -175,8 +168,9 @@ impl<'a> World<'a> {
                 }
             }
         }
-        if self.shedding.is_some() {
-            self.at(0, Event::Shed);
+        if scenario.shed_aim_ms.is_some() {
+            // The gate looks around all the time, as it does in the gateway.
+            self.tick_by(0);
         }
         self.settle();
     }
@@ -226,7 +220,6 @@ impl<'a> World<'a> {
             Event::Leave(request, incarnation) => self.leave(request, incarnation),
             Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
             Event::Tick => self.tick(),
-            Event::Shed => self.move_shedding(),
         }
     }
 
@@ -260,15 +253,13 @@ impl<'a> World<'a> {
             self.forward(id, Where::AtServer { counted: true });
             return;
         }
-        if self.is_shed(session, class) {
-            self.end(id, Fate::Refused);
-            return;
-        }
+        let connection = self.connection(session);
         let Some(gate) = &mut self.gate else { unreachable!("seen above") };
         let arrival = Arrival {
             generation: gate.plan().generation,
             running: scenario.sessions && session.is_some_and(|id| self.sessions.runs(id)),
-            ..Arrival::of(ClassId(class))
+            class: ClassId(class),
+            ..connection
         };
         match gate.arrive(now, arrival, || id) {
             Verdict::Admit(slot) => {
@@ -280,7 +271,12 @@ impl<'a> World<'a> {
                 self.requests[id as usize].place = Where::Waiting(ticket);
                 self.tick_by((now + deadline).nanos());
             }
-            Verdict::Reject(_) => self.end(id, Fate::Refused),
+            Verdict::Reject(reason) => {
+                if reason == Reason::Unimportant {
+                    self.closed[(self.now / 1_000_000_000) as usize] += 1;
+                }
+                self.end(id, Fate::Refused);
+            }
         }
     }
 
@@ -325,9 +321,6 @@ impl<'a> World<'a> {
                     Ended::Error => End::Error,
                     Ended::Refused => End::Failed,
                 };
-                if let Some(shedding) = &mut self.shedding {
-                    shedding.finished();
-                }
                 let first_byte = Some(self.moment().since(slot.admitted()));
                 self.end(id, fate);
                 self.finish(slot, Outcome { end, first_byte });

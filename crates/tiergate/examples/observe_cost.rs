@@ -94,6 +94,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         rule: Some(2),
         verdict: Verdict::Queued,
         reason: None,
+        policer: None,
         end: Some(End::Served),
         server: Some("10.0.0.5:8080"),
         slots: 40,

@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::gate::Arrival;
 use tiergate_core::origin::ServerId;
 use tiergate_core::outcome::End;
@@ -38,6 +39,8 @@ pub struct Record {
     pub end: Option<End>,
     /// Why it was refused.
     pub reason: Option<Reason>,
+    /// The policer that had no token for it.
+    pub policer: Option<PolicerId>,
     /// The server that it was sent to.
     pub server: Option<ServerId>,
 }
@@ -54,6 +57,7 @@ impl Record {
             first_byte: None,
             end: None,
             reason: None,
+            policer: None,
             server: None,
         }
     }
@@ -158,6 +162,8 @@ pub fn log(
         field.map_or(&b""[..], |field| field.value)
     };
     let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
+    let policers = &config.policy.plan.policers;
+    let policer = record.policer.and_then(|id| policers.get(id.index()));
     let entry = Entry {
         time: SystemTime::now(),
         client,
@@ -181,6 +187,7 @@ pub fn log(
             (None, None) => Verdict::Bad,
         },
         reason: record.reason,
+        policer: policer.map(|policer| policer.name.as_str()),
         end: record.end,
         server: server.map(|server| server.counters.address.as_str()),
         slots: shared.door.slots(),

@@ -1,13 +1,18 @@
 //! From a request's head to its verdict: parse → classify → admit, without an await between.
 
 use crate::body::Malformed;
+use crate::config::meant::RefusalConnection;
 use crate::door::{Answer, Held, Waiting};
 use crate::forwarded::client_address;
-use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version};
+use crate::http1::{
+    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, Version,
+};
 use crate::identity::Who;
+use crate::rate_limit::Left;
 use crate::respond::Format;
 use crate::session::Visit;
 use crate::shared::{Config, Shared};
+use crate::standing::{self, Standing};
 use crate::{buffers, clock, gather};
 use std::cell::RefCell;
 use std::io::Write;
@@ -16,12 +21,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Context;
 use tiergate_core::classify::{Scratch, path};
-use tiergate_core::gate::Arrival;
+use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Peer {
     /// The client, by the socket or the PROXY protocol.
     pub address: SocketAddr,
@@ -37,6 +42,20 @@ pub struct Peer {
     pub sni: Option<Arc<str>>,
     /// The name in its verified certificate.
     pub certificate: Option<Arc<str>>,
+    /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
+    pub dscp: u8,
+    /// What the connection is worth by what it has brought so far.
+    pub standing: Standing,
+}
+
+impl Peer {
+    /// The code point of a client's packets: that of the connection, unless the peer speaks for another.
+    pub fn dscp_of(&self, client: IpAddr) -> u8 {
+        match client.to_canonical() == self.address.ip().to_canonical() {
+            true => self.dscp,
+            false => RequestView::DSCP_UNKNOWN,
+        }
+    }
 }
 
 /// What is kept of a head once its bytes may move.
@@ -68,6 +87,8 @@ pub struct Facts {
     pub arrival: Arrival,
     /// Its part in a session, where the policy knows any; boxed, because most policies do not.
     pub visit: Option<Box<Visit>>,
+    /// What it has left of a policer whose clients are told; boxed, because few are.
+    pub left: Option<Box<Left>>,
 }
 
 /// What is to be done about the bytes received so far.
@@ -85,7 +106,7 @@ pub enum Decision<'d> {
     /// Read the body, then decide anew: nothing has been counted yet.
     Gather(Facts),
     /// Answer with a refusal.
-    Refuse(Facts, Reason, Format),
+    Refuse(Facts, Refused, Format),
     /// Forward `head`, once the slot is there.
     Go {
         /// What is kept of the head.
@@ -159,13 +180,13 @@ pub fn decide<'d>(
     let client = client_of(config, peer, fields);
     let mut claims = Vec::new();
     let who = Who::of(shared, config, client, fields, &mut claims);
-    let mut normal = Vec::new();
+    let (mut normal, mut room) = (Vec::new(), FieldRoom::new());
     let view = RequestView {
         method: head.method,
         host: head.host_name(),
         path: path::normalise(head.path, &mut normal),
         query: head.query,
-        fields,
+        fields: table.believed(trusted, &mut room),
         client,
         listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
@@ -175,9 +196,10 @@ pub fn decide<'d>(
         asn: who.place.asn,
         certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
         subject: who.subject(),
-        ..RequestView::EMPTY
+        dscp: peer.dscp_of(client),
     };
-    let (arrival, visit, answer) = judge(shared, config, &view, peer.secure, gather, context);
+    let Judged { arrival, visit, left, answer } =
+        judge(shared, config, &view, peer, gather, context);
     let facts = Facts {
         head_len: head.len,
         body: head.body,
@@ -192,10 +214,11 @@ pub fn decide<'d>(
         client,
         arrival,
         visit,
+        left,
     };
     let entry = match answer {
-        Answer::Refused(reason) => {
-            return Decision::Refuse(facts, reason, Format::accepted(fields));
+        Answer::Refused(refused) => {
+            return Decision::Refuse(facts, refused, Format::accepted(fields));
         }
         Answer::Later => return Decision::Gather(facts),
         Answer::Admitted(held) => Entry::Now(held),
@@ -222,22 +245,36 @@ pub fn decide<'d>(
     Decision::Go { facts, head: out, entry, format }
 }
 
+/// What was found out about a request, and what the door says to it.
+#[derive(Debug)]
+pub struct Judged<'d> {
+    /// How it was classified.
+    pub arrival: Arrival,
+    /// Its part in a session.
+    pub visit: Option<Box<Visit>>,
+    /// What it has left of a policer whose clients are told.
+    pub left: Option<Box<Left>>,
+    /// What becomes of it.
+    pub answer: Answer<'d>,
+}
+
 /// Classifies a request and takes it to the gate. `gather`: not yet, because its body is still to be
-/// read; only to be refused if it would be refused now. `secure`: it came by TLS.
+/// read; only to be refused if it would be refused now.
 pub fn judge<'d>(
     shared: &'d Shared,
     config: &Config,
     view: &RequestView<'_>,
-    secure: bool,
+    peer: &Peer,
     gather: bool,
     context: &mut Context<'_>,
-) -> (Arrival, Option<Box<Visit>>, Answer<'d>) {
+) -> Judged<'d> {
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
-    let open =
-        |settings| Box::new(Visit::open(&shared.sessions, settings, view, verdict.class, secure));
+    let open = |settings| {
+        Box::new(Visit::open(&shared.sessions, settings, view, verdict.class, peer.secure))
+    };
     let visit = config.policy.session.as_ref().map(open);
-    let arrival = Arrival {
+    let mut arrival = Arrival {
         class: verdict.class,
         rule: verdict.rule,
         deadline: verdict.deadline,
@@ -245,26 +282,69 @@ pub fn judge<'d>(
         policer: verdict.policer,
         flow: verdict.flow,
         running: visit.as_deref().is_some_and(Visit::is_running),
+        ..Arrival::of(verdict.class)
     };
-    let reason = if verdict.refuse {
-        Some(Reason::Rule)
+    if config.policy.plan.shedding.is_some() {
+        // Where sessions are known, a value that anybody may send counts only of who was admitted.
+        let believed = visit.as_deref().is_none_or(Visit::is_running);
+        weigh(&mut arrival, config, peer, verdict.importance.filter(|_| believed));
+    }
+    let refused = if verdict.refuse {
+        Some(Refused::of(Reason::Rule))
     } else if !config.origin.is_usable() {
-        Some(Reason::OriginDown)
+        // Until a server is tried again.
+        let wait = config.policy.origin.retry_after;
+        Some(Refused { wait, ..Refused::of(Reason::OriginDown) })
     } else {
         None
     };
-    let answer = match reason {
-        Some(reason) => {
-            shared.door.refuse(arrival, reason);
-            Answer::Refused(reason)
+    let (answer, left) = match refused {
+        Some(refused) => {
+            shared.door.refuse(arrival, refused.reason);
+            (Answer::Refused(refused), None)
         }
         None if gather => match shared.door.turn_away(arrival) {
-            Some(reason) => Answer::Refused(reason),
-            None => Answer::Later,
+            Some(refused) => (Answer::Refused(refused), None),
+            None => (Answer::Later, None),
         },
         None => shared.door.arrive(clock::now(), arrival, context),
     };
-    (arrival, visit, answer)
+    Judged { arrival, visit, left: left.map(Box::new), answer }
+}
+
+/// Notes how important the request's connection is and how much it has got; `said`: what rules say of
+/// the request.
+fn weigh(arrival: &mut Arrival, config: &Config, peer: &Peer, said: Option<u8>) {
+    if is_trusted(config, peer.address.ip()) {
+        // The connection is many clients': each request is worth what it is worth by itself.
+        arrival.importance = said;
+        arrival.connection = arrival.flow;
+    } else {
+        arrival.importance = peer.standing.importance_after(said);
+        arrival.requests = peer.standing.answered();
+        arrival.connection = standing::hash_of(peer.address);
+    }
+}
+
+/// Whether a refusal is meant for the connection that its request came by: whoever matters least, or is
+/// ignored, shall not go on over it. That of a trusted peer, many clients' connection, is not closed
+/// because of one of them.
+pub fn is_to_go(config: &Config, peer: &Peer, reason: Reason) -> bool {
+    matches!(reason, Reason::Unimportant | Reason::Ignored)
+        && !is_trusted(config, peer.address.ip())
+}
+
+/// What a refusal does with the connection.
+pub fn connection_after(config: &Config, peer: &Peer, reason: Reason) -> RefusalConnection {
+    let usual = config.policy.refusal.connection;
+    match reason {
+        Reason::Unimportant if is_to_go(config, peer, reason) => config.policy.shed,
+        Reason::Ignored if is_to_go(config, peer, reason) => match usual {
+            RefusalConnection::Keep => RefusalConnection::Close,
+            usual => usual,
+        },
+        _ => usual,
+    }
 }
 
 /// `Max-Forwards: 0` (RFC 9110 §7.6.2): it is ours to answer, and we neither trace nor have options.

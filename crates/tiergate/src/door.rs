@@ -6,12 +6,13 @@
 //! | when the gate wants its tick | every thread | the ticker | none: an atomic |
 
 use crate::clock;
+use crate::rate_limit::Left;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Gate, Refused, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -37,7 +38,7 @@ pub enum Answer<'d> {
     /// Come again with the body.
     Later,
     /// Refuse.
-    Refused(Reason),
+    Refused(Refused),
 }
 
 impl Door {
@@ -60,13 +61,23 @@ impl Door {
         self.gate().slots()
     }
 
-    /// Takes a request to the gate. Called in a poll: the task is woken when a wait is over.
-    pub fn arrive(&self, now: Moment, arrival: Arrival, context: &mut Context<'_>) -> Answer<'_> {
+    /// Takes a request to the gate. Called in a poll: the task is woken when a wait is over. Says also
+    /// what one that is let in has left of a policer whose clients are told.
+    pub fn arrive(
+        &self,
+        now: Moment,
+        arrival: Arrival,
+        context: &mut Context<'_>,
+    ) -> (Answer<'_>, Option<Left>) {
         let mut gate = self.gate();
         let verdict = gate.arrive(now, arrival, || context.waker().clone());
-        match verdict {
+        let left = match verdict {
+            Verdict::Reject(_) => None,
+            Verdict::Admit(_) | Verdict::Queue(_) => gate.announced(now, &arrival),
+        };
+        let answer = match verdict {
             Verdict::Admit(slot) => Answer::Admitted(Held::new(self, slot)),
-            Verdict::Reject(reason) => Answer::Refused(reason),
+            Verdict::Reject(reason) => Answer::Refused(gate.refused(now, &arrival, reason)),
             Verdict::Queue(ticket) => {
                 let deadline = gate.next_deadline();
                 drop(gate);
@@ -75,12 +86,16 @@ impl Door {
                 }
                 Answer::Wait(Waiting { door: self, ticket: Some(ticket) })
             }
-        }
+        };
+        (answer, left)
     }
 
     /// Refuses a request whose body is still to be read, if it would be refused now.
-    pub fn turn_away(&self, arrival: Arrival) -> Option<Reason> {
-        self.gate().turn_away(clock::now(), arrival)
+    pub fn turn_away(&self, arrival: Arrival) -> Option<Refused> {
+        let mut gate = self.gate();
+        let now = clock::now();
+        let reason = gate.turn_away(now, arrival)?;
+        Some(gate.refused(now, &arrival, reason))
     }
 
     /// Counts a request that is refused for a reason that the gate does not see.
@@ -186,14 +201,15 @@ pub struct Waiting<'d> {
 }
 
 impl<'d> Waiting<'d> {
-    /// The end of the wait. `gone` is polled too; once it is ready the wait is given up, and `None`
-    /// returned. Cancel safe.
+    /// The end of the wait of the request that arrived so. `gone` is polled too; once it is ready the
+    /// wait is given up, and `None` returned. Cancel safe.
     pub async fn wait(
         mut self,
+        arrival: &Arrival,
         mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
-    ) -> Option<Result<Held<'d>, Reason>> {
+    ) -> Option<Result<Held<'d>, Refused>> {
         poll_fn(|context| {
-            if let Poll::Ready(settled) = self.poll_settled() {
+            if let Poll::Ready(settled) = self.poll_settled(arrival) {
                 return Poll::Ready(Some(settled));
             }
             gone(context).map(|()| None)
@@ -201,14 +217,15 @@ impl<'d> Waiting<'d> {
         .await
     }
 
-    fn poll_settled(&mut self) -> Poll<Result<Held<'d>, Reason>> {
+    fn poll_settled(&mut self, arrival: &Arrival) -> Poll<Result<Held<'d>, Refused>> {
         let ticket = self.ticket.expect("polled only until it is settled");
-        let claim = self.door.gate().claim(ticket);
-        let settled = match claim {
+        let mut gate = self.door.gate();
+        let settled = match gate.claim(ticket) {
             Claim::Waiting => return Poll::Pending,
             Claim::Admitted(slot) => Ok(Held::new(self.door, slot)),
-            Claim::Rejected(reason) => Err(reason),
+            Claim::Rejected(reason) => Err(gate.refused(clock::now(), arrival, reason)),
         };
+        drop(gate);
         self.ticket = None;
         Poll::Ready(settled)
     }

@@ -8,7 +8,7 @@
 
 use crate::account::{self, Record};
 use crate::body::AnswerBody;
-use crate::buffers::Buffer;
+use crate::buffers::{self, Buffer};
 use crate::clock;
 use crate::date;
 use crate::decide::Facts;
@@ -18,10 +18,12 @@ use crate::forward::{Ended, Journey};
 use crate::http1::{self, Delivery, FieldTable, HeadLimits, Parsed, ResponseInfo, Version};
 use crate::link::{Fault, Link};
 use crate::origin::{Lease, Place};
+use crate::rate_limit::RateLimit;
 use crate::serve::{Connection, Next};
 use crate::shared::{Config, Counted, Shared};
 use crate::stream::ClientStream;
 use crate::tunnel;
+use arrayvec::ArrayVec;
 use tiergate_core::outcome::End;
 use tiergate_core::request::Field;
 
@@ -200,18 +202,33 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
         (Some(visit), Some(session)) if last => visit.answered(session, status, table.fields()),
         _ => None,
     };
-    let cookie =
-        cookie.as_ref().map(|value| Field { name: b"Set-Cookie", value: value.as_bytes() });
+    let limit = RateLimit::of(&config.policy, facts.left.as_deref().filter(|_| last));
+    let mut values = [Vec::new(), Vec::new()];
+    let mut extra = ArrayVec::<Field<'_>, 3>::new();
+    if let Some(limit) = &limit {
+        values = [buffers::text(), buffers::text()];
+        limit.put_policy(&mut values[0]);
+        limit.put_state(&mut values[1]);
+        extra.push(Field { name: b"RateLimit-Policy", value: &values[0] });
+        extra.push(Field { name: b"RateLimit", value: &values[1] });
+    }
+    if let Some(value) = &cookie {
+        extra.push(Field { name: b"Set-Cookie", value: value.as_bytes() });
+    }
     let keep = date::with_line(|date_line| {
         let info = ResponseInfo {
             client: facts.version,
             keep_alive: may_keep || !last,
             via: config.policy.forwarding.via,
             date_line: if dateless { date_line } else { b"" },
-            extra: cookie.as_slice(),
+            extra: &extra,
         };
         http1::write_response_head(out, &response, &table, &info)
     });
+    drop(extra);
+    if limit.is_some() {
+        values.into_iter().for_each(buffers::keep_text);
+    }
     match last {
         false if response.upgrade => Seen::Switch { len },
         false => Seen::Interim { len },

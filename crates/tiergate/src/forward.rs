@@ -17,7 +17,6 @@ use crate::upload::Upload;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::task::Poll;
-use tiergate_core::origin::ServerId;
 use tiergate_core::outcome::End;
 
 /// Forwards one request and its answer.
@@ -145,20 +144,12 @@ impl Journey<'_, '_> {
                 },
             };
             let may_repeat = repeatable && lease.reused;
-            let id = place.id();
-            self.record.server = Some(id);
+            self.record.server = Some(place.id());
             match Exchange::new(self, connection, place, lease).run(head, may_repeat).await {
-                Err(Failure::Stale) => {
-                    attempts.stale();
-                    self.retried(id);
-                }
+                Err(Failure::Stale) => attempts.stale(),
                 result => return result,
             }
         }
-    }
-
-    fn retried(&self, server: ServerId) {
-        self.config.origin.servers[server.index()].counters.retries.one();
     }
 
     /// Finds how much of the body came with the head.

@@ -12,8 +12,10 @@ use crate::decide::{Peer, is_trusted};
 use crate::http1::{Parsed, PeerText};
 use crate::http2;
 use crate::proxy_protocol;
+use crate::saved_syn;
 use crate::serve;
 use crate::shared::{Present, Shared};
+use crate::standing::Standing;
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
 use crate::tls::{self, TlsError};
@@ -22,10 +24,13 @@ use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tiergate_core::request::RequestView;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 /// Connections that may wait to be accepted; the system bounds it by `somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -77,6 +82,10 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
+/// Whether the code point of clients' packets is wanted: it is the reload's to say, and each listening
+/// socket's task to follow.
+pub type DscpWanted = watch::Receiver<bool>;
+
 /// Accepts connections and serves each in a task of its own, until `stop` or the drain. `present`
 /// counts the socket: only once it is gone has everybody been accepted who will be.
 ///
@@ -86,9 +95,11 @@ pub async fn accept(
     listener: TcpListener,
     settings: Settings,
     present: Present,
+    mut dscp_wanted: DscpWanted,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let shared = &present.shared;
+    let mut dscp = keep_syns(&listener, *dscp_wanted.borrow_and_update());
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut ending = std::pin::pin!(async {
         tokio::select! {
@@ -101,8 +112,12 @@ pub async fn accept(
             biased;
             accepted = listener.accept() => accepted,
             () = &mut ending => break,
+            Ok(()) = dscp_wanted.changed() => {
+                dscp = keep_syns(&listener, *dscp_wanted.borrow_and_update());
+                continue;
+            }
         };
-        admit(accepted, &settings, shared).await;
+        admit(accepted, dscp, &settings, shared).await;
     }
     // Whoever is in the listen queue now would be reset when it closes. The system is asked, not the
     // runtime, which may not have heard of the last ones yet. More than the queue holds can come only
@@ -114,13 +129,27 @@ pub async fn accept(
         };
         stream.set_nonblocking(true)?;
         let stream = TcpStream::from_std(stream)?;
-        admit(Ok((stream, from)), &settings, shared).await;
+        admit(Ok((stream, from)), dscp, &settings, shared).await;
     }
     Ok(())
 }
 
+/// Has the system keep SYNs if their code points are wanted, and else not: whether it does.
+fn keep_syns(listener: &impl AsFd, wanted: bool) -> bool {
+    match saved_syn::keep(listener, wanted) {
+        Ok(()) => wanted,
+        Err(error) => {
+            if wanted {
+                tracing::warn!(%error, "code points of clients' packets stay unknown");
+            }
+            false
+        }
+    }
+}
+
 async fn admit(
     accepted: io::Result<(TcpStream, SocketAddr)>,
+    dscp: bool,
     settings: &Settings,
     shared: &Arc<Shared>,
 ) {
@@ -138,12 +167,15 @@ async fn admit(
         tokio::time::sleep(PAUSE).await;
     }
     let present = Present::connection(shared);
-    tokio::spawn(connection(stream, from, settings.load_full(), present));
+    let dscp = dscp.then(|| saved_syn::dscp_of(&stream)).flatten();
+    let dscp = dscp.unwrap_or(RequestView::DSCP_UNKNOWN);
+    tokio::spawn(connection(stream, from, dscp, settings.load_full(), present));
 }
 
 async fn connection(
     mut stream: TcpStream,
     from: SocketAddr,
+    dscp: u8,
     settings: Arc<InForce>,
     present: Present,
 ) {
@@ -168,6 +200,8 @@ async fn connection(
         listener: settings.listener.address,
         sni: None,
         certificate: None,
+        dscp,
+        standing: Standing::default(),
     });
     let timer = Timer::new();
     let mut early = None;
@@ -289,6 +323,8 @@ async fn proxied(
                     peer.address = spoken_for.client;
                     peer.text = PeerText::new(spoken_for.client.ip());
                     peer.local = spoken_for.destination;
+                    // The SYN was the peer's own.
+                    peer.dscp = RequestView::DSCP_UNKNOWN;
                 }
                 break;
             }

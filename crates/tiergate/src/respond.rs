@@ -1,9 +1,16 @@
-//! Answers of the gateway's own: refusals, written once per configuration, and errors.
+//! Answers of the gateway's own: refusals, made once per configuration but for their numbers, and
+//! errors.
 
-use crate::config::meant;
+use crate::config::meant::{Policy, Refusal};
+use crate::http1::put_decimal;
+use crate::jitter;
+use crate::rate_limit::RateLimit;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::SystemTime;
+use tiergate_core::admit::retry;
+use tiergate_core::gate::Refused;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 
@@ -40,131 +47,193 @@ impl Format {
     }
 }
 
-/// One answer, ready to be sent.
+/// A refusal for one reason in one format: everything but the numbers of the one request.
 #[derive(Debug)]
-pub struct Ready {
-    /// Head and body for a connection that stays open.
-    pub keep: Vec<u8>,
-    /// Head and body for a connection that closes.
-    pub close: Vec<u8>,
-    /// Length of `keep`'s head.
-    keep_head: usize,
-    /// Length of `close`'s head.
-    close_head: usize,
+pub struct Template {
     /// The status.
     pub status: u16,
-    /// The fields, for HTTP/2.
-    pub fields: http::HeaderMap,
-    /// The body, for HTTP/2.
-    pub body: Arc<str>,
+    /// The head up to the seconds.
+    start: Vec<u8>,
+    /// The lines behind them that never change.
+    lines: Vec<u8>,
+    /// The same for HTTP/2.
+    fields: HeaderMap,
+    body: Body,
 }
 
-impl Ready {
-    /// The bytes to send over HTTP/1.1.
-    pub fn bytes(&self, keep: bool, head_only: bool) -> &[u8] {
-        let (bytes, head) =
-            if keep { (&self.keep, self.keep_head) } else { (&self.close, self.close_head) };
-        if head_only { &bytes[..head] } else { bytes }
+/// A body, and where in it the seconds stand.
+#[derive(Debug)]
+enum Body {
+    /// Nowhere: the operator's page.
+    Fixed(Arc<str>),
+    /// Between these two.
+    Around(String, String),
+}
+
+/// What a refusal says of the one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Advice<'c> {
+    /// Seconds after which the client may come again.
+    pub seconds: u64,
+    /// The policer, if clients are told of it.
+    pub limit: Option<RateLimit<'c>>,
+}
+
+impl<'c> Advice<'c> {
+    /// What the client is told of this refusal; the seconds differ from client to client.
+    pub fn of(policy: &'c Policy, refused: &Refused) -> Self {
+        let Refusal { retry_after: min, retry_after_max: max, .. } = policy.refusal;
+        let seconds = retry::seconds(refused.wait, retry::Bounds { min, max }, jitter::random());
+        Advice { seconds, limit: RateLimit::of(policy, refused.policer.as_ref()) }
     }
 }
 
-/// Every refusal that a configuration can give, ready to be sent.
+impl Template {
+    /// Appends the answer as HTTP/1.1 has it, for a connection that stays open or one that closes. What
+    /// is returned of the body is still to be sent behind it: a page of the operator's, which may be
+    /// long, is not copied.
+    pub fn write(
+        &self,
+        out: &mut Vec<u8>,
+        told: &Advice<'_>,
+        keep: bool,
+        head_only: bool,
+    ) -> &[u8] {
+        out.extend_from_slice(&self.start);
+        let digits = out.len();
+        put_decimal(out, told.seconds);
+        let digits = out.len() - digits;
+        out.extend_from_slice(&self.lines);
+        if let Some(limit) = &told.limit {
+            out.extend_from_slice(b"ratelimit-policy: ");
+            limit.put_policy(out);
+            out.extend_from_slice(b"\r\nratelimit: ");
+            limit.put_state(out);
+            out.extend_from_slice(b"\r\n");
+        }
+        let len = match &self.body {
+            Body::Fixed(page) => page.len(),
+            Body::Around(before, after) => before.len() + digits + after.len(),
+        };
+        out.extend_from_slice(b"content-length: ");
+        put_decimal(out, len as u64);
+        out.extend_from_slice(if keep { b"\r\n\r\n" } else { b"\r\nconnection: close\r\n\r\n" });
+        match &self.body {
+            _ if head_only => b"",
+            Body::Fixed(page) => page.as_bytes(),
+            Body::Around(before, after) => {
+                out.extend_from_slice(before.as_bytes());
+                put_decimal(out, told.seconds);
+                out.extend_from_slice(after.as_bytes());
+                b""
+            }
+        }
+    }
+
+    /// The fields and the body, for HTTP/2.
+    pub fn parts(&self, told: &Advice<'_>) -> (HeaderMap, Arc<str>) {
+        let body = match &self.body {
+            Body::Fixed(page) => page.clone(),
+            Body::Around(before, after) => format!("{before}{}{after}", told.seconds).into(),
+        };
+        let mut fields = self.fields.clone();
+        fields.insert(RETRY_AFTER, HeaderValue::from(told.seconds));
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        if let Some(limit) = &told.limit {
+            limit.append_to(&mut fields);
+        }
+        (fields, body)
+    }
+}
+
+/// Every refusal that a configuration can give, but for the numbers.
 #[derive(Debug)]
 pub struct Refusals {
-    by_reason: Vec<[Ready; 3]>,
+    by_reason: Vec<[Template; 3]>,
 }
 
 /// The status of a refusal: 429 tells a client that it asked too much (RFC 6585 §4), 503 that the site
 /// cannot do more just now. Either way the request may succeed later, unchanged.
 pub const fn status_of(reason: Reason) -> u16 {
     match reason {
-        Reason::Policed => 429,
+        Reason::Policed | Reason::Ignored => 429,
         _ => 503,
     }
 }
 
 impl Refusals {
     /// Writes them all.
-    pub fn new(settings: &meant::Refusal) -> Self {
+    pub fn new(settings: &Refusal) -> Self {
         let by_reason = Reason::ALL
             .iter()
             .map(|&reason| {
                 [Format::Plain, Format::Html, Format::Json]
-                    .map(|format| refusal(settings, reason, format))
+                    .map(|format| template(settings, reason, format))
             })
             .collect();
         Refusals { by_reason }
     }
 
     /// The answer for a reason, in the format that the client accepts.
-    pub fn ready(&self, reason: Reason, format: Format) -> &Ready {
+    pub fn template(&self, reason: Reason, format: Format) -> &Template {
         &self.by_reason[reason.index()][format as usize]
     }
 }
 
-fn refusal(settings: &meant::Refusal, reason: Reason, format: Format) -> Ready {
-    // Rounded up: "0" would invite the client back at once.
-    let seconds = settings.retry_after.as_millis().div_ceil(1000).max(1);
+fn template(settings: &Refusal, reason: Reason, format: Format) -> Template {
     let name = reason.name();
     let status = status_of(reason);
-    let error = if status == 429 { "too_many_requests" } else { "overloaded" };
+    let around = |before: &str, after: &str| Body::Around(before.to_owned(), after.to_owned());
     let (kind, body) = match format {
-        Format::Plain => (
-            "text/plain; charset=utf-8",
-            match status {
-                429 => format!("Too many requests. Please try again in {seconds} s.\n"),
-                _ => format!("The server is busy. Please try again in {seconds} s.\n"),
-            },
-        ),
-        Format::Json => (
-            "application/json",
-            format!(
-                "{{\"error\":\"{error}\",\"reason\":\"{name}\",\"retry_after_s\":{seconds}}}\n"
-            ),
-        ),
-        Format::Html => (
-            "text/html; charset=utf-8",
-            settings.page_html.clone().unwrap_or_else(|| busy_page(seconds)),
-        ),
+        Format::Plain => {
+            let before = match status {
+                429 => "Too many requests. Please try again in ",
+                _ => "The server is busy. Please try again in ",
+            };
+            ("text/plain; charset=utf-8", around(before, " s.\n"))
+        }
+        Format::Json => {
+            let error = if status == 429 { "too_many_requests" } else { "overloaded" };
+            let before =
+                format!("{{\"error\":\"{error}\",\"reason\":\"{name}\",\"retry_after_s\":");
+            ("application/json", around(&before, "}\n"))
+        }
+        Format::Html => {
+            let body = match &settings.page_html {
+                Some(page) => Body::Fixed(page.as_str().into()),
+                None => around(BUSY_PAGE.0, BUSY_PAGE.1),
+            };
+            ("text/html; charset=utf-8", body)
+        }
     };
-    let mut fields = vec![
-        ("retry-after".to_owned(), seconds.to_string()),
+    let mut named = vec![
         ("content-type".to_owned(), kind.to_owned()),
         ("cache-control".to_owned(), "no-store".to_owned()),
     ];
     if let Some(header) = &settings.reason_header {
-        fields.push((header.to_ascii_lowercase(), name.to_owned()));
+        named.push((header.to_ascii_lowercase(), name.to_owned()));
     }
-    ready(status, fields, body)
-}
-
-fn ready(status: u16, mut fields: Vec<(String, String)>, body: String) -> Ready {
-    fields.push(("content-length".to_owned(), body.len().to_string()));
-    let mut head = format!("HTTP/1.1 {status} {}\r\n", phrase(status));
-    for (name, value) in &fields {
-        let _ = write!(head, "{name}: {value}\r\n");
+    let mut lines = String::from("\r\n");
+    for (name, value) in &named {
+        let _ = write!(lines, "{name}: {value}\r\n");
     }
-    let keep_head = head.len() + 2;
-    let keep = format!("{head}\r\n{body}").into_bytes();
-    let close_line = "connection: close\r\n";
-    let close = format!("{head}{close_line}\r\n{body}").into_bytes();
-    let close_head = keep_head + close_line.len();
-    let fields = fields
+    let fields = named
         .into_iter()
         .filter_map(|(name, value)| Some((name.parse().ok()?, value.parse().ok()?)))
-        .collect::<http::HeaderMap>();
-    Ready { status, keep, close, keep_head, close_head, fields, body: body.into() }
+        .collect::<HeaderMap>();
+    let start = format!("HTTP/1.1 {status} {}\r\nretry-after: ", phrase(status));
+    Template { status, start: start.into_bytes(), lines: lines.into_bytes(), fields, body }
 }
 
-fn busy_page(seconds: u128) -> String {
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Busy</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"></head>\
-         <body style=\"font:1.1em/1.5 system-ui,sans-serif;max-width:32em;margin:20vh auto;padding:0 1em\">\
-         <h1>We are very busy right now</h1>\
-         <p>Please try again in {seconds} seconds.</p></body></html>\n"
-    )
-}
+/// What browsers get, before and behind the seconds.
+const BUSY_PAGE: (&str, &str) = (
+    "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Busy</title>\
+     <meta name=\"viewport\" content=\"width=device-width\"></head>\
+     <body style=\"font:1.1em/1.5 system-ui,sans-serif;max-width:32em;margin:20vh auto;padding:0 1em\">\
+     <h1>We are very busy right now</h1>\
+     <p>Please try again in ",
+    " seconds.</p></body></html>\n",
+);
 
 /// The phrase that goes with a status of ours.
 pub fn phrase(status: u16) -> &'static str {
@@ -205,12 +274,14 @@ pub fn write_error(out: &mut Vec<u8>, status: u16, why: &str, keep: bool, head_o
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::meant::RefusalConnection;
     use std::time::Duration;
 
-    fn settings() -> meant::Refusal {
-        meant::Refusal {
-            connection: meant::RefusalConnection::Keep,
+    fn settings() -> Refusal {
+        Refusal {
+            connection: RefusalConnection::Keep,
             retry_after: Duration::from_millis(1500),
+            retry_after_max: Duration::from_secs(30),
             reason_header: Some("X-Reason".into()),
             page_html: None,
         }
@@ -230,25 +301,76 @@ mod tests {
         assert_eq!(Format::accepted(&[]), Format::Plain);
     }
 
+    /// The whole answer by HTTP/1.1: head and body.
+    fn written(template: &Template, told: &Advice<'_>, keep: bool) -> (String, String) {
+        let mut head = Vec::new();
+        assert!(template.write(&mut head, told, keep, true).is_empty());
+        let mut whole = Vec::new();
+        let rest = template.write(&mut whole, told, keep, false).to_vec();
+        whole.extend_from_slice(&rest);
+        assert!(whole.starts_with(&head));
+        let body = whole.split_off(head.len());
+        [head, body].map(|bytes| String::from_utf8(bytes).expect("ours is UTF-8")).into()
+    }
+
     #[test]
-    fn heads_and_bodies_are_cut_at_the_right_place() {
-        let refusals = Refusals::new(&settings());
-        for reason in Reason::ALL {
-            for format in [Format::Plain, Format::Html, Format::Json] {
-                let ready = refusals.ready(reason, format);
-                for keep in [true, false] {
-                    let head = ready.bytes(keep, true);
-                    assert!(head.ends_with(b"\r\n\r\n"));
-                    let whole = ready.bytes(keep, false);
-                    assert_eq!(&whole[head.len()..], ready.body.as_bytes());
-                    let text = String::from_utf8_lossy(head);
-                    assert_eq!(text.contains("connection: close"), !keep);
-                    assert!(text.contains("retry-after: 2\r\n"), "{text}");
-                    assert!(text.contains(&format!("x-reason: {}\r\n", reason.name())));
-                    assert!(text.contains(&format!("content-length: {}\r\n", ready.body.len())));
+    fn heads_and_bodies_are_cut_at_the_right_place_and_say_the_seconds() {
+        let page = Some("<h1>Busy</h1>".to_owned());
+        for settings in [settings(), Refusal { page_html: page, ..settings() }] {
+            let refusals = Refusals::new(&settings);
+            for reason in Reason::ALL {
+                for format in [Format::Plain, Format::Html, Format::Json] {
+                    let template = refusals.template(reason, format);
+                    for (keep, seconds) in [(true, 2), (false, 1234)] {
+                        let told = Advice { seconds, limit: None };
+                        let (head, body) = written(template, &told, keep);
+                        assert!(head.ends_with("\r\n\r\n"));
+                        assert_eq!(head.matches("\r\n\r\n").count(), 1);
+                        assert_eq!(head.contains("connection: close\r\n"), !keep);
+                        assert!(
+                            head.contains(&format!("\r\nretry-after: {seconds}\r\n")),
+                            "{head}"
+                        );
+                        assert!(head.contains(&format!("\r\nx-reason: {}\r\n", reason.name())));
+                        assert!(head.contains(&format!("content-length: {}\r\n", body.len())));
+                        let own = settings.page_html.is_some() && format == Format::Html;
+                        assert_eq!(body.contains(&seconds.to_string()), !own, "{body}");
+                        same_by_http2(template, &told, &head, &body);
+                    }
                 }
             }
         }
+    }
+
+    fn same_by_http2(template: &Template, told: &Advice<'_>, head: &str, body: &str) {
+        let (fields, sent) = template.parts(told);
+        assert_eq!(&*sent, body);
+        for (name, value) in &fields {
+            let line = format!("\r\n{name}: {}\r\n", value.to_str().expect("ASCII"));
+            assert!(head.contains(&line), "{line} in {head}");
+        }
+        let lines = head.lines().filter(|line| line.contains(": ") && !line.ends_with("close"));
+        assert_eq!(lines.count(), fields.len());
+    }
+
+    #[test]
+    fn every_reason_for_429_is_the_clients_own_doing() {
+        let too_many = Reason::ALL.into_iter().filter(|&reason| status_of(reason) == 429);
+        assert_eq!(too_many.collect::<Vec<_>>(), [Reason::Policed, Reason::Ignored]);
+    }
+
+    #[test]
+    fn what_clients_are_told_differs_and_keeps_to_the_bounds() {
+        let mut policy = Policy::for_origin("a:1", None, None).expect("a server");
+        policy.refusal = settings();
+        let wait = Duration::from_secs(20);
+        let refused = Refused { wait, ..Refused::of(Reason::QueueFull) };
+        let told: Vec<u64> = (0..200).map(|_| Advice::of(&policy, &refused).seconds).collect();
+        assert!(told.iter().all(|seconds| (20..=30).contains(seconds)), "{told:?}");
+        let distinct = told.iter().collect::<std::collections::BTreeSet<_>>().len();
+        assert!(distinct >= 8, "{distinct} of 11 in 200 draws");
+        let unknown = Refused::of(Reason::Draining);
+        assert!((2..=3).contains(&Advice::of(&policy, &unknown).seconds), "1.5 s, rounded up");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the admin listener, signals.
 
 use crate::config::meant::Policy;
-use crate::listen::{self, InForce, Settings};
+use crate::listen::{self, DscpWanted, InForce, Settings};
 use crate::observe::access_log::{Log, Options};
 use crate::observe::counters::Counters;
 use crate::origin::{health, pool};
@@ -31,6 +31,7 @@ enum Order {
         socket: TcpListener,
         settings: Settings,
         present: Present,
+        dscp_wanted: DscpWanted,
         stop: watch::Receiver<bool>,
     },
 }
@@ -39,6 +40,7 @@ enum Order {
 #[derive(Debug)]
 struct Open {
     settings: Settings,
+    dscp_wanted: watch::Sender<bool>,
     stop: watch::Sender<bool>,
 }
 
@@ -129,12 +131,17 @@ impl Process {
         listeners: HashMap<SocketAddr, InForce>,
         mut fresh: Sockets,
     ) {
+        let dscp = self.shared.config.load().policy.wanted.dscp;
         for (address, settings) in listeners {
             match open.get(&address) {
-                Some(known) => known.settings.store(Arc::new(settings)),
+                Some(known) => {
+                    known.settings.store(Arc::new(settings));
+                    let changes = |wanted: &mut bool| std::mem::replace(wanted, dscp) != dscp;
+                    known.dscp_wanted.send_if_modified(changes);
+                }
                 None => {
                     let sockets = fresh.remove(&address).expect("bound before");
-                    open.insert(address, self.open(settings, sockets));
+                    open.insert(address, self.open(settings, sockets, dscp));
                 }
             }
         }
@@ -156,21 +163,22 @@ impl Process {
         self.threads.iter().map(|_| listen::bind(address)).collect()
     }
 
-    fn open(&self, settings: InForce, sockets: Vec<TcpListener>) -> Open {
+    fn open(&self, settings: InForce, sockets: Vec<TcpListener>, dscp: bool) -> Open {
         tracing::info!(address = %settings.listener.address, "listening");
         let settings: Settings = Arc::new(ArcSwap::from_pointee(settings));
-        let stop = watch::Sender::new(false);
+        let (dscp_wanted, stop) = (watch::Sender::new(dscp), watch::Sender::new(false));
         for (thread, socket) in self.threads.iter().zip(sockets) {
             let order = Order::Listen {
                 socket,
                 settings: settings.clone(),
                 present: Present::listener(&self.shared),
+                dscp_wanted: dscp_wanted.subscribe(),
                 stop: stop.subscribe(),
             };
             // A thread is gone only when the process ends.
             let _ = thread.send(order);
         }
-        Open { settings, stop }
+        Open { settings, dscp_wanted, stop }
     }
 }
 
@@ -295,13 +303,16 @@ async fn serve(index: usize, mut orders: mpsc::UnboundedReceiver<Order>, shared:
             order = orders.recv() => order,
             () = &mut stopped => None,
         };
-        let Some(Order::Listen { socket, settings, present, mut stop }) = order else { break };
+        let Some(Order::Listen { socket, settings, present, dscp_wanted, mut stop }) = order else {
+            break;
+        };
         tokio::spawn(async move {
             let stop = async move {
                 // The sender is dropped only when the listener is.
                 let _ = stop.wait_for(|&stop| stop).await;
             };
-            if let Err(error) = listen::accept(socket, settings, present, stop).await {
+            let accepting = listen::accept(socket, settings, present, dscp_wanted, stop);
+            if let Err(error) = accepting.await {
                 tracing::error!(%error, "a listener could not be used");
             }
         });

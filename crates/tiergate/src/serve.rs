@@ -15,7 +15,7 @@ use crate::decide::{self, Decision, Entry, Facts, Peer};
 use crate::forward;
 use crate::http1::Framing;
 use crate::outbox::Outbox;
-use crate::respond::{self, Format};
+use crate::respond::{self, Advice, Format};
 use crate::shared::{Config, Shared};
 use crate::stream::{ClientStream, Outgoing, poll_fill, poll_fill_held};
 use crate::timers::Timer;
@@ -25,8 +25,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tiergate_core::gate::Refused;
 use tiergate_core::outcome::End;
-use tiergate_core::reason::Reason;
 
 /// A client connection between two requests.
 #[derive(Debug)]
@@ -152,14 +152,15 @@ impl<S: ClientStream> Connection<S> {
                 shared.tally().bad_request(status);
                 self.fail(&config, status, why).await
             }
-            Decision::Refuse(facts, reason, format) => {
-                self.refuse(shared, &config, &facts, reason, format, Record::new(arrived)).await
+            Decision::Refuse(facts, refused, format) => {
+                self.refuse(shared, &config, &facts, refused, format, Record::new(arrived)).await
             }
             Decision::Go { facts, head, entry, format } => {
                 let held = match entry {
                     Entry::Now(held) => held,
                     Entry::Later(waiting) => {
-                        let settled = waiting.wait(|context| self.poll_gone(context)).await;
+                        let settled =
+                            waiting.wait(&facts.arrival, |context| self.poll_gone(context)).await;
                         match settled {
                             None => {
                                 buffers::keep_text(head);
@@ -169,12 +170,12 @@ impl<S: ClientStream> Connection<S> {
                                 account::http1(shared, &config, &facts, self.received(), &record);
                                 return Ok(Next::Cut);
                             }
-                            Some(Err(reason)) => {
+                            Some(Err(refused)) => {
                                 buffers::keep_text(head);
                                 let waited = Some(clock::now().since(arrived));
                                 let record = Record { waited, ..Record::new(arrived) };
                                 return self
-                                    .refuse(shared, &config, &facts, reason, format, record)
+                                    .refuse(shared, &config, &facts, refused, format, record)
                                     .await;
                             }
                             Some(Ok(held)) => held,
@@ -182,7 +183,12 @@ impl<S: ClientStream> Connection<S> {
                     }
                 };
                 let record = Record::new(arrived);
-                forward::forward(self, shared, &config, &facts, record, head, held).await
+                let next =
+                    forward::forward(self, shared, &config, &facts, record, head, held).await?;
+                if next == Next::Keep {
+                    self.peer.standing.answer();
+                }
+                Ok(next)
             }
         }
     }
@@ -236,15 +242,17 @@ impl<S: ClientStream> Connection<S> {
         shared: &Shared,
         config: &Config,
         facts: &Facts,
-        reason: Reason,
+        refused: Refused,
         format: Format,
         mut record: Record,
     ) -> io::Result<Next> {
-        record.reason = Some(reason);
+        record.reason = Some(refused.reason);
+        record.policer = refused.policer.map(|(policer, _)| policer);
         if let Some(visit) = &facts.visit {
             visit.refused();
         }
-        if config.policy.refusal.connection == RefusalConnection::Reset {
+        let connection = decide::connection_after(config, &self.peer, refused.reason);
+        if connection == RefusalConnection::Reset {
             account::http1(shared, config, facts, self.received(), &record);
             return Ok(Next::Reset);
         }
@@ -256,15 +264,18 @@ impl<S: ClientStream> Connection<S> {
         };
         let keep = facts.keep
             && body.is_some()
-            && config.policy.refusal.connection == RefusalConnection::Keep
+            && connection == RefusalConnection::Keep
             && facts.version == crate::http1::Version::Http11
             && !shared.is_draining();
-        let ready = config.refusals.ready(reason, format);
-        let bytes = ready.bytes(keep, facts.head_only);
-        record.status = ready.status;
-        record.sent_bytes = bytes.len() as u64;
+        let template = config.refusals.template(refused.reason, format);
+        let told = Advice::of(&config.policy, &refused);
+        let mut out = buffers::text();
+        let rest = template.write(&mut out, &told, keep, facts.head_only);
+        record.status = template.status;
+        record.sent_bytes = (out.len() + rest.len()) as u64;
         account::http1(shared, config, facts, self.received(), &record);
-        self.write(config, bytes).await?;
+        self.write_both(config, &out, rest).await?;
+        buffers::keep_text(out);
         self.use_up(facts.head_len);
         match body {
             Some(len) if keep => {
@@ -305,8 +316,12 @@ impl<S: ClientStream> Connection<S> {
     }
 
     pub(crate) async fn write(&mut self, config: &Config, bytes: &[u8]) -> io::Result<()> {
+        self.write_both(config, bytes, &[]).await
+    }
+
+    async fn write_both(&mut self, config: &Config, first: &[u8], second: &[u8]) -> io::Result<()> {
         self.timer.arm(config.policy.timeouts.write);
-        let mut outgoing = Outgoing::new(bytes, &[]);
+        let mut outgoing = Outgoing::new(first, second);
         let Connection { io, timer, .. } = self;
         timer.bound(|context| outgoing.poll(io, context)).await
     }

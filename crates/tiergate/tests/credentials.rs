@@ -1,12 +1,14 @@
-//! Keys and tokens in a running gateway: what is counted, what a reload changes, what is never shown.
-//!
-//! That a subject reaches the rules is for a rule with `subject` to show.
+//! Keys and tokens in a running gateway: what they give, what is counted, what a reload changes, what is
+//! never shown.
 
 mod support;
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use support::client::Client;
 use support::gateway::{Gateway, Policy};
+use support::guarded::Guarded;
+use support::jwt;
 use support::origin::Origin;
 
 /// RFC 7515 appendix A.1: a good signature, and long expired.
@@ -25,16 +27,63 @@ fn counted(gateway: &Gateway) -> [u64; 3] {
     })
 }
 
+/// A file that only its owner may read; its path.
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("our own folder");
+    let mode = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&path, mode).expect("our own file");
+    path.display().to_string()
+}
+
+/// `/` asked for with a header.
+fn with(header: &str) -> String {
+    format!("GET / HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n")
+}
+
+#[test]
+fn a_subject_reaches_the_rules_and_a_reload_changes_whose_keys_count() {
+    const SECRET: &str = "an-issuer-s-secret-of-32-bytes-or-more";
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| write(folder.path(), name, text);
+    let keys = write("keys", &format!("alice:{OLD}\nbob:{NEW}\n"));
+    let tokens = write("tokens", SECRET);
+    let tables = format!(
+        "[[key]]\nname = \"k\"\nsecret_file = {keys:?}\n[token]\nsecret_file = {tokens:?}\n"
+    );
+    let guarded =
+        Guarded::by("subject = [\"alice\", \"svc/*\"]", Policy { tables, ..Policy::default() });
+    let bearer = |subject: &str| {
+        let token = jwt::sign(SECRET, jwt::HS256, &jwt::claims(subject));
+        with(&format!("Authorization: Bearer {token}"))
+    };
+    guarded.good(with(&format!("X-Api-Key: {OLD}")));
+    guarded.good(bearer("alice"));
+    guarded.good(bearer("svc/report"));
+    // The token's word goes before the key's, whoever it names.
+    let both = |subject: &str, key: &str| {
+        bearer(subject).replace("\r\n\r\n", &format!("\r\nX-Api-Key: {key}\r\n\r\n"))
+    };
+    guarded.good(both("alice", NEW));
+    guarded.forged(both("bob", OLD));
+    for request in [bearer("bob"), bearer("svc"), with(&format!("X-Api-Key: {NEW}")), with("X: y")]
+    {
+        guarded.forged(request);
+    }
+    write("keys", &format!("alice:{NEW}\nbob:{OLD}\n"));
+    assert_eq!(guarded.gateway.reload().0, 200);
+    guarded.forged(with(&format!("X-Api-Key: {OLD}")));
+    guarded.good(with(&format!("X-Api-Key: {NEW}")));
+    // Another secret: what the old one signed is worth nothing.
+    write("tokens", "another-secret-of-32-bytes-or-more-than-that");
+    assert_eq!(guarded.gateway.reload().0, 200);
+    guarded.forged(bearer("alice"));
+}
+
 #[test]
 fn credentials_are_checked_counted_reread_and_never_shown() {
     let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("our own folder");
-        let mode = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(&path, mode).expect("our own file");
-        path.display().to_string()
-    };
+    let write = |name: &str, text: &str| write(folder.path(), name, text);
     let (keys, tokens) = (write("keys", &format!("alice:{OLD}\n")), write("tokens", TOKEN_SECRET));
     let origin = Origin::echo();
     let gateway = Gateway::start(&Policy {

@@ -36,6 +36,26 @@ fn what_sessions_are_known_by_is_told() {
     assert!(words.contains("over after 20m without a request, and after 12h"), "{words}");
 }
 
+#[test]
+fn who_goes_under_overload_is_told() {
+    let path = policies().into_iter().find(|path| path.ends_with("voigt-c.toml")).unwrap();
+    let words = check::check(&path).unwrap();
+    assert!(words.contains("while the queue stands for more than 100ms"), "{words}");
+    assert!(words.contains("importance, which only running sessions have"), "{words}");
+    let policy = load(&path).unwrap();
+    let said = |cookies: &str| {
+        let question = explain::Question {
+            request: "GET /".to_owned(),
+            headers: vec![format!("Cookie: {cookies}")],
+            ..explain::Question::default()
+        };
+        explain::explain(&policy, "voigt-c.toml", &question).unwrap()
+    };
+    assert!(said("basket=full; customer=preferred").contains("kept by importance 200"));
+    assert!(said("PHPSESSID=1; basket=full").contains("kept by importance 100"));
+    assert!(said("basket=empty").contains("it goes first"));
+}
+
 /// A secret that is missing or poor is a fault of the policy, and is never shown.
 #[test]
 fn a_secret_file_must_be_there_and_be_long_enough() {

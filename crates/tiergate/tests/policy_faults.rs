@@ -42,6 +42,19 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[session]\nown = true\nat_once_max = 0",
             "policy.toml:5:15: session.at_once_max: must be at least 1, got 0",
         ),
+        ("[shedding]\ndelay = \"0s\"", "policy.toml:4:9: shedding.delay: must be more than 0"),
+        (
+            "[shedding]\ndelay = 5",
+            "policy.toml:4:9: shedding.delay: must be a time such as \"250ms\", \"2s\" or \"1m\", got 5",
+        ),
+        (
+            "[shedding]\nclose = \"keep\"",
+            "policy.toml:4:9: shedding.close: unknown word \"keep\", expected one of `close`, `reset`",
+        ),
+        (
+            "[shedding]\naim = \"1s\"",
+            "policy.toml:4:1: shedding.aim: unknown key, expected one of `close`, `delay`",
+        ),
         (
             "[[class]]\nname = \"a\"\nqueu = 5",
             "policy.toml:5:1: class[1].queu: unknown key, did you mean `queue`?",
@@ -357,6 +370,25 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:4:14: refusal.connection: unknown word \"kep\", did you mean `keep`?",
         ),
         (
+            "[refusal]\nretry_after = \"2m\"\nretry_after_max = \"1m\"",
+            "policy.toml:5:19: refusal.retry_after_max: must be at least retry_after, \"2m\", got \"1m\"",
+        ),
+        ("[refusal]\nretry_after = \"2m\"", "no fault"),
+        (
+            "[refusal]\nignore = { for = \"25h\", after = 0 }",
+            "policy.toml:4:18: refusal.ignore.for: must be at most \"24h\", got \"25h\"\n\
+             policy.toml:4:33: refusal.ignore.after: must be at least 1, got 0",
+        ),
+        (
+            "[refusal]\nignore = { within = \"0.5ms\", lasting = \"1s\" }",
+            "policy.toml:4:21: refusal.ignore.within: must be at least \"1ms\"\n\
+             policy.toml:4:30: refusal.ignore.lasting: unknown key, expected one of `after`, `flows_max`, `for`, `within`",
+        ),
+        (
+            "[[rule]]\npolice = { rate = \"60/s\", announce = 1 }",
+            "policy.toml:4:38: rule[1].police.announce: must be true or false, got 1",
+        ),
+        (
             "[refusal]\nreason_header = \"X Reason\"",
             "policy.toml:4:17: refusal.reason_header: must be the name of a header, got \"X Reason\"",
         ),
@@ -478,6 +510,7 @@ servers = ["http://10.0.0.5:8080", "unix:/run/app.sock"]
 slots = 64
 failures_max = 5
 retry_after = "2s"
+retry_budget = "50%"
 idle_connections_max = 8
 health = { path = "/healthz", interval = "5s", timeout = "500ms", fall = 2, rise = 1 }
 [[class]]
@@ -532,8 +565,13 @@ band = [{ from = 8, class = "checkout" }]
 [refusal]
 connection = "close"
 retry_after = "3s"
+retry_after_max = "1m"
+ignore = { after = 5, within = "20s", for = "7s", flows_max = 1000 }
 reason_header = "X-Reason"
 page_html = "busy.html"
+[shedding]
+delay = "250ms"
+close = "reset"
 [limits]
 request_head_max = "16KiB"
 target_len_max = 4096
@@ -583,6 +621,7 @@ fn every_key_reaches_what_it_means() {
         }),
         failures_max: 5,
         retry_after: Duration::from_secs(2),
+        retries: tiergate_core::origin::retries::Allowance { share: 0.5, floor: 10 },
         idle_connections_max: 8,
     };
     assert_eq!(policy.origin, origin);
@@ -616,10 +655,20 @@ fn every_key_reaches_what_it_means() {
     let refusal = Refusal {
         connection: RefusalConnection::Close,
         retry_after: Duration::from_secs(3),
+        retry_after_max: Duration::from_secs(60),
         reason_header: Some("X-Reason".to_owned()),
         page_html: None,
     };
     assert_eq!(policy.refusal, refusal);
+    assert_eq!(policy.plan.shedding, Some(Duration::from_millis(250)));
+    assert_eq!(policy.shed, RefusalConnection::Reset);
+    let ignore = tiergate_core::admit::ignore::Settings {
+        after: 5,
+        within: Duration::from_secs(20),
+        lasting: Duration::from_secs(7),
+        flows_max: 1000,
+    };
+    assert_eq!(policy.plan.ignore, Some(ignore));
     assert_eq!(policy.refusal_page, Some("/etc/tiergate/busy.html".into()));
     assert_eq!(policy.limits.request_head_max, 16 << 10);
     assert_eq!(policy.limits.target_len_max, 4096);

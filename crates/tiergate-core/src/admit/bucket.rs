@@ -137,6 +137,11 @@ impl Level {
         (self.held / TOKEN) as u32
     }
 
+    /// Whole tokens that fit.
+    pub(super) fn most(&self) -> u32 {
+        (self.most / TOKEN) as u32
+    }
+
     /// What is missing to the next whole token; nothing if there is one.
     pub(super) fn missing(&self) -> u128 {
         TOKEN.saturating_sub(self.held)

@@ -104,6 +104,11 @@ impl FlowBuckets {
         (self.burst.saturating_sub(missing) / TOKEN) as u32
     }
 
+    /// Whole tokens that a flow finds after a pause.
+    pub(super) fn most(&self) -> u32 {
+        (self.burst / TOKEN) as u32
+    }
+
     /// How long until the flow has a token: zero if it has one.
     pub(super) fn next_token(&mut self, now: Moment, flow: u64) -> Duration {
         self.settle(now);

@@ -91,7 +91,7 @@ pub struct Shedding {
 
 impl Shedding {
     /// Nothing is shed yet. `aim`: the delay of the backlog that is aimed at; `classes`: the plan's.
-    pub fn new(aim: Duration, classes: usize) -> Self {
+    pub fn new(now: Moment, aim: Duration, classes: usize) -> Self {
         let classes = classes.max(1);
         Shedding {
             aim,
@@ -102,7 +102,7 @@ impl Shedding {
             fraction: 0.0,
             recent: [0.0; STANDING],
             overload: 0.0,
-            moved: Moment::ZERO,
+            moved: now,
             rank: 0,
             part: 0.0,
         }
@@ -112,14 +112,41 @@ impl Shedding {
     pub fn is_shed(&mut self, request: &Candidate) -> bool {
         let rank = self.rank_of(request);
         self.came[rank] += 1.0;
-        // The upper bits: a hash table may have used the lower ones.
-        let place = (request.connection >> 11) as f64 / (1_u64 << 53) as f64;
-        rank < self.rank || rank == self.rank && place < self.part
+        self.reaches(rank, request.connection)
+    }
+
+    /// Whether the request would be shed if it came now. Counts it only if so: else it comes again. O(1).
+    pub fn turns_away(&mut self, request: &Candidate) -> bool {
+        let rank = self.rank_of(request);
+        let shed = self.reaches(rank, request.connection);
+        if shed {
+            self.came[rank] += 1.0;
+        }
+        shed
     }
 
     /// The origin has served a request.
     pub fn finished(&mut self) {
-        self.finished += 1;
+        self.finished = self.finished.saturating_add(1);
+    }
+
+    /// The same under another plan: what is shed goes on, and what came of a class goes with it.
+    /// `moved`: where each class has got to. O(classes).
+    pub fn under(mut self, aim: Duration, classes: usize, moved: &[ClassId]) -> Self {
+        let (former, came) = (self.classes, std::mem::take(&mut self.came));
+        self.aim = aim;
+        self.classes = classes.max(1);
+        self.came = vec![0.0; GROUPS * self.classes * AGES];
+        for (place, came) in came.into_iter().enumerate().filter(|(_, came)| *came > 0.0) {
+            let (row, age) = (place / AGES, place % AGES);
+            let (group, class) = (row / former, former - 1 - row % former);
+            let last = ClassId(self.classes as u16 - 1);
+            let class = moved.get(class).copied().unwrap_or(last);
+            let rank = self.rank(group, class, age);
+            self.came[rank] += came;
+        }
+        self.reach();
+        self
     }
 
     /// Moves the fraction if a period is over; `waiting` is the length of the backlog. Returns when to
@@ -131,7 +158,10 @@ impl Shedding {
         }
         self.moved = now;
         let rate = f64::from(std::mem::take(&mut self.finished)) / elapsed.as_secs_f64();
-        self.served = if self.served == 0.0 { rate } else { 0.8 * self.served + 0.2 * rate };
+        // While nobody waits, the origin serves what comes, which says nothing of what it can.
+        if waiting > 0 {
+            self.served = if self.served == 0.0 { rate } else { 0.8 * self.served + 0.2 * rate };
+        }
         self.recent.rotate_right(1);
         self.recent[0] = overload(waiting, self.served, self.aim);
         // What went away by itself meanwhile was a burst.
@@ -142,6 +172,7 @@ impl Shedding {
         let step = ALPHA * (self.overload - AIM) + BETA * trend;
         self.fraction = (self.fraction + step).clamp(0.0, FRACTION_MAX);
         self.reach();
+        self.forget();
         now + PERIOD
     }
 
@@ -155,7 +186,14 @@ impl Shedding {
         self.fraction
     }
 
-    /// Finds the rank up to which the fraction reaches, and forgets some of what came.
+    /// Whether a request is within the fraction.
+    fn reaches(&self, rank: usize, connection: u64) -> bool {
+        // The upper bits: a hash table may have used the lower ones.
+        let place = (connection >> 11) as f64 / (1_u64 << 53) as f64;
+        rank < self.rank || rank == self.rank && place < self.part
+    }
+
+    /// Finds the rank up to which the fraction reaches.
     fn reach(&mut self) {
         let total: f64 = self.came.iter().map(|&came| f64::from(came)).sum();
         let mut left = self.fraction * total;
@@ -168,6 +206,10 @@ impl Shedding {
             (self.rank, self.part) = (rank, if came > 0.0 { (left / came).min(1.0) } else { 0.0 });
             left -= came;
         }
+    }
+
+    /// Forgets some of what came.
+    fn forget(&mut self) {
         for came in &mut self.came {
             *came *= KEPT as f32;
             if *came < 1e-3 {
@@ -178,10 +220,14 @@ impl Shedding {
 
     fn rank_of(&self, request: &Candidate) -> usize {
         let group = request.importance.map_or(0, |importance| 1 + usize::from(importance));
-        // The most important class has number 0.
-        let class = self.classes - 1 - request.class.index().min(self.classes - 1);
         let age = (u32::BITS - request.requests.leading_zeros()) as usize;
-        (group * self.classes + class) * AGES + age.min(AGES - 1)
+        self.rank(group, request.class, age.min(AGES - 1))
+    }
+
+    fn rank(&self, group: usize, class: ClassId, age: usize) -> usize {
+        // The most important class has number 0.
+        let class = self.classes - 1 - class.index().min(self.classes - 1);
+        (group * self.classes + class) * AGES + age
     }
 }
 
@@ -198,7 +244,7 @@ mod tests {
 
     /// Sheds a fraction of what `requests` say came.
     fn shedding(fraction: f64, requests: &[Candidate]) -> Shedding {
-        let mut shedding = Shedding::new(TENTH, 2);
+        let mut shedding = Shedding::new(Moment::ZERO, TENTH, 2);
         for request in requests {
             shedding.is_shed(request);
         }
@@ -262,7 +308,7 @@ mod tests {
 
     #[test]
     fn without_overload_nothing_is_shed_and_it_is_over_soon_after() {
-        let mut shedding = Shedding::new(TENTH, 1);
+        let mut shedding = Shedding::new(Moment::ZERO, TENTH, 1);
         let mut now = Moment::ZERO;
         let mut run = |waiting: u32, periods: u32| {
             for _ in 0..periods {
@@ -278,6 +324,34 @@ mod tests {
         assert_eq!(run(50, 20), 0.0, "50 ms of delay are below the aim");
         assert!(run(2000, 50) > 0.5);
         assert_eq!(run(0, 50), 0.0, "five seconds later");
+    }
+
+    #[test]
+    fn a_reload_changes_numbers_of_classes_and_not_what_is_shed() {
+        // A hundred each of class 0 and class 1, which change places; a third class is new between.
+        let all: Vec<Candidate> =
+            (0..200).map(|number| candidate(None, (number % 2) as u16, 0, number)).collect();
+        let mut before = shedding(0.25, &all);
+        let mut after = before.clone().under(TENTH, 3, &[ClassId(2), ClassId(0)]);
+        for request in &all {
+            let moved = Candidate { class: ClassId([2, 0][request.class.index()]), ..*request };
+            // The lesser of the two was class 1 and is class 2 now, which was class 0.
+            let swapped = Candidate { class: ClassId(1 - request.class.0), ..*request };
+            assert_eq!(after.turns_away(&moved), before.turns_away(&swapped), "{request:?}");
+        }
+        assert_eq!(after.fraction(), 0.25);
+    }
+
+    #[test]
+    fn who_is_asked_about_before_it_comes_is_counted_once() {
+        let request = candidate(None, 0, 0, 7);
+        let mut shedding = Shedding::new(Moment::ZERO, TENTH, 1);
+        assert!(!shedding.turns_away(&request) && !shedding.is_shed(&request));
+        assert_eq!(shedding.came.iter().sum::<f32>(), 1.0);
+        shedding.fraction = 1.0;
+        shedding.reach();
+        assert!(shedding.turns_away(&request));
+        assert_eq!(shedding.came.iter().sum::<f32>(), 2.0);
     }
 
     #[test]

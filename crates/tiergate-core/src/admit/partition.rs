@@ -112,6 +112,12 @@ impl Partitions {
         own.map_or(0, |own| own.level.tokens()).saturating_add(self.overflow.tokens())
     }
 
+    /// Whole tokens that the class finds after a pause.
+    pub(super) fn most(&self, class: ClassId) -> u32 {
+        let own = self.partitions.iter().find(|partition| partition.class == class);
+        own.map_or(0, |own| own.level.most()).saturating_add(self.overflow.most())
+    }
+
     /// How long until the class gets a token if nobody else takes any: zero if there is one,
     /// [`Duration::MAX`] if none ever comes.
     pub(super) fn next_token(&mut self, now: Moment, class: ClassId) -> Duration {

@@ -9,7 +9,7 @@
 //!
 //! Source: Voigt B §3.1, §3.3 (a bucket by rule), Voigt D §2.4 (partitions); per flow: ours.
 
-use super::bucket::{PARTS, Rate};
+use super::bucket::{PARTS, Rate, TOKEN};
 use super::flow_buckets::{FlowBuckets, Found};
 pub use super::partition::Share;
 use super::partition::{Partitions, Taken};
@@ -41,6 +41,8 @@ pub struct Settings {
     pub per: Per,
     /// The classes' parts of the tokens. Only with [`Per::Rule`].
     pub shares: Vec<Share>,
+    /// Whether clients are told what is left of it. Nothing here: the shell writes it.
+    pub announce: bool,
 }
 
 /// What has a bucket of its own.
@@ -133,6 +135,24 @@ pub struct Quota {
     pub remaining: u32,
     /// Until the next token, if nobody else takes it.
     pub wait: Duration,
+    /// Tokens that such a request finds after a pause.
+    pub most: u32,
+    /// How long it takes until they have come, from none, if nobody else takes any; [`Duration::MAX`] if
+    /// none ever come.
+    pub refill: Duration,
+}
+
+impl Quota {
+    /// How long until more is to be had: until the next token where none is left, else until all have
+    /// come, if nobody takes any meanwhile.
+    pub fn until_more(&self) -> Duration {
+        if self.remaining == 0 || self.most == 0 {
+            return self.wait;
+        }
+        let missing = self.most.saturating_sub(self.remaining);
+        let nanos = self.refill.as_nanos() * u128::from(missing) / u128::from(self.most);
+        u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -224,15 +244,17 @@ impl Policers {
 
     /// What such a request has left.
     pub(crate) fn quota(&mut self, now: Moment, id: PolicerId, class: ClassId, flow: u64) -> Quota {
-        match &mut self.policers[id.index()].buckets {
-            Buckets::Shared(buckets) => Quota {
-                remaining: buckets.tokens(now, class),
-                wait: buckets.next_token(now, class),
-            },
-            Buckets::Flows(buckets) => {
-                Quota { remaining: buckets.tokens(now, flow), wait: buckets.next_token(now, flow) }
+        let policer = &mut self.policers[id.index()];
+        let (remaining, wait, most) = match &mut policer.buckets {
+            Buckets::Shared(buckets) => {
+                (buckets.tokens(now, class), buckets.next_token(now, class), buckets.most(class))
             }
-        }
+            Buckets::Flows(buckets) => {
+                (buckets.tokens(now, flow), buckets.next_token(now, flow), buckets.most())
+            }
+        };
+        let refill = policer.rate.time_for(u128::from(most) * TOKEN, PARTS);
+        Quota { remaining, wait, most, refill }
     }
 
     /// Another rate from now on; tokens that are there stay.
@@ -318,7 +340,7 @@ mod tests {
 
     fn settings(name: &str, rate: u32, burst: u32, per: Per) -> Settings {
         let rate = Rate::per_second(rate);
-        Settings { name: name.to_owned(), rate, burst, per, shares: Vec::new() }
+        Settings { name: name.to_owned(), rate, burst, per, shares: Vec::new(), announce: false }
     }
 
     fn passed(policers: &Policers) -> Vec<u64> {

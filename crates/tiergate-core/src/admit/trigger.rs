@@ -29,6 +29,14 @@ impl Backlogs {
     pub const fn has(self, class: ClassId) -> bool {
         self.0 & 1 << class.0 != 0
     }
+
+    /// How many requests of these wait. O(classes).
+    fn waiting(self, loads: &[Load]) -> u32 {
+        let counted = |(index, load): (usize, &Load)| {
+            if self.has(ClassId(index as u16)) { load.waiting } else { 0 }
+        };
+        loads.iter().enumerate().map(counted).sum()
+    }
 }
 
 /// When a class is refused.
@@ -86,14 +94,24 @@ impl Triggers {
         self.pulled[class.index()] > 0
     }
 
+    /// For each reason that the class is refused for now: whose backlog must become shorter, and by how
+    /// many requests, until it is not.
+    pub(crate) fn excess(
+        &self,
+        class: ClassId,
+        loads: &[Load],
+    ) -> impl Iterator<Item = (Backlogs, u32)> {
+        let pulled = self.watches.iter().filter(move |it| it.class == class && it.pulled);
+        pulled.map(move |watch| {
+            let waiting = watch.trigger.of.waiting(loads);
+            (watch.trigger.of, (waiting + 1).saturating_sub(watch.trigger.until))
+        })
+    }
+
     /// More or fewer of the class wait. O(triggers × classes); nothing where there are none.
     pub(crate) fn changed(&mut self, class: ClassId, loads: &[Load]) {
         for watch in self.watches.iter_mut().filter(|watch| watch.trigger.of.has(class)) {
-            let counted = |(index, load): (usize, &Load)| {
-                let counts = watch.trigger.of.has(ClassId(index as u16));
-                if counts { load.waiting } else { 0 }
-            };
-            let waiting: u32 = loads.iter().enumerate().map(counted).sum();
+            let waiting = watch.trigger.of.waiting(loads);
             let pulled = match watch.pulled {
                 true => waiting >= watch.trigger.until,
                 false => waiting >= watch.trigger.waiting,

@@ -25,9 +25,6 @@ pub(super) type Conditions = Vec<Vec<u32>>;
 /// The compiled rules that set one output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decision {
-    /// The first rule without a condition, or [`NONE`].
-    pub(super) always: u32,
-    pub(super) facts: Vec<Fact>,
     nodes: Vec<Node>,
     /// Rules of all nodes' leaves and what remains to be checked.
     leaves: Vec<Leaf>,
@@ -35,17 +32,27 @@ pub(super) struct Decision {
     checks: Vec<u32>,
 }
 
-/// What one fact leads to.
+/// What one fact leads to, of the rules that set one output.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fact {
-    /// The first rule that asks for nothing else.
+pub(super) struct Lead {
+    /// The first rule that asks for nothing else, or [`NONE`].
     pub(super) certain: u32,
-    /// The rules that ask for more.
+    /// The rules that ask for more, or [`NONE`].
     pub(super) node: u32,
-    /// Whether any rule asks for this fact besides another, so that it has to be remembered.
-    pub(super) combined: bool,
-    /// Whether any rule that sets another output asks for this fact.
-    pub(super) shared: bool,
+}
+
+impl Lead {
+    /// Nowhere.
+    pub(super) const NOWHERE: Lead = Lead { certain: NONE, node: NONE };
+}
+
+/// Rules, filed.
+pub(super) struct FiledRules {
+    /// The first rule without a condition, or [`NONE`].
+    pub(super) always: u32,
+    pub(super) decision: Decision,
+    /// Where facts lead to, ascending by fact; those that are not here lead nowhere.
+    pub(super) leads: Vec<(u32, Lead)>,
 }
 
 /// Rules of which a condition is known to hold.
@@ -72,37 +79,35 @@ struct Leaf {
 const LAST: u32 = 1 << 31;
 
 impl Decision {
-    /// Files the rules, ascending. `facts_len`: how many facts there are.
-    pub(super) fn new(mut rules: Vec<(u32, Conditions)>, facts_len: usize) -> Self {
+    /// Files the rules, ascending.
+    pub(super) fn file(mut rules: Vec<(u32, Conditions)>) -> FiledRules {
         let always = rules.iter().position(|(_, conditions)| conditions.is_empty());
-        let blank = Fact { certain: NONE, node: NONE, combined: false, shared: false };
-        let mut decision = Decision {
-            always: always.map_or(NONE, |place| rules[place].0),
-            facts: vec![blank; facts_len],
-            ..Decision::default()
-        };
+        let always_rule = always.map_or(NONE, |place| rules[place].0);
         // Nothing behind a rule that always matches is ever reached.
         rules.truncate(always.unwrap_or(rules.len()));
-        for (_, conditions) in rules.iter().filter(|(_, conditions)| conditions.len() > 1) {
-            for fact in conditions.iter().flatten() {
-                decision.facts[*fact as usize].combined = true;
-            }
-        }
+        let mut decision = Decision::default();
         let (filed, rest) = file(rules, usize::MAX);
         assert!(rest.is_empty(), "every rule with a condition can be filed by it");
+        let mut leads = Vec::with_capacity(filed.len());
         for (fact, rules) in filed {
             let node = decision.node(rules, 1);
             let certain = decision.nodes[node as usize].certain;
-            decision.facts[fact as usize].certain = certain;
+            let mut lead = Lead { certain, node };
             if decision.nodes[node as usize].first == certain
                 && node + 1 == decision.nodes.len() as u32
             {
                 decision.nodes.pop();
-            } else {
-                decision.facts[fact as usize].node = node;
+                lead.node = NONE;
             }
+            leads.push((fact, lead));
         }
-        decision
+        FiledRules { always: always_rule, decision, leads }
+    }
+
+    /// The facts that are asked for beside another, and hence have to be remembered; some several times.
+    pub(super) fn asked_beside(&self) -> impl Iterator<Item = u32> + use<'_> {
+        let further = self.nodes.iter().flat_map(|node| node.further.keys().copied());
+        self.checks.iter().map(|check| check & !LAST).chain(further)
     }
 
     /// Makes a node of rules, ascending, with the conditions that are not known to hold.

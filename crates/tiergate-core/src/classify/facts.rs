@@ -13,7 +13,7 @@ use super::regexes::{PathRegex, Regexes};
 use super::rule::{Condition, Number, Rule};
 use super::search::{Decisions, Rules};
 use super::texts::{Hosts, Texts};
-use super::{Classifier, Part, Says};
+use super::{Classifier, Longer, Part, Says};
 use crate::class::ClassId;
 use foldhash::fast::FixedState;
 use ipnet::IpNet;
@@ -158,7 +158,7 @@ impl FactTable {
         conditions: Vec<Conditions>,
         default_class: ClassId,
         says: Vec<Says>,
-        flows: Vec<Flow>,
+        longer: Longer,
         rules: &[Rule],
     ) -> Option<Classifier> {
         let decisions = Decisions::new(conditions, self.len as usize, |rule, output| {
@@ -168,8 +168,8 @@ impl FactTable {
             default_class,
             says,
             others: decisions.others().collect(),
+            longer,
             score: None,
-            flows,
             class_flows: Vec::new(),
             default_flow: Flow::CLIENT,
             flow_key: FlowKey::default(),

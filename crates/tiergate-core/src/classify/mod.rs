@@ -86,14 +86,12 @@ pub struct Match {
 #[derive(Clone, Debug)]
 pub struct Classifier {
     default_class: ClassId,
-    /// What each rule says as if it were alone; flows by their place in `flows`.
     says: Vec<Says>,
+    longer: Longer,
     decisions: Decisions,
     /// The outputs besides the verdict that any rule sets.
     others: Vec<Output>,
     score: Option<Box<Scoring>>,
-    /// The flows that rules and classes name.
-    flows: Vec<Flow>,
     /// By class; classes beyond the end have the default.
     class_flows: Vec<Flow>,
     default_flow: Flow,
@@ -107,11 +105,28 @@ pub struct Classifier {
     further: Part<Box<Further>>,
 }
 
-/// What one rule says.
+/// What one rule says, as if it were alone. 32 bytes: those of 10,000 rules stay in a processor's cache.
 #[derive(Clone, Copy, Debug)]
 struct Says {
-    verdict: Match,
+    score: Score,
+    /// Its place in [`Longer::flows`] and [`Longer::deadlines`], or [`NONE`].
     flow: u32,
+    deadline: u32,
+    policer: Option<PolicerId>,
+    resource: Option<u16>,
+    class: ClassId,
+    importance: Option<u8>,
+    level: Option<u8>,
+    refuse: bool,
+}
+
+/// What rules say that takes more room, in their order.
+#[derive(Clone, Debug, Default)]
+struct Longer {
+    /// The flows that rules name.
+    flows: Vec<Flow>,
+    /// How long requests may wait.
+    deadlines: Vec<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -205,11 +220,9 @@ impl Classifier {
             }
             conditions.push(facts.of_rule(index as u32, rule));
         }
-        let mut flows = Vec::new();
-        let says =
-            (0..).zip(rules).map(|(index, rule)| Says::of(index, rule, default_class, &mut flows));
-        let says = says.collect();
-        let compiled = facts.compile(conditions, default_class, says, flows, rules);
+        let mut longer = Longer::default();
+        let says = rules.iter().map(|rule| Says::of(rule, default_class, &mut longer)).collect();
+        let compiled = facts.compile(conditions, default_class, says, longer, rules);
         compiled.ok_or(CompileError::ExpressionsTooLarge)
     }
 
@@ -281,9 +294,15 @@ impl Classifier {
     fn say(&self, view: &RequestView<'_>, rules: &Rules) -> Match {
         let default = Match { class: self.default_class, ..Match::default() };
         let verdict = rules[Output::Verdict.index()];
-        let mut found = match verdict {
-            NONE => default,
-            rule => self.says[rule as usize].verdict,
+        let mut found = match self.says.get(verdict as usize) {
+            None => default,
+            Some(says) => Match {
+                class: says.class,
+                rule: Some(verdict),
+                deadline: self.longer.deadlines.get(says.deadline as usize).copied(),
+                refuse: says.refuse,
+                ..Match::default()
+            },
         };
         let (mut score, mut flow) = (None, None);
         for output in &self.others {
@@ -294,12 +313,12 @@ impl Classifier {
             let says = &self.says[rule as usize];
             match output {
                 Output::Verdict => {}
-                Output::Policer => found.policer = says.verdict.policer,
-                Output::Importance => found.importance = says.verdict.importance,
-                Output::Level => found.level = says.verdict.level,
-                Output::Resource => found.resource = says.verdict.resource,
-                Output::Score => score = Some(says.verdict.score),
-                Output::Flow => flow = Some(&self.flows[says.flow as usize]),
+                Output::Policer => found.policer = says.policer,
+                Output::Importance => found.importance = says.importance,
+                Output::Level => found.level = says.level,
+                Output::Resource => found.resource = says.resource,
+                Output::Score => score = Some(says.score),
+                Output::Flow => flow = self.longer.flows.get(says.flow as usize),
             }
         }
         if let Some(scoring) = &self.score {
@@ -317,21 +336,26 @@ impl Classifier {
 }
 
 impl Says {
-    fn of(index: u32, rule: &Rule, default_class: ClassId, flows: &mut Vec<Flow>) -> Self {
-        let verdict = Match {
-            class: rule.class.unwrap_or(default_class),
-            rule: Some(index),
-            deadline: rule.deadline,
-            refuse: rule.refuse,
+    fn of(rule: &Rule, default_class: ClassId, longer: &mut Longer) -> Self {
+        Says {
+            score: rule.score.unwrap_or_default(),
+            flow: place(&mut longer.flows, rule.flow.as_ref()),
+            deadline: place(&mut longer.deadlines, rule.deadline.as_ref()),
             policer: rule.policer,
+            resource: rule.resource,
+            class: rule.class.unwrap_or(default_class),
             importance: rule.importance,
             level: rule.level,
-            resource: rule.resource,
-            score: rule.score.unwrap_or_default(),
-            flow: 0,
-        };
-        let flow = flows.len() as u32;
-        flows.extend(rule.flow.clone());
-        Says { verdict, flow }
+            refuse: rule.refuse,
+        }
     }
+}
+
+/// Appends what a rule says; its place, or [`NONE`].
+fn place<T: Clone>(list: &mut Vec<T>, said: Option<&T>) -> u32 {
+    let Some(said) = said else {
+        return NONE;
+    };
+    list.push(said.clone());
+    list.len() as u32 - 1
 }

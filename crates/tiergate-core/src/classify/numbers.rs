@@ -1,5 +1,6 @@
 //! Numbers: which of many ranges contain one.
 
+use super::decision::NONE;
 use std::fmt;
 
 /// A range of numbers, both ends included.
@@ -42,16 +43,29 @@ impl fmt::Display for Span {
 /// Ranges, each with the number of the fact that it establishes.
 ///
 /// A segment tree: the number line is cut at the ranges' ends, the pieces are the leaves of a binary
-/// tree, and each range is filed at the few nodes that it just fills. A look-up is a binary search and
-/// a walk from a leaf to the root: O(log ranges), and what it finds. Memory: O(ranges × log ranges).
+/// tree, and each range is filed at the few nodes that it just fills. A look-up finds the piece by its
+/// stretch of the line ([`Stretches`]) and goes from there to the root, by the nodes that hold anything: O(what it
+/// finds) where the ranges lie evenly, O(log ranges) more where they do not. A number outside all ranges
+/// costs two comparisons. Memory: O(ranges × log ranges).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
+    stretches: Stretches,
     /// First number of each piece, ascending; the first piece begins at 0.
     starts: Vec<u64>,
-    /// For each node its part of `facts`; node 1 is the root, node n has children 2n and 2n + 1, and
-    /// the leaves are the last `starts.len()` nodes.
-    nodes: Vec<(u32, u32)>,
+    /// For each piece the innermost of the nodes around it that hold anything, or [`NONE`].
+    innermost: Vec<u32>,
+    /// The nodes that hold anything.
+    nodes: Vec<Node>,
     facts: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// Its part of `facts`.
+    from: u32,
+    to: u32,
+    /// The next node around it that holds anything, or [`NONE`].
+    outer: u32,
 }
 
 impl Numbers {
@@ -68,6 +82,7 @@ impl Numbers {
         starts.sort_unstable();
         starts.dedup();
         let pieces = starts.len();
+        // Node 1 is the root, node n has children 2n and 2n + 1, and the leaves are the last ones.
         let mut at = vec![Vec::new(); 2 * pieces];
         for (span, fact) in spans {
             let piece = |number: u64| starts.partition_point(|start| *start <= number) - 1;
@@ -84,32 +99,91 @@ impl Numbers {
                 (from, to) = (from / 2, to / 2);
             }
         }
-        let mut numbers =
-            Numbers { starts, nodes: Vec::with_capacity(at.len()), facts: Vec::new() };
-        for facts in at {
-            let from = numbers.facts.len() as u32;
-            numbers.facts.extend(facts);
-            numbers.nodes.push((from, numbers.facts.len() as u32));
+        let mut numbers = Numbers { stretches: Stretches::new(&starts), starts, ..Self::default() };
+        // Around each node the innermost one that holds anything, itself included; parents come first.
+        let mut around = vec![NONE; 2 * pieces];
+        for (place, facts) in at.into_iter().enumerate().skip(1) {
+            let outer = around[place / 2];
+            around[place] = outer;
+            if !facts.is_empty() {
+                around[place] = numbers.nodes.len() as u32;
+                let from = numbers.facts.len() as u32;
+                numbers.facts.extend(facts);
+                numbers.nodes.push(Node { from, to: numbers.facts.len() as u32, outer });
+            }
         }
+        numbers.innermost = around.split_off(pieces);
         numbers
     }
 
     /// Calls `emit` with the fact of every range that contains the number.
     #[inline]
     pub(super) fn find(&self, number: u64, mut emit: impl FnMut(u32)) {
-        let after = self.starts.partition_point(|start| *start <= number);
         // Without any range there is no piece.
-        let Some(piece) = after.checked_sub(1) else {
+        let Some(piece) = self.stretches.piece(number, &self.starts) else {
             return;
         };
-        let mut node = self.starts.len() + piece;
-        while node > 0 {
-            let (from, to) = self.nodes[node];
+        let mut node = self.innermost[piece];
+        while node != NONE {
+            let Node { from, to, outer } = self.nodes[node as usize];
             for fact in &self.facts[from as usize..to as usize] {
                 emit(*fact);
             }
-            node /= 2;
+            node = outer;
         }
+    }
+}
+
+/// The number line from the second piece's start to the last one's, in equal stretches, each with the
+/// pieces that begin in it: about half a piece a stretch, so that a search for a piece mostly ends where
+/// it begins.
+#[derive(Clone, Debug, Default)]
+struct Stretches {
+    /// Where the first stretch begins.
+    base: u64,
+    /// Each is 2 to the power of this long.
+    shift: u32,
+    /// How many pieces begin before each stretch, and how many there are.
+    before: Vec<u32>,
+}
+
+impl Stretches {
+    /// `starts`: of the pieces, ascending, the first one 0.
+    fn new(starts: &[u64]) -> Self {
+        let (Some(base), Some(last)) = (starts.get(1), starts.last()) else {
+            return Stretches::default();
+        };
+        let stretches_max = 2 * starts.len() as u64;
+        let mut shift = 0;
+        while (last - base) >> shift >= stretches_max {
+            shift += 1;
+        }
+        let stretches = (last - base) >> shift;
+        let begin = |stretch: u64| {
+            starts.partition_point(|start| start < base || (start - base) >> shift < stretch)
+        };
+        let before = (0..=stretches).map(|stretch| begin(stretch) as u32);
+        let before = before.chain([starts.len() as u32]).collect();
+        Stretches { base: *base, shift, before }
+    }
+
+    /// The piece that the number lies in; `None` if there is none.
+    #[inline]
+    fn piece(&self, number: u64, starts: &[u64]) -> Option<usize> {
+        let stretch = match number.checked_sub(self.base) {
+            Some(distance) => distance >> self.shift,
+            None => return Some(0),
+        };
+        let stretch = usize::try_from(stretch).unwrap_or(usize::MAX);
+        let after = match self.before.get(stretch..stretch.saturating_add(2)) {
+            Some(&[from, to]) => {
+                let (from, to) = (from as usize, to as usize);
+                from + starts[from..to].partition_point(|start| *start <= number)
+            }
+            // Behind the last start, or there is one piece or none.
+            _ => starts.len(),
+        };
+        after.checked_sub(1)
     }
 }
 
@@ -123,19 +197,30 @@ mod tests {
         fn finds_every_range_around_a_number(
             ends in prop::collection::vec((0u64..40, 0u64..40), 0..30),
             numbers in prop::collection::vec(0u64..45, 20),
+            scale in 0u32..=58,
+            far in prop::option::of(0u64..1000),
         ) {
             let mut spans: Vec<(Span, u32)> = ends
                 .iter()
                 .zip(0..)
                 .map(|((one, other), fact)| {
-                    (Span { first: *one.min(other), last: *one.max(other) }, fact)
+                    let (first, last) = (one.min(other), one.max(other));
+                    (Span { first: first << scale, last: last << scale }, fact)
                 })
                 .collect();
             if let Some((span, _)) = spans.last_mut() {
                 span.last = u64::MAX;
             }
+            // One range far from all others, so that all others lie in one stretch.
+            if let Some(distance) = far {
+                spans.push((Span::one(u64::MAX / 2 + distance), spans.len() as u32));
+            }
             let compiled = Numbers::new(&spans);
-            for number in numbers.into_iter().chain([u64::MAX]) {
+            let near = |number: u64| {
+                let number = number << scale;
+                [number.saturating_sub(1), number, number.saturating_add(1)]
+            };
+            for number in numbers.into_iter().flat_map(near).chain([u64::MAX, u64::MAX / 2]) {
                 let mut found = Vec::new();
                 compiled.find(number, |fact| found.push(fact));
                 found.sort_unstable();

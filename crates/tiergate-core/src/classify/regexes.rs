@@ -166,8 +166,11 @@ impl Regexes {
         };
         kept.found.clear();
         regex.which_overlapping_matches_with(&mut kept.cache, &Input::new(path), &mut kept.found);
-        for pattern in kept.found.iter() {
-            emit(self.facts[pattern.as_usize()]);
+        // Mostly none is found, and then none of them is gone through.
+        if !kept.found.is_empty() {
+            for pattern in kept.found.iter() {
+                emit(self.facts[pattern.as_usize()]);
+            }
         }
     }
 }

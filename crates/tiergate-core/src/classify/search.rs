@@ -4,7 +4,7 @@
 //! whatever the number of outputs. Outputs that no rule sets have none and cost nothing; in
 //! particular, rules that only give classes cost what they would cost if there were no other outputs.
 
-use super::decision::{Conditions, Decision, NONE};
+use super::decision::{Conditions, Decision, Lead, NONE};
 use super::output::Output;
 
 /// For each output a rule, or [`NONE`].
@@ -15,12 +15,37 @@ const VERDICT: usize = 0;
 /// The compiled rules of all outputs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decisions {
-    verdict: Decision,
-    /// Of the other outputs that some rule sets.
-    others: Vec<(Output, Decision)>,
+    /// By fact.
+    facts: Vec<Fact>,
+    /// What facts lead to beside a verdict, those of one fact side by side.
+    others_leads: Vec<OtherLead>,
+    /// By output; empty for those that no rule sets.
+    by_output: [Decision; Output::LEN],
+    /// The outputs beside the verdict that some rule sets.
+    others: Vec<Output>,
     /// What is known before anything is: rules without conditions. Outputs that no rule sets have 0
     /// here, so that nothing is looked at for their sake.
     start: Rules,
+}
+
+/// What one fact leads to. Of 10,000 facts a request finds a few, each where nobody looked lately: what
+/// is asked of one lies together, in 16 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Fact {
+    /// To verdicts.
+    verdict: Lead,
+    /// Where its part of `others_leads` begins.
+    others: u32,
+    others_len: u8,
+    /// Whether it has to be remembered: a rule asks for it beside another.
+    remembered: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OtherLead {
+    to: Lead,
+    /// [`Output::index`].
+    output: u8,
 }
 
 impl Decisions {
@@ -30,39 +55,63 @@ impl Decisions {
         facts_len: usize,
         sets: impl Fn(u32, Output) -> bool,
     ) -> Self {
-        let of = |output: Output| {
-            let rules = (0..).zip(&rules).filter(|(rule, _)| sets(*rule, output));
-            rules.map(|(rule, conditions)| (rule, conditions.clone())).collect::<Vec<_>>()
-        };
-        let mut verdict = Decision::new(of(Output::Verdict), facts_len);
-        let mut start = [0; Output::LEN];
-        start[VERDICT] = verdict.always;
+        let blank = Fact { verdict: Lead::NOWHERE, others: 0, others_len: 0, remembered: false };
+        let mut decisions = Decisions { facts: vec![blank; facts_len], ..Decisions::default() };
         let mut others = Vec::new();
-        for output in Output::ALL.into_iter().skip(1) {
-            let rules = of(output);
-            if rules.is_empty() {
+        for output in Output::ALL {
+            let setting = (0..).zip(&rules).filter(|(rule, _)| sets(*rule, output));
+            let setting: Vec<_> =
+                setting.map(|(rule, conditions)| (rule, conditions.clone())).collect();
+            let is_verdict = output.index() == VERDICT;
+            if setting.is_empty() && !is_verdict {
                 continue;
             }
-            for fact in rules.iter().flat_map(|(_, conditions)| conditions.iter().flatten()) {
-                let fact = &mut verdict.facts[*fact as usize];
-                (fact.shared, fact.combined) = (true, true);
+            let filed = Decision::file(setting);
+            decisions.start[output.index()] = filed.always;
+            for fact in filed.decision.asked_beside() {
+                decisions.facts[fact as usize].remembered = true;
             }
-            let decision = Decision::new(rules, facts_len);
-            start[output.index()] = decision.always;
-            others.push((output, decision));
+            for (fact, lead) in filed.leads {
+                let known = &mut decisions.facts[fact as usize];
+                known.remembered |= lead.node != NONE;
+                if is_verdict {
+                    known.verdict = lead;
+                } else {
+                    known.others_len += 1;
+                    others.push((fact, OtherLead { to: lead, output: output.index() as u8 }));
+                }
+            }
+            decisions.by_output[output.index()] = filed.decision;
+            if !is_verdict {
+                decisions.others.push(output);
+            }
         }
-        Decisions { verdict, others, start }
+        // Stable: a fact's leads stay in the order of outputs.
+        others.sort_by_key(|(fact, _)| *fact);
+        decisions.others_leads = others.into_iter().map(|(_, lead)| lead).collect();
+        let mut next = 0;
+        for fact in &mut decisions.facts {
+            fact.others = next;
+            next += u32::from(fact.others_len);
+        }
+        decisions
     }
 
     /// The outputs other than the verdict that some rule sets.
     pub(super) fn others(&self) -> impl Iterator<Item = Output> + use<'_> {
-        self.others.iter().map(|(output, _)| *output)
+        self.others.iter().copied()
     }
 
     /// Begins with a request of which nothing is known.
     pub(super) fn search<'a>(&'a self, facts: &'a mut Held) -> Search<'a> {
-        facts.fit(self.verdict.facts.len());
+        facts.fit(self.facts.len());
         Search { decisions: self, facts, best: self.start }
+    }
+
+    /// Where a fact leads to beside a verdict.
+    #[inline]
+    fn others_leads(&self, fact: &Fact) -> &[OtherLead] {
+        &self.others_leads[fact.others as usize..][..usize::from(fact.others_len)]
     }
 }
 
@@ -128,25 +177,19 @@ impl Search<'_> {
     /// A fact holds. The same fact may be told several times.
     #[inline]
     pub(super) fn hold(&mut self, fact: u32) {
-        let leads = &self.decisions.verdict.facts[fact as usize];
-        self.best[VERDICT] = self.best[VERDICT].min(leads.certain);
-        if leads.combined {
+        let known = &self.decisions.facts[fact as usize];
+        self.best[VERDICT] = self.best[VERDICT].min(known.verdict.certain);
+        for lead in self.decisions.others_leads(known) {
+            let best = &mut self.best[usize::from(lead.output)];
+            *best = (*best).min(lead.to.certain);
+        }
+        if known.remembered {
             let word = &mut self.facts.holds[fact as usize / 64];
             let bit = 1 << (fact % 64);
             if *word & bit == 0 {
                 *word |= bit;
                 self.facts.found.push(fact);
-                if leads.shared {
-                    self.hold_for_others(fact);
-                }
             }
-        }
-    }
-
-    fn hold_for_others(&mut self, fact: u32) {
-        for (output, decision) in &self.decisions.others {
-            let best = &mut self.best[output.index()];
-            *best = (*best).min(decision.facts[fact as usize].certain);
         }
     }
 
@@ -154,19 +197,18 @@ impl Search<'_> {
     /// that no rule sets, anything.
     #[inline]
     pub(super) fn finish(mut self) -> Rules {
-        let verdict = &self.decisions.verdict;
-        for fact in &self.facts.found {
-            let node = verdict.facts[*fact as usize].node;
-            if node != NONE {
-                verdict.visit(node, self.facts, &mut self.best[VERDICT]);
+        let decisions = self.decisions;
+        let mut visit = |output: usize, lead: Lead| {
+            if lead.node != NONE {
+                let decision = &decisions.by_output[output];
+                decision.visit(lead.node, self.facts, &mut self.best[output]);
             }
-        }
-        for (output, decision) in &self.decisions.others {
-            for fact in &self.facts.found {
-                let node = decision.facts[*fact as usize].node;
-                if node != NONE {
-                    decision.visit(node, self.facts, &mut self.best[output.index()]);
-                }
+        };
+        for fact in &self.facts.found {
+            let known = &decisions.facts[*fact as usize];
+            visit(VERDICT, known.verdict);
+            for lead in decisions.others_leads(known) {
+                visit(usize::from(lead.output), lead.to);
             }
         }
         self.facts.clear();

@@ -4,30 +4,43 @@
 /// begin with it (`through`).
 ///
 /// Nodes lie in one array, a node's children side by side. Cost of a walk: O(length of the text),
-/// whatever the number of keys.
+/// whatever the number of keys. What a step needs is mostly all in the node, and hence in one line of
+/// the processor's cache.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trie {
     nodes: Vec<Node>,
+    /// Labels longer than [`SHORT`].
     labels: Vec<u8>,
+    /// Entries of nodes with more than one.
     entries: Vec<u32>,
     wide: Vec<[u8; 256]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 struct Node {
-    /// First bytes of up to eight children, lowest byte first; unused ones repeat the first.
-    keys: u64,
+    /// First bytes of up to [`FEW`] children, lowest byte first; unused ones repeat the first.
+    keys: [u64; 2],
+    /// The label, if it is short.
+    short: [u8; SHORT],
+    /// Where the label begins in `labels`, if it is long.
     label: u32,
     label_len: u32,
     /// The first child; the others follow.
     children: u32,
-    children_len: u16,
-    /// Place in `wide` of the children's order, if there are more than eight.
+    /// Place in `wide` of the children's order, if there are more than [`FEW`].
     wide: u32,
+    /// Where the entries begin in `entries`; of one alone, the entry itself.
     entries: u32,
     through_len: u32,
     here_len: u32,
+    children_len: u16,
 }
+
+/// Bytes of a label that lies in its node.
+const SHORT: usize = 16;
+/// Children whose first bytes lie in their parent: enough for digits.
+const FEW: usize = 16;
 
 /// A key to build a trie from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,16 +77,25 @@ impl Trie {
             let ending = keys.partition_point(|key| key.bytes.len() == common);
             let through = keys[..ending].partition_point(|key| !key.here);
             let mut node = Node {
-                label: trie.labels.len() as u32,
                 label_len: (common - depth) as u32,
                 children: trie.nodes.len() as u32,
-                entries: trie.entries.len() as u32,
                 through_len: through as u32,
                 here_len: (ending - through) as u32,
                 ..Node::default()
             };
-            trie.labels.extend_from_slice(&first[depth..common]);
-            trie.entries.extend(keys[..ending].iter().map(|key| key.entry));
+            let label = &first[depth..common];
+            if let Some(short) = node.short.get_mut(..label.len()) {
+                short.copy_from_slice(label);
+            } else {
+                node.label = trie.labels.len() as u32;
+                trie.labels.extend_from_slice(label);
+            }
+            if let [alone] = &keys[..ending] {
+                node.entries = alone.entry;
+            } else {
+                node.entries = trie.entries.len() as u32;
+                trie.entries.extend(keys[..ending].iter().map(|key| key.entry));
+            }
             let mut firsts = Vec::new();
             let mut from = ending;
             while from < keys.len() {
@@ -89,7 +111,7 @@ impl Trie {
             }
             trie.nodes.extend(vec![Node::default(); firsts.len()]);
             node.children_len = firsts.len() as u16;
-            if firsts.len() > 8 {
+            if firsts.len() > FEW {
                 node.wide = trie.wide.len() as u32;
                 let mut order = [ABSENT; 256];
                 for (place, byte) in firsts.iter().enumerate() {
@@ -97,9 +119,10 @@ impl Trie {
                 }
                 trie.wide.push(order);
             } else if let Some(&filler) = firsts.first() {
-                let mut keys = [filler; 8];
+                let mut keys = [filler; FEW];
                 keys[..firsts.len()].copy_from_slice(&firsts);
-                node.keys = u64::from_le_bytes(keys);
+                let (words, _) = keys.as_chunks::<8>();
+                node.keys = [words[0], words[1]].map(u64::from_le_bytes);
             }
             trie.nodes[place] = node;
         }
@@ -117,7 +140,11 @@ impl Trie {
         };
         let mut place = 0;
         loop {
-            let label = &self.labels[node.label as usize..][..node.label_len as usize];
+            let label_len = node.label_len as usize;
+            let label = match node.short.get(..label_len) {
+                Some(short) => short,
+                None => &self.labels[node.label as usize..][..label_len],
+            };
             if len - place < label.len() {
                 return;
             }
@@ -129,8 +156,14 @@ impl Trie {
             place += label.len();
             let end = place == len;
             let found = node.through_len + if end { node.here_len } else { 0 };
-            for entry in &self.entries[node.entries as usize..][..found as usize] {
-                emit(*entry);
+            if found > 0 {
+                if node.through_len + node.here_len == 1 {
+                    emit(node.entries);
+                } else {
+                    for entry in &self.entries[node.entries as usize..][..found as usize] {
+                        emit(*entry);
+                    }
+                }
             }
             if end {
                 return;
@@ -147,15 +180,11 @@ impl Trie {
     fn child(&self, node: &Node, byte: u8) -> Option<usize> {
         let place = match node.children_len {
             0 => return None,
-            1..=8 => {
-                // The lowest set mark of a zero byte is exact; those above it may be false.
-                let apart = node.keys ^ (LOW * u64::from(byte));
-                let zeros = apart.wrapping_sub(LOW) & !apart & HIGH;
-                if zeros == 0 {
-                    return None;
-                }
-                zeros.trailing_zeros() as usize / 8
-            }
+            1..=8 => place_of(node.keys[0], byte)?,
+            9..=16 => match place_of(node.keys[0], byte) {
+                Some(place) => place,
+                None => 8 + place_of(node.keys[1], byte)?,
+            },
             256 => usize::from(byte),
             _ => match self.wide[node.wide as usize][usize::from(byte)] {
                 ABSENT => return None,
@@ -164,6 +193,15 @@ impl Trie {
         };
         Some(node.children as usize + place)
     }
+}
+
+/// The lowest place of a byte in a word.
+#[inline]
+fn place_of(keys: u64, byte: u8) -> Option<usize> {
+    // The lowest set mark of a zero byte is exact; those above it may be false.
+    let apart = keys ^ (LOW * u64::from(byte));
+    let zeros = apart.wrapping_sub(LOW) & !apart & HIGH;
+    (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
 #[cfg(test)]
@@ -203,13 +241,32 @@ mod tests {
 
     #[test]
     fn every_number_of_children_up_to_all_bytes_is_found() {
-        for count in [1usize, 7, 8, 9, 255, 256] {
+        for count in [1usize, 7, 8, 9, 15, 16, 17, 255, 256] {
             let keys = (0..count).map(|byte| key(&[byte as u8], true, byte as u32));
             let trie = Trie::new(keys.collect());
             for byte in 0..=255u8 {
                 let expected: Vec<u32> =
                     (usize::from(byte) < count).then_some(u32::from(byte)).into_iter().collect();
                 assert_eq!(found(&trie, &[byte]), expected, "{count} children, byte {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn labels_of_every_length_are_found_and_no_other_text() {
+        for len in [0usize, 1, 15, 16, 17, 40] {
+            let label = "abcdefgh".repeat(5).into_bytes()[..len].to_vec();
+            let long = [&label[..], b"x"].concat();
+            let trie =
+                Trie::new(vec![key(&label, false, 1), key(&long, true, 2), key(&long, true, 3)]);
+            assert_eq!(found(&trie, &label), [1], "{len}");
+            assert_eq!(found(&trie, &long), [1, 2, 3], "{len}");
+            assert_eq!(found(&trie, &[&long[..], b"y"].concat()), [1], "{len}");
+            for place in 0..len {
+                let mut other = label.clone();
+                other[place] = b'-';
+                assert_eq!(found(&trie, &other), [] as [u32; 0], "{len}");
+                assert_eq!(found(&trie, &label[..place]), [] as [u32; 0], "{len}");
             }
         }
     }

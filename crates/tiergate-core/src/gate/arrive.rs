@@ -1,6 +1,7 @@
 //! A request's arrival: admitted, queued or refused.
 
 use super::{Arrival, Gate, Verdict};
+use crate::admit::importance::Candidate;
 use crate::admit::policer::{PolicerId, Quota, Under};
 use crate::class::ClassId;
 use crate::reason::Reason;
@@ -15,16 +16,24 @@ impl<T> Gate<T> {
         let class = self.generations.translate(arrival.generation, arrival.class);
         let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
         self.account.arrived(class, rule);
+        if self.is_ignored(now, class, &arrival) {
+            return self.reject(now, class, &arrival, Reason::Ignored);
+        }
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        if let Some(shedding) = &mut self.shedding
+            && shedding.is_shed(&candidate(class, &arrival))
+        {
+            return self.reject(now, class, &arrival, Reason::Unimportant);
+        }
         if let Some(reason) = self.bar(now, class, arrival.running, patience) {
-            return self.reject(class, reason);
+            return self.reject(now, class, &arrival, reason);
         }
         // Last of all: whoever is refused for another reason has used up nothing.
         if let Some(under) = self.policers_of(class, &arrival)
             && let Err(policer) = self.policers.take(now, under, class, arrival.flow)
         {
             self.policers.refused(policer);
-            return self.reject(class, self.policed_by(policer));
+            return self.reject(now, class, &arrival, self.policed_by(policer));
         }
         if self.has_free_slot() {
             self.account.classes[class.index()].admitted_at_once += 1;
@@ -39,7 +48,8 @@ impl<T> Gate<T> {
         self.loads[class.index()].waiting += 1;
         // After a displacement as many wait as before: triggers see no shorter backlog in between.
         self.triggers.changed(class, &self.loads);
-        Verdict::Queue(self.backlog.push(class, arrival.running, now, deadline, wake()))
+        let (running, flow) = (arrival.running, arrival.flow);
+        Verdict::Queue(self.backlog.push(class, running, flow, now, deadline, wake()))
     }
 
     /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
@@ -48,7 +58,15 @@ impl<T> Gate<T> {
     pub fn turn_away(&mut self, now: Moment, arrival: Arrival) -> Option<Reason> {
         let class = self.generations.translate(arrival.generation, arrival.class);
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        let reason = match self.bar(now, class, arrival.running, patience) {
+        let candidate = candidate(class, &arrival);
+        let barred = if self.is_ignored(now, class, &arrival) {
+            Some(Reason::Ignored)
+        } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
+            Some(Reason::Unimportant)
+        } else {
+            self.bar(now, class, arrival.running, patience)
+        };
+        let reason = match barred {
             Some(reason) => reason,
             None => {
                 let under = self.policers_of(class, &arrival)?;
@@ -58,6 +76,7 @@ impl<T> Gate<T> {
             }
         };
         self.refuse(arrival, reason);
+        self.count_refusal(now, class, arrival.running, arrival.flow, reason);
         Some(reason)
     }
 
@@ -110,7 +129,7 @@ impl<T> Gate<T> {
     }
 
     /// The policers that a request comes under, none twice; `None` if there are none.
-    fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
+    pub(super) fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
         let rule = arrival
             .policer
             .and_then(|policer| self.generations.translate_policer(arrival.generation, policer));
@@ -131,8 +150,21 @@ impl<T> Gate<T> {
         }
     }
 
-    fn reject(&mut self, class: ClassId, reason: Reason) -> Verdict {
+    fn reject(
+        &mut self,
+        now: Moment,
+        class: ClassId,
+        arrival: &Arrival,
+        reason: Reason,
+    ) -> Verdict {
         self.account.refused(class, reason);
+        self.count_refusal(now, class, arrival.running, arrival.flow, reason);
         Verdict::Reject(reason)
     }
+}
+
+/// A request as shedding sees it; `class`: by the plan in force.
+fn candidate(class: ClassId, arrival: &Arrival) -> Candidate {
+    let Arrival { importance, requests, connection, .. } = *arrival;
+    Candidate { importance, class, requests, connection }
 }

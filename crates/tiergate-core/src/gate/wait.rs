@@ -81,10 +81,11 @@ impl<T> Gate<T> {
     /// Ends a wait with a refusal; the caller tells the triggers. Returns the waiter's class.
     fn refuse_waiter(&mut self, now: Moment, ticket: Ticket, reason: Reason) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
-        let (class, running) = (waiter.class, waiter.running);
+        let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
         self.count_drain(now, class, running);
         self.loads[class.index()].waiting -= 1;
         self.account.refused(class, reason);
+        self.count_refusal(now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));
         self.wakes.push(wake);
         class

@@ -87,7 +87,10 @@ fn workload(population: &Population, phase: usize) -> Workload {
         rate: step.rate,
         lasting: step.lasting,
         timeout: population.patience,
-        session: population.session.map(|s| httperf::Session { calls: s.requests, think: s.think }),
+        session: population
+            .session
+            .as_ref()
+            .map(|s| httperf::Session { calls: s.requests, think: s.think }),
         headers: population.headers.iter().map(|(n, v)| format!("{n}: {v}")).collect(),
         poisson: population.arrivals == Arrivals::Poisson,
     }
@@ -112,7 +115,7 @@ fn take(into: &mut PopulationFigures, of: &Population, phase: usize, figures: &h
     into.overall.sent += figures.sent;
     into.overall.ok += figures.ok;
     into.overall.attempts += figures.sent;
-    if let (Some(sessions), Some(session)) = (figures.sessions, of.session) {
+    if let (Some(sessions), Some(session)) = (figures.sessions, &of.session) {
         into.sessions_by_step[phase] = SessionFigures {
             begun: sessions.begun,
             completed: sessions.completed,

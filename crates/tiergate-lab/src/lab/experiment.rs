@@ -8,7 +8,7 @@ use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::result::Phase;
 use super::server::Server;
-use crate::load::population::{Retry, Session, Upload};
+use crate::load::population::{Marked, Retry, Session, Upload};
 use crate::load::trace::Trace;
 use crate::load::{Arrivals, Population, Step};
 use crate::units::parse_duration;
@@ -145,6 +145,8 @@ struct SessionText {
     requests: u32,
     #[serde(default, deserialize_with = "duration")]
     think: Duration,
+    #[serde(default)]
+    marked: Option<Marked>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -203,13 +205,13 @@ impl Experiment {
             clients.population(&self.phases, 1.0, &["/file".into()])?;
         }
         let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
-        for wanted in self.measure.iter().flat_map(|m| &m.clients) {
+        for wanted in self.measure.iter().flat_map(|m| m.clients.iter().chain(&m.over_clients)) {
             ensure!(names.contains(&wanted.as_str()), "measure: no clients {wanted:?}");
         }
         for wanted in self.plot.iter().flat_map(|p| &p.clients) {
             ensure!(names.contains(&wanted.as_str()), "plot: no clients {wanted:?}");
         }
-        for wanted in self.measure.iter().flat_map(|m| &m.phases) {
+        for wanted in self.measure.iter().flat_map(|m| m.phases.iter().chain(&m.over)) {
             ensure!(self.phase(wanted).is_some(), "measure: no phase {wanted:?}");
         }
         for promise in &self.promise {
@@ -260,6 +262,12 @@ fn essence(text: &str) -> Result<String> {
         table.remove(words);
     }
     Ok(toml::to_string(&table)?)
+}
+
+impl SessionText {
+    fn session(&self) -> Session {
+        Session { requests: self.requests, think: self.think, marked: self.marked.clone() }
+    }
 }
 
 impl TraceText {
@@ -315,10 +323,7 @@ impl Clients {
             connections_max: self.connections,
             keep_alive: !self.close,
             addresses: (first..first.saturating_add(count)).map(Network::client).collect(),
-            session: self
-                .session
-                .as_ref()
-                .map(|s| Session { requests: s.requests, think: s.think }),
+            session: self.session.as_ref().map(SessionText::session),
             retry: self.retry.as_ref().map(|r| Retry { attempts: r.attempts, pause: r.pause }),
             upload: self.upload,
             trace: self.trace.as_ref().map(TraceText::read).transpose()?,

@@ -21,6 +21,12 @@ pub(super) struct Taken {
     /// The capacity in those phases, as a part of the usual one.
     #[serde(default = "whole")]
     capacity: f64,
+    /// As a multiple of the same in these phases.
+    #[serde(default)]
+    pub(super) over: Vec<String>,
+    /// As a multiple of the same of these clients.
+    #[serde(default)]
+    pub(super) over_clients: Vec<String>,
     /// Shown, but nobody is ahead by it.
     #[serde(default)]
     only_shown: bool,
@@ -71,6 +77,8 @@ enum What {
     P99,
     /// Sessions brought to their end, of those begun.
     Completed,
+    /// Sessions brought to their end, of those whose first request was answered well.
+    Kept,
     /// Sessions brought to their end a second.
     SessionRate,
     /// Time that a completed session took without thinking.
@@ -90,7 +98,7 @@ impl What {
     fn unit(self) -> Unit {
         match self {
             Self::Answered | Self::Refused | Self::Failed | Self::Goodput => Unit::Share,
-            Self::Completed | Self::Wasted => Unit::Share,
+            Self::Completed | Self::Kept | Self::Wasted => Unit::Share,
             Self::Rate | Self::SessionRate => Unit::Rate,
             Self::Megabits => Unit::Megabits,
             Self::Attempts => Unit::Ratio,
@@ -103,7 +111,7 @@ impl What {
     fn better(self) -> Better {
         match self {
             Self::Answered | Self::Goodput | Self::Rate | Self::Megabits => Better::Higher,
-            Self::Completed | Self::SessionRate => Better::Higher,
+            Self::Completed | Self::Kept | Self::SessionRate => Better::Higher,
             _ => Better::Lower,
         }
     }
@@ -128,7 +136,7 @@ impl Taken {
     pub(super) fn measure(&self) -> Measure {
         Measure {
             name: self.name.clone(),
-            unit: self.what.unit(),
+            unit: if self.is_multiple() { Unit::Ratio } else { self.what.unit() },
             better: self.what.better(),
             judged: !self.only_shown,
         }
@@ -136,10 +144,26 @@ impl Taken {
 
     /// Its value in a run; `None`: there was nothing to take it from.
     pub(super) fn value(&self, run: &Observed<'_>) -> Option<f64> {
-        let chosen = |phase: &Phase| self.phases.is_empty() || self.phases.contains(&phase.name);
+        let value = self.value_of(run, &self.phases, &self.clients)?;
+        if !self.is_multiple() {
+            return Some(value);
+        }
+        let phases = if self.over.is_empty() { &self.phases } else { &self.over };
+        let clients = if self.over_clients.is_empty() { &self.clients } else { &self.over_clients };
+        let base = self.value_of(run, phases, clients)?;
+        (base > 0.0).then(|| value / base)
+    }
+
+    fn is_multiple(&self) -> bool {
+        !(self.over.is_empty() && self.over_clients.is_empty())
+    }
+
+    /// Its value in these phases, of these clients; none named: in all, of all.
+    fn value_of(&self, run: &Observed<'_>, names: &[String], clients: &[String]) -> Option<f64> {
+        let chosen = |phase: &Phase| names.is_empty() || names.contains(&phase.name);
         let phases: Vec<usize> =
             (0..run.phases.len()).filter(|n| chosen(&run.phases[*n])).collect();
-        let populations = of(run.report, &self.clients);
+        let populations = of(run.report, clients);
         let value = match self.what {
             What::Recovery => recovery(run, &populations, *phases.first()?),
             what => figure(run, &populations, &phases, what),
@@ -198,6 +222,7 @@ fn figure(
         populations.iter().flat_map(|p| phases.iter().filter_map(|n| p.sessions_by_step.get(*n)))
     };
     let begun: f64 = sessions().map(|s| s.begun as f64).sum();
+    let started: f64 = sessions().map(|s| s.started as f64).sum();
     let completed: f64 = sessions().map(|s| s.completed as f64).sum();
     let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
     // Of several phases or populations: the mean, weighted by what there was of each.
@@ -223,6 +248,7 @@ fn figure(
         What::P50 => weighted(&|f| f.p50_ms),
         What::P99 => weighted(&|f| f.p99_ms),
         What::Completed => ratio(completed, begun),
+        What::Kept => ratio(completed, started),
         What::SessionRate => ratio(completed, seconds),
         What::SessionMean => session(&|s| s.mean_ms),
         What::SessionP99 => session(&|s| s.p99_ms),
@@ -302,12 +328,14 @@ mod tests {
             sessions_by_step: vec![
                 SessionFigures {
                     begun: 10,
+                    started: 8,
                     completed: 5,
                     mean_ms: Some(100.0),
                     ..Default::default()
                 },
                 SessionFigures {
                     begun: 10,
+                    started: 10,
                     completed: 10,
                     mean_ms: Some(40.0),
                     ..Default::default()
@@ -379,8 +407,18 @@ mod tests {
     #[test]
     fn sessions_have_their_own_figures() {
         assert_eq!(value("what = 'completed'"), Some(0.75));
+        assert_eq!(value("what = 'kept'\nphases = ['calm']"), Some(0.625));
         assert_eq!(value("what = 'session_rate'\nphases = ['storm']"), Some(10.0));
         assert_eq!(value("what = 'session_mean'\nclients = ['premium']"), Some(60.0));
+    }
+
+    #[test]
+    fn a_measure_may_be_a_multiple_of_itself_in_other_phases() {
+        let text = "what = 'p99'\nclients = ['premium']\nphases = ['storm']\nover = ['calm']";
+        assert_eq!(value(text), Some(3.0));
+        assert_eq!(value("what = 'p99'\nclients = ['basic']\nover = ['calm']"), None);
+        let text = "what = 'rate'\nclients = ['premium']\nphases = ['storm']";
+        assert_eq!(value(&format!("{text}\nover_clients = ['basic']")), Some(0.5));
     }
 
     #[test]

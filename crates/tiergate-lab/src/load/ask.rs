@@ -1,7 +1,7 @@
 //! The clients of a population: each arrival asks, asks again, or goes through its session.
 
 use super::Plan;
-use super::client::{Client, Connection, Pool};
+use super::client::{Client, Connection, Jar, Pool};
 use super::live::{Due, Live, Log};
 use super::meter::Meter;
 use super::paths::Ranks;
@@ -62,7 +62,7 @@ async fn arrive(clients: Arc<Clients>, seed: u64, begun: Instant) {
         }
         let (clients, under_way) = (Arc::clone(&clients), under_way.clone());
         tokio::spawn(async move {
-            match clients.population.session {
+            match &clients.population.session {
                 Some(session) => clients.session(session, due, &mut random).await,
                 None => clients.request(&mut Way::Shared, due, &mut random).await,
             };
@@ -78,8 +78,8 @@ async fn arrive(clients: Arc<Clients>, seed: u64, begun: Instant) {
 enum Way {
     /// Whichever is idle.
     Shared,
-    /// One's own, once it is open.
-    Own(Option<Connection>),
+    /// One's own, once it is open, and the cookies of its session.
+    Own(Option<Connection>, Jar),
 }
 
 /// The clients of a population.
@@ -112,7 +112,7 @@ impl Clients {
     }
 
     /// One client's requests, until the first that does not end well.
-    async fn session(&self, session: Session, begun: Due, random: &mut Rng) -> Outcome {
+    async fn session(&self, session: &Session, begun: Due, random: &mut Rng) -> Outcome {
         self.log.session_begun(begun);
         // Held for the whole session, thinking included, as the connection is.
         let place = timeout_at(begun.at + self.population.patience, self.pool.place()).await;
@@ -121,7 +121,7 @@ impl Clients {
             self.log.ended(begun, Outcome::TimedOut, 0, 0);
             return Outcome::TimedOut;
         };
-        let mut way = Way::Own(None);
+        let mut way = Way::Own(None, Jar::default());
         let mut due = begun;
         let mut lasting = Duration::ZERO;
         for number in 0..session.requests {
@@ -130,9 +130,17 @@ impl Clients {
                 due = self.log.due(Instant::now() + think);
                 sleep_until(due.at).await;
             }
+            if let (Some(marked), Way::Own(_, jar)) = (&session.marked, &mut way)
+                && number == marked.from
+            {
+                jar.set(marked.cookie.as_bytes());
+            }
             let outcome = self.request(&mut way, due, random).await;
             if outcome != Outcome::Ok {
                 return outcome;
+            }
+            if number == 0 {
+                self.log.session_started(begun);
             }
             lasting += due.at.elapsed();
         }
@@ -168,12 +176,14 @@ impl Clients {
             match way {
                 Way::Shared => {
                     let _place = self.pool.place().await;
-                    let (answer, kept) = self.client.exchange(self.pool.take(), path).await?;
+                    let mut jar = Jar::default();
+                    let asked = self.client.exchange(self.pool.take(), path, &mut jar);
+                    let (answer, kept) = asked.await?;
                     kept.into_iter().for_each(|connection| self.pool.put(connection));
                     Ok::<_, ()>(answer)
                 }
-                Way::Own(own) => {
-                    let (answer, kept) = self.client.exchange(own.take(), path).await?;
+                Way::Own(own, jar) => {
+                    let (answer, kept) = self.client.exchange(own.take(), path, jar).await?;
                     *own = kept;
                     Ok(answer)
                 }

@@ -84,6 +84,9 @@ pub(crate) struct Figures {
 pub(crate) struct SessionFigures {
     /// That were due to begin.
     pub(crate) begun: u64,
+    /// Whose first request ended well; httperf does not tell.
+    #[serde(default)]
+    pub(crate) started: u64,
     /// All of whose requests ended well.
     pub(crate) completed: u64,
     /// Mean duration.

@@ -158,6 +158,11 @@ impl Log {
         self.course().sessions[due.step].begun += 1;
     }
 
+    /// Its first request was answered well.
+    pub(super) fn session_started(&self, due: Due) {
+        self.course().sessions[due.step].started += 1;
+    }
+
     /// It was completed, in that time without thinking.
     pub(super) fn session_completed(&self, due: Due, lasting: Duration) {
         self.course().sessions[due.step].completed(lasting);

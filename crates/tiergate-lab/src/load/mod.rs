@@ -164,7 +164,7 @@ pub(crate) fn start(plan: Plan) -> Result<Started> {
 
 #[cfg(test)]
 mod tests {
-    use super::population::{Retry, Session, Upload};
+    use super::population::{Marked, Retry, Session, Upload};
     use super::*;
     use std::time::Duration;
 
@@ -184,7 +184,11 @@ mod tests {
             connections_max: 7,
             keep_alive: false,
             addresses: vec!["127.0.0.2".parse().unwrap()],
-            session: Some(Session { requests: 5, think: Duration::from_millis(200) }),
+            session: Some(Session {
+                requests: 5,
+                think: Duration::from_millis(200),
+                marked: Some(Marked { cookie: "basket=full".into(), from: 2 }),
+            }),
             retry: Some(Retry { attempts: 3, pause: Duration::from_millis(50) }),
             trace: Some(trace::Trace { rates: vec![1.0, 2.0], lasting: Duration::from_secs(2) }),
             upload: Some(Upload { bytes: 1000, bytes_per_second: 100 }),
@@ -211,7 +215,7 @@ mod tests {
             patience: Duration::from_millis(250),
             arrivals: Arrivals::Constant,
             headers: vec![("A".into(), "b".into())],
-            session: Some(Session { requests: 2, think: Duration::ZERO }),
+            session: Some(Session { requests: 2, think: Duration::ZERO, marked: None }),
             ..Population::default()
         };
         assert_eq!(plan.populations, [expected]);

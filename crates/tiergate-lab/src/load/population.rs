@@ -66,8 +66,8 @@ pub(crate) struct Population {
 }
 
 /// Requests of one client one after another, on a connection of its own. The first that does not
-/// end well ends the session, uncompleted.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// end well ends the session, uncompleted. Cookies that are set come back with its later requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Session {
     /// How many.
@@ -75,6 +75,19 @@ pub(crate) struct Session {
     /// Mean of the exponentially distributed time from an answer to the next request.
     #[serde(with = "seconds")]
     pub(crate) think: Duration,
+    /// A cookie that its later requests carry, as if the application had set it then.
+    #[serde(default)]
+    pub(crate) marked: Option<Marked>,
+}
+
+/// A cookie from some request on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Marked {
+    /// `name=value`.
+    pub(crate) cookie: String,
+    /// The first request that carries it; 0: all.
+    pub(crate) from: u32,
 }
 
 /// Asking again.
@@ -160,10 +173,13 @@ impl Population {
         let connections = (1..=CONNECTIONS_MAX).contains(&self.connections_max);
         check(connections, "connections_max: from 1 to 60000")?;
         check(self.read_bytes_per_second != Some(0), "read_bytes_per_second: at least 1")?;
-        if let Some(session) = self.session {
+        if let Some(session) = &self.session {
             let requests = (1..=REQUESTS_MAX).contains(&session.requests);
             check(requests, "session.requests: from 1 to 10000")?;
             check(session.think <= TIME_MAX, "session.think: at most a day")?;
+            let cookie = session.marked.as_ref().map_or("a=b", |marked| &marked.cookie);
+            let is_cookie = cookie.contains('=') && is_header("Cookie", cookie);
+            check(is_cookie, "session.marked.cookie: expected name=value")?;
         }
         if let Some(retry) = self.retry {
             check((1..=ATTEMPTS_MAX).contains(&retry.attempts), "retry.attempts: from 1 to 100")?;

@@ -157,6 +157,8 @@ impl Tally {
 pub(crate) struct SessionTally {
     /// That were due to begin.
     pub(crate) begun: u64,
+    /// Whose first request ended well.
+    pub(crate) started: u64,
     /// All of whose requests ended well.
     pub(crate) completed: u64,
     /// How long the completed ones took, thinking apart.
@@ -166,7 +168,7 @@ pub(crate) struct SessionTally {
 impl SessionTally {
     /// No sessions.
     pub(super) fn new() -> Self {
-        Self { begun: 0, completed: 0, lasting: Times::new() }
+        Self { begun: 0, started: 0, completed: 0, lasting: Times::new() }
     }
 
     /// Counts a completed session.
@@ -179,6 +181,7 @@ impl SessionTally {
     pub(super) fn figures(&self) -> SessionFigures {
         SessionFigures {
             begun: self.begun,
+            started: self.started,
             completed: self.completed,
             mean_ms: self.lasting.mean_ms(),
             p50_ms: self.lasting.quantile_ms(0.5),

@@ -3,8 +3,7 @@
 use super::{Event, Fate, World};
 use crate::client::Arrivals;
 use crate::distribution::exponential;
-use tiergate_core::admit::importance::Candidate;
-use tiergate_core::class::ClassId;
+use tiergate_core::gate::Arrival;
 
 /// A session that has begun.
 #[derive(Debug)]
@@ -64,31 +63,19 @@ impl World<'_> {
         Some(self.sessions.all.len() as u32 - 1)
     }
 
-    /// Whether the session's next request is shed; if so, its connection is closed.
-    pub(super) fn is_shed(&mut self, session: Option<u32>, class: u16) -> bool {
-        let (Some(shedding), Some(id)) = (&mut self.shedding, session) else {
-            return false;
+    /// What the gate is told of the connection of a request; without a session, it has one of its own.
+    pub(super) fn connection(&self, session: Option<u32>) -> Arrival {
+        let hashed = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let Some(id) = session else {
+            return Arrival { connection: hashed(self.count), ..Arrival::default() };
         };
         let session = &self.sessions.all[id as usize];
         let important = session.important_from.is_some_and(|from| session.answered >= from);
-        let shed = shedding.is_shed(&Candidate {
+        Arrival {
             importance: important.then_some(1),
-            class: ClassId(class),
             requests: session.answered,
-            connection: u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15),
-        });
-        if shed {
-            self.closed[(self.now / 1_000_000_000) as usize] += 1;
-        }
-        shed
-    }
-
-    pub(super) fn move_shedding(&mut self) {
-        let now = self.moment();
-        let waiting = self.gate.as_ref().map_or(0, |gate| gate.waiting() as u32);
-        if let Some(shedding) = &mut self.shedding {
-            let next = shedding.tick(now, waiting);
-            self.at(next.nanos(), Event::Shed);
+            connection: hashed(u64::from(id)),
+            ..Arrival::default()
         }
     }
 

@@ -5,7 +5,7 @@ use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Protocol, STATUS_CLASSES, Totals};
 use crate::observe::history::{History, Point};
 use crate::observe::origin::{Health, OriginStatus};
-use crate::observe::snapshot::{ClassSnapshot, PolicerSnapshot, Snapshot};
+use crate::observe::snapshot::{ClassSnapshot, PolicerSnapshot, SheddingSnapshot, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -32,6 +32,9 @@ pub struct Status {
     pub config: ConfigStatus,
     /// The number of slots.
     pub limit: LimitStatus,
+    /// What is shed; absent if the policy sheds nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shedding: Option<SheddingStatus>,
     /// The classes, most important first.
     pub classes: Vec<ClassStatus>,
     /// The first policers of the policy.
@@ -92,6 +95,15 @@ pub struct LastChange {
     pub slots: u32,
     /// Why: the name of a cause.
     pub cause: String,
+}
+
+/// What is shed by importance.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SheddingStatus {
+    /// How overloaded the origin is, 0.0 to 1.0; 0.5 is aimed at.
+    pub overload: f64,
+    /// The fraction of requests that is shed, 0.0 to 1.0.
+    pub fraction: f64,
 }
 
 /// One class.
@@ -244,6 +256,9 @@ impl Status {
             mode: config.mode,
             config: config_status(context, &config),
             limit: limit_status(&snapshot, history),
+            shedding: snapshot.shedding.map(|SheddingSnapshot { overload, fraction }| {
+                SheddingStatus { overload, fraction }
+            }),
             classes: snapshot
                 .classes
                 .iter()

@@ -35,6 +35,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Rules, the first that matches decides", rules(policy)),
         ("Score", score(policy)),
         ("Sessions that were admitted go first in their class", sessions(policy)),
+        ("Under overload the least important go", words::shedding(policy)),
         ("A refusal", refusal(policy)),
         ("Limits", limits(policy)),
         ("Timeouts", timeouts(policy)),
@@ -90,6 +91,11 @@ fn origin(policy: &Policy) -> Vec<String> {
         "a server is left out after {} failures in a row, and tried again after {}",
         origin.failures_max,
         show::time(origin.retry_after)
+    ));
+    lines.push(format!(
+        "at most {} of the requests of 10s and {} a second are tried once more",
+        show::share(origin.retries.share),
+        origin.retries.floor
     ));
     if let Some(health) = &origin.health {
         lines.push(format!(
@@ -157,8 +163,9 @@ fn refusal(policy: &Policy) -> Vec<String> {
         None => "a built-in page".to_owned(),
     };
     let answer = format!(
-        "503 with Retry-After {}; {page}, JSON or plain text by Accept",
-        show::time(refusal.retry_after)
+        "503 with Retry-After from {} to {} by what waits, and up to half as much more; {page}, JSON or plain text by Accept",
+        show::time(refusal.retry_after),
+        show::time(refusal.retry_after_max)
     );
     let mut lines = match refusal.connection {
         RefusalConnection::Keep => vec![answer, "the connection is kept".to_owned()],
@@ -167,6 +174,16 @@ fn refusal(policy: &Policy) -> Vec<String> {
     };
     if let Some(header) = &refusal.reason_header {
         lines.push(format!("the reason stands in {header}"));
+    }
+    if let Some(ignore) = &policy.plan.ignore {
+        lines.push(format!(
+            "who is refused {} times within {} is ignored for {}; {} flows, {}",
+            ignore.after,
+            show::time(ignore.within),
+            show::time(ignore.lasting),
+            ignore.flows_max,
+            show::bytes(24 * u64::from(ignore.flows_max))
+        ));
     }
     lines
 }
@@ -304,7 +321,7 @@ mod tests {
             "police = { rate = \"1000/s\", burst = 100 }\n[origin]\nservers = [\"a:1\"]\n\
              [[class]]\nname = \"a\"\npolice = \"split\"\n\
              [[class]]\nname = \"b\"\n[[class]]\nname = \"c\"\n\
-             [[policer]]\nname = \"idle\"\nrate = \"1/s\"\n\
+             [[policer]]\nname = \"idle\"\nrate = \"1/s\"\nannounce = true\n\
              [[policer]]\nname = \"split\"\nrate = \"10/m\"\nburst = 5\n\
              share = [{ class = \"b\", share = \"60%\" }, { class = \"c\", share = \"40%\", burst = 9 }]\n\
              [[rule]]\npath = \"/s\"\nclass = \"b\"\npolice = \"split\"\n\
@@ -316,9 +333,10 @@ mod tests {
         for line in [
             "  1  a  waits at most 2s, at most 10000 in the queue, policed by split",
             "  split   10/m: b 60% and 5 at once, c 40% and 9 at once; 5 that they left for any class",
-            "  rule.2  60/s and 20 at once for each flow; 1024 flows, 24KiB",
+            "  rule.2  60/s and 20 at once for each flow; 1024 flows, 24KiB; clients are told what is left",
             "  every request comes under site, and gets 503 beyond it",
-            "  1  (line 19)  path /s → b, policed by split",
+            "  idle    1/s and 20 at once; clients are told what is left",
+            "  1  (line 20)  path /s → b, policed by split",
         ] {
             assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
         }
@@ -350,7 +368,8 @@ mod tests {
             "  2  rest      never waits; takes what no rule matches",
             "  1  (line 11)  path /cart/* or /pay and header accept present → checkout",
             "  2  (line 15)  client in 10.0.0.0/8 → refused (counted in rest)",
-            "  503 with Retry-After 1s; a built-in page, JSON or plain text by Accept",
+            "  503 with Retry-After from 1s to 30s by what waits, and up to half as much more; a built-in page, JSON or plain text by Accept",
+            "  at most 20% of the requests of 10s and 10 a second are tried once more",
             "  metrics and status: http://127.0.0.1:9090",
         ] {
             assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");

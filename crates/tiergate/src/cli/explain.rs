@@ -249,8 +249,19 @@ fn consequence(policy: &Policy, found: &Match) -> String {
         }
         None => String::new(),
     };
+    let shed = match (policy.plan.shedding, found.importance) {
+        (None, _) => String::new(),
+        (Some(_), None) => {
+            "\n  under overload it goes first, unless its connection was important before"
+                .to_owned()
+        }
+        (Some(_), Some(importance)) => {
+            let when = policy.session.as_ref().map_or("", |_| " in a running session");
+            format!("\n  under overload its connection is kept by importance {importance}{when}")
+        }
+    };
     format!(
-        "\nClass {name}, {} of {classes} in importance: {}{because}\n",
+        "\nClass {name}, {} of {classes} in importance: {}{because}{shed}\n",
         found.class.index() + 1,
         words::class(&class, policy)
     )

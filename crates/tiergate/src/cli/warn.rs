@@ -2,13 +2,13 @@
 //! nothing leads to.
 
 use super::words;
-use crate::config::meant::{Policy, PolicyRule};
+use crate::config::meant::{Listener, Policy, PolicyRule, ProxyProtocol};
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::policer::{PolicerId, Share};
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::Output;
 use tiergate_core::classify::pattern::Pattern;
-use tiergate_core::classify::rule::{Condition, Rule};
+use tiergate_core::classify::rule::{Condition, Number, Rule};
 use tiergate_core::request::RequestView;
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
@@ -23,11 +23,15 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
         if let Some(why) = never_matches(&rule.rule, policy) {
             warnings.push(format!("{} never matches: {why}", name(index, rule)));
             deciding[index] = false;
+        } else if let Some(listeners) = proxied(&rule.rule, policy) {
+            let rule = name(index, rule);
+            warnings.push(format!("{rule} never matches clients of {listeners}: {NOT_OURS}"));
         }
     }
     shadowed(policy, &mut deciding, &mut warnings);
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
+    importance(policy, &mut warnings);
     warnings.extend_from_slice(&policy.warnings);
     warnings
 }
@@ -59,10 +63,47 @@ fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
                 let condition = words::condition(condition, policy);
                 return Some(format!("{condition} needs a listener with TLS"));
             }
+            Condition::Number { of: Number::Dscp, .. } => {
+                let mut used = listeners(rule, policy).peekable();
+                if used.peek().is_some() && used.all(is_proxied) {
+                    let condition = words::condition(condition, policy);
+                    return Some(format!("{condition}: {NOT_OURS}"));
+                }
+            }
             _ => {}
         }
     }
     None
+}
+
+/// Why the code point of a client behind the PROXY protocol is not known.
+const NOT_OURS: &str = "behind the PROXY protocol, packets are the proxy's";
+
+fn is_proxied(listener: &Listener) -> bool {
+    listener.proxy_protocol == ProxyProtocol::Required
+}
+
+/// The listeners whose requests a rule may match.
+fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p Listener> {
+    let named = move |place: u64| {
+        rule.conditions.iter().all(|condition| match condition {
+            Condition::Number { of: Number::Listener, spans } => {
+                spans.iter().any(|span| span.contains(place))
+            }
+            _ => true,
+        })
+    };
+    (0..).zip(&policy.listeners).filter(move |(place, _)| named(*place)).map(|(_, one)| one)
+}
+
+/// The listeners, of several, at which a rule asks for a code point that is not the client's.
+fn proxied(rule: &Rule, policy: &Policy) -> Option<String> {
+    let asks =
+        |condition: &Condition| matches!(condition, Condition::Number { of: Number::Dscp, .. });
+    let proxied = listeners(rule, policy).filter(|listener| is_proxied(listener));
+    let names: Vec<String> =
+        proxied.map(|one| one.name.clone().unwrap_or_else(|| one.address.to_string())).collect();
+    (rule.conditions.iter().any(asks) && !names.is_empty()).then(|| names.join(", "))
 }
 
 fn exactly(path: &Pattern) -> Option<&[u8]> {
@@ -182,6 +223,63 @@ fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
     }
 }
 
+/// Importance that changes nothing, and importance that anybody can have.
+fn importance(policy: &Policy, warnings: &mut Vec<String>) {
+    let said =
+        || policy.rules.iter().enumerate().filter(|(_, rule)| rule.rule.importance.is_some());
+    let Some(delay) = policy.plan.shedding else {
+        if let Some((index, rule)) = said().next() {
+            let name = name(index, rule);
+            warnings.push(format!("{name}: importance changes nothing without [shedding]"));
+        }
+        return;
+    };
+    if said().next().is_none() {
+        let why = "no rule says `importance`: only class and age tell who goes first";
+        warnings.push(format!("shedding: {why}"));
+    }
+    if policy.plan.classes.iter().all(|class| class.deadline <= delay) {
+        let why = "no class waits as long as its delay: nobody is ever shed";
+        warnings.push(format!("shedding: {why}"));
+    }
+    if policy.session.is_some() {
+        return;
+    }
+    for (index, rule) in said() {
+        let mut claims = rule.rule.conditions.iter().filter_map(claim);
+        if let Some(claim) = claims.next()
+            && !rule.rule.conditions.iter().any(is_proof)
+        {
+            let name = name(index, rule);
+            warnings.push(format!(
+                "{name}: whoever guesses the value of {claim} is as important; with [session], \
+                 only who was admitted is"
+            ));
+        }
+    }
+}
+
+/// What a client merely says.
+fn claim(condition: &Condition) -> Option<String> {
+    match condition {
+        Condition::Cookie { name, .. } => Some(format!("cookie {name}")),
+        Condition::Header { name, .. } => Some(format!("header {name}")),
+        _ => None,
+    }
+}
+
+/// What a client cannot make up.
+fn is_proof(condition: &Condition) -> bool {
+    match condition {
+        Condition::Client(_)
+        | Condition::Domain(_)
+        | Condition::Certificate(_)
+        | Condition::Subject(_) => true,
+        Condition::Number { of, .. } => matches!(of, Number::Country | Number::Asn),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,13 +321,40 @@ mod tests {
                 "[[rule]]\npath = \"/x/*\"\nimportance = 5\n\
                  [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
                  [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nlevel = 1\n\
-                 [[rule]]\npath = \"/x/z\"\nimportance = 7\n"
+                 [[rule]]\npath = \"/x/z\"\nimportance = 7\n[shedding]\n"
             ),
             [
                 "rule 3 (line 15) never decides about importance: rule 1 (line 9) takes all of its requests",
                 "rule 3 (line 15) never decides about class: rule 2 (line 12) takes all of its requests",
                 "rule 4 (line 20) never decides: rule 1 (line 9) takes all of its requests",
                 "class b: only rules that never decide lead to it",
+            ]
+        );
+    }
+
+    #[test]
+    fn importance_that_changes_nothing_or_that_anybody_has_is_told() {
+        let by_cookie = "[[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
+             [[rule]]\nmethod = \"PUT\"\nclass = \"b\"\n\
+             [[rule]]\ncookie.basket = \"full\"\nimportance = 200\n";
+        let rules = |shedding: &str| format!("{by_cookie}{shedding}");
+        assert_eq!(
+            warned(&rules("")),
+            ["rule 3 (line 15): importance changes nothing without [shedding]"]
+        );
+        assert_eq!(
+            warned(&rules("[shedding]\n")),
+            ["rule 3 (line 15): whoever guesses the value of cookie basket is as important; with \
+              [session], only who was admitted is"]
+        );
+        assert_eq!(warned(&rules("[shedding]\n[session]\nown = true\n")), [""; 0]);
+        assert_eq!(warned(&rules("client = \"10.0.0.0/8\"\n[shedding]\n")), [""; 0]);
+        let without = by_cookie.replace("importance = 200", "level = 1");
+        assert_eq!(
+            warned(&format!("{without}[shedding]\ndelay = \"2s\"\n")),
+            [
+                "shedding: no rule says `importance`: only class and age tell who goes first",
+                "shedding: no class waits as long as its delay: nobody is ever shed",
             ]
         );
     }
@@ -248,5 +373,36 @@ mod tests {
                 "class b: only rules that never decide lead to it",
             ]
         );
+    }
+
+    #[test]
+    fn code_points_behind_the_proxy_protocol_are_told() {
+        let warned = |listeners: &str, rule: &str| {
+            let text = format!(
+                "trusted = [\"10.0.0.1\"]\n[origin]\nservers = [\"a:1\"]\n{listeners}\
+                 [[rule]]\ndscp = 46\nrefuse = true\n{rule}"
+            );
+            warnings(&parse(&text, "p.toml").unwrap())
+        };
+        let plain = "[[listener]]\naddress = \"127.0.0.1:80\"\nname = \"plain\"\n";
+        let proxied =
+            "[[listener]]\naddress = \"127.0.0.1:81\"\nproxy_protocol = true\nname = \"proxied\"\n";
+        let both = format!("{plain}{proxied}");
+        assert_eq!(warned(plain, ""), [""; 0]);
+        assert_eq!(
+            warned(proxied, ""),
+            [
+                "rule 1 (line 8) never matches: DSCP 46: behind the PROXY protocol, packets are the proxy's"
+            ]
+        );
+        assert_eq!(
+            warned(&both, ""),
+            [
+                "rule 1 (line 11) never matches clients of proxied: behind the PROXY protocol, packets are the proxy's"
+            ]
+        );
+        assert_eq!(warned(&both, "listener = \"plain\"\n"), [""; 0]);
+        let only = warned(&both, "listener = \"proxied\"\n");
+        assert!(only[0].starts_with("rule 1 (line 11) never matches: DSCP 46: "), "{only:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Rules and classes in words.
 
-use crate::config::meant::{Listener, Policy};
+use crate::config::meant::{Listener, Policy, RefusalConnection};
 use crate::config::show;
 use std::fmt::Display;
 use tiergate_core::admit::bucket::PARTS;
@@ -150,7 +150,8 @@ pub(super) fn policer_name(policy: &Policy, policer: PolicerId) -> &str {
 pub(super) fn policer(policer: &Settings, policy: &Policy) -> String {
     let Settings { burst, per, shares, .. } = policer;
     let rate = show::rate(policer.rate);
-    match per {
+    let told = if policer.announce { "; clients are told what is left" } else { "" };
+    let words = match per {
         Per::Flow { flows_max } => format!(
             "{rate} and {burst} at once for each flow; {flows_max} flows, {}",
             show::bytes(24 * u64::from(*flows_max))
@@ -164,7 +165,30 @@ pub(super) fn policer(policer: &Settings, policy: &Policy) -> String {
             let shares: Vec<String> = shares.iter().map(share).collect();
             format!("{rate}: {}; {burst} that they left for any class", shares.join(", "))
         }
-    }
+    };
+    words + told
+}
+
+/// Who is shed, when, and what becomes of the connections; empty if nobody is.
+pub(super) fn shedding(policy: &Policy) -> Vec<String> {
+    let Some(delay) = policy.plan.shedding else {
+        return Vec::new();
+    };
+    let closed = match policy.shed {
+        RefusalConnection::Reset => "their connections are reset without an answer",
+        _ => "they get 503 and their connections are closed",
+    };
+    let importance = match policy.session {
+        Some(_) => "importance, which only running sessions have",
+        None => "importance",
+    };
+    vec![
+        format!("while the queue stands for more than {}: as many as it takes", show::time(delay)),
+        format!(
+            "in the order of {importance}; then of classes; then the shorter connections first"
+        ),
+        closed.to_owned(),
+    ]
 }
 
 /// A class's name.

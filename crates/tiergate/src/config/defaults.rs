@@ -7,7 +7,9 @@
 use super::meant::{Buffering, Forwarding, Limits, Names, Refusal, RefusalConnection, Timeouts};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
+use tiergate_core::admit::ignore;
 use tiergate_core::admit::session::Bounds;
+use tiergate_core::origin::retries::Allowance;
 
 /// Burst of a policer: with 20 Poisson arrivals lose no more than evenly spaced ones, with 5 they do
 /// (Voigt D §3.5).
@@ -24,6 +26,9 @@ pub const CLASS_NAME: &str = "default";
 pub const FAILURES_MAX: u32 = 3;
 /// A restarting server is back within seconds; one trial request a second costs nothing.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// As Finagle: a fifth more load does not break what is just coming back, and ten a second let a quiet
+/// site's few requests survive a restart of its server.
+pub const RETRIES: Allowance = Allowance { share: 0.2, floor: 10 };
 /// More than the slots of nearly every origin: with fewer, requests beyond them open a connection
 /// each. What an idle one costs the origin, `timeouts.origin_idle` gives back soon.
 pub const IDLE_CONNECTIONS_MAX: usize = 1024;
@@ -48,15 +53,35 @@ pub const SESSION: Bounds = Bounds {
     at_once_max: 32,
 };
 
+/// A delay that people do not notice; a backlog that stands for longer has come to stay (CoDel's
+/// interval, RFC 8289 §3.2).
+pub const SHED_DELAY: Duration = Duration::from_millis(100);
+/// Whoever is shed is told that it may come back, and when.
+pub const SHED: RefusalConnection = RefusalConnection::Close;
+
 /// Answer and keep the connection: closing costs four times the refusal (measured), and whoever was
 /// refused comes back.
 pub const REFUSAL: Refusal = Refusal {
     connection: RefusalConnection::Keep,
     // The shortest that the header can say: the limit is found anew several times a second.
     retry_after: Duration::from_secs(1),
+    // Longer than any queue that is served; who is told more goes away, or does not keep to it.
+    retry_after_max: Duration::from_secs(30),
     // What is refused and why is the operator's business unless they say otherwise.
     reason_header: None,
     page_html: None,
+};
+
+/// Whom to ignore, where the policy wants anybody ignored.
+pub const IGNORE: ignore::Settings = ignore::Settings {
+    // Whoever keeps to `Retry-After` is refused once a second at most; a page's own six or more
+    // connections may be refused together once.
+    after: 10,
+    within: Duration::from_secs(10),
+    // The patience of a person who presses the button again.
+    lasting: Duration::from_secs(5),
+    // As for policers: 2.4 MB.
+    flows_max: POLICER_FLOWS_MAX,
 };
 
 /// What proxied applications expect: the client's address in the header that everyone reads; two

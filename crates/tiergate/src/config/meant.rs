@@ -12,6 +12,7 @@ use tiergate_core::admit::session::Bounds;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
+use tiergate_core::origin::retries::Allowance;
 use tiergate_core::plan::Plan;
 
 /// Everything that one configuration says.
@@ -35,6 +36,8 @@ pub struct Policy {
     pub resources: Vec<String>,
     /// How sessions are known again; `None`: no request belongs to one.
     pub session: Option<Session>,
+    /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
+    pub shed: RefusalConnection,
     /// How refusals look.
     pub refusal: Refusal,
     /// The file that [`Refusal::page_html`] is read from by [`super::load`].
@@ -164,6 +167,8 @@ impl Default for Names {
 pub struct Wanted {
     /// The client's name by reverse DNS.
     pub names: bool,
+    /// The code point of the client's packets.
+    pub dscp: bool,
 }
 
 /// A socket that clients connect to.
@@ -229,6 +234,8 @@ pub struct Origin {
     pub failures_max: u32,
     /// How long a failed server is left out before one request tries it again.
     pub retry_after: Duration,
+    /// How many requests may be sent once more.
+    pub retries: Allowance,
     /// Idle connections kept to each server, by each thread.
     pub idle_connections_max: usize,
 }
@@ -283,8 +290,10 @@ pub enum Recognised {
 pub struct Refusal {
     /// What is done with the connection.
     pub connection: RefusalConnection,
-    /// Seconds in `Retry-After`.
+    /// The least in `Retry-After`.
     pub retry_after: Duration,
+    /// The most, but for half as much at random; not less than `retry_after`.
+    pub retry_after_max: Duration,
     /// Name of the response header that carries the reason; `None`: no such header.
     pub reason_header: Option<String>,
     /// HTML body instead of the built-in one; its file is read at start and at reload.
@@ -294,7 +303,7 @@ pub struct Refusal {
 /// What a refusal does with the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalConnection {
-    /// Answer 503 and keep it: closing costs four times the refusal.
+    /// Answer 503 (or 429) and keep it: closing costs four times the refusal.
     Keep,
     /// Answer 503 and close it.
     Close,

@@ -10,11 +10,13 @@ pub mod meant;
 mod quantities;
 mod raw;
 mod raw_clients;
+mod raw_refusal;
 mod read;
 mod resolve;
 mod resolve_conditions;
 mod resolve_identity;
 mod resolve_policers;
+mod resolve_refusal;
 mod resolve_rules;
 pub(crate) mod resolve_score;
 mod resolve_session;
@@ -157,6 +159,7 @@ impl Policy {
                 health: None,
                 failures_max: defaults::FAILURES_MAX,
                 retry_after: defaults::RETRY_AFTER,
+                retries: defaults::RETRIES,
                 idle_connections_max: defaults::IDLE_CONNECTIONS_MAX,
             },
             plan,
@@ -165,6 +168,7 @@ impl Policy {
             score: None,
             resources: Vec::new(),
             session: None,
+            shed: defaults::SHED,
             refusal: defaults::REFUSAL,
             refusal_page: None,
             text: String::new(),

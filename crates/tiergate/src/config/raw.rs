@@ -3,15 +3,16 @@
 //! These definitions are the schema for editors too; the text above a key is what an editor shows.
 
 use super::error::{Faults, Place};
-pub(super) use super::raw_clients::{Geo, Key, Names, Session, Token};
+pub(super) use super::raw_clients::{Geo, Key, Names, Session, Shedding, Token};
+pub(super) use super::raw_refusal::{Ignore, Refusal};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::rule_values::{
     AsnRange, CountryText, DomainText, DscpRange, ExtensionText, FlowText, MediaText, PointsNumber,
     RegexText, SizeRange, UrgencyRange,
 };
 use super::values::{
-    Address, AddressOrNowhere, ClientText, Connection, File, Format, HostText, MethodText, Network,
-    Networks, PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
+    Address, AddressOrNowhere, ClientText, File, Format, HostText, MethodText, Network, Networks,
+    PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
 };
 
 table! {
@@ -39,6 +40,8 @@ table! {
         score: Score,
         /// How sessions are known again. Without this table, no request belongs to one.
         session: Session,
+        /// Who is turned away under overload, and loses the connection. Without this table, nobody.
+        shedding: Shedding,
         /// How a refusal looks.
         refusal: Refusal,
         /// Bounds on sizes and numbers.
@@ -130,6 +133,9 @@ table! {
         failures_max: u64,
         /// How long a failed server is left out before one request tries it again. Default "1s".
         retry_after: Time,
+        /// Retries, as a share of the requests of ten seconds; 10 a second are always allowed.
+        /// Default "20%".
+        retry_budget: Share,
         /// Idle connections kept to each server, by each thread. Default 64.
         #[schemars(range(max = 65536))]
         idle_connections_max: u64,
@@ -282,6 +288,8 @@ table! {
         /// How many flows are told apart at once, 24 bytes each. Default 100000.
         #[schemars(range(min = 1, max = 10_000_000))]
         flows_max: u64,
+        /// Whether clients are told what is left, by `RateLimit`. Default: with per = "flow".
+        announce: bool,
         /// Parts of the tokens that classes are sure of.
         share: Vec<At<PolicerShare>>,
     }
@@ -316,6 +324,8 @@ table! {
         /// How many flows are told apart at once, 24 bytes each. Default 100000.
         #[schemars(range(min = 1, max = 10_000_000))]
         flows_max: u64,
+        /// Whether clients are told what is left, by `RateLimit`. Default: with per = "flow".
+        announce: bool,
     }
 }
 
@@ -326,7 +336,7 @@ pub(super) enum Police {
     /// The name of a policer.
     Named(String),
     /// A policer of its own.
-    Own(OwnPolicer),
+    Own(Box<OwnPolicer>),
 }
 
 impl Read for Police {
@@ -334,7 +344,9 @@ impl Read for Police {
         use toml::de::DeValue;
         match value {
             DeValue::String(_) => String::read(value, place, faults).map(Police::Named),
-            DeValue::Table(_) => OwnPolicer::read(value, place, faults).map(Police::Own),
+            DeValue::Table(_) => {
+                OwnPolicer::read(value, place, faults).map(|own| Police::Own(Box::new(own)))
+            }
             _ => {
                 wrong(value, place, "a policer's name, or { rate = \"60/s\", burst = 20 }", faults)
             }
@@ -369,20 +381,6 @@ table! {
         /// The class.
         #[schemars(required)]
         class: String,
-    }
-}
-
-table! {
-    /// How a refusal looks.
-    struct Refusal {
-        /// What is done with the connection: "keep" (the default), "close", or "reset" without an answer.
-        connection: Connection,
-        /// Time in `Retry-After`. Default "1s".
-        retry_after: Time,
-        /// Name of a response header that carries the reason. By default there is none.
-        reason_header: String,
-        /// HTML file shown instead of the built-in page.
-        page_html: File,
     }
 }
 

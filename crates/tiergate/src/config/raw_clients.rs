@@ -1,8 +1,8 @@
-//! Who clients are and which sessions run, as written.
+//! Who clients are, which sessions run, and who goes first under overload, as written.
 
 use super::error::{Faults, Place};
 use super::read::{At, OneOrMany, Read, read_at, table, unknown, wrong};
-use super::values::{Address, File, Time};
+use super::values::{Address, File, ShutText, Time};
 
 table! {
     /// How sessions are known again: by the application's cookie or by a signed one of our own.
@@ -24,6 +24,17 @@ table! {
         /// Requests of one session at once that go before others. Default 32.
         #[schemars(range(min = 1, max = 1000))]
         at_once_max: u64,
+    }
+}
+
+table! {
+    /// Refuses the least important requests under overload, as many as it asks for, and closes their
+    /// connections: first those without `importance`, of the lesser class, of the shorter connection.
+    struct Shedding {
+        /// The delay that the queue may stand for; beyond it, requests are shed. Default "100ms".
+        delay: Time,
+        /// How connections are closed: "close", with an answer (the default), or "reset", without.
+        close: ShutText,
     }
 }
 

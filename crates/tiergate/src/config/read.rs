@@ -188,6 +188,11 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
     }
 }
 
+/// A key's name: `r#for` is `for`.
+pub(super) fn plain(field: &'static str) -> &'static str {
+    field.strip_prefix("r#").unwrap_or(field)
+}
+
 /// Defines a table of the file: its keys, how to read it, and its part of the schema.
 macro_rules! table {
     (
@@ -215,13 +220,14 @@ macro_rules! table {
                 let mut read = $Name::default();
                 for (key, value) in table {
                     match key.get_ref().as_ref() {
-                        $( stringify!($field) => {
-                            let place = place.of_key(stringify!($field), value.span());
+                        $( known if known == super::read::plain(stringify!($field)) => {
+                            let place = place.of_key(known, value.span());
                             read.$field = read_at(value, place, faults);
                         } )*
                         other => {
                             let place = place.of_key(other, key.span());
-                            unknown(&place, other, &[$( stringify!($field) ),*], faults);
+                            let known = [$( super::read::plain(stringify!($field)) ),*];
+                            unknown(&place, other, &known, faults);
                         }
                     }
                 }

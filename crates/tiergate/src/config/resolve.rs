@@ -7,7 +7,7 @@ use super::defaults;
 use super::error::{Faults, Lines, Place};
 use super::meant::{
     AccessLog, Buffering, Forwarding, HealthCheck, Limits, Listener, LogFormat, Origin, Policy,
-    ProxyProtocol, Refusal, Timeouts, Tls,
+    ProxyProtocol, Timeouts, Tls,
 };
 use super::raw;
 use super::read::At;
@@ -16,7 +16,7 @@ use super::resolve_policers::Policers;
 use super::resolve_rules;
 use super::resolve_score;
 use super::show;
-use super::values::{File, Networks, Size, SlotsText, Time, is_token};
+use super::values::{File, Networks, Share, Size, SlotsText, Time};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::control::Slots;
+use tiergate_core::origin::retries::Allowance;
 use tiergate_core::plan::Plan;
 
 /// The policy as meant; `None`, or with faults, if it makes no sense.
@@ -51,7 +52,7 @@ pub(super) fn policy(
     };
     let rules = resolve_rules::rules(raw.rule, &mut named, lines, on.faults);
     let score = raw.score.map(|score| resolve_score::score(score, &classes, on.faults));
-    let (refusal, refusal_page) = on.refusal(value(raw.refusal));
+    let (refusal, refusal_page, ignore) = on.refusal(value(raw.refusal));
     let origin_place = raw.origin.as_ref().map(|origin| origin.place.clone());
     let origin_raw = on.need(
         raw.origin,
@@ -62,6 +63,7 @@ pub(super) fn policy(
     let slots = on.slots(&origin_raw);
     let origin = on.origin(origin_raw.unwrap_or_default(), origin_place);
     let session = raw.session.and_then(|session| on.session(session));
+    let (shedding, shed) = on.shedding(raw.shedding);
     let limits = on.limits(value(raw.limits));
     let timeouts = on.timeouts(value(raw.timeouts));
     let (forwarding, buffering) = on.forwarding(value(raw.forwarding));
@@ -90,12 +92,15 @@ pub(super) fn policy(
             slots,
             policers: policers.finish(),
             site_policer,
+            shedding,
+            ignore,
         },
         classifier,
         rules,
         score,
         resources,
         session,
+        shed,
         refusal,
         refusal_page,
         text: String::new(),
@@ -285,6 +290,7 @@ impl Resolver<'_> {
             failures_max: self.number(raw.failures_max, defaults::FAILURES_MAX.into(), 1..=1000)
                 as u32,
             retry_after: self.time(raw.retry_after, defaults::RETRY_AFTER),
+            retries: retries(raw.retry_budget),
             idle_connections_max: self.number(
                 raw.idle_connections_max,
                 defaults::IDLE_CONNECTIONS_MAX as u64,
@@ -309,20 +315,6 @@ impl Resolver<'_> {
             fall: self.number(raw.fall, defaults::HEALTH_FALL.into(), 1..=1000) as u32,
             rise: self.number(raw.rise, defaults::HEALTH_RISE.into(), 1..=1000) as u32,
         })
-    }
-
-    fn refusal(&mut self, raw: raw::Refusal) -> (Refusal, Option<PathBuf>) {
-        if let Some(header) = raw.reason_header.as_ref().filter(|header| !is_token(&header.value)) {
-            let message = format!("must be the name of a header, got {:?}", header.value);
-            self.faults.add(&header.place, message);
-        }
-        let refusal = Refusal {
-            connection: raw.connection.map_or(defaults::REFUSAL.connection, |at| at.value.0),
-            retry_after: self.time(raw.retry_after, defaults::REFUSAL.retry_after),
-            reason_header: raw.reason_header.map(|header| header.value),
-            page_html: None,
-        };
-        (refusal, raw.page_html.map(|file| self.file(file.value)))
     }
 
     fn limits(&mut self, raw: raw::Limits) -> Limits {
@@ -408,6 +400,12 @@ impl Resolver<'_> {
             format: raw.format.map_or(LogFormat::Json, |format| format.value.0),
         }
     }
+}
+
+/// How many retries there may be.
+fn retries(budget: Option<At<Share>>) -> Allowance {
+    let share = budget.map_or(defaults::RETRIES.share, |budget| budget.value.0);
+    Allowance { share, ..defaults::RETRIES }
 }
 
 /// A time within its bounds; `None` if none is given, or after a fault.

@@ -11,7 +11,7 @@ use super::read::{At, OneOrMany};
 use super::resolve::{Resolver, at_most};
 use super::show;
 use super::values::{ClientText, File, is_token};
-use tiergate_core::classify::rule::Condition;
+use tiergate_core::classify::rule::{Condition, Number};
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 
 impl Resolver<'_> {
@@ -161,11 +161,14 @@ impl Resolver<'_> {
 ///
 /// Names are asked for by a `domain` condition and by a score table with domains.
 pub(super) fn wanted(rules: &[PolicyRule], score: Option<&ScoreTables>) -> Wanted {
-    let of_rule = |rule: &PolicyRule| {
-        rule.rule.conditions.iter().any(|condition| matches!(condition, Condition::Domain(_)))
-    };
+    let any =
+        |is: fn(&Condition) -> bool| rules.iter().flat_map(|rule| &rule.rule.conditions).any(is);
     let of_score = |tables: &ScoreTables| {
         tables.clients.iter().any(|(client, _)| matches!(client, ScoreClient::Name(_)))
     };
-    Wanted { names: rules.iter().any(of_rule) || score.is_some_and(of_score) }
+    Wanted {
+        names: any(|condition| matches!(condition, Condition::Domain(_)))
+            || score.is_some_and(of_score),
+        dscp: any(|condition| matches!(condition, Condition::Number { of: Number::Dscp, .. })),
+    }
 }

@@ -40,8 +40,9 @@ impl Policers {
                 policers.shares.push(shares);
             }
             let numbers = Numbers { burst_min: 0, place: &place };
-            let settings =
+            let mut settings =
                 numbers.settings(name.value, raw.rate, raw.burst, raw.per, raw.flows_max, faults);
+            settings.announce = announce(raw.announce, &settings);
             policers.settings.push(settings);
         }
         policers
@@ -96,6 +97,7 @@ impl Policers {
                 found?
             }
             Police::Own(raw) => {
+                let raw = *raw;
                 if self.settings.iter().any(|policer| policer.name == own) {
                     faults.add(&place, format!("a policer is called {own:?}; call it otherwise"));
                 }
@@ -104,7 +106,7 @@ impl Policers {
                     faults.add(&place, message);
                 }
                 let numbers = Numbers { burst_min: 1, place: &place };
-                let settings = numbers.settings(
+                let mut settings = numbers.settings(
                     own.to_owned(),
                     raw.rate,
                     raw.burst,
@@ -112,6 +114,7 @@ impl Policers {
                     raw.flows_max,
                     faults,
                 );
+                settings.announce = announce(raw.announce, &settings);
                 self.settings.push(settings);
                 self.settings.len() - 1
             }
@@ -167,8 +170,15 @@ impl Numbers<'_> {
             burst: number(burst, defaults::POLICER_BURST, bursts, faults),
             per: if by_flow { Per::Flow { flows_max } } else { Per::Rule },
             shares: Vec::new(),
+            announce: false,
         }
     }
+}
+
+/// Whether clients are told what is left. By default where it is their own: of a bucket that others
+/// take from too, the number says what others do, and promises nothing.
+fn announce(raw: Option<At<bool>>, settings: &Settings) -> bool {
+    raw.map_or(settings.per != Per::Rule, |at| at.value)
 }
 
 /// Adds a share to the policer; returns its parts. `before`: the sum of those before it.

@@ -1,13 +1,14 @@
-//! Sessions, as written and as meant.
+//! Sessions, and who is shed under overload, as written and as meant.
 
 use super::defaults;
-use super::meant::{Recognised, Session};
+use super::meant::{Recognised, RefusalConnection, Session};
 use super::raw;
 use super::read::At;
 use super::resolve::Resolver;
 use super::show;
 use super::values::is_token;
 use crate::session::token::Secrets;
+use std::time::Duration;
 use tiergate_core::admit::session::Bounds;
 
 impl Resolver<'_> {
@@ -52,5 +53,17 @@ impl Resolver<'_> {
         };
         let secret_file = raw.secret_file.map(|file| self.named_file(file));
         Some(Session { recognised, bounds, secret_file })
+    }
+
+    /// The delay of the backlog beyond which requests are shed, and what becomes of their connections.
+    pub(super) fn shedding(
+        &mut self,
+        raw: Option<At<raw::Shedding>>,
+    ) -> (Option<Duration>, RefusalConnection) {
+        let Some(At { value: raw, .. }) = raw else {
+            return (None, defaults::SHED);
+        };
+        let delay = self.time(raw.delay, defaults::SHED_DELAY);
+        (Some(delay), raw.close.map_or(defaults::SHED, |close| close.value.0))
     }
 }

@@ -366,6 +366,10 @@ choice!(Connection(RefusalConnection):
     "close" => RefusalConnection::Close,
     "reset" => RefusalConnection::Reset);
 
+choice!(ShutText(RefusalConnection):
+    "close" => RefusalConnection::Close,
+    "reset" => RefusalConnection::Reset);
+
 choice!(ClientText(ClientCertificate):
     "optional" => ClientCertificate::Optional,
     "required" => ClientCertificate::Required);

@@ -295,6 +295,7 @@ fn short_reason(reason: &str) -> String {
         "deadline_expired" => "expired".to_owned(),
         "origin_down" => "down".to_owned(),
         "site_policed" => "site".to_owned(),
+        "unimportant" => "shed".to_owned(),
         "draining" => "drain".to_owned(),
         "reconfigured" => "reload".to_owned(),
         other => cut(&harmless(other), 7),

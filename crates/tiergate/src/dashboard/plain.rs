@@ -31,6 +31,10 @@ pub(super) fn table(view: &View) -> String {
     if let Some(change) = change(view) {
         put(change);
     }
+    if let Some(shedding) = status.shedding.filter(|shedding| shedding.fraction > 0.0) {
+        let percent = shedding.fraction * 100.0;
+        put(format!("shed {percent:.0} % of requests, the least important first"));
+    }
     put(String::new());
     let head = [
         "class",

@@ -193,6 +193,7 @@ pub(super) mod tests {
                     last_change: Some(change),
                     course: (20..40).map(point).collect(),
                 },
+                shedding: None,
                 classes: vec![
                     class("checkout", second * 50, [0, 0]),
                     class("browse", second * 120, [second, second * 30]),

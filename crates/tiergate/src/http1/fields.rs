@@ -93,6 +93,28 @@ impl Kind {
         }
     }
 
+    /// The kind of a field, whatever its name has in it.
+    fn of_any(name: &[u8]) -> Kind {
+        match name.contains(&b'_') {
+            true => Kind::of_underscored(name),
+            false => Kind::of(name),
+        }
+    }
+
+    /// Whether only a trusted peer may say it.
+    fn is_guarded(self) -> bool {
+        matches!(
+            self,
+            Kind::XForwardedFor
+                | Kind::XForwardedProto
+                | Kind::XForwardedHost
+                | Kind::XForwardedOther
+                | Kind::Forwarded
+                | Kind::Ours
+                | Kind::Imitation
+        )
+    }
+
     /// The kind of a field with an underscore in its name.
     #[cold]
     fn of_underscored(name: &[u8]) -> Kind {
@@ -106,6 +128,9 @@ impl Kind {
         }
     }
 }
+
+/// Room for fields of one head.
+pub type FieldRoom<'b> = ArrayVec<Field<'b>, FIELDS_CAPACITY>;
 
 /// Where a field stands in the head, and what becomes of it.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +173,26 @@ impl<'b> FieldTable<'b> {
     #[inline]
     pub fn fields(&self) -> &[Field<'b>] {
         &self.fields
+    }
+
+    /// The fields that rules may look at: of a peer that is not trusted, without those that only trusted
+    /// peers may say, which the origin does not get from it either. `room` holds them if any is left out;
+    /// costs nothing otherwise.
+    #[inline]
+    pub fn believed<'r>(&'r self, trusted: bool, room: &'r mut FieldRoom<'b>) -> &'r [Field<'b>] {
+        if trusted || !self.facts.has_guarded {
+            return &self.fields;
+        }
+        self.unguarded(room)
+    }
+
+    #[cold]
+    fn unguarded<'r>(&'r self, room: &'r mut FieldRoom<'b>) -> &'r [Field<'b>] {
+        // By their names: what `Connection` names is of another kind by now.
+        let unguarded = |field: &&Field<'b>| !Kind::of_any(field.name).is_guarded();
+        room.clear();
+        room.extend(self.fields.iter().filter(unguarded).copied());
+        room
     }
 
     /// Adds a field that did not come by HTTP/1.1 (HTTP/2, a test). The table must not have been

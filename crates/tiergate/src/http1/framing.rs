@@ -35,6 +35,8 @@ pub(super) struct Facts<'b> {
     pub(super) has_date: bool,
     /// A field exists that tells of the client's address, protocol or host.
     pub(super) has_forwarding: bool,
+    /// A field exists that only trusted peers may say ([`Kind::is_guarded`]).
+    pub(super) has_guarded: bool,
     /// Other names in `Connection`: those fields end here.
     pub(super) named: ArrayVec<&'b [u8], CONNECTION_OPTIONS_MAX>,
 }
@@ -93,8 +95,12 @@ impl<'b> Facts<'b> {
             | Kind::XForwardedProto
             | Kind::XForwardedHost
             | Kind::XForwardedOther
-            | Kind::Forwarded => self.has_forwarding = true,
-            Kind::Verbatim | Kind::Copy | Kind::Hop | Kind::Ours | Kind::Imitation => {}
+            | Kind::Forwarded => {
+                self.has_forwarding = true;
+                self.has_guarded = true;
+            }
+            Kind::Ours | Kind::Imitation => self.has_guarded = true,
+            Kind::Verbatim | Kind::Copy | Kind::Hop => {}
         }
         Ok(())
     }

@@ -29,13 +29,14 @@ pub use chunk::{
     Step, TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX,
 };
 pub(crate) use fields::may_be_trailer;
-pub use fields::{CONNECTION_OPTIONS_MAX, FIELDS_CAPACITY, FieldTable, HeadSearch};
+pub use fields::{CONNECTION_OPTIONS_MAX, FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch};
 pub use peer::{ForwardInfo, PeerText};
 pub use request::{METHOD_LEN_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};
 pub(crate) use scan::is_token;
 pub use target::host_name;
 pub use translated::{request_from_parts, response_fields, response_length};
+pub(crate) use write_request::put_decimal;
 pub use write_request::write_request_head;
 pub use write_response::{Delivery, ResponseInfo, delivery, write_response_head};
 

@@ -240,6 +240,14 @@ pub(super) fn put_length(out: &mut Vec<u8>, len: u64) {
 }
 
 fn put_number(out: &mut Vec<u8>, name: &[u8], number: u64) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    put_decimal(out, number);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a number in decimal digits.
+pub(crate) fn put_decimal(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = number;
@@ -251,5 +259,5 @@ fn put_number(out: &mut Vec<u8>, name: &[u8], number: u64) {
             break;
         }
     }
-    put(out, name, &digits[at..]);
+    out.extend_from_slice(&digits[at..]);
 }

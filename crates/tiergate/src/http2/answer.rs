@@ -4,6 +4,7 @@ use super::request::Facts;
 use crate::body::AnswerBody;
 use crate::decide::range_in;
 use crate::http1::{self, FieldTable, HeadLimits, Parsed, ResponseHead};
+use crate::rate_limit::RateLimit;
 use crate::shared::Config;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE, VIA};
@@ -55,6 +56,9 @@ pub(super) fn look(bytes: &[u8], config: &Config, facts: &Facts) -> Seen {
             {
                 let value = HeaderValue::try_from(cookie).expect("ours is ASCII");
                 response.headers_mut().append(SET_COOKIE, value);
+            }
+            if let Some(limit) = RateLimit::of(&config.policy, facts.left.as_deref()) {
+                limit.append_to(response.headers_mut());
             }
             let body = AnswerBody::new(head.body, true, head.keep_alive);
             Seen::Final { len, response, body }

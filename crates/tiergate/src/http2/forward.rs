@@ -89,12 +89,8 @@ impl<'c, 'd> Journey<'c, 'd> {
             // What has been streamed cannot be sent twice.
             let may_repeat = self.facts.idempotent && self.upload.is_none() && lease.reused;
             self.record.server = Some(place.id());
-            let counters = place.server().counters.clone();
             match self.exchange(head, place, lease, may_repeat).await {
-                Err(Failure::Stale) => {
-                    attempts.stale();
-                    counters.retries.one();
-                }
+                Err(Failure::Stale) => attempts.stale(),
                 result => return result,
             }
         }

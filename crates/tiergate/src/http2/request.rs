@@ -1,11 +1,12 @@
 //! From a request's head to its verdict, and to the head that the origin gets.
 
 use crate::buffers;
-use crate::decide::{self, Entry, Peer};
+use crate::decide::{self, Entry, Judged, Peer};
 use crate::door::Answer;
 use crate::gather;
-use crate::http1::{self, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
+use crate::http1::{self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
 use crate::identity::Who;
+use crate::rate_limit::Left;
 use crate::respond::Format;
 use crate::session::Visit;
 use crate::shared::{Config, Shared};
@@ -14,8 +15,7 @@ use http::request::Parts;
 use std::net::IpAddr;
 use std::task::Context;
 use tiergate_core::classify::path;
-use tiergate_core::gate::Arrival;
-use tiergate_core::reason::Reason;
+use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::request::{Field, RequestView};
 
 /// What is kept of a request's head.
@@ -35,6 +35,8 @@ pub(super) struct Facts {
     pub(super) arrival: Arrival,
     /// Its part in a session, where the policy knows any.
     pub(super) visit: Option<Box<Visit>>,
+    /// What it has left of a policer whose clients are told; boxed, because few are.
+    pub(super) left: Option<Box<Left>>,
 }
 
 /// What is to be done about a request.
@@ -45,7 +47,7 @@ pub(super) enum Decision<'d> {
     /// Read the body, then decide anew: nothing has been counted yet.
     Gather(Facts),
     /// Answer with a refusal.
-    Refuse(Facts, Reason, Format),
+    Refuse(Facts, Refused, Format),
     /// Forward `head`, once the slot is there.
     Go { facts: Facts, head: Vec<u8>, entry: Entry<'d>, format: Format },
 }
@@ -74,13 +76,14 @@ pub(super) fn decide<'d>(
     let client = decide::client_of(config, peer, fields);
     let mut claims = Vec::new();
     let who = Who::of(shared, config, client, fields, &mut claims);
-    let mut normal = Vec::new();
+    let trusted = decide::is_trusted(config, peer.address.ip());
+    let (mut normal, mut room) = (Vec::new(), FieldRoom::new());
     let view = RequestView {
         method: head.method,
         host: head.host_name(),
         path: path::normalise(head.path, &mut normal),
         query: head.query,
-        fields,
+        fields: table.believed(trusted, &mut room),
         client,
         listener: config.policy.listener_at(peer.listener),
         local: peer.local.ip(),
@@ -90,10 +93,10 @@ pub(super) fn decide<'d>(
         asn: who.place.asn,
         certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
         subject: who.subject(),
-        ..RequestView::EMPTY
+        dscp: peer.dscp_of(client),
     };
-    let (arrival, visit, answer) =
-        decide::judge(shared, config, &view, peer.secure, gather, context);
+    let Judged { arrival, visit, left, answer } =
+        decide::judge(shared, config, &view, peer, gather, context);
     let facts = Facts {
         body: head.body,
         expects,
@@ -102,10 +105,11 @@ pub(super) fn decide<'d>(
         client: view.client,
         arrival,
         visit,
+        left,
     };
     let (entry, format) = match answer {
-        Answer::Refused(reason) => {
-            return Decision::Refuse(facts, reason, Format::accepted(fields));
+        Answer::Refused(refused) => {
+            return Decision::Refuse(facts, refused, Format::accepted(fields));
         }
         Answer::Later => return Decision::Gather(facts),
         // Only a request that waits may still be refused.

@@ -10,12 +10,12 @@ use crate::budget::Allowance;
 use crate::buffers;
 use crate::clock;
 use crate::config::meant::RefusalConnection;
-use crate::decide::{Entry, Peer};
+use crate::decide::{self, Entry, Peer};
 use crate::deliver::allowance;
 use crate::http1::FieldTable;
 use crate::link::Fault;
 use crate::observe::counters::Protocol;
-use crate::respond::{self, Format, Ready};
+use crate::respond::{self, Advice, Format, Template};
 use crate::shared::{Config, Shared};
 use h2::server::SendResponse;
 use h2::{Reason as Code, RecvStream};
@@ -25,10 +25,9 @@ use http::{Request, Response, StatusCode};
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::task::Poll;
-use tiergate_core::gate::Arrival;
+use std::task::{Context, Poll};
+use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::outcome::End;
-use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 
 /// How a stream came to its end.
@@ -89,9 +88,9 @@ async fn serve(
             send_error(&mut respond, error.status, error.why, head_only);
             Ended::ByUs
         }
-        Decision::Refuse(facts, reason, format) => {
+        Decision::Refuse(facts, refused, format) => {
             let request = Asked { shared, config: &config, parts: &parts, facts: &facts };
-            request.refuse(&mut respond, reason, format, record, tally);
+            request.refuse(&mut respond, &refused, format, record, (tally, peer));
             Ended::ByUs
         }
         Decision::Go { facts, head, entry, format } => {
@@ -99,14 +98,15 @@ async fn serve(
             let held = match entry {
                 Entry::Now(held) => held,
                 Entry::Later(waiting) => {
-                    let settled =
-                        waiting.wait(|context| respond.poll_reset(context).map(|_| ())).await;
+                    let gone = |context: &mut Context<'_>| respond.poll_reset(context).map(|_| ());
+                    let settled = waiting.wait(&facts.arrival, gone).await;
                     match settled {
                         Some(Ok(held)) => held,
-                        Some(Err(reason)) => {
+                        Some(Err(refused)) => {
                             buffers::keep_text(head);
                             record.waited = Some(clock::now().since(record.arrived));
-                            request.refuse(&mut respond, reason, format, record, tally);
+                            let connection = (tally, peer);
+                            request.refuse(&mut respond, &refused, format, record, connection);
                             return Ended::ByUs;
                         }
                         None => {
@@ -125,6 +125,9 @@ async fn serve(
             let journey = Journey::new(&config, &facts, record, held, intake, allowance, respond);
             let (ended, record) = forward::forward(journey, &head).await;
             buffers::keep_text(head);
+            if matches!(record.end, Some(End::Served | End::Error)) {
+                peer.standing.answer();
+            }
             request.account(&record);
             ended
         }
@@ -159,30 +162,35 @@ struct Asked<'r> {
 }
 
 impl Asked<'_> {
-    /// Answers with a refusal, as the policy has it.
+    /// Answers with a refusal, as the policy has it. Whoever is ignored loses the connection too, but
+    /// for a trusted proxy's, which carries others.
     fn refuse(
         &self,
         respond: &mut SendResponse<Payload>,
-        reason: Reason,
+        refused: &Refused,
         format: Format,
         mut record: Record,
-        tally: &Tally,
+        (tally, peer): (&Tally, &Peer),
     ) {
-        record.reason = Some(reason);
+        record.reason = Some(refused.reason);
+        record.policer = refused.policer.map(|(policer, _)| policer);
         if let Some(visit) = &self.facts.visit {
             visit.refused();
         }
-        if self.config.policy.refusal.connection == RefusalConnection::Reset {
+        let connection = decide::connection_after(self.config, peer, refused.reason);
+        if connection == RefusalConnection::Reset {
             // The client may repeat such a request, whatever its method (RFC 9113 §8.7).
             respond.send_reset(Code::REFUSED_STREAM);
         } else {
-            let ready = self.config.refusals.ready(reason, format);
-            record.status = ready.status;
-            record.sent_bytes = ready.body.len() as u64;
-            send_ready(respond, ready, self.facts.head_only);
+            let template = self.config.refusals.template(refused.reason, format);
+            let told = Advice::of(&self.config.policy, refused);
+            record.status = template.status;
+            record.sent_bytes = send_refusal(respond, template, &told, self.facts.head_only);
         }
         self.account(&record);
-        if self.config.policy.refusal.connection == RefusalConnection::Close {
+        // A stream alone would be begun again at once.
+        let to_go = decide::is_to_go(self.config, peer, refused.reason);
+        if to_go || connection == RefusalConnection::Close {
             tally.close();
         }
     }
@@ -236,11 +244,20 @@ impl Asked<'_> {
     }
 }
 
-fn send_ready(respond: &mut SendResponse<Payload>, ready: &Ready, head_only: bool) {
+/// Sends a refusal; returns the length of its body.
+fn send_refusal(
+    respond: &mut SendResponse<Payload>,
+    template: &Template,
+    told: &Advice<'_>,
+    head_only: bool,
+) -> u64 {
+    let (fields, body) = template.parts(told);
+    let len = body.len() as u64;
     let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(ready.status).expect("ours are statuses");
-    *response.headers_mut() = ready.fields.clone();
-    send(respond, response, ready.body.clone(), head_only);
+    *response.status_mut() = StatusCode::from_u16(template.status).expect("ours are statuses");
+    *response.headers_mut() = fields;
+    send(respond, response, body, head_only);
+    len
 }
 
 /// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent.

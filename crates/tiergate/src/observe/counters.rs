@@ -151,7 +151,7 @@ pub struct ServerCounters {
     pub reuses: Tally,
     /// Attempts that failed: refused, reset, timed out, malformed answer.
     pub failures: Tally,
-    /// Requests sent again because a kept connection turned out to be closed.
+    /// Requests sent to it again because a kept connection turned out to be closed.
     pub retries: Tally,
 }
 
@@ -221,6 +221,8 @@ pub struct Counters {
     pub buffered: Arc<Budget>,
     /// Look-ups of clients' names.
     pub names: Arc<NameCounters>,
+    /// Retries that the origin's budget did not allow.
+    pub retries_denied: Arc<Tally>,
     /// Reloads that put a new configuration in force.
     pub reloads_ok: Tally,
     /// Reloads that were refused.
@@ -250,6 +252,7 @@ impl Counters {
             access_log: LogCounters::default(),
             buffered: Arc::default(),
             names: Arc::default(),
+            retries_denied: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
             last_reload: Mutex::default(),

@@ -41,6 +41,15 @@ pub struct PolicerSnapshot {
     pub state: PolicerState,
 }
 
+/// What is shed at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SheddingSnapshot {
+    /// How overloaded the origin is, 0.0 to 1.0; 0.5 is aimed at.
+    pub overload: f64,
+    /// The fraction of requests that is shed, 0.0 to 1.0.
+    pub fraction: f64,
+}
+
 /// The gate at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -68,6 +77,8 @@ pub struct Snapshot {
     pub waiting: usize,
     /// The last change of the limit, and when.
     pub last_step: Option<(Moment, Step)>,
+    /// What is shed; `None`: the policy sheds nothing.
+    pub shedding: Option<SheddingSnapshot>,
 }
 
 impl Snapshot {
@@ -107,6 +118,10 @@ impl Snapshot {
             running: gate.running(),
             waiting: gate.waiting(),
             last_step: gate.last_step(),
+            shedding: gate.shedding().map(|shedding| SheddingSnapshot {
+                overload: shedding.overload(),
+                fraction: shedding.fraction(),
+            }),
         }
     }
 

@@ -9,7 +9,7 @@ pub use attempts::Attempts;
 
 use crate::clock;
 use crate::config::meant::{self, Server};
-use crate::observe::counters::{Counters, ServerCounters};
+use crate::observe::counters::{Counters, ServerCounters, Tally};
 use arc_swap::ArcSwap;
 use pool::ServerKey;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use stream::OriginStream;
-use tiergate_core::origin::{Finding, HealthRules, ServerId, Servers};
+use tiergate_core::origin::{Again, Finding, HealthRules, ServerId, Servers};
 use tokio::net::{TcpStream, UnixStream};
 
 /// One server of the origin.
@@ -43,9 +43,11 @@ pub struct Origin {
     pub servers: Vec<OriginServer>,
     /// What the policy says.
     pub settings: meant::Origin,
-    /// Which server is next and which are well. Held shortly; never across an
-    /// await.
+    /// Which server is next and which are well, and how many retries there may be. Held shortly; never
+    /// across an await.
     balance: Mutex<Servers>,
+    /// Retries that there was no budget for.
+    retries_denied: Arc<Tally>,
 }
 
 impl Origin {
@@ -57,7 +59,10 @@ impl Origin {
             fall: settings.health.as_ref().map(|check| check.fall),
             rise: settings.health.as_ref().map_or(1, |check| check.rise),
         };
-        let mut balance = Servers::new(settings.servers.len(), rules);
+        let mut balance = Servers::new(settings.servers.len(), rules, settings.retries);
+        if let Some(former) = former {
+            balance.inherit_retries(&former.balance(), settings.retries);
+        }
         let names: Vec<String> = settings.servers.iter().map(Server::to_string).collect();
         let counted = counters.set_servers(&names);
         let mut servers = Vec::new();
@@ -80,7 +85,8 @@ impl Origin {
                 resolved: ArcSwap::from_pointee(resolved),
             });
         }
-        Origin { servers, settings, balance: Mutex::new(balance) }
+        let retries_denied = counters.retries_denied.clone();
+        Origin { servers, settings, balance: Mutex::new(balance), retries_denied }
     }
 
     /// Which server is next and which are well.
@@ -159,10 +165,28 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place at the best server that is not in `tried` (one bit each); `None` if no other is usable.
-    pub fn pick(origin: &Arc<Origin>, tried: u64) -> Option<Self> {
-        let server = origin.balance().pick(clock::recent(), tried)?;
-        Some(Place { origin: origin.clone(), server, finding: Finding::Nothing })
+    /// A place at the best server, for a request's first attempt; `None` if none is usable.
+    pub fn pick(origin: &Arc<Origin>) -> Option<Self> {
+        let server = origin.balance().pick(clock::recent())?;
+        Some(Place::at(origin, server))
+    }
+
+    /// A place for another attempt, at the best server that is not in `tried` (one bit each); `None` if
+    /// no other is usable, or the retry budget is used up.
+    pub fn pick_again(origin: &Arc<Origin>, tried: u64) -> Option<Self> {
+        let again = origin.balance().pick_again(clock::recent(), tried);
+        match again {
+            Again::To(server) => Some(Place::at(origin, server)),
+            Again::Nowhere => None,
+            Again::Denied => {
+                origin.retries_denied.one();
+                None
+            }
+        }
+    }
+
+    fn at(origin: &Arc<Origin>, server: ServerId) -> Self {
+        Place { origin: origin.clone(), server, finding: Finding::Nothing }
     }
 
     /// The server's bit among those tried.

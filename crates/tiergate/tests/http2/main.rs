@@ -5,5 +5,6 @@ mod limits;
 mod origin;
 mod peers;
 mod queueing;
+mod signals;
 mod slow;
 mod world;

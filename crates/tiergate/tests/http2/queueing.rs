@@ -110,7 +110,7 @@ async fn refused(connection: RefusalConnection) -> (World, Result<(), h2::Error>
     let result = fetch(&mut asking, request).await.map(|(answer, body, _)| {
         assert_eq!(answer.status(), 503);
         let headers = answer.headers();
-        assert_eq!(headers["retry-after"], "1");
+        assert!(headers["retry-after"] == "1" || headers["retry-after"] == "2", "{headers:?}");
         assert_eq!(headers["x-reason"], "queue_full");
         assert_eq!(headers["content-type"], "application/json");
         assert_eq!(headers["content-length"], body.len().to_string());

@@ -16,9 +16,11 @@ use tiergate::decide::Peer;
 use tiergate::http1::PeerText;
 use tiergate::observe::counters::Counters;
 use tiergate::shared::{Config, Present, Shared};
+use tiergate::standing::Standing;
 use tiergate::timers::{self, Timer};
 use tiergate::{clock, http2, tls};
 use tiergate_core::outcome::End;
+use tiergate_core::request::RequestView;
 use tokio::net::{TcpListener, TcpStream};
 
 /// The gateway, and the server behind it.
@@ -77,6 +79,8 @@ async fn connection(
         listener: stream.local_addr().unwrap(),
         sni: None,
         certificate: None,
+        dscp: RequestView::DSCP_UNKNOWN,
+        standing: Standing::default(),
     });
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);

@@ -1,13 +1,14 @@
-//! A name server on loopback, which can fall silent.
+//! A name server on loopback, which can fall silent and be slow.
 
-#![allow(unreachable_pub)]
+// Not every crate that has this uses all of it.
+#![allow(dead_code, unreachable_pub)]
 
 use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA, PTR, SOA};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ struct State {
     /// What it was asked about.
     subjects: Mutex<HashSet<Name>>,
     mute: AtomicBool,
+    delay_ms: AtomicU64,
+    answered: AtomicUsize,
     ends: AtomicBool,
 }
 
@@ -74,6 +77,16 @@ impl DnsServer {
         self.state.mute.store(mute, Ordering::SeqCst);
     }
 
+    /// How long it takes for each answer.
+    pub fn delay(&self, delay: Duration) {
+        self.state.delay_ms.store(delay.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    /// Answers that it has given.
+    pub fn answered(&self) -> usize {
+        self.state.answered.load(Ordering::SeqCst)
+    }
+
     /// Questions that it has heard.
     pub fn asked(&self) -> usize {
         self.state.asked.load(Ordering::SeqCst)
@@ -91,7 +104,7 @@ impl Drop for DnsServer {
     }
 }
 
-fn serve(socket: &UdpSocket, zone: &Zone, state: &State) {
+fn serve(socket: &UdpSocket, zone: &Zone, state: &Arc<State>) {
     let mut buffer = [0; 4096];
     while !state.ends.load(Ordering::SeqCst) {
         let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
@@ -101,7 +114,19 @@ fn serve(socket: &UdpSocket, zone: &Zone, state: &State) {
         state.subjects.lock().expect("nothing panics while it is held").insert(subject);
         if !state.mute.load(Ordering::SeqCst) {
             let answer = answer(zone, &query).to_vec().expect("records that can be written");
-            let _ = socket.send_to(&answer, from);
+            let delay = Duration::from_millis(state.delay_ms.load(Ordering::SeqCst));
+            let (socket, state) =
+                (socket.try_clone().expect("descriptors are left"), state.clone());
+            let send = move || {
+                std::thread::sleep(delay);
+                let _ = socket.send_to(&answer, from);
+                state.answered.fetch_add(1, Ordering::SeqCst);
+            };
+            if delay.is_zero() {
+                send();
+            } else {
+                std::thread::spawn(send);
+            }
         }
     }
 }

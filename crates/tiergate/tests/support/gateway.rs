@@ -8,7 +8,7 @@ use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,12 +26,16 @@ pub struct Port {
 
 impl Port {
     pub fn reserve() -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        Self::reserve_on(Ipv4Addr::LOCALHOST.into())
+    }
+
+    pub fn reserve_on(address: IpAddr) -> Self {
+        let any = SocketAddr::from((address, 0));
+        let socket = Socket::new(Domain::for_address(any), Type::STREAM, None).expect("a socket");
         socket.set_reuse_address(true).expect("an option every socket has");
         socket.set_reuse_port(true).expect("an option every socket has");
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         socket.bind(&any.into()).expect("a free port");
-        let address = socket.local_addr().expect("bound").as_socket().expect("IPv4");
+        let address = socket.local_addr().expect("bound").as_socket().expect("an address");
         Port { address, _held: socket }
     }
 }

@@ -9,6 +9,8 @@ pub mod client;
 pub mod dns;
 pub mod echo;
 pub mod gateway;
+pub mod guarded;
+pub mod jwt;
 pub mod load;
 pub mod mmdb;
 pub mod origin;

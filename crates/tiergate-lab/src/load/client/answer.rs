@@ -3,6 +3,7 @@
 //! Source: RFC 9112 sections 4 (status line), 6 (where a body ends), 7.1 (chunks). The body is
 //! counted and thrown away.
 
+use super::jar::Jar;
 use super::pace::Pace;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -50,13 +51,15 @@ struct Head {
     kept: bool,
 }
 
-/// Reads one answer; `to_head`: to a HEAD request, whose answer has no body.
+/// Reads one answer, and its cookies into the jar; `to_head`: to a HEAD request, whose answer has no
+/// body.
 pub(super) async fn read<R: AsyncRead + Unpin>(
     from: R,
     pace: Pace,
     to_head: bool,
+    jar: &mut Jar,
 ) -> Result<Answer, Broken> {
-    let mut reader = Reader { from, pace, buffer: BytesMut::new(), any: false };
+    let mut reader = Reader { from, pace, jar, buffer: BytesMut::new(), any: false };
     match reader.answer(to_head).await {
         // More than an answer: what follows belongs to no request of ours.
         Ok(answer) => Ok(Answer { kept: answer.kept && reader.buffer.is_empty(), ..answer }),
@@ -64,18 +67,19 @@ pub(super) async fn read<R: AsyncRead + Unpin>(
     }
 }
 
-struct Reader<R> {
+struct Reader<'j, R> {
     from: R,
     pace: Pace,
+    jar: &'j mut Jar,
     buffer: BytesMut,
     /// Whether anything has come.
     any: bool,
 }
 
-impl<R: AsyncRead + Unpin> Reader<R> {
+impl<R: AsyncRead + Unpin> Reader<'_, R> {
     async fn answer(&mut self, to_head: bool) -> Result<Answer, ()> {
         let head = loop {
-            match parse(&self.buffer)? {
+            match parse(&self.buffer, self.jar)? {
                 Some(head) => {
                     self.buffer.advance(head.len);
                     match head.status {
@@ -183,8 +187,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-/// Reads a head; `None`: it is not whole yet.
-fn parse(bytes: &[u8]) -> Result<Option<Head>, ()> {
+/// Reads a head; `None`: it is not whole yet, and nothing is in the jar.
+fn parse(bytes: &[u8], jar: &mut Jar) -> Result<Option<Head>, ()> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -205,6 +209,8 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, ()> {
         } else if field.name.eq_ignore_ascii_case("connection") {
             let mut options = field.value.split(|byte| *byte == b',');
             kept &= !options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+        } else if field.name.eq_ignore_ascii_case("set-cookie") {
+            jar.set(field.value);
         }
     }
     Ok(Some(Head { len, status: response.code.ok_or(())?, body, kept }))
@@ -215,7 +221,7 @@ mod tests {
     use super::*;
 
     async fn of(text: &str) -> Result<Answer, Broken> {
-        read(text.as_bytes(), Pace::new(None), false).await
+        read(text.as_bytes(), Pace::new(None), false, &mut Jar::default()).await
     }
 
     fn answer(status: u16, bytes: u64, kept: bool) -> Result<Answer, Broken> {
@@ -269,6 +275,22 @@ mod tests {
     #[tokio::test]
     async fn an_answer_to_head_has_no_body() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
-        assert_eq!(read(text.as_bytes(), Pace::new(None), true).await, answer(200, 0, true));
+        let mut jar = Jar::default();
+        let read = read(text.as_bytes(), Pace::new(None), true, &mut jar);
+        assert_eq!(read.await, answer(200, 0, true));
+    }
+
+    #[tokio::test]
+    async fn cookies_are_taken_from_whole_heads() {
+        let mut jar = Jar::default();
+        let text = "HTTP/1.1 200 OK\r\nSet-Cookie: id=1\r\nset-cookie: b=2; Path=/\r\n\
+                    Content-Length: 0\r\n\r\n";
+        assert!(read(&text.as_bytes()[..40], Pace::new(None), false, &mut jar).await.is_err());
+        assert_eq!(jar.line(), b"");
+        assert_eq!(
+            read(text.as_bytes(), Pace::new(None), false, &mut jar).await,
+            answer(200, 0, true)
+        );
+        assert_eq!(jar.line(), b"Cookie: id=1; b=2\r\n");
     }
 }

@@ -2,14 +2,17 @@
 //! can be bounded, which full clients do not offer.
 
 mod answer;
+mod jar;
 mod pace;
 mod pool;
 
+pub(super) use jar::Jar;
 pub(super) use pool::Pool;
 
 use super::population::{Population, Upload};
 use answer::{Answer, Broken};
 use pace::Pace;
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -67,22 +70,24 @@ impl Client {
         }
     }
 
-    /// Asks for a path (by rank) and reads the whole answer, on an idle connection or a new one;
-    /// returns the connection too if it can be used again. An idle one that the server has closed
-    /// is replaced once, as browsers do. Cancel safe: dropped, the connection is closed.
+    /// Asks for a path (by rank) with the cookies of the jar and reads the whole answer, on an idle
+    /// connection or a new one; returns the connection too if it can be used again. An idle one that
+    /// the server has closed is replaced once, as browsers do. Cancel safe: dropped, the connection
+    /// is closed.
     pub(super) async fn exchange(
         &self,
         idle: Option<Connection>,
         path: usize,
+        jar: &mut Jar,
     ) -> Result<(Answer, Option<Connection>), ()> {
         if let Some(connection) = idle.filter(Connection::is_idle) {
-            match self.exchange_on(connection, path).await {
+            match self.exchange_on(connection, path, jar).await {
                 Err(Broken { early: true }) => {}
                 ended => return ended.map_err(|_| ()),
             }
         }
         let connection = self.connect().await.map_err(|_| ())?;
-        self.exchange_on(connection, path).await.map_err(|_| ())
+        self.exchange_on(connection, path, jar).await.map_err(|_| ())
     }
 
     async fn connect(&self) -> std::io::Result<Connection> {
@@ -110,30 +115,40 @@ impl Client {
         &self,
         mut connection: Connection,
         path: usize,
+        jar: &mut Jar,
     ) -> Result<(Answer, Option<Connection>), Broken> {
-        let head = &self.heads[path];
+        let head = with_cookies(&self.heads[path], jar);
         let pace = Pace::new(self.read_bytes_per_second);
         let stream = &mut connection.0;
         let answer = match self.upload {
             None => {
-                stream.write_all(head).await.map_err(|_| Broken { early: true })?;
-                answer::read(stream, pace, self.to_head).await?
+                stream.write_all(&head).await.map_err(|_| Broken { early: true })?;
+                answer::read(stream, pace, self.to_head, jar).await?
             }
             Some(upload) => {
                 let (from, to) = stream.split();
-                let mut answer = std::pin::pin!(answer::read(from, pace, self.to_head));
+                let mut answer = std::pin::pin!(answer::read(from, pace, self.to_head, jar));
                 tokio::select! {
                     biased;
                     // Answered before everything was sent: the rest is not sent any more.
                     early = &mut answer => Answer { kept: false, ..early? },
                     // What could not be sent may have been answered all the same.
-                    _ = send(to, head, upload) => answer.await?,
+                    _ = send(to, &head, upload) => answer.await?,
                 }
             }
         };
         let kept = (answer.kept && self.keep_alive).then_some(connection);
         Ok((answer, kept))
     }
+}
+
+/// A request's head, with the cookies of the jar before its end.
+fn with_cookies<'h>(head: &'h [u8], jar: &Jar) -> Cow<'h, [u8]> {
+    if jar.line().is_empty() {
+        return Cow::Borrowed(head);
+    }
+    let (fields, end) = head.split_at(head.len() - 2);
+    Cow::Owned([fields, jar.line(), end].concat())
 }
 
 /// Sends a request and its body at its speed.

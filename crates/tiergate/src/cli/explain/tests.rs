@@ -156,3 +156,33 @@ What each part of it matches, of the rules that ask for it
     let fault = explain(&policy, "p.toml", &question("mian")).unwrap_err();
     assert_eq!(fault, "no listener of the policy is called \"mian\" or has that address");
 }
+
+#[test]
+fn who_goes_under_overload_is_told() {
+    let text = "[origin]\nservers = [\"a:1\"]\n\
+         [[rule]]\ncookie.basket = \"full\"\nimportance = 200\n[shedding]\nclose = \"reset\"\n";
+    let said = |text: &str, cookie: &str| {
+        let question = Question {
+            request: "GET /".into(),
+            headers: vec![format!("Cookie: basket={cookie}")],
+            ..Question::default()
+        };
+        explain(&parse(text, "p.toml").unwrap(), "p.toml", &question).unwrap()
+    };
+    let goes = "\n  under overload it goes first, unless its connection was important before\n";
+    let stays = "\n  under overload its connection is kept by importance 200";
+    assert!(said(text, "empty").contains(goes), "{}", said(text, "empty"));
+    assert!(said(text, "full").contains(&format!("{stays}\n")), "{}", said(text, "full"));
+    let known = format!("{text}[session]\nown = true\n");
+    let full = said(&known, "full");
+    assert!(full.contains(&format!("{stays} in a running session\n")), "{full}");
+    let words = crate::cli::check::meaning(&parse(&known, "p.toml").unwrap(), "p.toml");
+    for line in [
+        "Under overload the least important go",
+        "  while the queue stands for more than 100ms: as many as it takes",
+        "  in the order of importance, which only running sessions have; then of classes; then the shorter connections first",
+        "  their connections are reset without an answer",
+    ] {
+        assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
+    }
+}

@@ -57,6 +57,7 @@ impl Formatter {
         if let Some(reason) = entry.reason {
             put(line, format_args!(",\"reason\":\"{}\"", reason.name()));
         }
+        text(line, "policer", entry.policer.unwrap_or_default().as_bytes());
         if let Some(end) = entry.end {
             put(line, format_args!(",\"end\":\"{}\"", end.name()));
         }
@@ -171,6 +172,7 @@ pub(super) mod tests {
             rule: Some(2),
             verdict: Verdict::Queued,
             reason: None,
+            policer: None,
             end: Some(End::Served),
             server: Some("10.0.0.5:8080"),
             slots: 40,

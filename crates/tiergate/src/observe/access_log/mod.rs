@@ -85,6 +85,8 @@ pub struct Entry<'a> {
     pub verdict: Verdict,
     /// Why it was refused.
     pub reason: Option<Reason>,
+    /// The name of the policer that had no token for it.
+    pub policer: Option<&'a str>,
     /// How its slot came back.
     pub end: Option<End>,
     /// The origin server that it went to, as configured.

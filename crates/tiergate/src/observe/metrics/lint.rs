@@ -22,6 +22,7 @@ fn readings() -> Readings {
     plan.classes[1].queue_len_max = 2;
     plan.slots = Slots::Fixed(2);
     plan.rules = 3;
+    plan.shedding = Some(Duration::from_millis(100));
     let mut gate: Gate<()> = Gate::new(plan);
     let mut slots = Vec::new();
     for number in 0..12u64 {
@@ -168,6 +169,7 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_slots_last_step{cause="grew"} 2"#,
         r#"tiergate_rule_hits_total{rule="0"} 3"#,
         "tiergate_rule_unmatched_total 3",
+        "tiergate_shed_fraction 0.0",
         r#"tiergate_bad_requests_total{code="431"} 1"#,
         r#"tiergate_http_responses_total{code_class="5xx"} 1"#,
         r#"tiergate_origin_up{server="10.0.0.5:8080"} 0"#,

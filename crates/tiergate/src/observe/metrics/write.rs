@@ -29,6 +29,7 @@ impl Collector for Readings {
         self.process(&mut page)?;
         self.classes(&mut page)?;
         self.durations(&mut page)?;
+        self.shedding(&mut page)?;
         self.limit(&mut page)?;
         self.sessions(&mut page)?;
         self.rules(&mut page)?;
@@ -130,6 +131,16 @@ impl Readings {
             page.histograms(name, help, self.each_class(histogram))?;
         }
         Ok(())
+    }
+
+    fn shedding(&self, page: &mut Page<'_>) -> Result<(), Error> {
+        let Some(shedding) = self.snapshot.shedding else {
+            return Ok(());
+        };
+        let help = "Fraction of requests that is shed, the least important first";
+        page.gauge("tiergate_shed_fraction", help, shedding.fraction)?;
+        let help = "How overloaded the origin is by the delay of the queue; 0.5 is aimed at";
+        page.gauge("tiergate_shed_overload", help, shedding.overload)
     }
 
     fn limit(&self, page: &mut Page<'_>) -> Result<(), Error> {
@@ -240,6 +251,8 @@ impl Readings {
             let rows = servers.map(|server| ([("server", server.address.as_str())], count(server)));
             page.counters(&format!("tiergate_origin_{name}"), help, rows)?;
         }
+        let help = "Retries that would have been too many of the requests";
+        page.counter("tiergate_origin_retries_denied", help, self.retries_denied)?;
         let gauges: [(&str, &str, ServerLevel); 2] = [
             (
                 "tiergate_origin_up",

@@ -1,0 +1,152 @@
+//! What clients are told: how long a refused one should stay away, what one has left of a policer; and
+//! who is ignored because it does not listen.
+
+use super::{Arrival, Gate};
+use crate::admit::policer::{PolicerId, Quota};
+use crate::backlog::list_of;
+use crate::class::ClassId;
+use crate::reason::Reason;
+use crate::time::Moment;
+use std::time::Duration;
+
+/// A refusal, with what the client can be told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub reason: Reason,
+    /// How long it takes until such a request has a chance: zero if that is not known,
+    /// [`Duration::MAX`] if nothing speaks for that it ever has.
+    pub wait: Duration,
+    /// The policer that had no token for it, by the plan that the request was classified under, and
+    /// what it has.
+    pub policer: Option<(PolicerId, Quota)>,
+}
+
+impl Refused {
+    /// For a reason of which nothing more is known.
+    pub const fn of(reason: Reason) -> Self {
+        Refused { reason, wait: Duration::ZERO, policer: None }
+    }
+}
+
+impl<T> Gate<T> {
+    /// What the client can be told of a refusal that was just given. It counts nothing. O(1), and the
+    /// partitions of a policer; for [`Reason::Backlog`] O(triggers × classes).
+    pub fn refused(&mut self, now: Moment, arrival: &Arrival, reason: Reason) -> Refused {
+        let class = self.generations.translate(arrival.generation, arrival.class);
+        let mut refused = Refused::of(reason);
+        match reason {
+            Reason::QueueFull
+            | Reason::DeadlineInfeasible
+            | Reason::DeadlineExpired
+            | Reason::Unimportant => {
+                refused.wait = self.drain_time(now, class, arrival.running);
+            }
+            Reason::Backlog => refused.wait = self.trigger_time(now, class),
+            Reason::Policed | Reason::SitePoliced => {
+                let found = self.quota(now, arrival);
+                refused.wait = found.map_or(Duration::ZERO, |(_, quota)| quota.wait);
+                refused.policer = found.filter(|_| arrival.generation == self.plan.generation);
+            }
+            Reason::Ignored => {
+                let left = self.ignoring.as_ref().and_then(|it| it.left(now, arrival.flow));
+                refused.wait = left.unwrap_or(Duration::ZERO);
+            }
+            Reason::Rule | Reason::OriginDown | Reason::Draining | Reason::Reconfigured => {}
+        }
+        refused
+    }
+
+    /// What the request has left of the first policer that it comes under and whose clients are told
+    /// ([`announce`]); `None` if there is none, or the request was classified before a reload.
+    ///
+    /// [`announce`]: crate::admit::policer::Settings::announce
+    pub fn announced(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
+        if self.plan.policers.is_empty() || arrival.generation != self.plan.generation {
+            return None;
+        }
+        let class = self.generations.translate(arrival.generation, arrival.class);
+        let under = self.policers_of(class, arrival)?;
+        let told = |id: &PolicerId| self.plan.policers[id.index()].announce;
+        let policer = under.into_iter().flatten().find(told)?;
+        Some((policer, self.policers.quota(now, policer, class, arrival.flow)))
+    }
+
+    /// Whether the request is refused because its flow was refused too often. Never, where it belongs
+    /// to a running session or to the most important of several classes.
+    pub(super) fn is_ignored(&self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+        let Some(ignoring) = &self.ignoring else {
+            return false;
+        };
+        !self.is_spared(class, arrival.running) && ignoring.left(now, arrival.flow).is_some()
+    }
+
+    /// Notes a refusal, if it is of those after which a flow is ignored: for want of capacity or of a
+    /// token, which the client could have made up for by waiting.
+    pub(super) fn count_refusal(
+        &mut self,
+        now: Moment,
+        class: ClassId,
+        running: bool,
+        flow: u64,
+        reason: Reason,
+    ) {
+        let counts = match reason {
+            Reason::QueueFull
+            | Reason::DeadlineInfeasible
+            | Reason::DeadlineExpired
+            | Reason::Policed
+            | Reason::SitePoliced
+            | Reason::Backlog
+            | Reason::Unimportant => true,
+            Reason::Rule
+            | Reason::OriginDown
+            | Reason::Ignored
+            | Reason::Draining
+            | Reason::Reconfigured => false,
+        };
+        let spared = self.is_spared(class, running);
+        if let Some(ignoring) = self.ignoring.as_mut().filter(|_| counts && !spared) {
+            ignoring.refused(now, flow);
+        }
+    }
+
+    fn is_spared(&self, class: ClassId, running: bool) -> bool {
+        running || class.index() == 0 && self.plan.classes.len() > 1
+    }
+
+    /// How long it takes to serve what waits in a list.
+    fn drain_time(&mut self, now: Moment, class: ClassId, running: bool) -> Duration {
+        self.count_drain(now, class, running);
+        let waiting = self.backlog.len_of_list(class, running);
+        time_to_serve(waiting, self.drains[list_of(class, running)].per_second())
+    }
+
+    /// How long it takes until the backlogs for which the class is refused are short enough.
+    fn trigger_time(&mut self, now: Moment, class: ClassId) -> Duration {
+        let classes = (0..self.plan.classes.len() as u16).map(ClassId);
+        let lists = || classes.clone().flat_map(|class| [(class, true), (class, false)]);
+        for (class, running) in lists() {
+            self.count_drain(now, class, running);
+        }
+        let times = self.triggers.excess(class, &self.loads).map(|(of, excess)| {
+            let rates = lists().filter(|(class, running)| {
+                of.has(*class) && self.backlog.len_of_list(*class, *running) > 0
+            });
+            let rates = rates
+                .filter_map(|(class, running)| self.drains[list_of(class, running)].per_second());
+            time_to_serve(excess, rates.reduce(|sum, rate| sum + rate))
+        });
+        times.max().unwrap_or(Duration::ZERO)
+    }
+}
+
+/// Zero if it is not known how many are served in a second.
+fn time_to_serve(count: u32, per_second: Option<f64>) -> Duration {
+    match per_second {
+        Some(rate) if count > 0 => {
+            Duration::try_from_secs_f64(f64::from(count) / rate).unwrap_or(Duration::MAX)
+        }
+        _ => Duration::ZERO,
+    }
+}

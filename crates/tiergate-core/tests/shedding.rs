@@ -1,0 +1,328 @@
+//! Shedding: nobody below the aim, the important last, as the naive order says; and at the gate, under
+//! random operations, every request in one outcome.
+
+use proptest::prelude::*;
+use std::time::Duration;
+use tiergate_core::admit::importance::{Candidate, Shedding};
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::Slots;
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
+
+const AIM: Duration = Duration::from_millis(100);
+const PERIOD: Duration = Duration::from_millis(100);
+const CLASSES: u16 = 3;
+
+fn plan(generation: u32, classes: &[&str], shedding: Option<Duration>) -> Plan {
+    let classes = classes.iter().map(|name| Class {
+        deadline: Duration::from_secs(5),
+        queue_len_max: 20,
+        ..Class::named(*name)
+    });
+    Plan {
+        generation,
+        classes: classes.collect(),
+        slots: Slots::Fixed(4),
+        shedding,
+        ..Plan::protective()
+    }
+}
+
+fn candidates() -> impl Strategy<Value = Candidate> {
+    let importance = prop::option::of(prop_oneof![Just(0_u8), Just(255), any::<u8>()]);
+    let requests = prop_oneof![4 => 0_u32..10, 1 => any::<u32>()];
+    (importance, 0..CLASSES, requests, any::<u64>()).prop_map(
+        |(importance, class, requests, connection)| Candidate {
+            importance,
+            class: ClassId(class),
+            requests,
+            connection,
+        },
+    )
+}
+
+/// The order in which requests are to go, as the words have it: the least first.
+fn order(request: &Candidate) -> (i32, i32, u32, u64) {
+    let importance = request.importance.map_or(-1, i32::from);
+    let age = match request.requests {
+        0 => 0,
+        1 => 1,
+        2..4 => 2,
+        4..8 => 3,
+        _ => 4,
+    };
+    (importance, -i32::from(request.class.0), age, request.connection)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn whoever_is_shed_comes_before_whoever_is_not(
+        requests in prop::collection::vec(candidates(), 1..200),
+        periods in 1_u32..40,
+        waiting in 1_u32..5000,
+    ) {
+        let mut shedding = Shedding::new(Moment::ZERO, AIM, usize::from(CLASSES));
+        let mut now = Moment::ZERO;
+        for _ in 0..periods {
+            for request in &requests {
+                shedding.is_shed(request);
+            }
+            (0..10).for_each(|_| shedding.finished());
+            now = now + PERIOD;
+            shedding.tick(now, waiting);
+        }
+        let (mut shed, mut kept): (Vec<_>, Vec<_>) =
+            requests.iter().partition(|request| shedding.clone().is_shed(request));
+        shed.sort_by_key(order);
+        kept.sort_by_key(order);
+        if let (Some(last), Some(first)) = (shed.last(), kept.first()) {
+            prop_assert!(order(last) < order(first), "{last:?} is shed before {first:?}");
+        }
+        let fraction = shedding.fraction();
+        prop_assert!(fraction > 0.0 || shed.is_empty());
+        prop_assert!((0.0..1.0).contains(&fraction), "something always passes: {fraction}");
+    }
+
+    /// A delay at the aim or below it, however it changes, any two periods of more, and pauses in which
+    /// hardly anybody comes: nobody goes.
+    #[test]
+    fn below_the_aim_nobody_is_shed(
+        rate in 1_u32..1000,
+        periods in prop::collection::vec(
+            (0.0..=1.0, 1.0..3.0, prop::option::of(1_u32..100_000), 0_usize..8), 3..60),
+    ) {
+        let mut shedding = Shedding::new(Moment::ZERO, AIM, 1);
+        let request = Candidate { importance: None, class: ClassId(0), requests: 0, connection: 0 };
+        let mut now = Moment::ZERO;
+        let mut moves = |finished: u32, waiting: u32| {
+            (0..finished).for_each(|_| shedding.finished());
+            now = now + PERIOD;
+            assert_eq!(shedding.tick(now, waiting), now + PERIOD);
+            (shedding.fraction(), shedding.is_shed(&request))
+        };
+        for (number, (below, faster, spike, pause)) in periods.into_iter().enumerate() {
+            let finished = (f64::from(rate) * faster) as u32;
+            // What is served in 100 ms waits 100 ms.
+            let mut waiting = (f64::from(rate) * below) as u32;
+            if let Some(spike) = spike.filter(|_| number % 3 != 0) {
+                waiting = spike;
+            }
+            prop_assert_eq!(moves(finished, waiting), (0.0, false), "period {}", number);
+            for _ in 0..pause * usize::from(number % 3 == 0) {
+                prop_assert_eq!(moves(0, 0), (0.0, false));
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Arrive(Candidate),
+    /// A request whose body is still to come asks whether it may.
+    TurnAway(Candidate),
+    Finish(u8),
+    Cancel(u8),
+    /// Milliseconds pass, and the gate is told.
+    Tick(u16),
+    Reload(Vec<u8>, bool),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        30 => candidates().prop_map(Op::Arrive),
+        3 => candidates().prop_map(Op::TurnAway),
+        3 => any::<u8>().prop_map(Op::Finish),
+        1 => any::<u8>().prop_map(Op::Cancel),
+        4 => (0_u16..200).prop_map(Op::Tick),
+        1 => (prop::collection::vec(0_u8..4, 1..4), prop::bool::weighted(0.9))
+            .prop_map(|(classes, sheds)| Op::Reload(classes, sheds)),
+    ];
+    prop::collection::vec(op, 1..600)
+}
+
+fn arrival(request: &Candidate, gate: &Gate<u32>) -> Arrival {
+    let Candidate { importance, class, requests, connection } = *request;
+    let generation = gate.plan().generation;
+    Arrival { generation, importance, requests, connection, ..Arrival::of(class) }
+}
+
+/// Who waits and who runs, and what is counted of those who are gone.
+struct World {
+    gate: Gate<u32>,
+    now: Moment,
+    waiting: Vec<Ticket>,
+    running: Vec<Slot>,
+    shed: u64,
+}
+
+impl World {
+    fn new(plan: Plan) -> Self {
+        World {
+            gate: Gate::new(plan),
+            now: Moment::ZERO,
+            waiting: Vec::new(),
+            running: Vec::new(),
+            shed: 0,
+        }
+    }
+
+    fn apply(&mut self, op: Op) {
+        let World { gate, now, waiting, running, shed } = self;
+        match op {
+            Op::Arrive(request) => {
+                let arrival = arrival(&request, gate);
+                let sheds = gate.shedding().is_some_and(|shedding| shedding.fraction() > 0.0);
+                match gate.arrive(*now, arrival, || 0) {
+                    Verdict::Admit(slot) => running.push(slot),
+                    Verdict::Queue(ticket) => waiting.push(ticket),
+                    Verdict::Reject(Reason::Unimportant) => {
+                        assert!(sheds, "nobody was to be shed");
+                        *shed += 1;
+                    }
+                    Verdict::Reject(_) => {}
+                }
+            }
+            Op::TurnAway(request) => {
+                let arrival = arrival(&request, gate);
+                let came: u64 = gate.account().classes.iter().map(|class| class.arrived).sum();
+                let reason = gate.turn_away(*now, arrival);
+                let after: u64 = gate.account().classes.iter().map(|class| class.arrived).sum();
+                assert_eq!(after - came, u64::from(reason.is_some()), "counted if refused");
+                *shed += u64::from(reason == Some(Reason::Unimportant));
+            }
+            Op::Finish(which) if !running.is_empty() => {
+                let slot = running.swap_remove(usize::from(which) % running.len());
+                let first_byte = Some(Duration::from_millis(1));
+                gate.finish(*now, slot, Outcome { end: End::Served, first_byte });
+            }
+            Op::Cancel(which) if !waiting.is_empty() => {
+                let ticket = waiting.swap_remove(usize::from(which) % waiting.len());
+                gate.cancel(*now, ticket);
+            }
+            Op::Finish(_) | Op::Cancel(_) => {}
+            Op::Tick(millis) => {
+                *now = *now + Duration::from_millis(u64::from(millis));
+                let next = gate.tick(*now);
+                assert!(next > *now);
+                assert!(gate.shedding().is_none() || next <= *now + PERIOD, "it looks around");
+            }
+            Op::Reload(mut classes, sheds) => {
+                let before = gate.shedding().map(Shedding::fraction);
+                classes.sort_unstable();
+                classes.dedup();
+                let names = classes.iter().map(|&class| ["a", "b", "c", "d"][usize::from(class)]);
+                let names: Vec<&str> = names.collect();
+                let next = gate.plan().generation + 1;
+                gate.reconfigure(*now, plan(next, &names, sheds.then_some(AIM)));
+                let after = gate.shedding().map(Shedding::fraction);
+                let expected = sheds.then(|| before.unwrap_or(0.0));
+                assert_eq!(after, expected, "a reload lets nobody in");
+            }
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while self.gate.next_wake().is_some() {}
+        let World { gate, waiting, running, .. } = self;
+        waiting.retain(|&ticket| match gate.claim(ticket) {
+            Claim::Waiting => true,
+            Claim::Admitted(slot) => {
+                running.push(slot);
+                false
+            }
+            Claim::Rejected(reason) => {
+                assert_ne!(reason, Reason::Unimportant, "whoever waits is not shed");
+                false
+            }
+        });
+    }
+
+    fn check(&self) {
+        let (mut held, mut gone, mut arrived) = (0, 0, 0);
+        for (class, state) in self.gate.account().classes.iter().zip(self.gate.states()) {
+            held += u64::from(state.waiting) + u64::from(state.running);
+            gone += class.finished_total() + class.refused_total() + class.cancelled_waiting;
+            arrived += class.arrived;
+        }
+        assert_eq!(held, (self.waiting.len() + self.running.len()) as u64);
+        assert!(arrived <= gone + held, "every request in one outcome: {arrived}, {gone} + {held}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_request_has_one_outcome(ops in ops()) {
+        let mut world = World::new(plan(0, &["a", "b", "c"], Some(AIM)));
+        let reloads = ops.iter().any(|op| matches!(op, Op::Reload(..)));
+        for op in ops {
+            world.apply(op);
+            world.check();
+        }
+        if !reloads {
+            let classes = &world.gate.account().classes;
+            let refused = |class: &tiergate_core::account::ClassAccount| {
+                class.refused[Reason::Unimportant.index()]
+            };
+            prop_assert_eq!(classes.iter().map(refused).sum::<u64>(), world.shed);
+            let sum = |count: fn(&tiergate_core::account::ClassAccount) -> u64| {
+                classes.iter().map(count).sum::<u64>()
+            };
+            let held = (world.waiting.len() + world.running.len()) as u64;
+            let gone = sum(|it| it.finished_total() + it.refused_total() + it.cancelled_waiting);
+            prop_assert_eq!(sum(|it| it.arrived), gone + held);
+        }
+    }
+}
+
+/// Ten requests a period are served and thirty come, three of them important: nineteen in twenty-seven
+/// of the others go, and the important do not notice.
+#[test]
+fn a_lasting_overload_sheds_what_is_too_much_and_nobody_important() {
+    let mut world = World::new(plan(0, &["all"], Some(AIM)));
+    let mut important = 0;
+    let mut counts = Vec::new();
+    for number in 0_u64..9_000 {
+        let request = Candidate {
+            importance: (number % 10 == 0).then_some(1),
+            class: ClassId(0),
+            requests: (number % 7) as u32,
+            connection: number.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        };
+        let before = world.shed;
+        world.apply(Op::Arrive(request));
+        if request.importance.is_some() {
+            important += world.shed - before;
+        }
+        if number % 3 == 2 {
+            world.now = world.now + Duration::from_millis(10);
+            world.apply(Op::Finish(0));
+        }
+        if number % 30 == 29 {
+            world.apply(Op::Tick(0));
+            counts.push(world.shed);
+        }
+    }
+    world.check();
+    assert_eq!(important, 0, "of 900");
+    // Five seconds at a time, after the first ten: nothing is switched on and off.
+    let shed: Vec<u64> = counts.chunks(50).map(|chunk| chunk[49] - chunk[0]).skip(2).collect();
+    assert!(shed.iter().all(|shed| (850..1100).contains(shed)), "980 are too much: {shed:?}");
+    // The overload is over: it is soon as if it had never been.
+    for _ in 0..60 {
+        world.now = world.now + PERIOD;
+        while !world.running.is_empty() {
+            world.apply(Op::Finish(0));
+        }
+        world.apply(Op::Tick(0));
+    }
+    let shedding = world.gate.shedding().expect("the plan sheds");
+    assert_eq!((shedding.fraction(), shedding.overload()), (0.0, 0.0));
+}
