@@ -115,8 +115,9 @@ mod tests {
         let mut command = std::process::Command::new("sh");
         let mut child = command.args(["-c", "while :; do :; done"]).spawn().unwrap();
         let processes = Processes::of(child.id());
-        let before = processes.used().unwrap();
+        // Earlier than the first reading, so that no more can be used than the time that took.
         let begun = std::time::Instant::now();
+        let before = processes.used().unwrap();
         let mut used = Duration::ZERO;
         while used < Duration::from_millis(20) && begun.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(10));
