@@ -184,6 +184,11 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
     }
     if settings.check {
         all.retain(|e| !e.promise.is_empty());
+        // Only those of whom a promise speaks.
+        for experiment in &mut all {
+            let named = experiment.promise.iter().filter_map(|promise| promise.of);
+            experiment.contenders = named.chain([Contender::Tiergate]).collect();
+        }
     }
     ensure!(!all.is_empty(), "no such experiment; there are: {names}");
     Ok(all)
