@@ -22,7 +22,6 @@ pub mod http1;
 pub mod http2;
 pub mod identity;
 pub mod import;
-pub mod jitter;
 pub mod link;
 pub mod listen;
 pub mod names;

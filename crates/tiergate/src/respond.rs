@@ -3,7 +3,6 @@
 
 use crate::config::meant::{Policy, Refusal};
 use crate::http1::put_decimal;
-use crate::jitter;
 use crate::rate_limit::RateLimit;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER};
 use std::fmt::Write as _;
@@ -83,7 +82,7 @@ impl<'c> Advice<'c> {
     /// What the client is told of this refusal; the seconds differ from client to client.
     pub fn of(policy: &'c Policy, refused: &Refused) -> Self {
         let Refusal { retry_after: min, retry_after_max: max, .. } = policy.refusal;
-        let seconds = retry::seconds(refused.wait, retry::Bounds { min, max }, jitter::random());
+        let seconds = retry::seconds(refused.wait, retry::Bounds { min, max }, fastrand::u64(..));
         Advice { seconds, limit: RateLimit::of(policy, refused.policer.as_ref()) }
     }
 }
