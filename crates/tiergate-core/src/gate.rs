@@ -259,7 +259,7 @@ impl<T> Gate<T> {
             shedding.finished();
         }
         if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.finished(now, slot.admitted, &outcome, load);
+            let step = limit.finished(now, class, slot.admitted, &outcome, load);
             self.note(now, step);
         }
         self.dispatch(now);
@@ -360,6 +360,8 @@ impl<T> Gate<T> {
         if plan.slots != self.plan.slots {
             self.limit = Limit::new(&plan.slots);
             self.last_step = None;
+        } else if (0..).zip(&moved).any(|(place, class)| class.0 != place) {
+            self.limit.renumbered();
         }
         self.plan = plan;
         self.dispatch(now);

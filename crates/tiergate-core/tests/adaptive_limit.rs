@@ -1,6 +1,8 @@
 //! The adaptive limit at the edges: what is no evidence, bounds, zero and huge durations.
 
+use std::collections::VecDeque;
 use std::time::Duration;
+use tiergate_core::class::ClassId;
 use tiergate_core::control::adaptive::{AdaptiveLimit, Cause, Load, Settings};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
@@ -38,7 +40,7 @@ impl Origin {
             let begun = self.begun.remove(0);
             let outcome =
                 Outcome { end, first_byte: (end == End::Served).then(|| self.now.since(begun)) };
-            self.limit.finished(self.now, begun, &outcome, self.load(waiting));
+            self.limit.finished(self.now, ClassId(0), begun, &outcome, self.load(waiting));
             self.running -= 1;
             self.slots += u64::from(self.limit.slots());
         }
@@ -46,6 +48,21 @@ impl Origin {
 
     fn load(&self, waiting: u32) -> Load {
         Load { running: self.running, waiting }
+    }
+
+    /// So many requests of 20 ms one after the other, with `others` in progress all the while.
+    fn idle(&mut self, requests: u32, others: u32) {
+        self.begun.clear();
+        self.running = others;
+        for _ in 0..requests {
+            let begun = self.now;
+            self.running = others + 1;
+            self.limit.admitted(begun, self.load(0));
+            self.now = begun + Duration::from_millis(20);
+            let outcome = Outcome { end: End::Served, first_byte: None };
+            self.limit.finished(self.now, ClassId(0), begun, &outcome, self.load(0));
+            self.running = others;
+        }
     }
 }
 
@@ -112,7 +129,7 @@ fn clients_that_all_leave_lower_a_limit_that_does_not_bind() {
         let begun = Moment::from_millis(milli);
         limit.admitted(begun, load);
         let end = begun + Duration::from_secs(1);
-        limit.finished(end, begun, &Outcome::without_answer(End::Cancelled), load);
+        limit.finished(end, ClassId(0), begun, &Outcome::without_answer(End::Cancelled), load);
     }
     assert!(limit.slots() <= 50, "{}", limit.slots());
 }
@@ -127,9 +144,68 @@ fn a_limit_that_never_binds_never_moves() {
         limit.admitted(begun, load);
         let end = begun + Duration::from_micros(900);
         let outcome = Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)) };
-        assert_eq!(limit.finished(end, begun, &outcome, load), None);
+        assert_eq!(limit.finished(end, ClassId(0), begun, &outcome, load), None);
     }
     assert_eq!(limit.slots(), before);
+}
+
+#[test]
+fn a_limit_that_is_hardly_known_comes_down_to_what_is_used() {
+    let mut origin = Origin::new(Settings::default());
+    origin.serve(120, 1000, Duration::from_millis(20), End::Served, 1000);
+    assert!(origin.limit.slots() > 40, "{}", origin.limit.slots());
+    origin.idle(200, 29);
+    assert_eq!(origin.limit.slots(), 30);
+    origin.idle(200, 3);
+    assert_eq!(origin.limit.slots(), Settings::default().slots_start);
+}
+
+#[test]
+fn a_limit_that_is_known_stays_while_it_is_not_used() {
+    let mut origin = Origin::new(Settings::default());
+    origin.serve(50_000, 50, Duration::from_millis(20), End::Served, 1000);
+    let before = origin.limit.slots();
+    origin.idle(1_000, 3);
+    assert_eq!(origin.limit.slots(), before);
+}
+
+/// Twenty workers; one class's requests take nine times as long as the other's, and its share of the
+/// requests swings. Mean limit; `told`: which class a request is of.
+fn swinging(seed: u64, told: bool) -> f64 {
+    let mut limit = AdaptiveLimit::new(Settings::default());
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (mut now, mut busy, mut queue) = (Moment::ZERO, Vec::new(), VecDeque::new());
+    let (mut ends, mut slots) = (0_u32, 0_u64);
+    let load = |running: usize| Load { running: running as u32, waiting: 1000 };
+    while ends < 60_000 {
+        while busy.len() + queue.len() < limit.slots() as usize {
+            let share = 0.5 + 0.45 * (f64::from(ends) / 2_000.0).sin();
+            queue.push_back((now, rng.f64() < share));
+            limit.admitted(now, load(busy.len() + queue.len()));
+        }
+        while busy.len() < 20
+            && let Some((begun, slow)) = queue.pop_front()
+        {
+            let millis = -rng.f64().max(1e-9).ln() * if slow { 90.0 } else { 10.0 };
+            busy.push((now + Duration::from_secs_f64(millis / 1e3), begun, slow));
+        }
+        let next = (0..busy.len()).min_by_key(|&place| busy[place].0).expect("somebody is served");
+        let running = load(busy.len() + queue.len());
+        let (end, begun, slow) = busy.swap_remove(next);
+        now = end;
+        let class = ClassId(u16::from(slow && told));
+        limit.finished(now, class, begun, &Outcome { end: End::Served, first_byte: None }, running);
+        ends += 1;
+        slots += u64::from(limit.slots()) * u64::from(ends > 20_000);
+    }
+    slots as f64 / 40_000.0
+}
+
+#[test]
+fn a_mixture_that_swings_is_no_change_of_the_origin() {
+    let over = |told| (1..=6).map(|seed| swinging(seed, told) - 20.0).sum::<f64>() / 6.0;
+    let (told, untold) = (over(true), over(false));
+    assert!(told < 4.0 && told < 0.7 * untold, "{told} slots too many, {untold} without classes");
 }
 
 #[test]
@@ -161,7 +237,7 @@ fn each_step_says_why() {
         now = now + Duration::from_millis(10) / limit.slots().min(30);
         let outcome = Outcome { end: End::Served, first_byte: None };
         let before = limit.slots();
-        if let Some(step) = limit.finished(now, begun, &outcome, load) {
+        if let Some(step) = limit.finished(now, ClassId(0), begun, &outcome, load) {
             assert_eq!(step.slots, limit.slots());
             assert_ne!(step.slots, before);
             assert!(

@@ -5,12 +5,17 @@
 //! goes there, and the less sure, the wider the next windows spread. Nothing is refused or starved to
 //! measure: a probe changes the number of slots by as little as tells something.
 //!
+//! Answers count by what those of their class take on average ([`Mix`]): a window in which more of the
+//! slow ones had their turn is no slower origin.
+//!
 //! What is not evidence: time in which slots are free, 5xx, failures, clients that leave, the length
 //! of single answers (streams and long polls hold slots; all that counts is whether more slots give
 //! more answers).
 
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
+use super::mix::Mix;
 use super::window::{Measured, Window, is_answer};
+use crate::class::ClassId;
 use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
@@ -48,6 +53,8 @@ pub enum Cause {
     Probed,
     /// Nearly every request ended without an answer in time.
     Lost,
+    /// For a while nobody needed so many.
+    Unused,
 }
 
 impl Cause {
@@ -58,6 +65,7 @@ impl Cause {
             Cause::Shrank => "shrank",
             Cause::Probed => "probed",
             Cause::Lost => "lost",
+            Cause::Unused => "unused",
         }
     }
 }
@@ -107,6 +115,9 @@ const PROBE_BUDGET: (f64, f64) = (0.01, 0.04);
 /// A probe downward costs at least this share of what it takes away, however sure it seems that it
 /// costs nothing.
 const PROBE_COST_MIN: f64 = 0.1;
+/// So long, and so many times as long as a slot is held, a limit is unused before it comes down.
+const UNUSED: Duration = Duration::from_secs(1);
+const UNUSED_HELD: u32 = 10;
 /// Weight of the latest answer in the mean time that a slot is held.
 const HELD_WEIGHT: f64 = 1.0 / 128.0;
 /// What remains of a high dispersion after a window.
@@ -135,10 +146,14 @@ pub struct AdaptiveLimit {
     credit_down: f64,
     window: Window,
     curve: Curve,
-    /// Mean time a slot is held by an answered request, and mean of its square; seconds.
+    /// Most requests at once since a while ago, and until when that is counted.
+    peak: u32,
+    peak_until: Moment,
+    /// Windows that the curve is made of.
+    windows: u32,
+    mix: Mix,
+    /// Mean time a slot is held by an answered request, seconds, and answers in it.
     held_s: f64,
-    held_square: f64,
-    /// Answers in these means.
     held_count: u32,
     /// Variance over mean of the count of answers.
     dispersion: f64,
@@ -158,8 +173,11 @@ impl AdaptiveLimit {
             credit_down: 0.0,
             window: Window::open(Moment::ZERO, slots, Duration::ZERO),
             curve: Curve::new(f64::from(slots)),
+            windows: 0,
+            peak: 0,
+            peak_until: Moment::ZERO,
+            mix: Mix::new(),
             held_s: 0.0,
-            held_square: 0.0,
             held_count: 0,
             dispersion: 0.0,
             settings,
@@ -174,13 +192,15 @@ impl AdaptiveLimit {
     /// A slot was granted. A few nanoseconds.
     pub fn admitted(&mut self, now: Moment, load: Load) {
         self.window.pass(now, load.running - 1);
+        self.peak = self.peak.max(load.running);
     }
 
-    /// A slot came back; it was granted at `admitted`. A few nanoseconds; 20 µs at the end of a
+    /// A slot came back; it was granted at `admitted` to a request of `class`. A few nanoseconds; 20 µs at the end of a
     /// window, at most 40 times a second. Never allocates.
     pub fn finished(
         &mut self,
         now: Moment,
+        class: ClassId,
         admitted: Moment,
         outcome: &Outcome,
         load: Load,
@@ -188,12 +208,12 @@ impl AdaptiveLimit {
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
         let slow = held_s >= self.held_s;
-        self.window.count(load.running, admitted, outcome, slow);
+        let counts = self.window.count(load.running, admitted, outcome, slow);
         if is_answer(outcome) {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
             self.held_s += (held_s - self.held_s) * factor;
-            self.held_square += (held_s * held_s - self.held_square) * factor;
+            self.mix.answered(class, held_s, counts);
         }
         if self.window_is_over() {
             return self.conclude(now);
@@ -201,7 +221,29 @@ impl AdaptiveLimit {
         if self.window.is_losing() {
             return self.back_off(now, load.running);
         }
-        None
+        self.come_down(now)
+    }
+
+    /// A limit that nobody needs and that is hardly known comes down to what is used: when it is needed
+    /// again the way up is shorter than the way down, which leads through full queues at the origin.
+    fn come_down(&mut self, now: Moment) -> Option<Step> {
+        if now < self.peak_until {
+            return None;
+        }
+        let peak = std::mem::replace(&mut self.peak, 0);
+        let counted = self.peak_until > Moment::ZERO;
+        self.peak_until = now + UNUSED.max(UNUSED_HELD * self.held());
+        let slots = peak.max(self.settings.slots_start);
+        if !counted || slots >= self.slots || self.doubt <= SEARCH_DOUBT {
+            return None;
+        }
+        self.ln_base = f64::from(slots).ln();
+        self.enter(now, slots, Cause::Unused)
+    }
+
+    /// Classes have other numbers from now on: what their requests take is learned anew.
+    pub fn renumbered(&mut self) {
+        self.mix = Mix::new();
     }
 
     /// Time has passed; returns a step, if any. Does nothing: without ends there is no evidence.
@@ -244,18 +286,25 @@ impl AdaptiveLimit {
     fn conclude(&mut self, now: Moment) -> Option<Step> {
         if now.since(self.window.opened()) > WINDOW_STALE {
             self.window = Window::open(now, self.slots, Duration::ZERO);
+            self.mix.open();
             return None;
         }
         self.measure_dispersion();
         let measured = self.window.measured();
         let point = Point {
             ln_slots: measured.running.ln(),
-            ln_rate: (f64::from(measured.served) / measured.seconds).ln(),
+            ln_rate: (self.mix.answers() / measured.seconds).ln(),
             variance: self.variance(measured),
         };
-        let Some(Advice { ln_best, doubt, windows }) = self.curve.add(point) else {
+        let advice = self.curve.add(point);
+        self.curve.rescale(self.mix.accept());
+        let Some(Advice { ln_best, doubt, windows }) = advice else {
             return self.enter(now, self.slots, Cause::Probed);
         };
+        if windows < self.windows {
+            self.mix.changed();
+        }
+        self.windows = windows;
         self.doubt = doubt;
         self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
@@ -327,6 +376,7 @@ impl AdaptiveLimit {
         let slots = slots.clamp(low, self.settings.slots_max.max(low));
         let settling = if slots == self.slots { Duration::ZERO } else { self.held() };
         self.window = Window::open(now, slots, settling);
+        self.mix.open();
         if slots == self.slots {
             return None;
         }
@@ -345,11 +395,9 @@ impl AdaptiveLimit {
         self.dispersion.max(hidden).max(cut) / served
     }
 
-    /// Brings the index of dispersion of the count of answers up to date: the squared coefficient of
-    /// variation of the service times, as in a renewal process.
+    /// Brings the index of dispersion of the count of answers up to date.
     fn measure_dispersion(&mut self) {
-        let square = self.held_s * self.held_s;
-        let now = (self.held_square - square) / square;
+        let now = self.mix.dispersion(self.held_s);
         // Where requests queue at the origin the times vary less than the services do, so the highest
         // value counts, and fades.
         self.dispersion = (self.dispersion * DISPERSION_FADING).max(now).min(DISPERSION_MAX);

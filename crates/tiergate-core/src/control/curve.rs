@@ -189,6 +189,17 @@ impl Curve {
         Some(self.advise())
     }
 
+    /// Multiplies the rates of all windows: they are counted in another unit from now on.
+    pub(super) fn rescale(&mut self, factor: f64) {
+        let ln = factor.ln();
+        for point in self.points.iter_mut().chain(&mut self.suspects) {
+            point.ln_rate += ln;
+        }
+        for height in self.heights.as_flattened_mut() {
+            *height += ln;
+        }
+    }
+
     fn take(&mut self, point: Point) {
         let aging = 1.0 + AGING * (SETTLED_VARIANCE / point.variance).min(1.0);
         for old in &mut self.points {

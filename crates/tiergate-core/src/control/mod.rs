@@ -2,6 +2,7 @@
 
 pub mod adaptive;
 mod curve;
+mod mix;
 mod window;
 
 use adaptive::AdaptiveLimit;
@@ -35,6 +36,13 @@ impl Limit {
             Slots::Adaptive(settings) => {
                 Limit::Adaptive(Box::new(AdaptiveLimit::new(settings.clone())))
             }
+        }
+    }
+
+    /// Classes have other numbers from now on.
+    pub(crate) fn renumbered(&mut self) {
+        if let Limit::Adaptive(limit) = self {
+            limit.renumbered();
         }
     }
 

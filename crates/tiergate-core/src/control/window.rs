@@ -67,8 +67,15 @@ impl Window {
         }
     }
 
-    /// Counts the end of a request; call after [`Window::pass`].
-    pub(super) fn count(&mut self, running: u32, admitted: Moment, outcome: &Outcome, slow: bool) {
+    /// Counts the end of a request; call after [`Window::pass`]. Returns whether it is an answer that
+    /// tells of the throughput.
+    pub(super) fn count(
+        &mut self,
+        running: u32,
+        admitted: Moment,
+        outcome: &Outcome,
+        slow: bool,
+    ) -> bool {
         // Who was granted a slot under an earlier number of slots tells of that one. Free slots do
         // not make a loss better: a limit far too high never binds, because everybody leaves first.
         let own = u32::from(admitted >= self.opened);
@@ -77,11 +84,13 @@ impl Window {
                 self.kept += own;
                 let counts = running >= self.slots && self.settling_ns == 0 && self.bound_ns > 0;
                 self.served += u32::from(counts);
+                return counts;
             }
             End::Cancelled => self.lost += own,
             End::Failed if slow => self.lost += own,
             _ => {}
         }
+        false
     }
 
     /// Whether nearly every request granted in this window has been lost.

@@ -36,6 +36,7 @@ pub fn cause(name: &str) -> String {
         "shrank" => "fewer at once give as much throughput".to_owned(),
         "probed" => "a look above or below the limit".to_owned(),
         "lost" => "nearly nothing was answered in time".to_owned(),
+        "unused" => "so many were not used for a while".to_owned(),
         other => harmless(other).replace('_', " "),
     }
 }
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn causes_of_this_version_have_words_and_others_their_name() {
-        for known in [Cause::Grew, Cause::Shrank, Cause::Probed, Cause::Lost] {
+        for known in [Cause::Grew, Cause::Shrank, Cause::Probed, Cause::Lost, Cause::Unused] {
             assert!(cause(known.name()).contains(' '), "{known:?}");
         }
         assert_eq!(cause("looked_lower"), "looked lower");

@@ -1,0 +1,113 @@
+//! The mixture of requests in a window: counted in work, so that a window with more of the slow ones is
+//! not taken for a slower origin.
+//!
+//! An answer counts as much as answers of its class take on average, over what the mixture takes on
+//! average. Of one class, or of an unchanging mixture, that is the number of answers.
+
+use crate::class::ClassId;
+use crate::plan::Plan;
+
+/// Weight of the latest answer in a mean.
+const LATEST_WEIGHT: f64 = 1.0 / 128.0;
+/// Answers that still count in the means after the origin has changed.
+const CHANGED_COUNT: u32 = 8;
+/// Answers that the usual mixture is known by; a window of so many replaces half of it.
+const USUAL_COUNT: f64 = 128.0;
+
+/// What is known of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kind {
+    /// Mean time that an answered request holds its slot, seconds, and answers in it.
+    held_s: f64,
+    count: u32,
+    /// Its share of the answers, usually.
+    share: f64,
+    /// Answers counted in this window.
+    answers: u32,
+}
+
+/// What the windows' answers are made of.
+#[derive(Clone, Debug)]
+pub(super) struct Mix {
+    kinds: [Kind; Plan::CLASSES_MAX],
+    /// Mean square of how far the times of requests are off their class's mean, seconds squared.
+    off_square: f64,
+    count: u32,
+}
+
+impl Mix {
+    pub(super) fn new() -> Self {
+        Mix { kinds: [Kind::default(); Plan::CLASSES_MAX], off_square: 0.0, count: 0 }
+    }
+
+    /// Takes in how long an answered request held its slot; `counts`: in this window. O(1).
+    pub(super) fn answered(&mut self, class: ClassId, held_s: f64, counts: bool) {
+        let kind = &mut self.kinds[class.index().min(Plan::CLASSES_MAX - 1)];
+        kind.answers += u32::from(counts);
+        kind.count = kind.count.saturating_add(1);
+        let off = held_s - kind.held_s;
+        kind.held_s += off * weight(kind.count);
+        if kind.count > 1 {
+            self.count = self.count.saturating_add(1);
+            let square = off * (held_s - kind.held_s);
+            self.off_square += (square - self.off_square) * weight(self.count);
+        }
+    }
+
+    /// A window begins.
+    pub(super) fn open(&mut self) {
+        for kind in &mut self.kinds {
+            kind.answers = 0;
+        }
+    }
+
+    /// The answers of this window in work: how many of the usual mixture would have been as much.
+    /// O(classes).
+    pub(super) fn answers(&self) -> f64 {
+        let answers: u32 = self.kinds.iter().map(|kind| kind.answers).sum();
+        let usual = self.usual_s();
+        if usual <= 0.0 {
+            return f64::from(answers);
+        }
+        self.kinds.iter().map(|kind| f64::from(kind.answers) * kind.held_s).sum::<f64>() / usual
+    }
+
+    /// Makes this window's mixture part of the usual one; returns by what factor the counts of all
+    /// windows so far are to be multiplied, to be in terms of the new one. O(classes).
+    pub(super) fn accept(&mut self) -> f64 {
+        let answers: u32 = self.kinds.iter().map(|kind| kind.answers).sum();
+        let known: f64 = self.kinds.iter().map(|kind| kind.share).sum();
+        let before = self.usual_s();
+        let answers = f64::from(answers);
+        let latest = if known > 0.0 { answers / (answers + USUAL_COUNT) } else { 1.0 };
+        for kind in &mut self.kinds {
+            let share = f64::from(kind.answers) / answers.max(1.0);
+            kind.share += (share - kind.share) * latest;
+        }
+        let after = self.usual_s();
+        if before > 0.0 && after > 0.0 { before / after } else { 1.0 }
+    }
+
+    /// The origin has changed: what requests take is learned anew.
+    pub(super) fn changed(&mut self) {
+        for kind in &mut self.kinds {
+            kind.count = kind.count.min(CHANGED_COUNT);
+        }
+        self.count = self.count.min(CHANGED_COUNT);
+    }
+
+    /// Variance over mean of the count of answers in work: the squared coefficient of variation of what
+    /// requests take beyond what their class tells, as in a renewal process.
+    pub(super) fn dispersion(&self, held_s: f64) -> f64 {
+        if held_s > 0.0 { self.off_square / (held_s * held_s) } else { 0.0 }
+    }
+
+    fn usual_s(&self) -> f64 {
+        self.kinds.iter().map(|kind| kind.share * kind.held_s).sum()
+    }
+}
+
+/// A plain mean of the first, and then more of the latest.
+fn weight(count: u32) -> f64 {
+    (1.0 / f64::from(count)).max(LATEST_WEIGHT)
+}
