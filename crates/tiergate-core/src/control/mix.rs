@@ -69,7 +69,8 @@ impl Mix {
         if usual <= 0.0 {
             return f64::from(answers);
         }
-        self.kinds.iter().map(|kind| f64::from(kind.answers) * kind.held_s).sum::<f64>() / usual
+        let excess = |kind: &Kind| f64::from(kind.answers) * self.excess_s(kind, usual);
+        f64::from(answers) + self.kinds.iter().map(excess).sum::<f64>() / usual
     }
 
     /// Makes this window's mixture part of the usual one; returns by what factor the counts of all
@@ -100,6 +101,13 @@ impl Mix {
     /// requests take beyond what their class tells, as in a renewal process.
     pub(super) fn dispersion(&self, held_s: f64) -> f64 {
         if held_s > 0.0 { self.off_square / (held_s * held_s) } else { 0.0 }
+    }
+
+    /// How much longer than usual the class's requests take, as far as that is more than chance.
+    fn excess_s(&self, kind: &Kind, usual_s: f64) -> f64 {
+        let excess = kind.held_s - usual_s;
+        let chance = self.off_square * weight(kind.count.max(1)) / 2.0;
+        excess * (1.0 - chance / (excess * excess)).max(0.0)
     }
 
     fn usual_s(&self) -> f64 {
