@@ -50,6 +50,14 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "5:48: listener[1].tls.client: needs client_ca, the PEM file of the authorities that sign clients",
         ),
         (
+            "[[listener]]\naddress = \"0.0.0.0:443\"\ntls = { certificate = \"c\", key = \"k\", client_crl = \"l\" }",
+            "5:52: listener[1].tls.client_crl: needs client_ca, the PEM file of the authorities that sign clients",
+        ),
+        (
+            "[[listener]]\naddress = \"0.0.0.0:443\"\ntls = { certificate = \"c\", key = \"k\", client_ca = \"a\", client_crl = [\"l\", 1] }",
+            "5:75: listener[1].tls.client_crl[2]: must be the name of a file, got 1",
+        ),
+        (
             "[[listener]]\naddress = \"0.0.0.0:443\"\ntls = { certificate = \"c\", key = \"k\", client_ca = \"a\", client = \"must\" }",
             "5:65: listener[1].tls.client: unknown word \"must\", expected one of `optional`, `required`",
         ),

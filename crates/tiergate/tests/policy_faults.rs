@@ -511,6 +511,7 @@ slots = 64
 failures_max = 5
 retry_after = "2s"
 retry_budget = "50%"
+retry_budget_min = 3
 idle_connections_max = 8
 health = { path = "/healthz", interval = "5s", timeout = "500ms", fall = 2, rise = 1 }
 [[class]]
@@ -621,7 +622,7 @@ fn every_key_reaches_what_it_means() {
         }),
         failures_max: 5,
         retry_after: Duration::from_secs(2),
-        retries: tiergate_core::origin::retries::Allowance { share: 0.5, floor: 10 },
+        retries: tiergate_core::origin::retries::Allowance { share: 0.5, floor: 3 },
         idle_connections_max: 8,
     };
     assert_eq!(policy.origin, origin);

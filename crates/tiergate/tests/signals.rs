@@ -187,13 +187,13 @@ fn a_trusted_proxys_connection_is_kept_and_its_other_clients_are_served() {
     assert_eq!(of("192.0.2.2").0, 200);
 }
 
-/// Sends so many requests to an origin of which one of two servers refuses every connection; how many
-/// were answered 502, and how many retries the gateway says that it denied.
+/// Sends so many requests to an origin with this budget, of which one of two servers refuses every
+/// connection; how many were answered 502, and how many retries the gateway says that it denied.
 fn with_a_dead_server(budget: &str, requests: usize) -> (usize, usize) {
     let (dead, origin) = (Port::reserve(), Origin::echo());
     let servers = [dead.address.to_string(), origin.server()];
     let gateway = Gateway::start(&Policy {
-        origin: format!("slots = 10\nfailures_max = 1000\nretry_budget = \"{budget}\""),
+        origin: format!("slots = 10\nfailures_max = 1000\n{budget}"),
         ..Policy::of(&servers)
     });
     let mut failed = 0;
@@ -217,14 +217,24 @@ fn with_a_dead_server(budget: &str, requests: usize) -> (usize, usize) {
 #[test]
 fn beyond_the_budget_a_request_fails_at_the_server_that_it_met() {
     // Each meets the dead server first; the floor is 100 in ten seconds.
-    let (failed, denied) = with_a_dead_server("0%", 800);
+    let (failed, denied) = with_a_dead_server("retry_budget = \"0%\"", 800);
     assert_eq!(failed, denied, "each is counted");
     assert!(failed > 0, "the floor is not 800 in as short a time");
-    let (failed, denied) = with_a_dead_server("100%", 800);
+    let (failed, denied) = with_a_dead_server("retry_budget = \"100%\"", 800);
     assert_eq!((failed, denied), (0, 0));
 }
 
 #[test]
 fn a_few_retries_need_no_budget() {
-    assert_eq!(with_a_dead_server("0%", 60), (0, 0));
+    assert_eq!(with_a_dead_server("retry_budget = \"0%\"", 60), (0, 0));
+}
+
+#[test]
+fn the_retries_that_need_no_budget_are_the_operators_to_choose() {
+    let (failed, denied) = with_a_dead_server("retry_budget = \"0%\"\nretry_budget_min = 0", 20);
+    // Every second meets the dead server first, or more.
+    assert_eq!(failed, denied);
+    assert!(failed >= 10, "{failed}");
+    let enough = "retry_budget = \"0%\"\nretry_budget_min = 80";
+    assert_eq!(with_a_dead_server(enough, 800), (0, 0), "800 in ten seconds");
 }

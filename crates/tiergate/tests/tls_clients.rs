@@ -64,6 +64,7 @@ impl Authority {
         fs::write(&paths[1], key).unwrap();
         let client = clients.map(|(authority, certificate)| ClientAuthority {
             ca: authority.file.clone(),
+            revoked: vec![],
             certificate,
         });
         let [certificate, key] = paths;
@@ -203,7 +204,8 @@ fn authorities_that_are_none_are_told() {
     };
     let pair = (at("one.pem", &certificate), at("one.key", &key));
     let says = |ca: PathBuf| {
-        let client = Some(ClientAuthority { ca, certificate: ClientCertificate::Optional });
+        let client =
+            Some(ClientAuthority { ca, revoked: vec![], certificate: ClientCertificate::Optional });
         let settings = Tls { certificates: vec![pair.clone()], client };
         tls::server_config(&settings, true).unwrap_err().to_string()
     };

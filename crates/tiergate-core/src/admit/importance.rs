@@ -3,7 +3,9 @@
 //!
 //! Two parts that know nothing of each other. *How much*: a fraction of the requests that come, moved
 //! a little each period by how far the overload is from its aim and by where it is going; it settles
-//! where the overload stays at the aim, so that nothing is switched on and off. *Which*: requests are
+//! where the overload stays at the aim, so that nothing is switched on and off. Far above the aim it is at
+//! least what comes too much, and always so small that a part of what the origin serves passes: few who
+//! matter among very many are neither kept waiting for seconds nor shed with them. *Which*: requests are
 //! ranked by importance, then by class, then by how much their connection has already got; what came
 //! of each rank lately says up to which rank the fraction reaches. Of the rank in which it ends,
 //! connections are chosen by a hash, and so are the same from one period to the next.
@@ -36,7 +38,13 @@ const BETA: f64 = 0.6;
 const KEPT: f64 = 0.95;
 /// The overload that is aimed at: see [`overload`].
 const AIM: f64 = 0.5;
-/// Something always passes, or nobody would learn that the overload is over.
+/// The overload from which on the fraction is at least what comes too much: by steps that would take
+/// seconds, in which those who matter stand behind those who do not. A delay of three times the aim.
+const FAR: f64 = 0.75;
+/// Of what the origin serves, the part that always passes, however long the backlog: the rest of it works
+/// off the backlog. Who matters and is no more than this part is never shed.
+const PASSES: f64 = 0.25;
+/// What is shed at most while it is not known what the origin serves.
 const FRACTION_MAX: f64 = 0.98;
 /// Groups of importance: none, and 0 to 255.
 const GROUPS: usize = 257;
@@ -75,9 +83,12 @@ pub struct Shedding {
     classes: usize,
     /// Requests that came lately, by rank.
     came: Vec<f32>,
+    /// Requests a second that are served while somebody waits, and that come.
     served: f64,
-    /// Requests served since the last move.
+    coming: f64,
+    /// Requests served since the last move, and that came.
     finished: u32,
+    arrived: u32,
     fraction: f64,
     /// The overload at each of the last periods, the latest first.
     recent: [f64; STANDING],
@@ -98,7 +109,9 @@ impl Shedding {
             classes,
             came: vec![0.0; GROUPS * classes * AGES],
             served: 0.0,
+            coming: 0.0,
             finished: 0,
+            arrived: 0,
             fraction: 0.0,
             recent: [0.0; STANDING],
             overload: 0.0,
@@ -111,7 +124,7 @@ impl Shedding {
     /// Whether the request is shed: refused, and its connection closed. Counts it. O(1).
     pub fn is_shed(&mut self, request: &Candidate) -> bool {
         let rank = self.rank_of(request);
-        self.came[rank] += 1.0;
+        self.count(rank);
         self.reaches(rank, request.connection)
     }
 
@@ -120,7 +133,7 @@ impl Shedding {
         let rank = self.rank_of(request);
         let shed = self.reaches(rank, request.connection);
         if shed {
-            self.came[rank] += 1.0;
+            self.count(rank);
         }
         shed
     }
@@ -157,7 +170,9 @@ impl Shedding {
             return self.moved + PERIOD;
         }
         self.moved = now;
-        let rate = f64::from(std::mem::take(&mut self.finished)) / elapsed.as_secs_f64();
+        let a_second = |count: &mut u32| f64::from(std::mem::take(count)) / elapsed.as_secs_f64();
+        let (rate, coming) = (a_second(&mut self.finished), a_second(&mut self.arrived));
+        self.coming = 0.5 * self.coming + 0.5 * coming;
         // While nobody waits, the origin serves what comes, which says nothing of what it can.
         if waiting > 0 {
             self.served = if self.served == 0.0 { rate } else { 0.8 * self.served + 0.2 * rate };
@@ -170,7 +185,11 @@ impl Shedding {
         // What happens below the aim is no trend to be followed.
         let trend = self.overload.max(AIM) - former.max(AIM);
         let step = ALPHA * (self.overload - AIM) + BETA * trend;
-        self.fraction = (self.fraction + step).clamp(0.0, FRACTION_MAX);
+        // Of what comes, what the origin serves.
+        let served = if self.coming > 0.0 { (self.served / self.coming).min(1.0) } else { 1.0 };
+        let least = if self.overload > FAR { 1.0 - served } else { 0.0 };
+        let most = if served > 0.0 { 1.0 - PASSES * served } else { FRACTION_MAX };
+        self.fraction = (self.fraction + step).max(least).clamp(0.0, most);
         self.reach();
         self.forget();
         now + PERIOD
@@ -184,6 +203,11 @@ impl Shedding {
     /// The fraction of requests that is shed now, 0.0 to 1.0.
     pub fn fraction(&self) -> f64 {
         self.fraction
+    }
+
+    fn count(&mut self, rank: usize) {
+        self.came[rank] += 1.0;
+        self.arrived = self.arrived.saturating_add(1);
     }
 
     /// Whether a request is within the fraction.
@@ -324,6 +348,29 @@ mod tests {
         assert_eq!(run(50, 20), 0.0, "50 ms of delay are below the aim");
         assert!(run(2000, 50) > 0.5);
         assert_eq!(run(0, 50), 0.0, "five seconds later");
+    }
+
+    #[test]
+    fn far_above_the_aim_it_is_what_comes_too_much_and_a_part_always_passes() {
+        for times in [2_u32, 10, 100] {
+            let mut shedding = Shedding::new(Moment::ZERO, TENTH, 1);
+            let mut now = Moment::ZERO;
+            let mut period = |shedding: &mut Shedding, waiting| {
+                (0..100 * times).for_each(|number| {
+                    shedding.is_shed(&candidate(None, 0, 0, u64::from(number)));
+                });
+                (0..100).for_each(|_| shedding.finished());
+                now = now + PERIOD;
+                shedding.tick(now, waiting);
+                shedding.fraction()
+            };
+            let served = 1.0 / f64::from(times);
+            assert_eq!((period(&mut shedding, 5000), period(&mut shedding, 5000)), (0.0, 0.0));
+            // What came in three periods is known to seven eighths.
+            assert!(period(&mut shedding, 5000) >= 1.0 - served / 0.87, "{times}");
+            let last = (0..100).map(|_| period(&mut shedding, 5000)).last().unwrap_or_default();
+            assert!((last - (1.0 - PASSES * served)).abs() < 1e-6, "{times}: {last}");
+        }
     }
 
     #[test]

@@ -44,6 +44,11 @@ pub(super) struct Lead {
 impl Lead {
     /// Nowhere.
     pub(super) const NOWHERE: Lead = Lead { certain: NONE, node: NONE };
+
+    /// Whether it leads nowhere.
+    pub(super) fn is_nowhere(self) -> bool {
+        self.certain == NONE && self.node == NONE
+    }
 }
 
 /// Rules, filed.

@@ -17,8 +17,8 @@ const VERDICT: usize = 0;
 pub(super) struct Decisions {
     /// By fact.
     facts: Vec<Fact>,
-    /// What facts lead to beside a verdict, those of one fact side by side.
-    others_leads: Vec<OtherLead>,
+    /// What facts lead to beside their first lead, those of one fact side by side.
+    more_leads: Vec<OtherLead>,
     /// By output; empty for those that no rule sets.
     by_output: [Decision; Output::LEN],
     /// The outputs beside the verdict that some rule sets.
@@ -32,11 +32,13 @@ pub(super) struct Decisions {
 /// is asked of one lies together, in 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Fact {
-    /// To verdicts.
-    verdict: Lead,
-    /// Where its part of `others_leads` begins.
-    others: u32,
-    others_len: u8,
+    /// The first lead, mostly the only one.
+    lead: Lead,
+    /// Where its part of `more_leads` begins.
+    more: u32,
+    more_len: u8,
+    /// [`Output::index`] of the first lead.
+    output: u8,
     /// Whether it has to be remembered: a rule asks for it beside another.
     remembered: bool,
 }
@@ -55,9 +57,10 @@ impl Decisions {
         facts_len: usize,
         sets: impl Fn(u32, Output) -> bool,
     ) -> Self {
-        let blank = Fact { verdict: Lead::NOWHERE, others: 0, others_len: 0, remembered: false };
+        let blank =
+            Fact { lead: Lead::NOWHERE, more: 0, more_len: 0, output: 0, remembered: false };
         let mut decisions = Decisions { facts: vec![blank; facts_len], ..Decisions::default() };
-        let mut others = Vec::new();
+        let mut more = Vec::new();
         for output in Output::ALL {
             let setting = (0..).zip(&rules).filter(|(rule, _)| sets(*rule, output));
             let setting: Vec<_> =
@@ -74,11 +77,12 @@ impl Decisions {
             for (fact, lead) in filed.leads {
                 let known = &mut decisions.facts[fact as usize];
                 known.remembered |= lead.node != NONE;
-                if is_verdict {
-                    known.verdict = lead;
+                let output = output.index() as u8;
+                if known.lead.is_nowhere() {
+                    (known.lead, known.output) = (lead, output);
                 } else {
-                    known.others_len += 1;
-                    others.push((fact, OtherLead { to: lead, output: output.index() as u8 }));
+                    known.more_len += 1;
+                    more.push((fact, OtherLead { to: lead, output }));
                 }
             }
             decisions.by_output[output.index()] = filed.decision;
@@ -87,12 +91,12 @@ impl Decisions {
             }
         }
         // Stable: a fact's leads stay in the order of outputs.
-        others.sort_by_key(|(fact, _)| *fact);
-        decisions.others_leads = others.into_iter().map(|(_, lead)| lead).collect();
+        more.sort_by_key(|(fact, _)| *fact);
+        decisions.more_leads = more.into_iter().map(|(_, lead)| lead).collect();
         let mut next = 0;
         for fact in &mut decisions.facts {
-            fact.others = next;
-            next += u32::from(fact.others_len);
+            fact.more = next;
+            next += u32::from(fact.more_len);
         }
         decisions
     }
@@ -108,10 +112,14 @@ impl Decisions {
         Search { decisions: self, facts, best: self.start }
     }
 
-    /// Where a fact leads to beside a verdict.
+    /// Where a fact leads to beside its first lead.
     #[inline]
-    fn others_leads(&self, fact: &Fact) -> &[OtherLead] {
-        &self.others_leads[fact.others as usize..][..usize::from(fact.others_len)]
+    fn more_leads(&self, fact: &Fact) -> &[OtherLead] {
+        match fact.more_len {
+            // Nothing is looked at that may lie elsewhere.
+            0 => &[],
+            len => &self.more_leads[fact.more as usize..][..usize::from(len)],
+        }
     }
 }
 
@@ -178,8 +186,9 @@ impl Search<'_> {
     #[inline]
     pub(super) fn hold(&mut self, fact: u32) {
         let known = &self.decisions.facts[fact as usize];
-        self.best[VERDICT] = self.best[VERDICT].min(known.verdict.certain);
-        for lead in self.decisions.others_leads(known) {
+        let best = &mut self.best[usize::from(known.output)];
+        *best = (*best).min(known.lead.certain);
+        for lead in self.decisions.more_leads(known) {
             let best = &mut self.best[usize::from(lead.output)];
             *best = (*best).min(lead.to.certain);
         }
@@ -206,8 +215,8 @@ impl Search<'_> {
         };
         for fact in &self.facts.found {
             let known = &decisions.facts[*fact as usize];
-            visit(VERDICT, known.verdict);
-            for lead in decisions.others_leads(known) {
+            visit(usize::from(known.output), known.lead);
+            for lead in decisions.more_leads(known) {
                 visit(usize::from(lead.output), lead.to);
             }
         }

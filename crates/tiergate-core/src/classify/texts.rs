@@ -2,7 +2,7 @@
 
 use super::glob::Glob;
 use super::pattern::{HostPattern, Pattern, without_final_dot};
-use super::trie::{Key, Trie};
+use super::trie::{Backwards, Key, LowerBackwards, Trie};
 
 /// Marks an entry of a trie as the place of a glob that is still to be tried.
 const GLOB: u32 = 1 << 31;
@@ -66,8 +66,8 @@ impl Texts {
                 }
             }
         };
-        self.forwards.walk(text.len(), |place| text[place], &mut found);
-        self.backwards.walk(text.len(), |place| text[text.len() - 1 - place], &mut found);
+        self.forwards.walk(text, &mut found);
+        self.backwards.walk(Backwards(text), &mut found);
     }
 }
 
@@ -99,8 +99,6 @@ impl Hosts {
     /// Calls `emit` with the fact of every pattern that matches.
     #[inline]
     pub(super) fn find(&self, host: &[u8], emit: impl FnMut(u32)) {
-        let host = without_final_dot(host);
-        let at = |place: usize| host[host.len() - 1 - place].to_ascii_lowercase();
-        self.backwards.walk(host.len(), at, emit);
+        self.backwards.walk(LowerBackwards(without_final_dot(host)), emit);
     }
 }

@@ -5,7 +5,7 @@
 ///
 /// Nodes lie in one array, a node's children side by side. Cost of a walk: O(length of the text),
 /// whatever the number of keys. What a step needs is mostly all in the node, and hence in one line of
-/// the processor's cache.
+/// the processor's cache; a short label is compared at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trie {
     nodes: Vec<Node>,
@@ -51,6 +51,86 @@ pub(super) struct Key {
     pub here: bool,
     /// What is found.
     pub entry: u32,
+}
+
+/// A text to look up, so that one can be read backwards or in lower case without a copy.
+pub(super) trait Text {
+    /// Bytes of it.
+    fn len(&self) -> usize;
+    /// One of them.
+    fn at(&self, place: usize) -> u8;
+    /// As many from `place` on as a short label has, the first lowest, if there are so many.
+    fn word(&self, place: usize) -> Option<u128>;
+}
+
+impl Text for &[u8] {
+    #[inline]
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> u8 {
+        self[place]
+    }
+
+    #[inline]
+    fn word(&self, place: usize) -> Option<u128> {
+        self[place..].first_chunk::<SHORT>().map(|bytes| u128::from_le_bytes(*bytes))
+    }
+}
+
+/// From its end to its beginning.
+pub(super) struct Backwards<'a>(pub &'a [u8]);
+
+impl Text for Backwards<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> u8 {
+        self.0[self.0.len() - 1 - place]
+    }
+
+    #[inline]
+    fn word(&self, place: usize) -> Option<u128> {
+        let rest = &self.0[..self.0.len() - place];
+        rest.last_chunk::<SHORT>().map(|bytes| u128::from_be_bytes(*bytes))
+    }
+}
+
+/// From its end to its beginning, in lower case.
+pub(super) struct LowerBackwards<'a>(pub &'a [u8]);
+
+impl Text for LowerBackwards<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> u8 {
+        Backwards(self.0).at(place).to_ascii_lowercase()
+    }
+
+    #[inline]
+    fn word(&self, place: usize) -> Option<u128> {
+        Backwards(self.0).word(place).map(lower)
+    }
+}
+
+/// Each byte in lower case, where it is ASCII.
+#[inline]
+fn lower(word: u128) -> u128 {
+    const EACH: u128 = u128::MAX / 0xff;
+    // No sum goes beyond its byte: 0x7f + 0x3f is the largest.
+    let low = word & (EACH * 0x7f);
+    let from_a = low + EACH * (0x80 - b'A' as u128);
+    let beyond_z = low + EACH * (0x7f - b'Z' as u128);
+    let upper = (from_a & !beyond_z & !word) & (EACH * 0x80);
+    word | upper >> 2
 }
 
 const LOW: u64 = 0x0101_0101_0101_0101;
@@ -129,32 +209,19 @@ impl Trie {
         trie
     }
 
-    /// Calls `emit` for every entry that the text of `len` bytes, read by `at`, has.
-    ///
-    /// The text is read through a function so that it can be read backwards or in lower case
-    /// without a copy.
+    /// Calls `emit` for every entry that the text has.
     #[inline]
-    pub(super) fn walk(&self, len: usize, at: impl Fn(usize) -> u8, mut emit: impl FnMut(u32)) {
+    pub(super) fn walk(&self, text: impl Text, mut emit: impl FnMut(u32)) {
         let Some(mut node) = self.nodes.first() else {
             return;
         };
         let mut place = 0;
         loop {
-            let label_len = node.label_len as usize;
-            let label = match node.short.get(..label_len) {
-                Some(short) => short,
-                None => &self.labels[node.label as usize..][..label_len],
-            };
-            if len - place < label.len() {
+            if !self.begins(node, &text, place) {
                 return;
             }
-            for (offset, byte) in label.iter().enumerate() {
-                if at(place + offset) != *byte {
-                    return;
-                }
-            }
-            place += label.len();
-            let end = place == len;
+            place += node.label_len as usize;
+            let end = place == text.len();
             let found = node.through_len + if end { node.here_len } else { 0 };
             if found > 0 {
                 if node.through_len + node.here_len == 1 {
@@ -168,12 +235,33 @@ impl Trie {
             if end {
                 return;
             }
-            let Some(child) = self.child(node, at(place)) else {
+            let Some(child) = self.child(node, text.at(place)) else {
                 return;
             };
             node = &self.nodes[child];
             place += 1;
         }
+    }
+
+    /// Whether the text goes on with the node's label at `place`.
+    #[inline]
+    fn begins(&self, node: &Node, text: &impl Text, place: usize) -> bool {
+        let len = node.label_len as usize;
+        if len == 0 {
+            return true;
+        }
+        if len <= SHORT
+            && let Some(word) = text.word(place)
+        {
+            // All at once; what lies behind the label is shifted out.
+            return (word ^ u128::from_le_bytes(node.short)) << (8 * (SHORT - len)) == 0;
+        }
+        let label = match node.short.get(..len) {
+            Some(short) => short,
+            None => &self.labels[node.label as usize..][..len],
+        };
+        text.len() - place >= len
+            && label.iter().enumerate().all(|(offset, byte)| text.at(place + offset) == *byte)
     }
 
     #[inline]
@@ -210,7 +298,7 @@ mod tests {
 
     fn found(trie: &Trie, text: &[u8]) -> Vec<u32> {
         let mut found = Vec::new();
-        trie.walk(text.len(), |place| text[place], |entry| found.push(entry));
+        trie.walk(text, |entry| found.push(entry));
         found.sort_unstable();
         found
     }
@@ -237,6 +325,26 @@ mod tests {
         assert_eq!(found(&trie, b"/b"), [0, 6]);
         assert_eq!(found(&trie, b"/c"), [0]);
         assert_eq!(found(&Trie::new(Vec::new()), b"/"), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn texts_read_backwards_and_in_lower_case_are_what_a_copy_would_be() {
+        let all: Vec<u8> = (0..=255).chain(*b"WWW.Example.COM@[`{").collect();
+        let reversed: Vec<u8> = all.iter().rev().copied().collect();
+        let lowered = reversed.to_ascii_lowercase();
+        assert_eq!(
+            lower(u128::from_le_bytes(*b"AZaz@[`{\xc1\xda09.-\x80\xff")).to_le_bytes(),
+            *b"azaz@[`{\xc1\xda09.-\x80\xff"
+        );
+        for place in 0..all.len() {
+            let word = (&reversed[..]).word(place);
+            assert_eq!(Backwards(&all).word(place), word, "{place}");
+            assert_eq!(LowerBackwards(&all).word(place), (&lowered[..]).word(place), "{place}");
+            assert_eq!(Backwards(&all).at(place), reversed[place]);
+            assert_eq!(LowerBackwards(&all).at(place), lowered[place]);
+            assert_eq!(word.is_some(), place + SHORT <= all.len());
+        }
+        assert_eq!(Backwards(&all).len(), all.len());
     }
 
     #[test]

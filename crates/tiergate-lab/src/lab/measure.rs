@@ -79,7 +79,8 @@ enum What {
     Completed,
     /// Sessions brought to their end, of those whose first request was answered well.
     Kept,
-    /// Sessions brought to their end a second.
+    /// Sessions brought to their end a second, by when they ended: what a backlog leaves for after the
+    /// experiment is not counted.
     SessionRate,
     /// Time that a completed session took without thinking.
     SessionMean,
@@ -224,6 +225,7 @@ fn figure(
     let begun: f64 = sessions().map(|s| s.begun as f64).sum();
     let started: f64 = sessions().map(|s| s.started as f64).sum();
     let completed: f64 = sessions().map(|s| s.completed as f64).sum();
+    let completed_in_it: f64 = sessions().map(|s| s.completed_in_it as f64).sum();
     let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
     // Of several phases or populations: the mean, weighted by what there was of each.
     let weighted = |take: &dyn Fn(&Figures) -> Option<f64>| {
@@ -249,7 +251,7 @@ fn figure(
         What::P99 => weighted(&|f| f.p99_ms),
         What::Completed => ratio(completed, begun),
         What::Kept => ratio(completed, started),
-        What::SessionRate => ratio(completed, seconds),
+        What::SessionRate => ratio(completed_in_it, seconds),
         What::SessionMean => session(&|s| s.mean_ms),
         What::SessionP99 => session(&|s| s.p99_ms),
         What::Recovery => recovery(run, populations, *phases.first()?),
@@ -330,6 +332,7 @@ mod tests {
                     begun: 10,
                     started: 8,
                     completed: 5,
+                    completed_in_it: 4,
                     mean_ms: Some(100.0),
                     ..Default::default()
                 },
@@ -337,6 +340,7 @@ mod tests {
                     begun: 10,
                     started: 10,
                     completed: 10,
+                    completed_in_it: 8,
                     mean_ms: Some(40.0),
                     ..Default::default()
                 },
@@ -408,7 +412,8 @@ mod tests {
     fn sessions_have_their_own_figures() {
         assert_eq!(value("what = 'completed'"), Some(0.75));
         assert_eq!(value("what = 'kept'\nphases = ['calm']"), Some(0.625));
-        assert_eq!(value("what = 'session_rate'\nphases = ['storm']"), Some(10.0));
+        assert_eq!(value("what = 'session_rate'\nphases = ['storm']"), Some(8.0));
+        assert_eq!(value("what = 'session_rate'"), Some(6.0), "by when they ended");
         assert_eq!(value("what = 'session_mean'\nclients = ['premium']"), Some(60.0));
     }
 

@@ -89,6 +89,9 @@ pub(crate) struct SessionFigures {
     pub(crate) started: u64,
     /// All of whose requests ended well.
     pub(crate) completed: u64,
+    /// That were completed in it, whenever they were due. What is completed after the last step counts
+    /// nowhere: it shows how much was left over, not how much was done.
+    pub(crate) completed_in_it: u64,
     /// Mean duration.
     pub(crate) mean_ms: Option<f64>,
     /// Median duration.

@@ -165,7 +165,12 @@ impl Log {
 
     /// It was completed, in that time without thinking.
     pub(super) fn session_completed(&self, due: Due, lasting: Duration) {
-        self.course().sessions[due.step].completed(lasting);
+        let step = self.ends.step_at(self.begun.elapsed());
+        let sessions = &mut self.course().sessions;
+        sessions[due.step].completed(lasting);
+        if let Some(step) = step {
+            sessions[step].completed_in_it += 1;
+        }
     }
 
     fn course(&self) -> MutexGuard<'_, Course> {

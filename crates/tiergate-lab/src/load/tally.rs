@@ -161,6 +161,8 @@ pub(crate) struct SessionTally {
     pub(crate) started: u64,
     /// All of whose requests ended well.
     pub(crate) completed: u64,
+    /// The same, by the step in which the last of them did.
+    pub(crate) completed_in_it: u64,
     /// How long the completed ones took, thinking apart.
     lasting: Times,
 }
@@ -168,7 +170,7 @@ pub(crate) struct SessionTally {
 impl SessionTally {
     /// No sessions.
     pub(super) fn new() -> Self {
-        Self { begun: 0, started: 0, completed: 0, lasting: Times::new() }
+        Self { begun: 0, started: 0, completed: 0, completed_in_it: 0, lasting: Times::new() }
     }
 
     /// Counts a completed session.
@@ -183,6 +185,7 @@ impl SessionTally {
             begun: self.begun,
             started: self.started,
             completed: self.completed,
+            completed_in_it: self.completed_in_it,
             mean_ms: self.lasting.mean_ms(),
             p50_ms: self.lasting.quantile_ms(0.5),
             p99_ms: self.lasting.quantile_ms(0.99),

@@ -57,10 +57,17 @@ fn listeners(policy: &Policy) -> Vec<String> {
             None => "http".to_owned(),
         };
         let scheme = match listener.tls.as_ref().and_then(|tls| tls.client.as_ref()) {
-            Some(client) => match client.certificate {
-                ClientCertificate::Optional => scheme + ", clients may have certificates",
-                ClientCertificate::Required => scheme + ", clients must have certificates",
-            },
+            Some(client) => {
+                let must = match client.certificate {
+                    ClientCertificate::Optional => "may",
+                    ClientCertificate::Required => "must",
+                };
+                let revoked = match client.revoked.len() {
+                    0 => "",
+                    _ => " that are not revoked",
+                };
+                format!("{scheme}, clients {must} have certificates{revoked}")
+            }
             None => scheme,
         };
         let http2 = if listener.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };

@@ -29,6 +29,8 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// As Finagle: a fifth more load does not break what is just coming back, and ten a second let a quiet
 /// site's few requests survive a restart of its server.
 pub const RETRIES: Allowance = Allowance { share: 0.2, floor: 10 };
+/// More retries a second than any origin serves requests: as good as no budget.
+pub const RETRIES_FLOOR_MAX: u64 = 1_000_000;
 /// More than the slots of nearly every origin: with fewer, requests beyond them open a connection
 /// each. What an idle one costs the origin, `timeouts.origin_idle` gives back soon.
 pub const IDLE_CONNECTIONS_MAX: usize = 1024;
@@ -176,6 +178,9 @@ pub const KEY_TABLES_MAX: usize = 16;
 
 /// Most databases: each request is looked up in each.
 pub const GEO_DATABASES_MAX: usize = 4;
+
+/// Most files of revocation lists for a listener: one of each authority, and few sites believe more.
+pub const CLIENT_CRLS_MAX: usize = 64;
 
 /// Most DNS servers: each look-up may try all.
 pub const NAME_SERVERS_MAX: usize = 8;

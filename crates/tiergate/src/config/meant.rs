@@ -201,6 +201,8 @@ pub struct Tls {
 pub struct ClientAuthority {
     /// PEM file of the authorities.
     pub ca: PathBuf,
+    /// PEM files of their revocation lists; without any, nobody's certificate is revoked.
+    pub revoked: Vec<PathBuf>,
     /// Whether clients without a certificate are served.
     pub certificate: ClientCertificate,
 }

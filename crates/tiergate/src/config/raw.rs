@@ -101,6 +101,9 @@ table! {
         /// PEM file of the authorities whose client certificates are believed. By default clients
         /// are not asked for one.
         client_ca: File,
+        /// PEM files of revocation lists: one of each authority that signs clients' certificates. Needs
+        /// `client_ca`. By default nobody's certificate is revoked.
+        client_crl: OneOrMany<File>,
         /// Whether a client must have a certificate: "optional" (the default) or "required".
         client: ClientText,
     }
@@ -133,9 +136,11 @@ table! {
         failures_max: u64,
         /// How long a failed server is left out before one request tries it again. Default "1s".
         retry_after: Time,
-        /// Retries, as a share of the requests of ten seconds; 10 a second are always allowed.
-        /// Default "20%".
+        /// Retries, as a share of the requests of ten seconds. Default "20%".
         retry_budget: Share,
+        /// Retries a second that are allowed however few requests there are. Default 10.
+        #[schemars(range(max = 1000000))]
+        retry_budget_min: u64,
         /// Idle connections kept to each server, by each thread. Default 64.
         #[schemars(range(max = 65536))]
         idle_connections_max: u64,

@@ -247,7 +247,7 @@ impl Resolver<'_> {
             let key = self.need(raw.key, &place, "key", "name the PEM file of the private key");
             certificates.extend(certificate.zip(key));
         }
-        let client = self.client_authority(raw.client_ca, raw.client);
+        let client = self.client_authority(raw.client_ca, raw.client_crl, raw.client);
         let files = |(certificate, key)| (self.file(certificate), self.file(key));
         Some(Tls { certificates: certificates.into_iter().map(files).collect(), client })
     }
@@ -290,13 +290,22 @@ impl Resolver<'_> {
             failures_max: self.number(raw.failures_max, defaults::FAILURES_MAX.into(), 1..=1000)
                 as u32,
             retry_after: self.time(raw.retry_after, defaults::RETRY_AFTER),
-            retries: retries(raw.retry_budget),
+            retries: self.retries(raw.retry_budget, raw.retry_budget_min),
             idle_connections_max: self.number(
                 raw.idle_connections_max,
                 defaults::IDLE_CONNECTIONS_MAX as u64,
                 0..=65_536,
             ) as usize,
         })
+    }
+
+    /// How many retries there may be.
+    fn retries(&mut self, budget: Option<At<Share>>, least: Option<At<u64>>) -> Allowance {
+        let d = defaults::RETRIES;
+        Allowance {
+            share: budget.map_or(d.share, |budget| budget.value.0),
+            floor: self.number(least, d.floor.into(), 0..=defaults::RETRIES_FLOOR_MAX) as u32,
+        }
     }
 
     fn health(&mut self, At { value: raw, place }: At<raw::Health>) -> Option<HealthCheck> {
@@ -400,12 +409,6 @@ impl Resolver<'_> {
             format: raw.format.map_or(LogFormat::Json, |format| format.value.0),
         }
     }
-}
-
-/// How many retries there may be.
-fn retries(budget: Option<At<Share>>) -> Allowance {
-    let share = budget.map_or(defaults::RETRIES.share, |budget| budget.value.0);
-    Allowance { share, ..defaults::RETRIES }
 }
 
 /// A time within its bounds; `None` if none is given, or after a fault.

@@ -108,17 +108,24 @@ impl Resolver<'_> {
     pub(super) fn client_authority(
         &mut self,
         ca: Option<At<File>>,
+        revoked: Option<At<OneOrMany<File>>>,
         client: Option<At<ClientText>>,
     ) -> Option<ClientAuthority> {
         let Some(ca) = ca else {
-            if let Some(client) = client {
+            let revoked = revoked.map(|revoked| revoked.place);
+            for place in client.map(|client| client.place).into_iter().chain(revoked) {
                 let message = "needs client_ca, the PEM file of the authorities that sign clients";
-                self.faults.add(&client.place, message);
+                self.faults.add(&place, message);
             }
             return None;
         };
+        let revoked = revoked.map_or_else(Vec::new, |At { value, place }| {
+            let files = value.into_vec();
+            at_most(&place, files.len(), defaults::CLIENT_CRLS_MAX, "files", self.faults);
+            files.into_iter().map(|file| self.file(file)).collect()
+        });
         let certificate = client.map_or(ClientCertificate::Optional, |client| client.value.0);
-        Some(ClientAuthority { ca: self.file(ca.value), certificate })
+        Some(ClientAuthority { ca: self.file(ca.value), revoked, certificate })
     }
 
     fn names(&mut self, raw: raw::Names) -> Names {

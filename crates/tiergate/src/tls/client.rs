@@ -1,6 +1,7 @@
 //! Certificates of clients: who vouches for them, and whom they name.
 
 use super::files::{self, TlsError};
+use super::revocation;
 use crate::config::meant::{ClientAuthority, ClientCertificate};
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -12,10 +13,14 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 /// Longest name that rules see; a longer one is none.
 const NAME_LEN_MAX: usize = 256;
 
-/// What checks clients' certificates. Reads a file.
+/// What checks clients' certificates. Reads files.
+///
+/// With revocation lists, every certificate of a client's chain must be on none that is in force, and one
+/// whose authority has no list, or a list that has run out meanwhile, does not verify: what is not known to
+/// be good is not good (RFC 5280 §6.3.3, "UNDETERMINED").
 ///
 /// # Errors
-/// The authorities cannot be used, and what to do about it.
+/// The authorities or the lists cannot be used, and what to do about it.
 pub(super) fn verifier(
     authority: &ClientAuthority,
     provider: &Arc<CryptoProvider>,
@@ -25,7 +30,12 @@ pub(super) fn verifier(
     for certificate in files::certificates(&authority.ca)? {
         roots.add(certificate).map_err(|error| rejected(error.to_string()))?;
     }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let lists = revocation::load(&authority.revoked)?;
+    let mut builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    if !lists.is_empty() {
+        builder = builder.with_crls(lists).enforce_revocation_expiration();
+    }
     let builder = match authority.certificate {
         ClientCertificate::Optional => builder.allow_unauthenticated(),
         ClientCertificate::Required => builder,

@@ -32,6 +32,12 @@ pub enum TlsError {
     Mismatch(PathBuf, PathBuf),
     /// A certificate of the file cannot be an authority for clients.
     AuthorityRejected(PathBuf, String),
+    /// There is no revocation list in the file.
+    NoRevocationList(PathBuf),
+    /// A revocation list of the file cannot be used.
+    RevocationListRejected(PathBuf, String),
+    /// A revocation list of the file has run out; since when.
+    RevocationListExpired(PathBuf, String),
     /// The system gives no randomness for the keys of tickets.
     Tickets(RustlsError),
 }
@@ -108,6 +114,24 @@ impl fmt::Display for TlsError {
                  that sign those of the clients",
                 file.display()
             ),
+            TlsError::NoRevocationList(file) => write!(
+                f,
+                "{}: no revocation list in it; expected -----BEGIN X509 CRL-----, which \
+                 `openssl crl -inform DER -in … -out …` makes of a binary one",
+                file.display()
+            ),
+            TlsError::RevocationListRejected(file, error) => write!(
+                f,
+                "{}: this revocation list cannot be used ({error}); get it anew from the authority \
+                 that signs the clients' certificates",
+                file.display()
+            ),
+            TlsError::RevocationListExpired(file, since) => write!(
+                f,
+                "{}: this revocation list has run out ({since}), so that no client could be let in; \
+                 get the next one from its authority",
+                file.display()
+            ),
             TlsError::Tickets(error) => write!(f, "no keys for session tickets: {error}"),
         }
     }
@@ -137,7 +161,7 @@ pub(super) fn load(
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
+pub(super) fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(file).map_err(|error| TlsError::Unreadable(file.to_owned(), error))
 }
 

@@ -11,6 +11,7 @@
 mod client;
 mod files;
 mod names;
+mod revocation;
 
 pub use files::TlsError;
 
