@@ -26,6 +26,7 @@ use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, LISTS, State, list_of};
 use crate::class::ClassId;
+use crate::classify::score::Score;
 use crate::control::Limit;
 use crate::control::adaptive::{self, Step};
 use crate::outcome::{End, Outcome};
@@ -63,6 +64,12 @@ pub struct Arrival {
     pub requests: u32,
     /// A hash of its connection: even over all values, and the same for all of its requests.
     pub connection: u64,
+    /// How urgent it is among others, where requests are served by score.
+    pub score: Score,
+    /// How many slots it takes, 1 or more (0 counts as 1).
+    pub slots: u16,
+    /// Bytes that are held while it waits.
+    pub bytes: u32,
 }
 
 impl Arrival {
@@ -79,6 +86,9 @@ impl Arrival {
             importance: None,
             requests: 0,
             connection: 0,
+            score: Score::ZERO,
+            slots: 1,
+            bytes: 0,
         }
     }
 }

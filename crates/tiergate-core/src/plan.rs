@@ -5,6 +5,7 @@ use crate::admit::policer::{self, PolicerId};
 use crate::admit::trigger::Trigger;
 use crate::class::Class;
 use crate::control::Slots;
+use crate::schedule::{Costing, Policy, Site};
 use std::time::Duration;
 
 /// Everything the gate is configured by. Validated by whoever builds it (see [`Plan::check`]).
@@ -27,11 +28,20 @@ pub struct Plan {
     pub shedding: Option<Duration>,
     /// Which flows are ignored after refusals; `None`: none ever.
     pub ignore: Option<ignore::Settings>,
+    /// The sites; [`crate::class::Class::site`] is a place in here. Never empty, at most
+    /// [`Plan::SITES_MAX`].
+    pub sites: Vec<Site>,
+    /// Which site is served next, where there are several.
+    pub between_sites: Policy,
+    /// What a request is said to cost.
+    pub cost: Costing,
 }
 
 impl Plan {
     /// Most classes that a plan may have. Every grant looks at each class, so this bounds its cost.
     pub const CLASSES_MAX: usize = 64;
+    /// Most sites that a plan may have.
+    pub const SITES_MAX: usize = 64;
 
     /// One class called `default`, an adaptive limit: what protects a server nobody has measured.
     pub fn protective() -> Self {
@@ -44,6 +54,9 @@ impl Plan {
             site_policer: None,
             shedding: None,
             ignore: None,
+            sites: vec![Site::named("default")],
+            between_sites: Policy::default(),
+            cost: Costing::default(),
         }
     }
 
