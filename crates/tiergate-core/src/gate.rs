@@ -193,6 +193,8 @@ pub struct Gate<T> {
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
+    /// Whether slots are free that nobody who waits may have.
+    kept: bool,
     /// When the plan in force came in force.
     since: Moment,
     generations: Generations,
@@ -227,6 +229,7 @@ impl<T> Gate<T> {
             interruptible: Interruptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
+            kept: false,
             since: Moment::ZERO,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),

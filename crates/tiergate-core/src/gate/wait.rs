@@ -121,7 +121,10 @@ impl<T> Gate<T> {
     /// of an idle origin.
     fn note_kept(&mut self, now: Moment) {
         let kept = self.backlog.len() > 0 && self.running < self.limit.slots();
-        if let Limit::Adaptive(limit) = &mut self.limit {
+        let was_kept = std::mem::replace(&mut self.kept, kept);
+        if (kept || was_kept)
+            && let Limit::Adaptive(limit) = &mut self.limit
+        {
             limit.pass(now, self.running);
             limit.keep(kept, self.running);
         }
