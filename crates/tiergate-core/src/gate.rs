@@ -3,7 +3,7 @@
 //! | state | who changes it |
 //! |---|---|
 //! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
-//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (its place went to a running session) |
+//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
@@ -24,7 +24,7 @@ use crate::admit::importance::Shedding;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, LISTS, State, list_of};
+use crate::backlog::{Backlog, Discipline, LISTS, State, list_of};
 use crate::class::ClassId;
 use crate::classify::score::Score;
 use crate::control::Limit;
@@ -184,7 +184,7 @@ impl<T> Gate<T> {
             limit: Limit::new(&plan.slots),
             last_step: None,
             strict: StrictPriority::new(classes),
-            backlog: Backlog::new(classes),
+            backlog: Backlog::new(Discipline::of_plan(&plan)),
             loads: loads_of(&plan),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
@@ -292,13 +292,12 @@ impl<T> Gate<T> {
         };
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        let deadline = self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at);
-        control.min(shed).min(deadline)
+        control.min(shed).min(self.backlog.next_deadline())
     }
 
     /// When the first of those who wait has waited long enough; [`Moment::NEVER`] if nobody waits.
     pub fn next_deadline(&self) -> Moment {
-        self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at)
+        self.backlog.next_deadline()
     }
 
     /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
@@ -326,7 +325,8 @@ impl<T> Gate<T> {
             self.plan.classes.iter().map(|class| place(&class.name)).collect();
 
         // A slot that its waiter has not claimed yet will be claimed under the new plan.
-        let unclaimed = self.backlog.reclass(plan.classes.len(), |class| moved[class.index()]);
+        let disciplines = Discipline::of_plan(&plan);
+        let unclaimed = self.backlog.reclass(disciplines, |class| moved[class.index()]);
         let policer = |old: &policer::Settings| {
             let same = plan.policers.iter().position(|new| new.name == old.name);
             same.map(|place| PolicerId(place as u16))

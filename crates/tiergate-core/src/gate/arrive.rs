@@ -3,6 +3,7 @@
 use super::{Arrival, Gate, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{PolicerId, Quota, Under};
+use crate::backlog::Room;
 use crate::class::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
@@ -25,7 +26,7 @@ impl<T> Gate<T> {
         {
             return self.reject(now, class, &arrival, Reason::Unimportant);
         }
-        if let Some(reason) = self.bar(now, class, arrival.running, patience) {
+        if let Some(reason) = self.bar(now, class, &arrival, patience) {
             return self.reject(now, class, &arrival, reason);
         }
         // Last of all: whoever is refused for another reason has used up nothing.
@@ -41,15 +42,14 @@ impl<T> Gate<T> {
         }
         let deadline = now + patience;
         self.strict.advance(now, &self.loads, self.limit.slots());
-        if self.is_full(class) {
-            self.displace(now, class);
+        if !self.make_room(now, class, &arrival) {
+            return self.reject(now, class, &arrival, Reason::QueueFull);
         }
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
         // After a displacement as many wait as before: triggers see no shorter backlog in between.
         self.triggers.changed(class, &self.loads);
-        let (running, flow) = (arrival.running, arrival.flow);
-        Verdict::Queue(self.backlog.push(class, running, flow, now, deadline, wake()))
+        Verdict::Queue(self.backlog.push(now, class, &arrival, deadline, wake()))
     }
 
     /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
@@ -64,7 +64,7 @@ impl<T> Gate<T> {
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
             Some(Reason::Unimportant)
         } else {
-            self.bar(now, class, arrival.running, patience)
+            self.bar(now, class, &arrival, patience)
         };
         let reason = match barred {
             Some(reason) => reason,
@@ -109,7 +109,7 @@ impl<T> Gate<T> {
         &mut self,
         now: Moment,
         class: ClassId,
-        running: bool,
+        arrival: &Arrival,
         patience: Duration,
     ) -> Option<Reason> {
         if self.draining {
@@ -121,7 +121,8 @@ impl<T> Gate<T> {
         if self.triggers.bars(class) {
             return Some(Reason::Backlog);
         }
-        if self.is_full(class) && !self.is_displacing(class, running) {
+        let running = arrival.running;
+        if self.backlog.room(class, arrival, 0) == Room::None {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, running);

@@ -1,24 +1,13 @@
 //! Waiting: in which list, for how long, and how it ends.
 
-use super::Gate;
-use crate::backlog::{State, Ticket, list_of};
+use super::{Arrival, Gate};
+use crate::backlog::{DROPS_MAX, Room, State, Ticket, list_of};
 use crate::class::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
 
 impl<T> Gate<T> {
-    /// Whether no more of the class may wait.
-    pub(super) fn is_full(&self, class: ClassId) -> bool {
-        self.backlog.len_of(class) >= self.plan.classes[class.index()].queue_len_max
-    }
-
-    /// Whether a request may take the place of one that waits, where no more may: a running session's
-    /// takes that of a request without one.
-    pub(super) fn is_displacing(&self, class: ClassId, running: bool) -> bool {
-        running && self.backlog.len_of_list(class, false) > 0
-    }
-
     /// Whether a request of the class would be served before its deadline. It stands behind its own
     /// list; that those of running sessions go first shows in how fast the other list is served.
     pub(super) fn is_feasible(&self, class: ClassId, running: bool, patience: Duration) -> bool {
@@ -38,12 +27,16 @@ impl<T> Gate<T> {
             let Some(class) = self.strict.pick(&self.loads, self.limit.slots()) else {
                 break;
             };
-            let ticket = self.backlog.first(class).expect("the load counts this class's waiters");
+            self.drop_delayed(now, class);
+            let ticket = self.backlog.first(now, class).expect("the load counts its waiters");
             let waiter = self.backlog.waiter(ticket).expect("just found");
-            let (arrived, running) = (waiter.arrived, waiter.running);
+            let (arrived, running, late) = (waiter.arrived, waiter.running, waiter.late);
             self.count_drain(now, class, running);
-            self.drains[list_of(class, running)].served();
+            if !late {
+                self.drains[list_of(class, running)].served();
+            }
             self.leaves(class);
+            self.backlog.served(ticket, 1.0);
             // The slot is described by the entry until its owner claims it.
             let slot = self.grant(now, class, arrived);
             let wake = self.backlog.settle(ticket, State::Granted(slot.admitted));
@@ -53,23 +46,34 @@ impl<T> Gate<T> {
 
     /// Refuses whoever waited past the deadline.
     pub(super) fn expire(&mut self, now: Moment) {
-        while let Some((deadline, ticket)) = self.backlog.next_deadline() {
-            if deadline > now {
-                break;
-            }
+        while let Some(ticket) = self.backlog.expired(now) {
             let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
             self.triggers.changed(class, &self.loads);
         }
     }
 
-    /// Refuses the newest waiter of the class without a running session, whose place is wanted. The
-    /// tokens that it took stay taken. The caller tells the triggers.
-    ///
-    /// # Panics
-    /// If there is none: see [`Gate::is_displacing`].
-    pub(super) fn displace(&mut self, now: Moment, class: ClassId) {
-        let newest = self.backlog.newest(class).expect("whoever comes in full displaces one");
-        self.refuse_waiter(now, newest, Reason::QueueFull);
+    /// Refuses those whose delay CoDel does not let stand, before one of the class is served. O(1).
+    fn drop_delayed(&mut self, now: Moment, class: ClassId) {
+        for _ in 0..DROPS_MAX {
+            let Some(ticket) = self.backlog.delayed(now, class) else {
+                break;
+            };
+            self.refuse_waiter(now, ticket, Reason::Delayed);
+            self.triggers.changed(class, &self.loads);
+        }
+    }
+
+    /// Refuses those whose place an arrival takes, if it is to wait; whether it is. The tokens that they
+    /// took stay taken. The caller tells the triggers.
+    pub(super) fn make_room(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+        for left in 0.. {
+            match self.backlog.room(class, arrival, left) {
+                Room::Free => break,
+                Room::None => return false,
+                Room::After(ticket) => self.refuse_waiter(now, ticket, Reason::QueueFull),
+            };
+        }
+        true
     }
 
     /// One fewer of the class waits.
