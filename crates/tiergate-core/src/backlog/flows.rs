@@ -157,6 +157,7 @@ impl Flows {
     }
 
     /// The account's number, unless it is forgotten.
+    #[allow(dead_code, reason = "for policies across classes and costs")]
     pub(super) fn named(&self, turn: Turn) -> Option<u32> {
         let account = self.accounts.get(turn.account as usize)?;
         (account.generation == turn.generation).then_some(turn.account)

@@ -57,6 +57,7 @@ pub(crate) const fn list_of(class: ClassId, running: bool) -> usize {
 }
 
 /// What a class's next is chosen by, among other classes'.
+#[allow(dead_code, reason = "for policies across classes and costs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) deadline: Moment,
@@ -140,6 +141,7 @@ impl<T> Backlog<T> {
     }
 
     /// What the class's next is chosen by, among other classes'. As [`Backlog::first`].
+    #[allow(dead_code, reason = "for policies across classes and costs")]
     pub(crate) fn key(&mut self, now: Moment, class: ClassId) -> Option<Key> {
         let ticket = self.first(now, class)?;
         let Waiter { deadline, score, arrived, sequence, late, .. } = *self.slab.at(ticket.index);
@@ -224,6 +226,7 @@ impl<T> Backlog<T> {
 
     /// A service has cost so much more (or less) than was charged. Nothing happens if the flow's
     /// account is forgotten. O(log flows).
+    #[allow(dead_code, reason = "for policies across classes and costs")]
     pub(crate) fn corrected(&mut self, turn: Turn, difference: f64) {
         let Some(number) = self.flows.named(turn) else {
             return;

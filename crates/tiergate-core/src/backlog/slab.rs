@@ -31,6 +31,7 @@ pub(crate) enum State {
 }
 
 /// A waiting request, or one whose owner does not know yet that it waits no more.
+#[allow(dead_code, reason = "for policies across classes and costs")]
 #[derive(Debug)]
 pub(crate) struct Waiter<T> {
     pub(crate) state: State,

@@ -32,7 +32,7 @@ fn two_flows_that_wait_are_served_alike_within_one_request_of_each() {
     for round in 0..20 {
         let mut backlog = backlog(roomy());
         let largest: Vec<f64> = (0..5).map(|flow| 10_f64.powi(flow % 3)).collect();
-        let mut work = vec![0.0; 5];
+        let mut work = [0.0; 5];
         // The least and the most that a flow was ahead of another.
         let mut ahead = vec![[f64::MAX, f64::MIN]; 25];
         for flow in 0..5 {
