@@ -3,9 +3,11 @@
 //! | state | who changes it |
 //! |---|---|
 //! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
-//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (its place went to a running session) |
+//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
+//! | running → to be broken off | whoever waits ([`Gate::permit_interruption`]) |
+//! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
@@ -13,7 +15,11 @@
 
 mod arrive;
 mod generations;
+mod grant;
+mod interrupt;
+mod reload;
 mod signal;
+mod stream;
 mod wait;
 
 use crate::account::Account;
@@ -21,22 +27,25 @@ use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
 use crate::admit::ignore::Ignoring;
 use crate::admit::importance::Shedding;
-use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
+use crate::admit::policer::{PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, LISTS, State, list_of};
+use crate::backlog::{Backlog, Discipline, LISTS, State, Turn};
 use crate::class::ClassId;
+use crate::classify::score::Score;
 use crate::control::Limit;
 use crate::control::adaptive::{self, Step};
+use crate::cost::Costs;
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
-use crate::schedule::Load;
-use crate::schedule::strict::StrictPriority;
+use crate::schedule::{Grant, Load, Schedule};
 use crate::time::Moment;
-use generations::{Generations, Moved};
+use generations::Generations;
+use interrupt::Interruptible;
 pub use signal::Refused;
 use std::time::Duration;
+pub use stream::Stream;
 
 /// A classified request, at the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +72,13 @@ pub struct Arrival {
     pub requests: u32,
     /// A hash of its connection: even over all values, and the same for all of its requests.
     pub connection: u64,
+    /// How urgent it is among others, where requests are served by score.
+    pub score: Score,
+    /// How many slots it takes, 1 or more (0 counts as 1). One that takes more than there are is served
+    /// alone.
+    pub slots: u16,
+    /// Bytes that are held while it waits.
+    pub bytes: u32,
 }
 
 impl Arrival {
@@ -79,12 +95,20 @@ impl Arrival {
             importance: None,
             requests: 0,
             connection: 0,
+            score: Score::ZERO,
+            slots: 1,
+            bytes: 0,
         }
+    }
+
+    /// The slots that it takes.
+    pub(crate) fn width(&self) -> u16 {
+        self.slots.max(1)
     }
 }
 
 /// What the gate says to an arrival.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// Go on to the origin.
     Admit(Slot),
@@ -95,7 +119,7 @@ pub enum Verdict {
 }
 
 /// What has become of a ticket.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Claim {
     /// Nothing yet.
     Waiting,
@@ -105,15 +129,23 @@ pub enum Claim {
     Rejected(Reason),
 }
 
-/// The right to be in progress at the origin. Must come back by [`Gate::finish`]: the shell keeps it
-/// in a guard whose drop does so.
-#[derive(Debug, PartialEq, Eq)]
+/// The right to be in progress at the origin. Must come back by [`Gate::finish`] or
+/// [`Gate::stream`]: the shell keeps it in a guard whose drop does so.
+#[derive(Debug, PartialEq)]
 #[must_use = "a slot that is not finished is lost to every other request"]
 pub struct Slot {
     class: ClassId,
     generation: u32,
+    rule: Option<u32>,
     admitted: Moment,
     waited: Duration,
+    grant: Grant,
+    /// The flow that it was charged to, if it waited.
+    turn: Turn,
+    /// Whether the schedule in force knows of the grant.
+    charged: bool,
+    /// Its place among those that may be broken off.
+    interruptible: u32,
 }
 
 impl Slot {
@@ -126,6 +158,11 @@ impl Slot {
     pub fn waited(&self) -> Duration {
         self.waited
     }
+
+    /// How many slots it is: what its request takes.
+    pub fn slots(&self) -> u16 {
+        self.grant.slots
+    }
 }
 
 /// A class's state at one moment.
@@ -135,6 +172,10 @@ pub struct ClassState {
     pub waiting: u32,
     /// Slots held.
     pub running: u32,
+    /// Requests that hold them: as many, unless some take several.
+    pub requests: u32,
+    /// Long-lived streams that are open without a slot.
+    pub streams: u32,
 }
 
 /// Admits, queues and refuses requests; grants slots in the policy's order; finds how many there
@@ -144,12 +185,22 @@ pub struct Gate<T> {
     plan: Plan,
     limit: Limit,
     last_step: Option<(Moment, Step)>,
-    strict: StrictPriority,
+    schedule: Schedule,
+    costs: Costs,
     backlog: Backlog<T>,
     loads: Vec<Load>,
+    /// By class: requests that hold slots.
+    requests: Vec<u32>,
+    /// By class: streams that are open.
+    streams: Vec<u32>,
+    interruptible: Interruptible<T>,
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
+    /// Whether slots are free that nobody who waits may have.
+    kept: bool,
+    /// When the plan in force came in force.
+    since: Moment,
     generations: Generations,
     policers: Policers,
     triggers: Triggers,
@@ -173,14 +224,20 @@ impl<T> Gate<T> {
         Gate {
             limit: Limit::new(&plan.slots),
             last_step: None,
-            strict: StrictPriority::new(classes),
-            backlog: Backlog::new(classes),
-            loads: loads_of(&plan),
+            schedule: Schedule::new(&plan),
+            costs: Costs::new(plan.cost, classes, plan.rules),
+            backlog: Backlog::new(Discipline::of_plan(&plan)),
+            loads: vec![Load::default(); classes],
+            requests: vec![0; classes],
+            streams: vec![0; classes],
+            interruptible: Interruptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
+            kept: false,
+            since: Moment::ZERO,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
-            triggers: Triggers::new(&plan.classes, &loads_of(&plan)),
+            triggers: Triggers::new(&plan.classes, &vec![Load::default(); classes]),
             shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
             ignoring: plan.ignore.map(Ignoring::new),
             draining: false,
@@ -198,12 +255,7 @@ impl<T> Gate<T> {
         match waiter.state {
             State::Waiting => Claim::Waiting,
             State::Granted(at) => {
-                let slot = Slot {
-                    class: waiter.class,
-                    generation: self.plan.generation,
-                    admitted: at,
-                    waited: at.since(waiter.arrived),
-                };
+                let slot = self.slot_of(waiter, at);
                 self.backlog.remove(ticket);
                 Claim::Admitted(slot)
             }
@@ -223,20 +275,17 @@ impl<T> Gate<T> {
         let (class, running, state) = (waiter.class, waiter.running, waiter.state);
         match state {
             State::Waiting => {
-                self.strict.advance(now, &self.loads, self.limit.slots());
+                self.advance(now);
                 self.count_drain(now, class, running);
                 self.leaves(class);
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
+                // It may have been the next, and wider than those behind it.
+                self.dispatch(now);
             }
             State::Granted(at) => {
+                let slot = self.slot_of(waiter, at);
                 self.backlog.remove(ticket);
-                let slot = Slot {
-                    class,
-                    generation: self.plan.generation,
-                    admitted: at,
-                    waited: Duration::ZERO,
-                };
                 self.finish(now, slot, Outcome::without_answer(End::Cancelled));
             }
             // Already counted as refused.
@@ -248,27 +297,32 @@ impl<T> Gate<T> {
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
         let class = self.generations.translate(slot.generation, slot.class);
-        self.strict.advance(now, &self.loads, self.limit.slots());
+        self.advance(now);
         let load = self.control_load();
-        self.release(slot.generation, class);
-        self.account.finished(class, now.since(slot.admitted), &outcome);
-        // Slots that clients gave up say how impatient they are, not how fast the origin is.
+        let admitted = slot.admitted;
+        let held = now.since(admitted);
+        self.settle_cost(&slot, class, held, &outcome);
+        self.release(slot, class);
+        self.account.finished(class, held, &outcome);
+        // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
+        // broken off say nothing.
         if let Some(shedding) = &mut self.shedding
-            && outcome.end != End::Cancelled
+            && !matches!(outcome.end, End::Cancelled | End::Interrupted)
         {
             shedding.finished();
         }
         if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.finished(now, class, slot.admitted, &outcome, load);
+            let step = limit.finished(now, class, admitted, &outcome, load);
             self.note(now, step);
         }
         self.dispatch(now);
     }
 
-    /// Does what is due: refuses whoever waited past the deadline, lets limit and shedding look around.
-    /// Returns when to call again; [`Moment::NEVER`] if nothing is pending.
+    /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
+    /// now, lets limit and shedding look around. Returns when to call again; [`Moment::NEVER`] if
+    /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
-        self.strict.advance(now, &self.loads, self.limit.slots());
+        self.advance(now);
         let load = self.control_load();
         if let Limit::Adaptive(limit) = &mut self.limit {
             let step = limit.tick(now, load);
@@ -282,89 +336,25 @@ impl<T> Gate<T> {
         };
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        let deadline = self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at);
-        control.min(shed).min(deadline)
+        control.min(shed).min(self.next_due(now))
     }
 
-    /// When the first of those who wait has waited long enough; [`Moment::NEVER`] if nobody waits.
-    pub fn next_deadline(&self) -> Moment {
-        self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at)
+    /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
+    /// or may have a slot that a policy keeps free until then. [`Moment::NEVER`] if nobody waits. Any other
+    /// method may make it earlier. O(1); O(classes) while slots are kept free.
+    pub fn next_due(&mut self, now: Moment) -> Moment {
+        let deadline = self.backlog.next_deadline();
+        if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.has_free_slot() {
+            return deadline;
+        }
+        self.advance(now);
+        let change = self.schedule.next_change(&self.loads, self.limit.slots());
+        deadline.min(change.map_or(Moment::NEVER, |after| now + after))
     }
 
     /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
     pub fn next_wake(&mut self) -> Option<T> {
         self.wakes.pop()
-    }
-
-    /// Puts a new plan in force; nobody waiting or running is lost. Classes are known again by their
-    /// names; requests of a class that is gone go on in the least important one.
-    ///
-    /// The limit found so far is kept as long as `slots` does not change. O(n log n).
-    ///
-    /// # Panics
-    /// If the plan fails [`Plan::check`].
-    pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
-        if let Err(fault) = plan.check() {
-            panic!("an unchecked plan reached the gate: {fault}");
-        }
-        let last = ClassId(plan.classes.len() as u16 - 1);
-        let place = |name: &str| {
-            let found = plan.classes.iter().position(|class| class.name == name);
-            found.map_or(last, |place| ClassId(place as u16))
-        };
-        let moved: Vec<ClassId> =
-            self.plan.classes.iter().map(|class| place(&class.name)).collect();
-
-        // A slot that its waiter has not claimed yet will be claimed under the new plan.
-        let unclaimed = self.backlog.reclass(plan.classes.len(), |class| moved[class.index()]);
-        let policer = |old: &policer::Settings| {
-            let same = plan.policers.iter().position(|new| new.name == old.name);
-            same.map(|place| PolicerId(place as u16))
-        };
-        let policers = self.plan.policers.iter().map(policer).collect();
-        let numbers = Moved { classes: moved.clone(), policers };
-        self.generations.replace(plan.generation, plan.classes.len(), numbers, unclaimed);
-        let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
-        let names = (&plan.policers[..], &self.plan.policers[..]);
-        self.policers.inherit(now, names, former, &moved);
-        let former = std::mem::replace(&mut self.ignoring, plan.ignore.map(Ignoring::new));
-        if let (Some(ignoring), Some(former)) = (&mut self.ignoring, former) {
-            ignoring.inherit(former);
-        }
-
-        let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
-        let mut loads = loads_of(&plan);
-        let mut account = Account::sized(plan.classes.len(), plan.rules);
-        for (old, &new) in moved.iter().enumerate() {
-            loads[new.index()].waiting += self.loads[old].waiting;
-            loads[new.index()].running += self.loads[old].running;
-            if plan.classes[new.index()].name == self.plan.classes[old].name {
-                account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
-                for running in [true, false] {
-                    drains[list_of(new, running)] =
-                        self.drains[list_of(ClassId(old as u16), running)];
-                }
-            }
-        }
-        account.unmatched = self.account.unmatched;
-        self.loads = loads;
-        self.drains = drains;
-        self.triggers = Triggers::new(&plan.classes, &self.loads);
-        self.account = account;
-        self.strict = StrictPriority::new(plan.classes.len());
-        self.strict.advance(now, &self.loads, self.limit.slots());
-        self.shedding = plan.shedding.map(|aim| match self.shedding.take() {
-            Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
-            None => Shedding::new(now, aim, plan.classes.len()),
-        });
-        if plan.slots != self.plan.slots {
-            self.limit = Limit::new(&plan.slots);
-            self.last_step = None;
-        } else if (0..).zip(&moved).any(|(place, class)| class.0 != place) {
-            self.limit.renumbered();
-        }
-        self.plan = plan;
-        self.dispatch(now);
     }
 
     /// Takes no new work; whoever waits or runs goes on to the end.
@@ -418,31 +408,18 @@ impl<T> Gate<T> {
 
     /// What each class is doing, in the plan's order.
     pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
-        self.loads.iter().map(|load| ClassState { waiting: load.waiting, running: load.running })
+        let requests = self.requests.iter().zip(&self.streams);
+        self.loads.iter().zip(requests).map(|(load, (&requests, &streams))| ClassState {
+            waiting: load.waiting,
+            running: load.running,
+            requests,
+            streams,
+        })
     }
 
     /// What has been counted since the start.
     pub fn account(&self) -> &Account {
         &self.account
-    }
-
-    fn grant(&mut self, now: Moment, class: ClassId, arrived: Moment) -> Slot {
-        let waited = now.since(arrived);
-        self.running += 1;
-        self.generations.granted();
-        self.loads[class.index()].running += 1;
-        self.account.granted(class, waited);
-        let load = self.control_load();
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            limit.admitted(now, load);
-        }
-        Slot { class, generation: self.plan.generation, admitted: now, waited }
-    }
-
-    fn release(&mut self, generation: u32, class: ClassId) {
-        self.running -= 1;
-        self.loads[class.index()].running -= 1;
-        self.generations.released(generation);
     }
 
     fn note(&mut self, now: Moment, step: Option<Step>) {
@@ -454,11 +431,4 @@ impl<T> Gate<T> {
     fn control_load(&self) -> adaptive::Load {
         adaptive::Load { running: self.running, waiting: self.backlog.len() as u32 }
     }
-}
-
-fn loads_of(plan: &Plan) -> Vec<Load> {
-    plan.classes
-        .iter()
-        .map(|class| Load { waiting: 0, running: 0, minimum: class.minimum })
-        .collect()
 }

@@ -38,8 +38,11 @@ impl Origin {
             }
             self.now = self.now + service / workers.min(self.running).max(1);
             let begun = self.begun.remove(0);
-            let outcome =
-                Outcome { end, first_byte: (end == End::Served).then(|| self.now.since(begun)) };
+            let outcome = Outcome {
+                end,
+                first_byte: (end == End::Served).then(|| self.now.since(begun)),
+                bytes: 0,
+            };
             self.limit.finished(self.now, ClassId(0), begun, &outcome, self.load(waiting));
             self.running -= 1;
             self.slots += u64::from(self.limit.slots());
@@ -59,7 +62,7 @@ impl Origin {
             self.running = others + 1;
             self.limit.admitted(begun, self.load(0));
             self.now = begun + Duration::from_millis(20);
-            let outcome = Outcome { end: End::Served, first_byte: None };
+            let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
             self.limit.finished(self.now, ClassId(0), begun, &outcome, self.load(0));
             self.running = others;
         }
@@ -143,7 +146,8 @@ fn a_limit_that_never_binds_never_moves() {
         let begun = Moment::from_millis(milli);
         limit.admitted(begun, load);
         let end = begun + Duration::from_micros(900);
-        let outcome = Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)) };
+        let outcome =
+            Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)), bytes: 0 };
         assert_eq!(limit.finished(end, ClassId(0), begun, &outcome, load), None);
     }
     assert_eq!(limit.slots(), before);
@@ -194,7 +198,13 @@ fn swinging(seed: u64, told: bool) -> f64 {
         let (end, begun, slow) = busy.swap_remove(next);
         now = end;
         let class = ClassId(u16::from(slow && told));
-        limit.finished(now, class, begun, &Outcome { end: End::Served, first_byte: None }, running);
+        limit.finished(
+            now,
+            class,
+            begun,
+            &Outcome { end: End::Served, first_byte: None, bytes: 0 },
+            running,
+        );
         ends += 1;
         slots += u64::from(limit.slots()) * u64::from(ends > 20_000);
     }
@@ -235,7 +245,7 @@ fn each_step_says_why() {
         limit.admitted(now, load);
         let begun = now;
         now = now + Duration::from_millis(10) / limit.slots().min(30);
-        let outcome = Outcome { end: End::Served, first_byte: None };
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
         let before = limit.slots();
         if let Some(step) = limit.finished(now, ClassId(0), begun, &outcome, load) {
             assert_eq!(step.slots, limit.slots());

@@ -112,6 +112,9 @@ impl fmt::Display for Points {
 }
 
 impl Score {
+    /// Where no score is asked for.
+    pub const ZERO: Score = Score(0);
+
     /// So many points, as a rule or a band gives them.
     pub fn of(points: Points) -> Self {
         Score(points.times(Points::ONE))

@@ -94,6 +94,7 @@ pub(super) fn policy(
             site_policer,
             shedding,
             ignore,
+            ..Plan::protective()
         },
         classifier,
         rules,

@@ -53,14 +53,13 @@ pub(super) fn classes(
         let own = format!("class.{}", name.value);
         triggers.push(raw.refuse_at);
         classes.push(Class {
-            name: name.value,
             policer: raw.police.and_then(|police| policers.find(police, &own, faults)),
             deadline: time(raw.deadline, faults).unwrap_or(Class::DEADLINE_DEFAULT),
             minimum,
             queue_len_max: within(queue, queue_default, 0..=defaults::QUEUE_MAX, faults, |number| {
                 number.to_string()
             }) as u32,
-            refuse_at: Vec::new(),
+            ..Class::named(name.value)
         });
     }
     // A backlog may be that of a class further down.
