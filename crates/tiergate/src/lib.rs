@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod dashboard;
 pub mod date;
+pub mod deadline;
 pub mod decide;
 mod deliver;
 pub mod door;

@@ -11,9 +11,11 @@ use super::meant::{
 };
 use super::raw;
 use super::read::At;
+use super::resolve_classes;
 use super::resolve_identity;
 use super::resolve_policers::Policers;
 use super::resolve_rules;
+use super::resolve_scheduling::{Scheduling, scheduling};
 use super::resolve_score;
 use super::show;
 use super::values::{File, Networks, Share, Size, SlotsText, Time};
@@ -36,8 +38,9 @@ pub(super) fn policy(
 ) -> Option<Policy> {
     let mut on = Resolver { base, faults };
     let mut policers = Policers::named(raw.policer, on.faults);
-    let flows = resolve_rules::class_flows(&raw.class);
-    let classes = resolve_rules::classes(raw.class, &mut policers, on.faults);
+    let flows = resolve_classes::class_flows(&raw.class);
+    let Scheduling { sites, between_sites, cost } = scheduling(raw.scheduling, raw.site, on.faults);
+    let classes = resolve_classes::classes(raw.class, &sites, &mut policers, on.faults);
     policers.share_out(&classes, on.faults);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", on.faults));
     let default_class = resolve_rules::default_class(raw.default_class, &classes, on.faults);
@@ -94,7 +97,9 @@ pub(super) fn policy(
             site_policer,
             shedding,
             ignore,
-            ..Plan::protective()
+            sites,
+            between_sites,
+            cost,
         },
         classifier,
         rules,

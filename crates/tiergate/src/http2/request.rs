@@ -1,7 +1,7 @@
 //! From a request's head to its verdict, and to the head that the origin gets.
 
 use crate::buffers;
-use crate::decide::{self, Entry, Judged, Peer};
+use crate::decide::{self, Asked, Entry, Judged, Peer};
 use crate::door::Answer;
 use crate::gather;
 use crate::http1::{self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
@@ -53,14 +53,13 @@ pub(super) enum Decision<'d> {
 }
 
 /// Decides. `context` is the stream's task: it is woken when a wait ends. `ends`: no body follows.
-/// `ready`: of a body that follows, as much is there as shall be.
+/// `ready`: of a body that follows, as much is there as shall be; `body_len`: how much that is.
 pub(super) fn decide<'d>(
     shared: &'d Shared,
     config: &Config,
     peer: &Peer,
     parts: &Parts,
-    ends: bool,
-    ready: bool,
+    (ends, ready, body_len): (bool, bool, usize),
     context: &mut Context<'_>,
 ) -> Decision<'d> {
     let cookies = joined_cookies(&parts.headers);
@@ -95,8 +94,9 @@ pub(super) fn decide<'d>(
         subject: who.subject(),
         dscp: peer.dscp_of(client),
     };
-    let Judged { arrival, visit, left, answer } =
-        decide::judge(shared, config, &view, peer, gather, context);
+    let bytes = decide::held_bytes(body_len + head_len(fields));
+    let asked = Asked { view: &view, peer, trusted, bytes, gather };
+    let Judged { arrival, visit, left, answer } = decide::judge(shared, config, &asked, context);
     let facts = Facts {
         body: head.body,
         expects,
@@ -160,6 +160,11 @@ fn look<'b>(
         return Err(HeadError { status: 413, why: "the body is larger than this site takes" });
     }
     Ok(head)
+}
+
+/// Bytes of the fields, about as HTTP/1.1 would write them.
+fn head_len(fields: &[Field<'_>]) -> usize {
+    fields.iter().map(|field| field.name.len() + field.value.len() + 4).sum()
 }
 
 /// Several cookie fields as the one that HTTP/1.1 has (RFC 9113 §8.2.3); `None` if there is at most

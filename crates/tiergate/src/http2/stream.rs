@@ -67,7 +67,9 @@ async fn serve(
     let decision = loop {
         let decision = poll_fn(|context| {
             let ready = gathered || intake.poll_whole(context);
-            Poll::Ready(request::decide(shared, &config, peer, &parts, ends, ready, context))
+            let len = intake.len();
+            let parts = &parts;
+            Poll::Ready(request::decide(shared, &config, peer, parts, (ends, ready, len), context))
         })
         .await;
         let Decision::Gather(facts) = decision else { break decision };

@@ -1,0 +1,8 @@
+//! Who gets the next slot: what policy files say of it, and what the gateway makes of that.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod deadlines;
+mod explained;
+mod faults;
