@@ -1,5 +1,6 @@
 //! HTTP/2 from clients: the `h2` crate's client, curl and h2load before the gateway, hyper behind it.
 
+mod blocking;
 mod forwarding;
 mod limits;
 mod origin;
