@@ -24,6 +24,9 @@ pub enum Reason {
     Unimportant,
     /// Its flow was refused so often in a time that it is ignored for a while.
     Ignored,
+    /// It was in service, and was broken off for a request of a class above. It has had a slot, so it is
+    /// counted as finished ([`crate::outcome::End::Interrupted`]) and not as refused.
+    Interrupted,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -32,7 +35,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
@@ -43,6 +46,7 @@ impl Reason {
         Reason::Backlog,
         Reason::Unimportant,
         Reason::Ignored,
+        Reason::Interrupted,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -67,6 +71,7 @@ impl Reason {
             Reason::Backlog => "backlog",
             Reason::Unimportant => "unimportant",
             Reason::Ignored => "ignored",
+            Reason::Interrupted => "interrupted",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -87,6 +92,7 @@ impl Reason {
             Reason::Backlog => "more waited than its class is taken at",
             Reason::Unimportant => "under overload, others mattered more",
             Reason::Ignored => "it was refused too often, and came again at once",
+            Reason::Interrupted => "it was broken off for a more important request",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

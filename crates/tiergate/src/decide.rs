@@ -78,6 +78,9 @@ pub struct Facts {
     pub expects: bool,
     /// Doing it twice is as good as once (RFC 9110 §9.2.2).
     pub idempotent: bool,
+    /// It may be broken off while it is in service: so the policy has it, and nothing is lost by doing it
+    /// again.
+    pub may_be_broken_off: bool,
     /// Where the method lies in the head.
     pub method: Range<usize>,
     /// Where the target lies in the head.
@@ -210,6 +213,7 @@ pub fn decide<'d>(
         upgrade: head.upgrade.is_some(),
         expects: head.expect_continue,
         idempotent: is_idempotent(head.method),
+        may_be_broken_off: may_be_broken_off(config, &arrival, head.method, head.body),
         method: range_in(bytes, head.method),
         target: range_in(bytes, head.target),
         client,
@@ -225,10 +229,10 @@ pub fn decide<'d>(
         Answer::Admitted(held) => Entry::Now(held),
         Answer::Wait(waiting) => Entry::Later(waiting),
     };
-    // Only a request that waits may still be refused.
+    // Only a request that waits, or may be broken off, may still be refused.
     let format = match entry {
-        Entry::Now(_) => Format::Plain,
-        Entry::Later(_) => Format::accepted(fields),
+        Entry::Now(_) if !facts.may_be_broken_off => Format::Plain,
+        _ => Format::accepted(fields),
     };
     let mut out = buffers::text();
     let mut listener = [0; LISTENER_LEN_MAX];
@@ -406,6 +410,18 @@ pub fn client_of(config: &Config, peer: &Peer, fields: &[Field<'_>]) -> IpAddr {
 pub fn is_trusted(config: &Config, peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     config.policy.trusted.iter().any(|net| net.contains(&peer))
+}
+
+/// Whether such a request may be broken off while it is in service.
+pub(crate) fn may_be_broken_off(
+    config: &Config,
+    arrival: &Arrival,
+    method: &[u8],
+    body: Framing,
+) -> bool {
+    config.policy.plan.classes[arrival.class.index()].interruptible
+        && matches!(method, b"GET" | b"HEAD")
+        && matches!(body, Framing::None | Framing::Length(0))
 }
 
 pub(crate) fn is_idempotent(method: &[u8]) -> bool {

@@ -39,7 +39,8 @@ impl<T> Gate<T> {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
-            | Reason::Unimportant => {
+            | Reason::Unimportant
+            | Reason::Interrupted => {
                 refused.wait = self.drain_time(now, class, arrival.running);
             }
             Reason::Backlog => refused.wait = self.trigger_time(now, class),
@@ -102,6 +103,7 @@ impl<T> Gate<T> {
             Reason::Rule
             | Reason::OriginDown
             | Reason::Ignored
+            | Reason::Interrupted
             | Reason::Draining
             | Reason::Reconfigured => false,
         };

@@ -45,6 +45,9 @@ pub(super) fn scheduling(policy: &Policy) -> Vec<String> {
             .to_owned(),
         );
     }
+    if plan.queue_len_max < u32::MAX {
+        lines.push(format!("at most {} wait in all classes together", plan.queue_len_max));
+    }
     lines
 }
 
@@ -142,6 +145,9 @@ pub(super) fn class(class: &Class, policy: &Policy) -> String {
     }
     if class.interruptible {
         words += ", GET and HEAD broken off for classes above";
+    }
+    if class.streams_max != Class::STREAMS_MAX_DEFAULT {
+        words += &format!(", at most {} streams", class.streams_max);
     }
     words
 }

@@ -20,6 +20,9 @@ table! {
         cost: CostText,
         /// Which site is served next, where there are several. Default "strict".
         between_sites: PolicyText,
+        /// How many requests of all classes together may wait. By default only each class is bounded.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        queue: u64,
     }
 }
 
@@ -71,7 +74,8 @@ table! {
         share: Share,
         /// The part of its share that is kept free for it, where policy = "shared". Default "0%".
         reserve: Share,
-        /// In which order its requests get slots. Default "fifo".
+        /// In which order its requests get slots. By default "deadline" or "score" where the site's policy
+        /// is that, else "fifo".
         order: OrderText,
         /// Whether its flows are served in turn. Default true.
         fair: bool,
@@ -86,7 +90,8 @@ table! {
         queue_bytes: Size,
         /// Whether GET and HEAD that are in service may be broken off for a class above. Default false.
         interruptible: bool,
-        /// Streams (SSE, gRPC) at once that hold no slot; further ones get 503. Default 4000.
+        /// Streams (SSE, gRPC) at once that hold no slot; further ones keep theirs. Default
+        /// 10000.
         #[schemars(range(max = 10_000_000))]
         streams: u64,
     }

@@ -15,7 +15,7 @@ use super::resolve_classes;
 use super::resolve_identity;
 use super::resolve_policers::Policers;
 use super::resolve_rules;
-use super::resolve_scheduling::{Scheduling, scheduling};
+use super::resolve_scheduling::scheduling;
 use super::resolve_score;
 use super::show;
 use super::values::{File, Networks, Share, Size, SlotsText, Time};
@@ -39,8 +39,8 @@ pub(super) fn policy(
     let mut on = Resolver { base, faults };
     let mut policers = Policers::named(raw.policer, on.faults);
     let flows = resolve_classes::class_flows(&raw.class);
-    let Scheduling { sites, between_sites, cost } = scheduling(raw.scheduling, raw.site, on.faults);
-    let classes = resolve_classes::classes(raw.class, &sites, &mut policers, on.faults);
+    let scheduling = scheduling(raw.scheduling, raw.site, on.faults);
+    let classes = resolve_classes::classes(raw.class, &scheduling, &mut policers, on.faults);
     policers.share_out(&classes, on.faults);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", on.faults));
     let default_class = resolve_rules::default_class(raw.default_class, &classes, on.faults);
@@ -97,9 +97,10 @@ pub(super) fn policy(
             site_policer,
             shedding,
             ignore,
-            sites,
-            between_sites,
-            cost,
+            sites: scheduling.sites,
+            between_sites: scheduling.between_sites,
+            cost: scheduling.cost,
+            queue_len_max: scheduling.queue_len_max,
         },
         classifier,
         rules,

@@ -7,29 +7,31 @@ use super::read::At;
 use super::resolve::{at_most, time, within};
 use super::resolve_policers::Policers;
 use super::resolve_rules::{is_name, name_expected};
-use super::resolve_scheduling::{Part, Sums, site_of};
+use super::resolve_scheduling::{Part, Scheduling, Sums, site_of, usual_order};
 use super::resolve_triggers;
 use super::show;
 use tiergate_core::class::{Class, ClassId, Codel};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::plan::Plan;
-use tiergate_core::schedule::Site;
+use tiergate_core::schedule::SiteId;
 
 /// The classes, most important first; one with every default if none is written.
 pub(super) fn classes(
     raw: Option<At<Vec<At<raw::Class>>>>,
-    sites: &[Site],
+    scheduling: &Scheduling,
     policers: &mut Policers,
     faults: &mut Faults,
 ) -> Vec<Class> {
     let Some(At { value: raw, place }) = raw else {
-        return vec![Class::named(defaults::CLASS_NAME)];
+        let order = usual_order(SiteId(0), scheduling);
+        return vec![Class { order, ..Class::named(defaults::CLASS_NAME) }];
     };
     if raw.is_empty() {
         faults.add(&place, "must not be empty; leave it out for one class with every default");
     }
     at_most(&place, raw.len(), Plan::CLASSES_MAX, "classes", faults);
     let mut classes: Vec<Class> = Vec::new();
+    let sites = &scheduling.sites;
     let mut sums = vec![Sums::default(); sites.len()];
     let mut triggers = Vec::new();
     for At { value: raw, place } in raw {
@@ -63,13 +65,14 @@ pub(super) fn classes(
             share: part.share,
             reserve: part.reserve,
             site,
-            order: raw.order.map_or(defaults.order, |order| order.value.0),
+            order: raw.order.map_or_else(|| usual_order(site, scheduling), |order| order.value.0),
             fair: raw.fair.map_or(defaults.fair, |fair| fair.value),
             codel: raw.codel.map(|raw| codel(raw, faults)),
             when_full: raw.when_full.map_or(defaults.when_full, |full| full.value.0),
             late: raw.late.map_or(defaults.late, |late| late.value.0),
             queue_bytes_max: raw.queue_bytes.map_or(defaults.queue_bytes_max, |size| size.value.0),
             interruptible: raw.interruptible.is_some_and(|it| it.value),
+            streams_max: number(raw.streams, defaults.streams_max, 10_000_000, faults),
             ..defaults
         });
     }

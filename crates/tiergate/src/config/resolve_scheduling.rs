@@ -4,11 +4,12 @@ use super::defaults;
 use super::error::{Faults, Place, instead, shortened};
 use super::raw;
 use super::read::At;
-use super::resolve::at_most;
+use super::resolve::{at_most, within};
 use super::resolve_rules::{is_name, name_expected};
 use super::rule_values::PointsNumber;
 use super::show;
 use super::values::Share;
+use tiergate_core::class::Order;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Costing, Policy, Site, SiteId};
 
@@ -17,6 +18,7 @@ pub(super) struct Scheduling {
     pub(super) sites: Vec<Site>,
     pub(super) between_sites: Policy,
     pub(super) cost: Costing,
+    pub(super) queue_len_max: u32,
 }
 
 /// The sites with their policies; one with every default if none is written.
@@ -60,7 +62,27 @@ pub(super) fn scheduling(
         sites,
         between_sites: aged(between, ageing),
         cost: raw.cost.map_or(Costing::default(), |cost| cost.value.0),
+        queue_len_max: match raw.queue {
+            None => u32::MAX,
+            Some(At { value, place }) => {
+                let range = 1..=defaults::QUEUE_MAX;
+                within(Some((value, place)), 1, range, faults, |number| number.to_string()) as u32
+            }
+        },
     }
+}
+
+/// In which order a class's requests are served where it does not say it: policies that compare requests
+/// are offered the one that each class would serve next.
+pub(super) fn usual_order(site: SiteId, scheduling: &Scheduling) -> Order {
+    let own = scheduling.sites[site.index()].policy;
+    let between = (scheduling.sites.len() > 1).then_some(scheduling.between_sites);
+    let compared = [Some(own), between].into_iter().flatten().find_map(|policy| match policy {
+        Policy::Deadline => Some(Order::Deadline),
+        Policy::Score { .. } => Some(Order::Score),
+        _ => None,
+    });
+    compared.unwrap_or(Order::Fifo)
 }
 
 /// What is said where points are to grow and none are counted.
