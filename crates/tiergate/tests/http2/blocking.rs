@@ -14,12 +14,13 @@ use tiergate_core::control::Slots;
 
 const KIB: usize = 1024;
 
-/// Two classes, `high` by a header and `low`; further keys of `low` and of the file.
+/// Two classes, `high` by a header and `low`, with further keys. Deadlines are long: nobody is refused
+/// because nothing has been served yet.
 async fn world(low: &str, slots: u32, change: impl FnOnce(&mut Policy)) -> World {
     let text = format!(
         "[origin]\nservers = [\"a:1\"]\n\
-         [[class]]\nname = \"high\"\ndeadline = \"20s\"\n\
-         [[class]]\nname = \"low\"\ndeadline = \"20s\"\n{low}\n\
+         [[class]]\nname = \"high\"\ndeadline = \"1h\"\n\
+         [[class]]\nname = \"low\"\ndeadline = \"1h\"\n{low}\n\
          [[rule]]\nheader.x-class = \"high\"\nclass = \"high\"\n"
     );
     build(|policy| {

@@ -8,4 +8,5 @@ mod peers;
 mod queueing;
 mod signals;
 mod slow;
+mod streams;
 mod world;

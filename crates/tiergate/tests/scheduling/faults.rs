@@ -31,6 +31,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "[scheduling]\npolicy = \"score\"\nageing = -1",
             "p.toml:5:10: scheduling.ageing: must be a number from 0 to 1000 with at most three decimals, got -1",
         ),
+        ("[scheduling]\nqueue = 0", "p.toml:4:9: scheduling.queue: must be at least 1, got 0"),
         (
             "[[site]]\nname = \"x\"\nageing = 2",
             "p.toml:5:10: site[1].ageing: has no effect without policy = \"score\"; leave it out",
@@ -129,12 +130,12 @@ fn shares_of_two_sites_are_added_up_apart() {
 #[test]
 fn every_key_means_what_it_says() {
     let policy = read(
-        "[scheduling]\npolicy = \"score\"\nageing = 2.5\ncost = \"bytes\"\nbetween_sites = \"shared\"\n\
+        "[scheduling]\npolicy = \"score\"\nageing = 2.5\ncost = \"bytes\"\nbetween_sites = \"shared\"\nqueue = 70\n\
          [[site]]\nname = \"x\"\nweight = 2\nminimum = \"5%\"\nshare = \"40%\"\nreserve = \"4%\"\n\
          [[site]]\nname = \"y\"\npolicy = \"deadline\"\n\
          [[class]]\nname = \"a\"\nsite = \"y\"\nweight = 0.5\nshare = \"30%\"\nreserve = \"3%\"\n\
          order = \"adaptive-lifo\"\nfair = false\ncodel = {}\nwhen_full = \"drop-oldest\"\n\
-         late = \"last\"\nqueue_bytes = \"1MiB\"\ninterruptible = true\n\
+         late = \"last\"\nqueue_bytes = \"1MiB\"\ninterruptible = true\nstreams = 5\n\
          [[class]]\nname = \"b\"\nsite = \"x\"\n[[rule]]\nslots = 7\n",
     )
     .unwrap();
@@ -147,11 +148,13 @@ fn every_key_means_what_it_says() {
     let [a, b] = &plan.classes[..] else { panic!("two classes") };
     assert_eq!((a.site, b.site), (SiteId(1), SiteId(0)));
     assert_eq!((a.weight, a.share, a.reserve), (0.5, 0.3, 0.03));
-    assert_eq!((a.order, b.order), (Order::AdaptiveLifo, Order::Fifo));
+    // Where the policy compares requests, classes offer them by the same order.
+    assert_eq!((a.order, b.order), (Order::AdaptiveLifo, Order::Score));
     assert_eq!((a.fair, b.fair), (false, true));
     let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
     assert_eq!((a.codel, b.codel), (Some(codel), None));
     assert_eq!((a.when_full, a.late), (WhenFull::DropOldest, Late::Last));
-    assert_eq!((a.queue_bytes_max, a.interruptible), (1 << 20, true));
+    assert_eq!((a.queue_bytes_max, a.interruptible, a.streams_max), (1 << 20, true, 5));
+    assert_eq!(plan.queue_len_max, 70);
     assert_eq!(policy.rules[0].rule.slots, Some(7));
 }

@@ -3,6 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod blocking;
 mod deadlines;
 mod explained;
 mod faults;
+mod interrupted;
+mod shares;
+mod streams;
