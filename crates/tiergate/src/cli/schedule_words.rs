@@ -113,13 +113,17 @@ fn part(policy: Between, part: &Part) -> String {
 /// What is to be said of a class beside its deadline and its queue: begins with a comma, or is empty.
 pub(super) fn class(class: &Class, policy: &Policy) -> String {
     let plan = &policy.plan;
+    let site = &plan.sites[class.site.index()];
     let mut words = String::new();
     if plan.sites.len() > 1 {
-        write!(words, ", site {}", plan.sites[class.site.index()].name).expect("a string");
+        write!(words, ", site {}", site.name).expect("a string takes all");
     }
-    words += &part(plan.sites[class.site.index()].policy, &class.into());
+    words += &part(site.policy, &class.into());
     words += match class.order {
         Order::Fifo => "",
+        // As the site's policy, which is told apart.
+        Order::Deadline if site.policy == Between::Deadline => "",
+        Order::Score if matches!(site.policy, Between::Score { .. }) => "",
         Order::AdaptiveLifo => ", the newest first under overload",
         Order::Deadline => ", the earliest deadline first",
         Order::Score => ", the highest score first",

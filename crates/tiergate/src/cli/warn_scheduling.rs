@@ -71,14 +71,8 @@ fn part(whose: &str, key: &str, between: Option<Between>, part: &Part, warnings:
         &shared[..1],
         "\"shared\"",
     );
-    match between {
-        Some(Between::Fixed) if part.share == 0.0 => {
-            warnings.push(format!("{whose}: without a share it is never served"));
-        }
-        Some(Between::Shared) if part.share == 0.0 => {
-            warnings.push(format!("{whose}: without a share it gets only what the others leave"));
-        }
-        _ => {}
+    if between == Some(Between::Shared) && part.share == 0.0 {
+        warnings.push(format!("{whose}: without a share it gets only what the others leave"));
     }
 }
 
@@ -97,16 +91,19 @@ fn scores(policy: &Policy, warnings: &mut Vec<String>) {
     }
     let without = "neither [score] nor a rule gives a score: all have 0";
     let plan = &policy.plan;
+    let scored = |policy: Between| matches!(policy, Between::Score { .. });
     for class in &plan.classes {
-        if class.order == Order::Score {
+        // Where that is the site's policy, it is told below.
+        let by_policy = scored(plan.sites[class.site.index()].policy);
+        if class.order == Order::Score && !by_policy {
             warnings.push(format!("class {}: order = \"score\": {without}", class.name));
         }
         if class.when_full == WhenFull::DropLeast {
             warnings.push(format!("class {}: when_full = \"drop-least\": {without}", class.name));
         }
     }
-    let policies = plan.sites.iter().map(|site| site.policy).chain([plan.between_sites]);
-    if policies.into_iter().any(|policy| matches!(policy, Between::Score { .. })) {
+    let mut policies = plan.sites.iter().map(|site| site.policy).chain([plan.between_sites]);
+    if policies.any(scored) {
         warnings.push(format!("policy = \"score\": {without}"));
     }
 }
@@ -157,8 +154,9 @@ mod tests {
         let leaves = "class b: without a share it gets only what the others leave";
         assert_eq!(under("shared"), [weight, minimum, leaves]);
         let reserve = "class a: reserve has no effect without policy = \"shared\"";
-        let never = "class b: without a share it is never served";
-        assert_eq!(under("fixed"), [weight, reserve, minimum, never]);
+        let classes = classes.replace("minimum", "share = \"50%\"\nminimum");
+        let fixed = warned(&format!("{classes}[scheduling]\npolicy = \"fixed\"\n"));
+        assert_eq!(fixed, [weight, reserve, minimum]);
         let scores = "policy = \"score\": neither [score] nor a rule gives a score: all have 0";
         assert_eq!(under("score"), [weight, share, minimum, scores]);
     }
@@ -167,7 +165,7 @@ mod tests {
     fn sites_orders_and_rules_that_make_no_sense_are_told() {
         assert_eq!(
             warned(
-                "[scheduling]\nbetween_sites = \"fixed\"\n\
+                "[scheduling]\nbetween_sites = \"shared\"\n\
                  [[site]]\nname = \"x\"\nshare = \"50%\"\n[[site]]\nname = \"y\"\nweight = 2\n\
                  [[class]]\nname = \"a\"\nsite = \"x\"\norder = \"score\"\ninterruptible = true\n\
                  [[class]]\nname = \"b\"\nsite = \"x\"\nwhen_full = \"drop-least\"\n\
@@ -176,7 +174,7 @@ mod tests {
             [
                 "site y: no class belongs to it",
                 "site y: weight has no effect without between_sites = \"weighted\"",
-                "site y: without a share it is never served",
+                "site y: without a share it gets only what the others leave",
                 "class a: interruptible has no effect: no class is above it",
                 "class a: order = \"score\": neither [score] nor a rule gives a score: all have 0",
                 "class b: when_full = \"drop-least\": neither [score] nor a rule gives a score: all have 0",

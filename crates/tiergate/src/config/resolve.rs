@@ -85,23 +85,28 @@ pub(super) fn policy(
     let classifier = resolve_rules::compile(&rules, beside, on.faults)?;
     let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
     let wanted = resolve_identity::wanted(&rules, score.as_ref());
+    let plan = Plan {
+        generation: 0,
+        classes,
+        rules: rules.len(),
+        slots,
+        policers: policers.finish(),
+        site_policer,
+        shedding,
+        ignore,
+        sites: scheduling.sites,
+        between_sites: scheduling.between_sites,
+        cost: scheduling.cost,
+        queue_len_max: scheduling.queue_len_max,
+    };
+    if let Err(fault) = plan.check() {
+        // All that it can say has been told above, at its line; the gate relies on this.
+        on.faults.add(&Place::default(), fault);
+    }
     Some(Policy {
         listeners,
         origin: origin?,
-        plan: Plan {
-            generation: 0,
-            classes,
-            rules: rules.len(),
-            slots,
-            policers: policers.finish(),
-            site_policer,
-            shedding,
-            ignore,
-            sites: scheduling.sites,
-            between_sites: scheduling.between_sites,
-            cost: scheduling.cost,
-            queue_len_max: scheduling.queue_len_max,
-        },
+        plan,
         classifier,
         rules,
         score,

@@ -24,7 +24,9 @@ pub(super) fn classes(
 ) -> Vec<Class> {
     let Some(At { value: raw, place }) = raw else {
         let order = usual_order(SiteId(0), scheduling);
-        return vec![Class { order, ..Class::named(defaults::CLASS_NAME) }];
+        // Where slots are divided, it has them all.
+        let share = if scheduling.sites[0].policy.is_by_share() { 1.0 } else { 0.0 };
+        return vec![Class { order, share, ..Class::named(defaults::CLASS_NAME) }];
     };
     if raw.is_empty() {
         faults.add(&place, "must not be empty; leave it out for one class with every default");
@@ -47,7 +49,8 @@ pub(super) fn classes(
             share: raw.share,
             reserve: raw.reserve,
         };
-        let part = part.resolve(&mut sums[site.index()], faults);
+        let under = (sites[site.index()].policy, &place);
+        let part = part.resolve(under, &mut sums[site.index()], faults);
         let own = format!("class.{}", name.value);
         let policer = raw.police.and_then(|police| policers.find(police, &own, faults));
         let number = |at: Option<At<u64>>, default: u32, most, faults: &mut Faults| {

@@ -39,9 +39,11 @@ pub(super) fn scheduling(
                 faults.add(&place, "must not be empty; leave it out for a single site");
             }
             at_most(&place, raw.len(), Plan::SITES_MAX, "sites", faults);
+            // A site that is alone has all the slots.
+            let among = if raw.len() > 1 { between } else { Policy::Strict };
             let mut sites: Vec<Site> = Vec::new();
             for raw in raw {
-                let site = site(raw, (usual, ageing), &sites, &mut sums, faults);
+                let site = site(raw, (usual, ageing, among), &sites, &mut sums, faults);
                 sites.extend(site);
             }
             if sites.is_empty() {
@@ -90,7 +92,7 @@ const NOT_SCORED: &str = "has no effect without policy = \"score\"; leave it out
 
 fn site(
     At { value: raw, place }: At<raw::Site>,
-    (usual, ageing): (Policy, f64),
+    (usual, ageing, between): (Policy, f64, Policy),
     before: &[Site],
     sums: &mut Sums,
     faults: &mut Faults,
@@ -110,7 +112,8 @@ fn site(
     }
     let part =
         Part { weight: raw.weight, minimum: raw.minimum, share: raw.share, reserve: raw.reserve };
-    let Parts { weight, minimum, share, reserve } = part.resolve(sums, faults);
+    let under = (between, &place);
+    let Parts { weight, minimum, share, reserve } = part.resolve(under, sums, faults);
     let policy = aged(policy, raw.ageing.map_or(ageing, |ageing| points(ageing.value)));
     Some(Site { name: name.value, policy, weight, minimum, share, reserve })
 }
@@ -177,7 +180,13 @@ const ROUNDING: f64 = 1e-9;
 
 impl Part {
     /// Checks the part by itself and together with those before.
-    pub(super) fn resolve(self, sums: &mut Sums, faults: &mut Faults) -> Parts {
+    /// `under`: the policy that it is a part under; `table`: where it stands.
+    pub(super) fn resolve(
+        self,
+        (under, table): (Policy, &Place),
+        sums: &mut Sums,
+        faults: &mut Faults,
+    ) -> Parts {
         let number = |at: &Option<At<Share>>| at.as_ref().map_or(0.0, |at| at.value.0);
         let (minimum, share, reserve) =
             (number(&self.minimum), number(&self.share), number(&self.reserve));
@@ -186,6 +195,13 @@ impl Part {
         let weight = self.weight.as_ref().map_or(1.0, |weight| points(weight.value));
         if let Some(weight) = self.weight.as_ref().filter(|_| weight == 0.0) {
             faults.add(&weight.place, "must be more than 0, or nothing of it is ever served");
+        }
+        if under == Policy::Fixed && share == 0.0 {
+            match &self.share {
+                Some(share) => faults.add(&share.place, NEVER_SERVED),
+                None if faults.at_key(table, "share") => {}
+                None => faults.missing(table, "share", NEVER_SERVED),
+            }
         }
         if let Some(place) = self.reserve.map(|at| at.place).filter(|_| reserve > share) {
             let message = match self.share {
@@ -200,6 +216,10 @@ impl Part {
         Parts { weight, minimum, share, reserve }
     }
 }
+
+/// What is said of a part of which policy = "fixed" makes nothing.
+const NEVER_SERVED: &str =
+    "where capacity is fixed, nothing without a share is ever served; write share = \"10%\"";
 
 /// Adds a share to those before; told once, where the sum first goes beyond the whole.
 fn add(sum: &mut f64, share: Option<&At<Share>>, what: &str, faults: &mut Faults) {

@@ -66,6 +66,14 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "p.toml:5:11: class[1].reserve: is a part of `share`; write share = \"…\" too",
         ),
         (
+            "[scheduling]\npolicy = \"fixed\"\n[[class]]\nname = \"a\"",
+            "p.toml:5:1: class[1].share: is missing; where capacity is fixed, nothing without a share is ever served; write share = \"10%\"",
+        ),
+        (
+            "[scheduling]\nbetween_sites = \"fixed\"\n[[site]]\nname = \"x\"\nshare = \"0%\"\n[[site]]\nname = \"y\"\nshare = \"9%\"",
+            "p.toml:7:9: site[1].share: where capacity is fixed, nothing without a share is ever served; write share = \"10%\"",
+        ),
+        (
             "[[class]]\nname = \"a\"\nweight = 0",
             "p.toml:5:10: class[1].weight: must be more than 0, or nothing of it is ever served",
         ),
@@ -125,6 +133,7 @@ fn shares_of_two_sites_are_added_up_apart() {
     let text =
         "[scheduling]\npolicy = \"shared\"\n[[site]]\nname = \"x\"\n[[site]]\nname = \"y\"\n";
     read(&format!("{text}{}{}", site("x"), site("y"))).unwrap();
+    read("[scheduling]\npolicy = \"fixed\"").unwrap();
 }
 
 #[test]
