@@ -95,7 +95,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
             Err(_) | Ok(()) => {}
         }
         if let Some(held) = held.as_mut().filter(|_| facts.may_be_broken_off) {
-            poll_fn(|context| Poll::Ready(held.permit_interruption(context))).await;
+            poll_fn(|context| held.poll_permit_interruption(context)).await;
         }
         let mut answer: Option<Buffer> = None;
         let mut interims = 0;

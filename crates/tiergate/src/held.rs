@@ -3,7 +3,7 @@
 
 use crate::clock;
 use crate::door::Door;
-use std::task::Context;
+use std::task::{Context, Poll};
 use tiergate_core::gate::{Slot, Stream};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
@@ -100,14 +100,15 @@ impl<'d> Held<'d> {
     }
 
     /// Says that the request may be broken off for one of a class above, from now on until
-    /// [`Held::keep`]: the task is woken when that is wanted, and [`Held::is_interrupted`] tells.
-    pub fn permit_interruption(&mut self, context: &Context<'_>) {
-        let Hold::Slot(slot) = &mut self.hold else { return };
+    /// [`Held::keep`]: the task is woken when that is wanted, and [`Held::is_interrupted`] tells. Ready at once.
+    pub fn poll_permit_interruption(&mut self, context: &Context<'_>) -> Poll<()> {
+        let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(()) };
         let now = clock::now();
         let mut gate = self.door.gate();
         let permitted = gate.permit_interruption(now, slot, context.waker().clone());
         self.interruptible |= permitted;
         self.door.settle(gate, now);
+        Poll::Ready(())
     }
 
     /// Whether the request is to end for one of a class above. Free for those that may not be broken off.

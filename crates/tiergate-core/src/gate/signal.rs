@@ -39,6 +39,7 @@ impl<T> Gate<T> {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
+            | Reason::Delayed
             | Reason::Unimportant
             | Reason::Interrupted => {
                 refused.wait = self.drain_time(now, class, arrival.running);
@@ -96,6 +97,7 @@ impl<T> Gate<T> {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
+            | Reason::Delayed
             | Reason::Policed
             | Reason::SitePoliced
             | Reason::Backlog

@@ -39,7 +39,7 @@ impl Journey<'_, '_> {
             Err(_) | Ok(()) => {}
         }
         if let Some(held) = self.held.as_mut().filter(|_| self.facts.may_be_broken_off) {
-            poll_fn(|context| Poll::Ready(held.permit_interruption(context))).await;
+            poll_fn(|context| held.poll_permit_interruption(context)).await;
         }
         let mut answer: Option<Buffer> = None;
         let mut interims = 0;
