@@ -26,6 +26,9 @@ pub enum Reason {
     Unimportant,
     /// Its flow was refused so often in a time that it is ignored for a while.
     Ignored,
+    /// It was in service, and was broken off for a request of a class above. It has had a slot, so it is
+    /// counted as finished ([`crate::outcome::End::Interrupted`]) and not as refused.
+    Interrupted,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -34,7 +37,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 14] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
@@ -46,6 +49,7 @@ impl Reason {
         Reason::Backlog,
         Reason::Unimportant,
         Reason::Ignored,
+        Reason::Interrupted,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -71,6 +75,7 @@ impl Reason {
             Reason::Backlog => "backlog",
             Reason::Unimportant => "unimportant",
             Reason::Ignored => "ignored",
+            Reason::Interrupted => "interrupted",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -92,6 +97,7 @@ impl Reason {
             Reason::Backlog => "more waited than its class is taken at",
             Reason::Unimportant => "under overload, others mattered more",
             Reason::Ignored => "it was refused too often, and came again at once",
+            Reason::Interrupted => "it was broken off for a more important request",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

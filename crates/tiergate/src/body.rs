@@ -2,6 +2,7 @@
 
 use crate::buffers::Buffer;
 use crate::http1::{ChunkScanner, Framing};
+use crate::streaming::Streaming;
 
 /// What one look at some bytes found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,8 @@ pub struct AnswerBody {
     frames: Frames,
     /// Whether the origin's connection may be used again: nothing has followed the body.
     pub reusable: bool,
+    /// Whether it may last for as long as its client stays.
+    pub streaming: Streaming,
 }
 
 #[derive(Debug)]
@@ -113,7 +116,7 @@ impl AnswerBody {
             Framing::Chunked if dechunk => Frames::Taken(Box::default()),
             framing => Frames::Kept(BodyScanner::new(framing)),
         };
-        AnswerBody { frames, reusable }
+        AnswerBody { frames, reusable, streaming: Streaming::No }
     }
 
     /// Whether there is none, or the whole has been seen.

@@ -13,14 +13,15 @@ use crate::respond::Format;
 use crate::session::Visit;
 use crate::shared::{Config, Shared};
 use crate::standing::{self, Standing};
-use crate::{buffers, clock, gather};
+use crate::{buffers, clock, deadline, gather};
 use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Context;
-use tiergate_core::classify::{Scratch, path};
+use std::time::Duration;
+use tiergate_core::classify::{Match, Scratch, path};
 use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
@@ -77,6 +78,9 @@ pub struct Facts {
     pub expects: bool,
     /// Doing it twice is as good as once (RFC 9110 §9.2.2).
     pub idempotent: bool,
+    /// It may be broken off while it is in service: so the policy has it, and nothing is lost by doing it
+    /// again.
+    pub may_be_broken_off: bool,
     /// Where the method lies in the head.
     pub method: Range<usize>,
     /// Where the target lies in the head.
@@ -198,8 +202,8 @@ pub fn decide<'d>(
         subject: who.subject(),
         dscp: peer.dscp_of(client),
     };
-    let Judged { arrival, visit, left, answer } =
-        judge(shared, config, &view, peer, gather, context);
+    let asked = Asked { view: &view, peer, trusted, bytes: held_bytes(bytes.len()), gather };
+    let Judged { arrival, visit, left, answer } = judge(shared, config, &asked, context);
     let facts = Facts {
         head_len: head.len,
         body: head.body,
@@ -209,6 +213,7 @@ pub fn decide<'d>(
         upgrade: head.upgrade.is_some(),
         expects: head.expect_continue,
         idempotent: is_idempotent(head.method),
+        may_be_broken_off: may_be_broken_off(config, &arrival, head.method, head.body),
         method: range_in(bytes, head.method),
         target: range_in(bytes, head.target),
         client,
@@ -224,10 +229,10 @@ pub fn decide<'d>(
         Answer::Admitted(held) => Entry::Now(held),
         Answer::Wait(waiting) => Entry::Later(waiting),
     };
-    // Only a request that waits may still be refused.
+    // Only a request that waits, or may be broken off, may still be refused.
     let format = match entry {
-        Entry::Now(_) => Format::Plain,
-        Entry::Later(_) => Format::accepted(fields),
+        Entry::Now(_) if !facts.may_be_broken_off => Format::Plain,
+        _ => Format::accepted(fields),
     };
     let mut out = buffers::text();
     let mut listener = [0; LISTENER_LEN_MAX];
@@ -258,16 +263,30 @@ pub struct Judged<'d> {
     pub answer: Answer<'d>,
 }
 
-/// Classifies a request and takes it to the gate. `gather`: not yet, because its body is still to be
-/// read; only to be refused if it would be refused now.
+/// A request as it is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'r> {
+    /// What rules see of it.
+    pub view: &'r RequestView<'r>,
+    /// Whose connection it came by.
+    pub peer: &'r Peer,
+    /// Whether the peer's word about others is believed.
+    pub trusted: bool,
+    /// Bytes that are held while it waits.
+    pub bytes: u32,
+    /// Not to the gate yet, because its body is still to be read; only to be refused if it would be
+    /// refused now.
+    pub gather: bool,
+}
+
+/// Classifies a request and takes it to the gate.
 pub fn judge<'d>(
     shared: &'d Shared,
     config: &Config,
-    view: &RequestView<'_>,
-    peer: &Peer,
-    gather: bool,
+    asked: &Asked<'_>,
     context: &mut Context<'_>,
 ) -> Judged<'d> {
+    let Asked { view, peer, gather, .. } = *asked;
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
     let open = |settings| {
@@ -277,11 +296,14 @@ pub fn judge<'d>(
     let mut arrival = Arrival {
         class: verdict.class,
         rule: verdict.rule,
-        deadline: verdict.deadline,
+        deadline: deadline_of(config, asked, &verdict),
         generation: config.generation,
         policer: verdict.policer,
         flow: verdict.flow,
         running: visit.as_deref().is_some_and(Visit::is_running),
+        score: verdict.score,
+        slots: verdict.slots.unwrap_or(1),
+        bytes: asked.bytes,
         ..Arrival::of(verdict.class)
     };
     if config.policy.plan.shedding.is_some() {
@@ -310,6 +332,25 @@ pub fn judge<'d>(
         None => shared.door.arrive(clock::now(), arrival, context),
     };
     Judged { arrival, visit, left: left.map(Box::new), answer }
+}
+
+/// How long the request may wait: as its rule or class says, or less if a trusted peer says so. Nobody's
+/// word makes it longer than the policy has it.
+fn deadline_of(config: &Config, asked: &Asked<'_>, verdict: &Match) -> Option<Duration> {
+    let told = match config.policy.deadline_header(verdict) {
+        Some(header) if asked.trusted => deadline::told(asked.view, header),
+        _ => None,
+    };
+    let Some(told) = told else {
+        return verdict.deadline;
+    };
+    let class = &config.policy.plan.classes[verdict.class.index()];
+    Some(told.min(verdict.deadline.unwrap_or(class.deadline)))
+}
+
+/// A number of bytes as the gate counts them.
+pub fn held_bytes(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
 }
 
 /// Notes how important the request's connection is and how much it has got; `said`: what rules say of
@@ -369,6 +410,18 @@ pub fn client_of(config: &Config, peer: &Peer, fields: &[Field<'_>]) -> IpAddr {
 pub fn is_trusted(config: &Config, peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
     config.policy.trusted.iter().any(|net| net.contains(&peer))
+}
+
+/// Whether such a request may be broken off while it is in service.
+pub(crate) fn may_be_broken_off(
+    config: &Config,
+    arrival: &Arrival,
+    method: &[u8],
+    body: Framing,
+) -> bool {
+    config.policy.plan.classes[arrival.class.index()].interruptible
+        && matches!(method, b"GET" | b"HEAD")
+        && matches!(body, Framing::None | Framing::Length(0))
 }
 
 pub(crate) fn is_idempotent(method: &[u8]) -> bool {

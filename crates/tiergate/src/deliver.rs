@@ -16,8 +16,10 @@ use crate::link::{Fault, Link};
 use crate::origin::{Lease, Place};
 use crate::outbox::Outbox;
 use crate::stream::ClientStream;
-use std::future::poll_fn;
+use crate::streaming::Turn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::task::{Context, Poll};
 use tiergate_core::outcome::End;
 
@@ -33,8 +35,16 @@ pub(crate) async fn deliver<S: ClientStream>(
     answer: Option<Buffer>,
 ) -> Result<(), Failure> {
     let mut outbox = Outbox::new(head);
-    let result = bring(held, link, place, &mut outbox, &mut body, answer).await;
+    let mut turn = Turn::default();
+    if !body.is_done() {
+        turn.begin(body.streaming, held);
+    }
+    let holding = (held, &mut turn);
+    let result = bring(holding, link, place, &mut outbox, &mut body, answer).await;
     record.sent_bytes += outbox.sent();
+    if turn.turned() {
+        record.end = Some(End::Upgraded);
+    }
     result.map_err(|fault| match fault {
         // Nothing of it was written yet: the client can still be told.
         Fault::Origin if outbox.sent() == 0 => {
@@ -46,14 +56,14 @@ pub(crate) async fn deliver<S: ClientStream>(
 }
 
 async fn bring<S: ClientStream>(
-    held: &mut Option<Held<'_>>,
+    (held, turn): (&mut Option<Held<'_>>, &mut Turn),
     mut link: Link<'_, S>,
     mut place: Place,
     outbox: &mut Outbox<'_>,
     body: &mut AnswerBody,
     answer: Option<Buffer>,
 ) -> Result<(), Fault> {
-    let passed = pass_on(&mut link, outbox, body, answer).await;
+    let passed = pass_on((held, turn), &mut link, outbox, body, answer).await;
     match passed {
         Ok(()) => {
             *held = None;
@@ -91,6 +101,7 @@ async fn bring<S: ClientStream>(
 
 /// Passes on what comes until the origin is done; the last of it stays in the outbox.
 async fn pass_on<S: ClientStream>(
+    (held, turn): (&mut Option<Held<'_>>, &mut Turn),
     link: &mut Link<'_, S>,
     outbox: &mut Outbox<'_>,
     body: &mut AnswerBody,
@@ -104,13 +115,19 @@ async fn pass_on<S: ClientStream>(
         if let Some(buffer) = answer.take() {
             let piece = body.take(buffer).map_err(|Malformed| Fault::Origin)?;
             if let Some(data) = piece.data {
+                held.iter_mut().for_each(|held| held.brought(data.content().len()));
                 outbox.push(data);
             }
             if piece.done {
                 return Ok(());
             }
         }
-        if link.carry(outbox, &mut answer).await? == 0 {
+        let mut carrying = pin!(link.carry(outbox, &mut answer));
+        let carried = poll_fn(|context| {
+            turn.poll(held, context);
+            carrying.as_mut().poll(context)
+        });
+        if carried.await? == 0 {
             if !body.ends_with_connection() {
                 return Err(Fault::Origin);
             }

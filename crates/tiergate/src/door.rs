@@ -6,14 +6,14 @@
 //! | when the gate wants its tick | every thread | the ticker | none: an atomic |
 
 use crate::clock;
+pub use crate::held::Held;
 use crate::rate_limit::Left;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tiergate_core::gate::{Arrival, Claim, Gate, Refused, Slot, Ticket, Verdict};
-use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::gate::{Arrival, Claim, Gate, Refused, Ticket, Verdict};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
@@ -78,15 +78,10 @@ impl Door {
         let answer = match verdict {
             Verdict::Admit(slot) => Answer::Admitted(Held::new(self, slot)),
             Verdict::Reject(reason) => Answer::Refused(gate.refused(now, &arrival, reason)),
-            Verdict::Queue(ticket) => {
-                let deadline = gate.next_due(now);
-                drop(gate);
-                if deadline.nanos() < self.next_tick.load(Ordering::Relaxed) {
-                    self.earlier.notify_one();
-                }
-                Answer::Wait(Waiting { door: self, ticket: Some(ticket) })
-            }
+            Verdict::Queue(ticket) => Answer::Wait(Waiting { door: self, ticket: Some(ticket) }),
         };
+        // Others may have left for it, or have got what was kept for them.
+        self.settle(gate, now);
         (answer, left)
     }
 
@@ -94,13 +89,30 @@ impl Door {
     pub fn turn_away(&self, arrival: Arrival) -> Option<Refused> {
         let mut gate = self.gate();
         let now = clock::now();
-        let reason = gate.turn_away(now, arrival)?;
-        Some(gate.refused(now, &arrival, reason))
+        let refused =
+            gate.turn_away(now, arrival).map(|reason| gate.refused(now, &arrival, reason));
+        self.settle(gate, now);
+        refused
+    }
+
+    /// What a request is told that is broken off while it is in service.
+    pub fn broken_off(&self, arrival: &Arrival) -> Refused {
+        self.gate().refused(clock::now(), arrival, Reason::Interrupted)
     }
 
     /// Counts a request that is refused for a reason that the gate does not see.
     pub fn refuse(&self, arrival: Arrival, reason: Reason) {
         self.gate().refuse(arrival, reason);
+    }
+
+    /// After a change: wakes everybody who has news, and the ticker if the gate now wants its tick
+    /// earlier than that would come.
+    pub fn settle(&self, mut gate: MutexGuard<'_, Gate<Waker>>, now: Moment) {
+        let due = gate.next_due(now);
+        self.wake(gate);
+        if due.nanos() < self.next_tick.load(Ordering::Relaxed) {
+            self.earlier.notify_one();
+        }
     }
 
     /// Wakes everybody who has news, outside the lock.
@@ -145,54 +157,6 @@ const TICK_MIN: Duration = Duration::from_millis(1);
 /// Nor less often.
 const TICK_MAX: Duration = Duration::from_secs(1);
 
-/// A slot in use. Dropped, it goes back with the outcome noted last; if none was, the client left.
-#[derive(Debug)]
-pub struct Held<'d> {
-    door: &'d Door,
-    slot: Option<Slot>,
-    outcome: Outcome,
-}
-
-impl<'d> Held<'d> {
-    fn new(door: &'d Door, slot: Slot) -> Self {
-        Held { door, slot: Some(slot), outcome: Outcome::without_answer(End::Cancelled) }
-    }
-
-    /// When the slot was granted.
-    pub fn admitted(&self) -> Moment {
-        self.slot.as_ref().expect("held until dropped").admitted()
-    }
-
-    /// How long the request waited for it.
-    pub fn waited(&self) -> Duration {
-        self.slot.as_ref().expect("held until dropped").waited()
-    }
-
-    /// The head of the final answer arrived.
-    pub fn answered(&mut self, now: Moment) {
-        self.outcome.first_byte = Some(now.since(self.admitted()));
-    }
-
-    /// How it will have ended, unless something else is noted later.
-    pub fn note(&mut self, end: End) {
-        self.outcome.end = end;
-    }
-
-    /// How it has ended so far.
-    pub fn outcome(&self) -> Outcome {
-        self.outcome
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let slot = self.slot.take().expect("dropped once");
-        let mut gate = self.door.gate();
-        gate.finish(clock::now(), slot, self.outcome);
-        self.door.wake(gate);
-    }
-}
-
 /// A request in the backlog. Dropped, it leaves.
 #[derive(Debug)]
 pub struct Waiting<'d> {
@@ -234,9 +198,10 @@ impl<'d> Waiting<'d> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
+            let now = clock::now();
             let mut gate = self.door.gate();
-            gate.cancel(clock::now(), ticket);
-            self.door.wake(gate);
+            gate.cancel(now, ticket);
+            self.door.settle(gate, now);
         }
     }
 }

@@ -22,8 +22,11 @@ use crate::rate_limit::RateLimit;
 use crate::serve::{Connection, Next};
 use crate::shared::{Config, Counted, Shared};
 use crate::stream::ClientStream;
+use crate::streaming::Streaming;
 use crate::tunnel;
 use arrayvec::ArrayVec;
+use std::future::poll_fn;
+use std::task::Poll;
 use tiergate_core::outcome::End;
 use tiergate_core::request::Field;
 
@@ -91,6 +94,9 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => {}
         }
+        if let Some(held) = held.as_mut().filter(|_| facts.may_be_broken_off) {
+            poll_fn(|context| held.poll_permit_interruption(context)).await;
+        }
         let mut answer: Option<Buffer> = None;
         let mut interims = 0;
         loop {
@@ -102,7 +108,11 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                     if let Some(buffer) = &mut answer {
                         buffer.make_room(config.policy.limits.response_head_max + 1);
                     }
-                    let fault = match link.read(&mut answer).await {
+                    let read = poll_fn(|context| match held {
+                        Some(held) if held.is_interrupted() => Poll::Ready(Err(Fault::Interrupted)),
+                        _ => link.poll_read(&mut answer, context),
+                    });
+                    let fault = match read.await {
                         Ok(count) if count > 0 => continue,
                         Ok(_) => Fault::Origin,
                         Err(fault) => fault,
@@ -126,6 +136,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                         let why = "the origin sent too many interim answers";
                         return Err(Fault::Answer(502, why).into());
                     }
+                    held.iter_mut().for_each(Held::keep);
                     // A client of HTTP/1.0 knows none (RFC 9110 §15.2).
                     if facts.version == Version::Http11 {
                         link.write(head, &[]).await?;
@@ -134,7 +145,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                 }
                 Seen::Switch { len } => {
                     place.alive();
-                    answered(held, record, 101);
+                    answered(held, record, 101, len);
                     consume(&mut answer, len);
                     let tunnels_max = config.policy.limits.tunnels_max;
                     let Some(_counted) = Counted::below(&shared.tunnels, tunnels_max) else {
@@ -152,7 +163,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                 }
                 Seen::Final { len, status, keep, body } => {
                     place.alive();
-                    answered(held, record, status);
+                    answered(held, record, status, len);
                     consume(&mut answer, len);
                     deliver(held, record, link, place, head, body, answer).await?;
                     return Ok(Ended::Answered(if keep { Next::Keep } else { Next::Close }));
@@ -234,16 +245,23 @@ fn look(bytes: &[u8], out: &mut Vec<u8>, config: &Config, facts: &Facts, may_kee
         false => Seen::Interim { len },
         true => {
             let dechunk = http1::delivery(&response, facts.version) == Delivery::Dechunked;
-            let body = AnswerBody::new(response.body, dechunk, response.keep_alive);
+            let mut body = AnswerBody::new(response.body, dechunk, response.keep_alive);
+            body.streaming = Streaming::of(table.fields());
             Seen::Final { len, status, keep, body }
         }
     }
 }
 
 /// Notes that the final answer has begun.
-pub(crate) fn answered(held: &mut Option<Held<'_>>, record: &mut Record, status: u16) {
+pub(crate) fn answered(
+    held: &mut Option<Held<'_>>,
+    record: &mut Record,
+    status: u16,
+    head_len: usize,
+) {
     let held = held.as_mut().expect("held until the origin is done");
-    held.answered(clock::now());
+    held.keep();
+    held.answered(clock::now(), head_len);
     held.note(if status < 500 { End::Served } else { End::Error });
     record.status = status;
     record.first_byte = held.outcome().first_byte;

@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, Failure};
 use crate::gather::MALFORMED;
 use crate::link::{Fault, TOO_LARGE};
 use crate::origin::{Attempts, Lease, Place};
-use crate::respond;
+use crate::respond::{self, Format};
 use crate::serve::{Connection, Next};
 use crate::shared::{Config, Shared};
 use crate::stream::ClientStream;
@@ -30,7 +30,7 @@ pub async fn forward<S: ClientStream>(
     facts: &Facts,
     mut record: Record,
     mut head: Vec<u8>,
-    held: Held<'_>,
+    (held, format): (Held<'_>, Format),
 ) -> io::Result<Next> {
     record.waited = Some(held.waited());
     record.received_bytes = facts.head_len as u64;
@@ -42,7 +42,10 @@ pub async fn forward<S: ClientStream>(
     let sent_whole = upload.as_ref().is_none_or(Upload::is_done);
     record.received_bytes += upload.as_ref().map_or(sent as u64, Upload::total);
     let mut ended = |end, record: &mut Record| {
-        record.end = Some(end);
+        // A stream has been counted as one, however its client leaves it.
+        if record.end != Some(End::Upgraded) {
+            record.end = Some(end);
+        }
         if let Some(mut held) = held.take() {
             held.note(end);
         }
@@ -78,6 +81,11 @@ pub async fn forward<S: ClientStream>(
             account::http1(shared, config, facts, connection.received(), &record);
             let unended = matches!(failure, Failure::Unended(_));
             return Ok(if unended { Next::Reset } else { Next::Cut });
+        }
+        Err(Failure::Unanswered(Fault::Interrupted)) => {
+            let refused = shared.door.broken_off(&facts.arrival);
+            ended(End::Interrupted, &mut record);
+            return connection.refuse(shared, config, facts, refused, format, record).await;
         }
         Err(Failure::Unanswered(fault)) => fault,
     };

@@ -27,6 +27,8 @@ pub enum Fault {
     Origin,
     /// The origin did not go on in time.
     OriginSlow,
+    /// The gate wants the slot for a more important request; nothing was sent to the client yet.
+    Interrupted,
 }
 
 impl Fault {

@@ -183,6 +183,7 @@ impl<S: ClientStream> Connection<S> {
                     }
                 };
                 let record = Record::new(arrived);
+                let held = (held, format);
                 let next =
                     forward::forward(self, shared, &config, &facts, record, head, held).await?;
                 if next == Next::Keep {
@@ -237,7 +238,7 @@ impl<S: ClientStream> Connection<S> {
     }
 
     /// Answers with a refusal; keeps the connection if the policy does and the body is no trouble.
-    async fn refuse(
+    pub(crate) async fn refuse(
         &mut self,
         shared: &Shared,
         config: &Config,

@@ -60,8 +60,8 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:5:1: class[1].queu: unknown key, did you mean `queue`?",
         ),
         (
-            "[[class]]\nname = \"a\"\nweight = 0",
-            "policy.toml:5:1: class[1].weight: unknown key, expected one of `deadline`, `flow`, `minimum`, `name`, `police`, `queue`, `refuse_at`",
+            "[[class]]\nname = \"a\"\nzzz = 0",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `interruptible`, `late`, `minimum`, `name`, `order`, `police`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",

@@ -80,6 +80,10 @@ pub struct Match {
     pub score: Score,
     /// A keyed hash of what fairness is counted by ([`Flow`]).
     pub flow: u64,
+    /// How many slots the request takes, where a rule says; else one.
+    pub slots: Option<u16>,
+    /// Index of the rule that names the header with the request's deadline ([`Rule::deadline_header`]).
+    pub deadline_header: Option<u32>,
 }
 
 /// Rules, compiled: for each [`Output`] the first that matches a request and sets it decides.
@@ -127,6 +131,8 @@ struct Longer {
     flows: Vec<Flow>,
     /// How long requests may wait.
     deadlines: Vec<Duration>,
+    /// The rules, ascending, that say how many slots, and how many. Few do, so it is looked for.
+    slots: Vec<(u32, u16)>,
 }
 
 #[derive(Clone, Debug)]
@@ -222,6 +228,8 @@ impl Classifier {
         }
         let mut longer = Longer::default();
         let says = rules.iter().map(|rule| Says::of(rule, default_class, &mut longer)).collect();
+        let slots = (0..).zip(rules).filter_map(|(index, rule)| Some((index, rule.slots?)));
+        longer.slots = slots.collect();
         let compiled = facts.compile(conditions, default_class, says, longer, rules);
         compiled.ok_or(CompileError::ExpressionsTooLarge)
     }
@@ -319,6 +327,8 @@ impl Classifier {
                 Output::Resource => found.resource = says.resource,
                 Output::Score => score = Some(says.score),
                 Output::Flow => flow = self.longer.flows.get(says.flow as usize),
+                Output::Slots => found.slots = self.longer.slots_of(rule),
+                Output::DeadlineHeader => found.deadline_header = Some(rule),
             }
         }
         if let Some(scoring) = &self.score {
@@ -332,6 +342,13 @@ impl Classifier {
         let by_class = || self.class_flows.get(found.class.index()).unwrap_or(&self.default_flow);
         found.flow = flow.unwrap_or_else(by_class).of(view, self.flow_key);
         found
+    }
+}
+
+impl Longer {
+    fn slots_of(&self, rule: u32) -> Option<u16> {
+        let place = self.slots.binary_search_by_key(&rule, |(rule, _)| *rule).ok()?;
+        Some(self.slots[place].1)
     }
 }
 

@@ -20,11 +20,15 @@ pub enum Output {
     Score,
     /// What fairness is counted by.
     Flow,
+    /// How many slots it takes.
+    Slots,
+    /// The header in which a trusted peer says how long it may wait.
+    DeadlineHeader,
 }
 
 impl Output {
     /// Every output, the verdict first.
-    pub const ALL: [Output; 7] = [
+    pub const ALL: [Output; 9] = [
         Output::Verdict,
         Output::Policer,
         Output::Importance,
@@ -32,6 +36,8 @@ impl Output {
         Output::Resource,
         Output::Score,
         Output::Flow,
+        Output::Slots,
+        Output::DeadlineHeader,
     ];
 
     /// How many there are.
@@ -47,6 +53,8 @@ impl Output {
             Output::Resource => "resource",
             Output::Score => "score",
             Output::Flow => "flow",
+            Output::Slots => "slots",
+            Output::DeadlineHeader => "deadline_header",
         }
     }
 
@@ -66,6 +74,8 @@ impl Rule {
             Output::Resource => self.resource.is_some(),
             Output::Score => self.score.is_some(),
             Output::Flow => self.flow.is_some(),
+            Output::Slots => self.slots.is_some(),
+            Output::DeadlineHeader => self.deadline_header.is_some(),
         }
     }
 

@@ -34,6 +34,11 @@ pub struct Rule {
     pub score: Option<Score>,
     /// What fairness inside the class is counted by.
     pub flow: Option<Flow>,
+    /// How many slots such a request takes; `None`: one.
+    pub slots: Option<u16>,
+    /// The header, in lower case, in which a trusted peer says how many milliseconds the request may
+    /// wait. Whose word it is, whoever reads the header must know: classification does not.
+    pub deadline_header: Option<Box<str>>,
 }
 
 impl Rule {

@@ -100,6 +100,11 @@ impl Points {
         Self::from_thousandths(whole.checked_add(thousandths)?)
     }
 
+    /// How many thousandths.
+    pub const fn thousandths(self) -> u32 {
+        self.0
+    }
+
     fn times(self, other: Points) -> u64 {
         u64::from(self.0) * u64::from(other.0)
     }

@@ -164,6 +164,17 @@ impl<T> Gate<T> {
         true
     }
 
+    /// Takes back what [`Gate::permit_interruption`] said: the request goes on to its end, because its
+    /// answer has begun. If it was to be broken off, another one is. O(classes).
+    pub fn forbid_interruption(&mut self, now: Moment, slot: &mut Slot) {
+        if slot.interruptible != NONE {
+            self.interruptible.remove(slot.interruptible);
+            slot.interruptible = NONE;
+            self.advance(now);
+            self.interrupt(now);
+        }
+    }
+
     /// Marks a slot to be broken off if whoever is next finds no room and is of a class above one that has
     /// such a slot. O(classes); nothing where no slot may be.
     pub(super) fn interrupt(&mut self, now: Moment) {

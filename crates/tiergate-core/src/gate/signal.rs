@@ -40,7 +40,8 @@ impl<T> Gate<T> {
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
             | Reason::Delayed
-            | Reason::Unimportant => {
+            | Reason::Unimportant
+            | Reason::Interrupted => {
                 refused.wait = self.drain_time(now, class, arrival.running);
             }
             Reason::Backlog => refused.wait = self.trigger_time(now, class),
@@ -104,6 +105,7 @@ impl<T> Gate<T> {
             Reason::Rule
             | Reason::OriginDown
             | Reason::Ignored
+            | Reason::Interrupted
             | Reason::Draining
             | Reason::Reconfigured => false,
         };

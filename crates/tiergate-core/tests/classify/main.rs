@@ -36,6 +36,8 @@ fn meant(rules: &[Vec<Spec>]) -> Vec<Rule> {
             resource: sets(6).then_some(number),
             score: sets(7).then(|| Score::of(Points::from_thousandths(index as u32).unwrap())),
             flow: sets(8).then_some(Flow::Client { v4: (number % 33) as u8, v6: 0 }),
+            slots: sets(9).then_some(number),
+            deadline_header: sets(10).then(|| format!("x-{index}").into()),
         }
     };
     rules.iter().enumerate().map(rule).collect()
@@ -70,6 +72,11 @@ fn expected(rules: &[Vec<Spec>], meant: &[Rule], request: &Request) -> Match {
         resource: first(&matching, meant, |rule| rule.resource),
         score: first(&matching, meant, |rule| rule.score).unwrap_or_default(),
         flow: with_view(request, |view| flow.of(view, Default::default())),
+        slots: first(&matching, meant, |rule| rule.slots),
+        deadline_header: matching
+            .iter()
+            .find(|rule| meant[**rule].deadline_header.is_some())
+            .map(|rule| *rule as u32),
     }
 }
 

@@ -103,3 +103,18 @@ fn who_says_so_late_is_broken_off_at_once_and_a_reload_loses_nobody() {
     gate.finish(NOW, slot, INTERRUPTED);
     assert_eq!(gate.running(), 0);
 }
+
+#[test]
+fn whoever_has_begun_to_answer_is_left_alone_and_another_goes_instead() {
+    let mut gate = gate(2, |_| {});
+    let older = admitted(&mut gate, 2, Some(20));
+    let mut younger = admitted(&mut gate, 2, Some(21));
+    let _ticket = queued(&mut gate, 0, 0);
+    assert_eq!(gate.next_wake(), Some(21));
+    gate.forbid_interruption(NOW, &mut younger);
+    assert_eq!(gate.next_wake(), Some(20));
+    assert!(gate.is_interrupted(&older) && !gate.is_interrupted(&younger));
+    gate.finish(NOW, older, INTERRUPTED);
+    assert_eq!(gate.next_wake(), Some(0), "the one that waits has the slot");
+    gate.finish(NOW, younger, Outcome::without_answer(End::Served));
+}

@@ -113,6 +113,15 @@ pub struct ClassStatus {
     pub name: String,
     /// Its sure share of the slots, 0.0 to 1.0.
     pub minimum_share: f64,
+    /// The site that it belongs to.
+    #[serde(default)]
+    pub site: String,
+    /// In which order its requests get slots.
+    #[serde(default)]
+    pub order: String,
+    /// Its share of its site's slots, 0.0 to 1.0, where they are shared or fixed.
+    #[serde(default)]
+    pub share: f64,
     /// Bound on its queue.
     pub queue_len_max: u32,
     /// Longest time in its queue. Seconds.
@@ -121,6 +130,12 @@ pub struct ClassStatus {
     pub waiting: u32,
     /// Slots held now.
     pub running: u32,
+    /// Requests that hold them: as many, unless some take several.
+    #[serde(default)]
+    pub in_service: u32,
+    /// Streams that are open without a slot.
+    #[serde(default)]
+    pub streams: u32,
     /// Requests that came.
     pub arrived: u64,
     /// Of them, those that got a slot at once.
@@ -318,10 +333,15 @@ fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -
     ClassStatus {
         name: class.name.clone(),
         minimum_share: class.minimum,
+        site: class.site.clone(),
+        order: class.order.to_owned(),
+        share: class.share,
         queue_len_max: class.queue_len_max,
         deadline_seconds: class.deadline.as_secs_f64(),
         waiting: class.state.waiting,
         running: class.state.running,
+        in_service: class.state.requests,
+        streams: class.state.streams,
         arrived: account.arrived,
         admitted_at_once: account.admitted_at_once,
         queued: account.queued,

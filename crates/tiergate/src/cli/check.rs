@@ -1,7 +1,7 @@
 //! `tiergate check`: what a policy means, in words, and what in it makes no sense.
 
 pub use super::warn::warnings;
-use super::words;
+use super::{schedule_words, words};
 use crate::config::meant::{
     ClientCertificate, Listener, Policy, ProxyProtocol, Recognised, RefusalConnection,
 };
@@ -31,6 +31,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Clients connect to", listeners(policy)),
         ("Requests go to", origin(policy)),
         ("Classes, most important first", classes(policy)),
+        ("Who is served next", schedule_words::scheduling(policy)),
         ("Policers", policers(policy)),
         ("Rules, the first that matches decides", rules(policy)),
         ("Score", score(policy)),

@@ -1,6 +1,6 @@
 //! `tiergate explain`: what a given request would get, and why.
 
-use super::{outputs, words};
+use super::{outputs, schedule_words, words};
 use crate::config::meant::{Listener, Policy};
 use crate::config::{load, show};
 use std::fmt::Write as _;
@@ -249,6 +249,8 @@ fn consequence(policy: &Policy, found: &Match) -> String {
         }
         None => String::new(),
     };
+    let served: String =
+        schedule_words::request(policy, found).iter().map(|line| format!("\n  {line}")).collect();
     let shed = match (policy.plan.shedding, found.importance) {
         (None, _) => String::new(),
         (Some(_), None) => {
@@ -261,7 +263,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
         }
     };
     format!(
-        "\nClass {name}, {} of {classes} in importance: {}{because}{shed}\n",
+        "\nClass {name}, {} of {classes} in importance: {}{because}{served}{shed}\n",
         found.class.index() + 1,
         words::class(&class, policy)
     )

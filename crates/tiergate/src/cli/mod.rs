@@ -5,8 +5,10 @@ pub mod explain;
 pub mod import;
 mod outputs;
 pub mod run;
+mod schedule_words;
 pub mod schema;
 mod warn;
+mod warn_scheduling;
 mod words;
 
 use crate::dashboard;

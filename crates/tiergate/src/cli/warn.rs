@@ -1,7 +1,7 @@
 //! What a policy allows but makes no sense: rules that never match or never decide, classes that
 //! nothing leads to.
 
-use super::words;
+use super::{warn_scheduling, words};
 use crate::config::meant::{Listener, Policy, PolicyRule, ProxyProtocol};
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::policer::{PolicerId, Share};
@@ -32,6 +32,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
     importance(policy, &mut warnings);
+    warn_scheduling::warnings(policy, &mut warnings);
     warnings.extend_from_slice(&policy.warnings);
     warnings
 }

@@ -1,5 +1,6 @@
 //! Rules and classes in words.
 
+use super::schedule_words;
 use crate::config::meant::{Listener, Policy, RefusalConnection};
 use crate::config::show;
 use std::fmt::Display;
@@ -125,6 +126,11 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
         }
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),
         Output::Flow => said(rule.flow.as_ref().map(|one| one as _)),
+        Output::Slots => said(rule.slots.as_ref().map(|one| one as _)),
+        Output::DeadlineHeader => {
+            let name = rule.deadline_header.as_deref().unwrap_or_default();
+            format!("deadline by a trusted {name}")
+        }
     }
 }
 
@@ -206,6 +212,7 @@ pub(super) fn class(class: &Class, policy: &Policy) -> String {
     if class.minimum > 0.0 {
         words += &format!(", sure of {} of the slots", show::share(class.minimum));
     }
+    words += &schedule_words::class(class, policy);
     for trigger in &class.refuse_at {
         let all = trigger.of == Backlogs::ALL;
         let ids = (0..policy.plan.classes.len() as u16).map(ClassId);

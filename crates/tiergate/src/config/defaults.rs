@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tiergate_core::admit::ignore;
 use tiergate_core::admit::session::Bounds;
+use tiergate_core::class::Codel;
 use tiergate_core::origin::retries::Allowance;
 
 /// Burst of a policer: with 20 Poisson arrivals lose no more than evenly spaced ones, with 5 they do
@@ -22,6 +23,15 @@ pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 
 pub const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
 /// Name of the only class where none is given.
 pub const CLASS_NAME: &str = "default";
+/// Name of the only site where none is given.
+pub const SITE_NAME: &str = "default";
+/// Points a second that a waiting request gains by score: over the paper's ten points nobody is passed
+/// for longer than ten seconds, and of what has the same score the older goes first anyway.
+pub const AGEING: f64 = 1.0;
+/// CoDel in the words of RFC 8289 §4.3 and §4.2: a queue that stands for a twentieth of the interval is
+/// no burst any more. The interval is a round trip on the Internet, as there.
+pub const CODEL: Codel =
+    Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
 /// One failed connect may be chance, three in a row are not.
 pub const FAILURES_MAX: u32 = 3;
 /// A restarting server is back within seconds; one trial request a second costs nothing.
@@ -204,6 +214,8 @@ pub const SERVERS_MAX: usize = tiergate_core::origin::SERVERS_MAX;
 pub const TRUSTED_MAX: usize = 1024;
 /// Most slots: far beyond what any origin works on at once.
 pub const SLOTS_MAX: u64 = 1_000_000;
+/// Most slots of one request: as many as any origin of which a policy knows the number has.
+pub const RULE_SLOTS_MAX: u64 = 10_000;
 /// Longest queue of a class: about 2 GiB of waiting connections.
 pub const QUEUE_MAX: u64 = 1_000_000;
 /// Most threads: beyond any machine's processors.

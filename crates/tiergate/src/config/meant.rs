@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::admit::session::Bounds;
-use tiergate_core::classify::Classifier;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
+use tiergate_core::classify::{Classifier, Match};
 use tiergate_core::origin::retries::Allowance;
 use tiergate_core::plan::Plan;
 
@@ -77,6 +77,12 @@ impl Policy {
     pub fn listener_at(&self, address: SocketAddr) -> u16 {
         let place = self.listeners.iter().position(|listener| listener.address == address);
         place.map_or(u16::MAX, |place| place as u16)
+    }
+
+    /// The header in which a trusted peer may say how long the request may wait.
+    pub fn deadline_header(&self, found: &Match) -> Option<&str> {
+        let rule = self.rules.get(found.deadline_header? as usize)?;
+        rule.rule.deadline_header.as_deref()
     }
 }
 

@@ -5,6 +5,7 @@
 use super::error::{Faults, Place};
 pub(super) use super::raw_clients::{Geo, Key, Names, Session, Shedding, Token};
 pub(super) use super::raw_refusal::{Ignore, Refusal};
+pub(super) use super::raw_scheduling::{Class, Codel, Scheduling, Site, Trigger};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::rule_values::{
     AsnRange, CountryText, DomainText, DscpRange, ExtensionText, FlowText, MediaText, PointsNumber,
@@ -25,6 +26,10 @@ table! {
         origin: Origin,
         /// Tiers of service, most important first. Without any there is one, called "default".
         class: Vec<At<Class>>,
+        /// Who gets the next free slot. Without this table: the most important class.
+        scheduling: Scheduling,
+        /// Groups of classes that are served as one, such as hosts. Without any there is one.
+        site: Vec<At<Site>>,
         /// Which requests belong to which class; the first rule that matches decides.
         rule: Vec<At<Rule>>,
         /// Token buckets that rules and classes name.
@@ -167,43 +172,6 @@ table! {
 }
 
 table! {
-    /// A tier of service.
-    struct Class {
-        /// Its name in rules, logs and metrics.
-        #[schemars(required, regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
-        name: String,
-        /// Longest time that a request waits for a slot; then it is refused. Default "2s".
-        deadline: Time,
-        /// Share of the slots that the class is sure of while it has requests waiting. Default "0%".
-        minimum: Share,
-        /// How many requests may wait at once; more are refused at once. Default 10000.
-        #[schemars(range(max = 1_000_000))]
-        queue: u64,
-        /// The policer that its requests come under; beyond it 429.
-        police: Police,
-        /// What fairness inside the class is counted by; by default the policy's `flow`.
-        flow: FlowText,
-        /// Backlogs at which its requests are refused.
-        refuse_at: Vec<At<Trigger>>,
-    }
-}
-
-table! {
-    /// A backlog at which a class is refused.
-    struct Trigger {
-        /// Whose waiting requests count: "total" (all), "own", a class, or a list of classes.
-        #[schemars(required)]
-        backlog: OneOrMany<String>,
-        /// From so many waiting on.
-        #[schemars(required, range(min = 1, max = 1_000_000))]
-        waiting: u64,
-        /// Until there are fewer than so many. By default `waiting`.
-        #[schemars(range(min = 1, max = 1_000_000))]
-        until: u64,
-    }
-}
-
-table! {
     /// All conditions given must hold; of a list, one is enough.
     struct Rule {
         /// The path, without query, normalised. `*` is anything but `/` (at the end: anything),
@@ -273,6 +241,11 @@ table! {
         deadline: Time,
         /// The policer that such requests come under: its name, or its rate and burst; beyond it 429.
         police: Police,
+        /// How many slots such a request takes. Default 1.
+        #[schemars(range(min = 1, max = 10_000))]
+        slots: u64,
+        /// Header in which a `trusted` peer says how many milliseconds such a request may wait.
+        deadline_header: String,
     }
 }
 

@@ -11,9 +11,11 @@ use super::meant::{
 };
 use super::raw;
 use super::read::At;
+use super::resolve_classes;
 use super::resolve_identity;
 use super::resolve_policers::Policers;
 use super::resolve_rules;
+use super::resolve_scheduling::scheduling;
 use super::resolve_score;
 use super::show;
 use super::values::{File, Networks, Share, Size, SlotsText, Time};
@@ -36,8 +38,9 @@ pub(super) fn policy(
 ) -> Option<Policy> {
     let mut on = Resolver { base, faults };
     let mut policers = Policers::named(raw.policer, on.faults);
-    let flows = resolve_rules::class_flows(&raw.class);
-    let classes = resolve_rules::classes(raw.class, &mut policers, on.faults);
+    let flows = resolve_classes::class_flows(&raw.class);
+    let scheduling = scheduling(raw.scheduling, raw.site, on.faults);
+    let classes = resolve_classes::classes(raw.class, &scheduling, &mut policers, on.faults);
     policers.share_out(&classes, on.faults);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", on.faults));
     let default_class = resolve_rules::default_class(raw.default_class, &classes, on.faults);
@@ -82,20 +85,28 @@ pub(super) fn policy(
     let classifier = resolve_rules::compile(&rules, beside, on.faults)?;
     let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
     let wanted = resolve_identity::wanted(&rules, score.as_ref());
+    let plan = Plan {
+        generation: 0,
+        classes,
+        rules: rules.len(),
+        slots,
+        policers: policers.finish(),
+        site_policer,
+        shedding,
+        ignore,
+        sites: scheduling.sites,
+        between_sites: scheduling.between_sites,
+        cost: scheduling.cost,
+        queue_len_max: scheduling.queue_len_max,
+    };
+    if let Err(fault) = plan.check() {
+        // All that it can say has been told above, at its line; the gate relies on this.
+        on.faults.add(&Place::default(), fault);
+    }
     Some(Policy {
         listeners,
         origin: origin?,
-        plan: Plan {
-            generation: 0,
-            classes,
-            rules: rules.len(),
-            slots,
-            policers: policers.finish(),
-            site_policer,
-            shedding,
-            ignore,
-            ..Plan::protective()
-        },
+        plan,
         classifier,
         rules,
         score,

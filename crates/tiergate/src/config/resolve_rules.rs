@@ -1,88 +1,19 @@
-//! From classes and rules as written to classes and rules as meant.
+//! From rules as written to rules as meant, and how classes are found by their names.
 
 use super::defaults;
 use super::error::{Faults, Lines, Place, instead};
 use super::meant::{Listener, PolicyRule};
 use super::raw;
 use super::read::At;
-use super::resolve::{at_most, time, within};
+use super::resolve::{time, within};
 use super::resolve_conditions::conditions;
 use super::resolve_policers::Policers;
-use super::resolve_triggers;
+use super::values::is_token;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Score, ScoreTables};
 use tiergate_core::classify::{Classifier, CompileError};
-use tiergate_core::plan::Plan;
-
-/// The classes, most important first; one with every default if none is written.
-pub(super) fn classes(
-    raw: Option<At<Vec<At<raw::Class>>>>,
-    policers: &mut Policers,
-    faults: &mut Faults,
-) -> Vec<Class> {
-    let Some(At { value: raw, place }) = raw else {
-        return vec![Class::named(defaults::CLASS_NAME)];
-    };
-    if raw.is_empty() {
-        faults.add(&place, "must not be empty; leave it out for one class with every default");
-    }
-    at_most(&place, raw.len(), Plan::CLASSES_MAX, "classes", faults);
-    let mut classes: Vec<Class> = Vec::new();
-    let mut minimum_sum = 0.0;
-    let mut triggers = Vec::new();
-    for At { value: raw, place } in raw {
-        let Some(name) = raw.name else {
-            faults.missing(&place, "name", "write name = \"…\"");
-            continue;
-        };
-        check_class_name(&name, &classes, faults);
-        let minimum = raw.minimum.as_ref().map_or(0.0, |share| share.value.0);
-        minimum_sum += minimum;
-        // Told once, where the sum first goes beyond.
-        if let Some(share) = raw.minimum.as_ref()
-            && minimum_sum > 1.0 + 1e-9
-            && minimum_sum - minimum <= 1.0 + 1e-9
-        {
-            let sum = minimum_sum * 100.0;
-            faults.add(&share.place, format!("the minimums add up to {sum:.1}%, more than 100%"));
-        }
-        let queue = raw.queue.map(|queue| (queue.value, queue.place));
-        let queue_default = Class::QUEUE_LEN_MAX_DEFAULT.into();
-        let own = format!("class.{}", name.value);
-        triggers.push(raw.refuse_at);
-        classes.push(Class {
-            policer: raw.police.and_then(|police| policers.find(police, &own, faults)),
-            deadline: time(raw.deadline, faults).unwrap_or(Class::DEADLINE_DEFAULT),
-            minimum,
-            queue_len_max: within(queue, queue_default, 0..=defaults::QUEUE_MAX, faults, |number| {
-                number.to_string()
-            }) as u32,
-            ..Class::named(name.value)
-        });
-    }
-    // A backlog may be that of a class further down.
-    for (index, raw) in triggers.into_iter().enumerate() {
-        let own = ClassId(index as u16);
-        classes[index].refuse_at = resolve_triggers::triggers(raw, own, &classes, faults);
-    }
-    classes
-}
-
-/// What fairness is counted by inside each class, where the class says it.
-pub(super) fn class_flows(raw: &Option<At<Vec<At<raw::Class>>>>) -> Vec<Option<Flow>> {
-    let classes = raw.iter().flat_map(|raw| &raw.value);
-    classes.map(|class| class.value.flow.as_ref().map(|flow| flow.value.0.clone())).collect()
-}
-
-fn check_class_name(name: &At<String>, before: &[Class], faults: &mut Faults) {
-    if !is_name(&name.value) {
-        faults.add(&name.place, name_expected(&name.value));
-    } else if before.iter().any(|class| class.name == name.value) {
-        faults.add(&name.place, format!("another class is called {:?} already", name.value));
-    }
-}
 
 /// The class of requests that no rule matches: the one named, or the last.
 pub(super) fn default_class(
@@ -157,6 +88,18 @@ fn rule(
     {
         faults.add(&deadline.place, "needs `class`, because both come from one rule");
     }
+    let slots = raw.slots.as_ref().map(|slots| {
+        let number = Some((slots.value, slots.place.clone()));
+        within(number, 1, 1..=defaults::RULE_SLOTS_MAX, faults, |number| number.to_string()) as u16
+    });
+    for (place, without) in [
+        (raw.slots.as_ref().map(|slots| &slots.place), refuse),
+        (raw.deadline_header.as_ref().map(|header| &header.place), refuse),
+    ] {
+        if let Some(place) = place.filter(|_| without) {
+            faults.add(place, "has no effect on requests that are refused; leave it out");
+        }
+    }
     let mut byte = |at: &Option<At<u64>>| {
         let at = at.as_ref()?;
         let number = Some((at.value, at.place.clone()));
@@ -171,16 +114,39 @@ fn rule(
         class: raw.class.as_ref().and_then(|name| class_named(name, named.classes, faults)),
         deadline: time(raw.deadline.clone(), faults),
         refuse,
+        slots,
+        deadline_header: raw.deadline_header.as_ref().and_then(|name| header(name, faults)),
         conditions: conditions(&raw, named.listeners, faults),
         ..Rule::default()
     };
-    let keys = ["refuse", "class", "police", "importance", "level", "score", "flow", "resource"];
+    let keys = [
+        "refuse",
+        "class",
+        "police",
+        "importance",
+        "level",
+        "score",
+        "flow",
+        "resource",
+        "slots",
+        "deadline_header",
+    ];
     let says = polices || rule.outputs().next().is_some();
     if !says && !keys.iter().any(|key| faults.at_key(place, key)) {
         let how = "write class = \"…\", or refuse = true";
         faults.missing(place, "class", how);
     }
     rule
+}
+
+/// The name of a header, in lower case.
+fn header(name: &At<String>, faults: &mut Faults) -> Option<Box<str>> {
+    if !is_token(&name.value) {
+        let found = super::error::shortened(&name.value);
+        faults.add(&name.place, format!("must be the name of a header, got {found:?}"));
+        return None;
+    }
+    Some(name.value.to_ascii_lowercase().into())
 }
 
 /// The place of a resource by its name, which is added if it is new.

@@ -338,6 +338,8 @@ macro_rules! choice {
     };
 }
 
+pub(super) use choice;
+
 text!(
     /// A rate: `60/s`, `1.5/h`, `10 per minute`.
     RateText(Rate),

@@ -297,6 +297,7 @@ fn short_reason(reason: &str) -> String {
         "origin_down" => "down".to_owned(),
         "site_policed" => "site".to_owned(),
         "unimportant" => "shed".to_owned(),
+        "interrupted" => "broken".to_owned(),
         "draining" => "drain".to_owned(),
         "reconfigured" => "reload".to_owned(),
         other => cut(&harmless(other), 7),

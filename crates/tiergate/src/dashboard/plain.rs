@@ -28,6 +28,10 @@ pub(super) fn table(view: &View) -> String {
         limit.waiting,
         status.clients.connections_active
     ));
+    let streams: u32 = status.classes.iter().map(|class| class.streams).sum();
+    if streams > 0 {
+        put(format!("streams {streams}, which hold no slot"));
+    }
     if let Some(change) = change(view) {
         put(change);
     }

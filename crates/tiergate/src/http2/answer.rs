@@ -6,6 +6,7 @@ use crate::decide::range_in;
 use crate::http1::{self, FieldTable, HeadLimits, Parsed, ResponseHead};
 use crate::rate_limit::RateLimit;
 use crate::shared::Config;
+use crate::streaming::Streaming;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE, VIA};
 use http::{Response, StatusCode};
@@ -60,7 +61,8 @@ pub(super) fn look(bytes: &[u8], config: &Config, facts: &Facts) -> Seen {
             if let Some(limit) = RateLimit::of(&config.policy, facts.left.as_deref()) {
                 limit.append_to(response.headers_mut());
             }
-            let body = AnswerBody::new(head.body, true, head.keep_alive);
+            let mut body = AnswerBody::new(head.body, true, head.keep_alive);
+            body.streaming = Streaming::of(table.fields());
             Seen::Final { len, response, body }
         }
     }

@@ -32,6 +32,8 @@ impl Journey<'_, '_> {
         if is_empty {
             body.reusable &= answer.is_none();
             self.held = None;
+        } else {
+            self.turn.begin(body.streaming, &mut self.held);
         }
         let sending = self.respond.send_response(response, is_empty).map_err(|_| gone())?;
         self.sending = Some(sending);
@@ -79,6 +81,7 @@ impl Journey<'_, '_> {
             if let Some(buffer) = answer.take() {
                 let piece = body.take(buffer).map_err(|Malformed| Fault::Origin)?;
                 if let Some(data) = piece.data {
+                    self.held.iter_mut().for_each(|held| held.brought(data.content().len()));
                     outbox.push(data);
                 }
                 if piece.done {
@@ -109,6 +112,7 @@ impl Journey<'_, '_> {
             self.timer.arm(timeouts.write);
         }
         poll_fn(|context| {
+            self.turn.poll(&mut self.held, context);
             if !handed {
                 self.poll_upload(origin, context)?;
                 handed = self.poll_outbox(outbox, None, context)?.is_ready();

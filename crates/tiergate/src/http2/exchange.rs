@@ -8,6 +8,7 @@
 use super::answer::{self, Seen};
 use super::forward::{Journey, gone};
 use crate::buffers::Buffer;
+use crate::door::Held;
 use crate::exchange::{Failure, INTERIM_MAX, answered};
 use crate::gather::TOO_SLOW;
 use crate::link::{Fault, upload_fault};
@@ -37,6 +38,9 @@ impl Journey<'_, '_> {
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => {}
         }
+        if let Some(held) = self.held.as_mut().filter(|_| self.facts.may_be_broken_off) {
+            poll_fn(|context| held.poll_permit_interruption(context)).await;
+        }
         let mut answer: Option<Buffer> = None;
         let mut interims = 0;
         loop {
@@ -44,7 +48,8 @@ impl Journey<'_, '_> {
             let (len, response) = match answer::look(bytes, self.config, self.facts) {
                 Seen::Final { len, response, body } => {
                     place.alive();
-                    answered(&mut self.held, &mut self.record, response.status().as_u16());
+                    let status = response.status().as_u16();
+                    answered(&mut self.held, &mut self.record, status, len);
                     consume(&mut answer, len);
                     let delivered = self.deliver(response, body, answer, origin, place).await;
                     return delivered.map_err(Failure::BrokenOff);
@@ -58,7 +63,11 @@ impl Journey<'_, '_> {
                     if let Some(buffer) = &mut answer {
                         buffer.make_room(self.config.policy.limits.response_head_max + 1);
                     }
-                    let fault = match self.read(&mut origin, &mut answer).await {
+                    let read = poll_fn(|context| match &self.held {
+                        Some(held) if held.is_interrupted() => Poll::Ready(Err(Fault::Interrupted)),
+                        _ => self.poll_read(&mut origin, &mut answer, context),
+                    });
+                    let fault = match read.await {
                         Ok(count) if count > 0 => continue,
                         Ok(_) => Fault::Origin,
                         Err(fault) => fault,
@@ -78,6 +87,7 @@ impl Journey<'_, '_> {
                 place.broken();
                 return Err(Fault::Answer(502, "the origin sent too many interim answers").into());
             }
+            self.held.iter_mut().for_each(Held::keep);
             // It fails if the stream is gone, which reading tells.
             let _ = self.respond.send_informational(response);
             consume(&mut answer, len);
@@ -100,15 +110,6 @@ impl Journey<'_, '_> {
     }
 
     /// Reads from the origin into `held`; 0 is the end.
-    async fn read(
-        &mut self,
-        origin: &mut OriginStream,
-        held: &mut Option<Buffer>,
-    ) -> Result<usize, Fault> {
-        poll_fn(|context| self.poll_read(origin, held, context)).await
-    }
-
-    /// The same as a poll.
     pub(super) fn poll_read(
         &mut self,
         origin: &mut OriginStream,
@@ -149,6 +150,7 @@ impl Journey<'_, '_> {
         match upload.poll(origin, &self.timer, timeouts.request_body, context) {
             Poll::Pending => Ok(()),
             Poll::Ready(Ok(())) => {
+                self.parked = None;
                 self.timer.arm(timeouts.response_head);
                 Ok(())
             }

@@ -1,6 +1,7 @@
 //! A request's way to the origin: which server, which connection, and what to do if it fails.
 
 use super::intake::Intake;
+use super::parking::Parked;
 use super::payload::Payload;
 use super::request::Facts;
 use super::stream::{Ended, send_error};
@@ -12,6 +13,7 @@ use crate::exchange::Failure;
 use crate::link::Fault;
 use crate::origin::{Attempts, Lease, Place};
 use crate::shared::Config;
+use crate::streaming::Turn;
 use crate::timers::Timer;
 use h2::server::SendResponse;
 use h2::{Reason as Code, SendStream};
@@ -35,6 +37,10 @@ pub(super) struct Journey<'c, 'd> {
     /// The answer's body, once its head was sent.
     pub(super) sending: Option<SendStream<Payload>>,
     pub(super) timer: Timer,
+    /// Its room, while the request's body goes on.
+    pub(super) parked: Option<Parked<'c>>,
+    /// Whether the answer is a stream by now.
+    pub(super) turn: Turn,
 }
 
 impl<'c, 'd> Journey<'c, 'd> {
@@ -43,7 +49,7 @@ impl<'c, 'd> Journey<'c, 'd> {
         facts: &'c Facts,
         record: Record,
         held: Held<'d>,
-        intake: Intake,
+        (intake, parked): (Intake, Option<Parked<'c>>),
         allowance: Allowance<'c>,
         respond: SendResponse<Payload>,
     ) -> Self {
@@ -59,6 +65,8 @@ impl<'c, 'd> Journey<'c, 'd> {
             respond,
             sending: None,
             timer: Timer::new(),
+            parked,
+            turn: Turn::default(),
         }
     }
 
@@ -115,13 +123,29 @@ pub(super) fn gone() -> Fault {
     Fault::Client(io::ErrorKind::ConnectionReset.into())
 }
 
+/// What has become of a request that was forwarded.
+pub(super) enum Forwarded {
+    /// It has ended.
+    Ended(Ended),
+    /// It was broken off for a more important one, and is to be told so.
+    Interrupted(SendResponse<Payload>),
+}
+
 /// Forwards one request and its answer; what is noted of it comes back.
-pub(super) async fn forward(mut journey: Journey<'_, '_>, head: &[u8]) -> (Ended, Record) {
+pub(super) async fn forward(mut journey: Journey<'_, '_>, head: &[u8]) -> (Forwarded, Record) {
     let result = journey.run(head).await;
-    let Journey { mut record, held, upload, mut respond, sending, facts, .. } = journey;
+    let Journey { mut record, held, upload, mut respond, sending, facts, turn, .. } = journey;
     record.received_bytes += upload.as_ref().map_or(0, Upload::total);
+    if turn.turned() {
+        record.end = Some(End::Upgraded);
+    }
     let (end, ended) = match result {
-        Ok(()) => return (Ended::ByUs, record),
+        Ok(()) => return (Forwarded::Ended(Ended::ByUs), record),
+        Err(Failure::Unanswered(Fault::Interrupted)) => {
+            record.end = Some(End::Interrupted);
+            held.into_iter().for_each(|mut held| held.note(End::Interrupted));
+            return (Forwarded::Interrupted(respond), record);
+        }
         Err(Failure::Stale) => unreachable!("`run` tries again"),
         // A client that takes nothing is given up by us, but has failed nobody else.
         Err(
@@ -150,9 +174,11 @@ pub(super) async fn forward(mut journey: Journey<'_, '_>, head: &[u8]) -> (Ended
             (if status < 500 { End::Cancelled } else { End::Failed }, Ended::ByUs)
         }
     };
-    record.end = Some(end);
+    if !turn.turned() {
+        record.end = Some(end);
+    }
     if let Some(mut held) = held {
         held.note(end);
     }
-    (ended, record)
+    (Forwarded::Ended(ended), record)
 }

@@ -16,6 +16,7 @@ mod deliver;
 mod exchange;
 mod forward;
 mod intake;
+mod parking;
 mod payload;
 mod request;
 mod stream;
@@ -44,7 +45,8 @@ use wire::Wire;
 /// an upload over 50 ms of distance still runs at 5 MB/s.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
-/// The same for all streams of a connection. This is what a client can make us hold.
+/// The same for all streams of a connection. This is what a client can make us hold; but for uploads that
+/// stand still, which get room out of the memory for slow clients ([`parking`]).
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// Bytes of a stream's answer that wait in `h2` for the client: one of our buffers, so that the next
@@ -104,6 +106,7 @@ pub async fn serve<S: ClientStream + 'static>(
         timer,
         tally: Arc::default(),
         resets_max: resets_max(&config),
+        window: CONNECTION_WINDOW,
         phase: Phase::Open,
     };
     drop(config);
@@ -134,6 +137,8 @@ struct Session<S> {
     timer: Timer,
     tally: Arc<Tally>,
     resets_max: u32,
+    /// The connection's window.
+    window: u32,
     phase: Phase,
 }
 
@@ -172,6 +177,7 @@ impl<S: ClientStream + 'static> Session<S> {
         shared: &Shared,
         context: &mut Context<'_>,
     ) -> Poll<Option<(http::Request<h2::RecvStream>, h2::server::SendResponse<Payload>)>> {
+        self.tally.parking.watch(context);
         loop {
             match self.h2.poll_accept(context) {
                 Poll::Ready(Some(Ok(stream))) => return Poll::Ready(Some(stream)),
@@ -181,13 +187,25 @@ impl<S: ClientStream + 'static> Session<S> {
             if let Poll::Ready(Err(_)) = self.wire.poll_drain(context) {
                 return Poll::Ready(None);
             }
-            if !self.look_around(shared, context) {
+            if !self.make_room() && !self.look_around(shared, context) {
                 return match self.phase {
                     Phase::Leaving if self.timer.poll_expired(context) => Poll::Ready(None),
                     _ => Poll::Pending,
                 };
             }
         }
+    }
+
+    /// Makes the connection's window as large as it is to be; says whether `h2` has something to say
+    /// because of it.
+    fn make_room(&mut self) -> bool {
+        let window = self.tally.parking.window();
+        let grows = window > self.window;
+        if window != self.window {
+            self.window = window;
+            self.h2.set_target_window_size(window);
+        }
+        grows
     }
 
     /// Changes the phase if it is time to; says whether `h2` has something to say because of it.

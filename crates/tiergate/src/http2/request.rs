@@ -1,7 +1,7 @@
 //! From a request's head to its verdict, and to the head that the origin gets.
 
 use crate::buffers;
-use crate::decide::{self, Entry, Judged, Peer};
+use crate::decide::{self, Asked, Entry, Judged, Peer};
 use crate::door::Answer;
 use crate::gather;
 use crate::http1::{self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, RequestHead};
@@ -29,6 +29,8 @@ pub(super) struct Facts {
     pub(super) head_only: bool,
     /// Doing it twice is as good as once.
     pub(super) idempotent: bool,
+    /// It may be broken off while it is in service.
+    pub(super) may_be_broken_off: bool,
     /// The client, by the connection or by a trusted peer's word.
     pub(super) client: IpAddr,
     /// How it was classified.
@@ -53,14 +55,13 @@ pub(super) enum Decision<'d> {
 }
 
 /// Decides. `context` is the stream's task: it is woken when a wait ends. `ends`: no body follows.
-/// `ready`: of a body that follows, as much is there as shall be.
+/// `ready`: of a body that follows, as much is there as shall be; `body_len`: how much that is.
 pub(super) fn decide<'d>(
     shared: &'d Shared,
     config: &Config,
     peer: &Peer,
     parts: &Parts,
-    ends: bool,
-    ready: bool,
+    (ends, ready, body_len): (bool, bool, usize),
     context: &mut Context<'_>,
 ) -> Decision<'d> {
     let cookies = joined_cookies(&parts.headers);
@@ -95,13 +96,15 @@ pub(super) fn decide<'d>(
         subject: who.subject(),
         dscp: peer.dscp_of(client),
     };
-    let Judged { arrival, visit, left, answer } =
-        decide::judge(shared, config, &view, peer, gather, context);
+    let bytes = decide::held_bytes(body_len + head_len(fields));
+    let asked = Asked { view: &view, peer, trusted, bytes, gather };
+    let Judged { arrival, visit, left, answer } = decide::judge(shared, config, &asked, context);
     let facts = Facts {
         body: head.body,
         expects,
         head_only: head.method == b"HEAD",
         idempotent: decide::is_idempotent(head.method),
+        may_be_broken_off: decide::may_be_broken_off(config, &arrival, head.method, head.body),
         client: view.client,
         arrival,
         visit,
@@ -112,8 +115,9 @@ pub(super) fn decide<'d>(
             return Decision::Refuse(facts, refused, Format::accepted(fields));
         }
         Answer::Later => return Decision::Gather(facts),
-        // Only a request that waits may still be refused.
-        Answer::Admitted(held) => (Entry::Now(held), Format::Plain),
+        // Only a request that waits, or may be broken off, may still be refused.
+        Answer::Admitted(held) if !facts.may_be_broken_off => (Entry::Now(held), Format::Plain),
+        Answer::Admitted(held) => (Entry::Now(held), Format::accepted(fields)),
         Answer::Wait(waiting) => (Entry::Later(waiting), Format::accepted(fields)),
     };
     Decision::Go { facts, head: origin_head(config, peer, &head, &table), entry, format }
@@ -160,6 +164,11 @@ fn look<'b>(
         return Err(HeadError { status: 413, why: "the body is larger than this site takes" });
     }
     Ok(head)
+}
+
+/// Bytes of the fields, about as HTTP/1.1 would write them.
+fn head_len(fields: &[Field<'_>]) -> usize {
+    fields.iter().map(|field| field.name.len() + field.value.len() + 4).sum()
 }
 
 /// Several cookie fields as the one that HTTP/1.1 has (RFC 9113 §8.2.3); `None` if there is at most

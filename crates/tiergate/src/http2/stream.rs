@@ -1,6 +1,6 @@
 //! One stream: a request and its answer.
 
-use super::forward::{self, Journey};
+use super::forward::{self, Forwarded, Journey};
 use super::intake::Intake;
 use super::payload::Payload;
 use super::request::{self, Decision, Facts};
@@ -67,7 +67,9 @@ async fn serve(
     let decision = loop {
         let decision = poll_fn(|context| {
             let ready = gathered || intake.poll_whole(context);
-            Poll::Ready(request::decide(shared, &config, peer, &parts, ends, ready, context))
+            let len = intake.len();
+            let parts = &parts;
+            Poll::Ready(request::decide(shared, &config, peer, parts, (ends, ready, len), context))
         })
         .await;
         let Decision::Gather(facts) = decision else { break decision };
@@ -95,6 +97,9 @@ async fn serve(
         }
         Decision::Go { facts, head, entry, format } => {
             let request = Asked { shared, config: &config, parts: &parts, facts: &facts };
+            let allowance = allowance(shared, &config.policy);
+            let goes_on = !facts.body.is_empty() && !intake.body.is_end_stream();
+            let parked = goes_on.then(|| tally.parking.park(&allowance));
             let held = match entry {
                 Entry::Now(held) => held,
                 Entry::Later(waiting) => {
@@ -121,10 +126,18 @@ async fn serve(
             };
             record.waited = Some(held.waited());
             record.received_bytes = head.len() as u64;
-            let allowance = allowance(shared, &config.policy);
+            let intake = (intake, parked);
             let journey = Journey::new(&config, &facts, record, held, intake, allowance, respond);
-            let (ended, record) = forward::forward(journey, &head).await;
+            let (forwarded, record) = forward::forward(journey, &head).await;
             buffers::keep_text(head);
+            let ended = match forwarded {
+                Forwarded::Ended(ended) => ended,
+                Forwarded::Interrupted(mut respond) => {
+                    let refused = shared.door.broken_off(&facts.arrival);
+                    request.refuse(&mut respond, &refused, format, record, (tally, peer));
+                    return Ended::ByUs;
+                }
+            };
             if matches!(record.end, Some(End::Served | End::Error)) {
                 peer.standing.answer();
             }

@@ -8,6 +8,7 @@
 //!
 //! All tasks of a connection are on one thread: the atomics only say so to the compiler.
 
+use super::parking::Parking;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// What a connection knows of its streams' tasks.
@@ -17,6 +18,8 @@ pub(super) struct Tally {
     /// Streams that the client reset, less those that were answered.
     resets: AtomicU32,
     closing: AtomicBool,
+    /// Uploads that may stand still.
+    pub(super) parking: Parking,
 }
 
 impl Tally {

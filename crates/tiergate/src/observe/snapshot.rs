@@ -3,6 +3,7 @@
 use std::time::Duration;
 use tiergate_core::account::ClassAccount;
 use tiergate_core::admit::policer::PolicerState;
+use tiergate_core::class::Order;
 use tiergate_core::control::Slots;
 use tiergate_core::control::adaptive::Step;
 use tiergate_core::gate::{ClassState, Gate};
@@ -19,6 +20,12 @@ pub struct ClassSnapshot {
     pub name: String,
     /// Its sure share of the slots, 0.0 to 1.0.
     pub minimum: f64,
+    /// The site that it belongs to.
+    pub site: String,
+    /// In which order its requests get slots.
+    pub order: &'static str,
+    /// Its share of its site's part of the slots, 0.0 to 1.0, where capacity is shared or fixed.
+    pub share: f64,
     /// Bound on its backlog.
     pub queue_len_max: u32,
     /// Longest time in its backlog.
@@ -97,6 +104,9 @@ impl Snapshot {
                 .map(|((class, state), account)| ClassSnapshot {
                     name: class.name.clone(),
                     minimum: class.minimum,
+                    site: plan.sites[class.site.index()].name.clone(),
+                    order: order_name(class.order),
+                    share: class.share,
                     queue_len_max: class.queue_len_max,
                     deadline: class.deadline,
                     state,
@@ -128,6 +138,16 @@ impl Snapshot {
     /// The class called `name`.
     pub fn class(&self, name: &str) -> Option<&ClassSnapshot> {
         self.classes.iter().find(|class| class.name == name)
+    }
+}
+
+/// An order as policies call it.
+pub const fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Fifo => "fifo",
+        Order::AdaptiveLifo => "adaptive-lifo",
+        Order::Deadline => "deadline",
+        Order::Score => "score",
     }
 }
 

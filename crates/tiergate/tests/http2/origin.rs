@@ -75,6 +75,13 @@ async fn answer(request: Request<Incoming>, seen: Arc<Seen>) -> io::Result<Respo
             response
         }
         "breaks" => Response::new(stream(Made { at: 0, len, end: End::Breaks })),
+        "events" | "calls" => {
+            let kind = if what == "events" { "text/event-stream" } else { "application/grpc" };
+            let mut response =
+                Response::new(stream(Made { at: 0, len: len.max(1), end: End::Hangs }));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            response
+        }
         "hangs" => Response::new(stream(Made { at: 0, len, end: End::Hangs })),
         "wait" => {
             seen.go_on.notified().await;

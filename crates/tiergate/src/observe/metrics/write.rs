@@ -111,6 +111,16 @@ impl Readings {
         page.gauges("tiergate_requests_waiting", "Requests that wait for a slot now", rows)?;
         let rows = self.each_class(|class| class.state.running);
         page.gauges("tiergate_requests_running", "Slots that the class holds now", rows)?;
+        let rows = self.each_class(|class| class.state.streams);
+        page.gauges("tiergate_streams", "Streams (SSE, gRPC) open now that hold no slot", rows)?;
+        let rows = self.snapshot.classes.iter().map(|class| {
+            let labels = [("class", &*class.name), ("site", &*class.site), ("order", class.order)];
+            (labels, 1u32)
+        });
+        page.gauges("tiergate_class_info", "The class's site and order; always 1", rows)?;
+        let rows = self.each_class(|class| class.share);
+        let help = "Its share of its site's slots, where they are shared or fixed";
+        page.gauges("tiergate_share_ratio", help, rows)?;
         let rows = self.each_class(|class| class.queue_len_max);
         page.gauges("tiergate_queue_length_max", "Bound on the class's queue", rows)?;
         let rows = self.each_class(|class| class.minimum);

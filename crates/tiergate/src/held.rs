@@ -1,0 +1,147 @@
+//! What a request holds while it is in progress: its slot; or, once it has become a stream, its place
+//! among those.
+
+use crate::clock;
+use crate::door::Door;
+use std::task::{Context, Poll};
+use tiergate_core::gate::{Slot, Stream};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::time::Moment;
+
+/// A slot in use, or a stream that has none. Dropped, a slot goes back with the outcome noted last; if
+/// none was, the client left.
+#[derive(Debug)]
+pub struct Held<'d> {
+    door: &'d Door,
+    hold: Hold,
+    outcome: Outcome,
+    /// The gate may ask for the slot before its time.
+    interruptible: bool,
+}
+
+#[derive(Debug)]
+enum Hold {
+    Slot(Slot),
+    Stream(Stream),
+    /// It was dropped.
+    Nothing,
+}
+
+impl<'d> Held<'d> {
+    pub(crate) fn new(door: &'d Door, slot: Slot) -> Self {
+        let outcome = Outcome::without_answer(End::Cancelled);
+        Held { door, hold: Hold::Slot(slot), outcome, interruptible: false }
+    }
+
+    fn slot(&self) -> &Slot {
+        match &self.hold {
+            Hold::Slot(slot) => slot,
+            _ => unreachable!("a request waits, and is answered, before it becomes a stream"),
+        }
+    }
+
+    /// When the slot was granted.
+    pub fn admitted(&self) -> Moment {
+        self.slot().admitted()
+    }
+
+    /// How long the request waited for it.
+    pub fn waited(&self) -> std::time::Duration {
+        self.slot().waited()
+    }
+
+    /// The head of the final answer arrived, of so many bytes.
+    pub fn answered(&mut self, now: Moment, head_len: usize) {
+        self.outcome.first_byte = Some(now.since(self.admitted()));
+        self.outcome.bytes = head_len as u64;
+    }
+
+    /// More of the answer's body came from the origin.
+    pub fn brought(&mut self, len: usize) {
+        self.outcome.bytes += len as u64;
+    }
+
+    /// How it will have ended, unless something else is noted later.
+    pub fn note(&mut self, end: End) {
+        self.outcome.end = end;
+    }
+
+    /// How it has ended so far.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Whether it has become a stream.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.hold, Hold::Stream(_))
+    }
+
+    /// The request has become a stream, which may last for as long as its client stays: its slot goes to
+    /// the next. It keeps the slot where its class has as many streams as it may; `false` then.
+    pub fn become_stream(&mut self) -> bool {
+        let Hold::Slot(slot) = std::mem::replace(&mut self.hold, Hold::Nothing) else {
+            unreachable!("a request becomes a stream once");
+        };
+        let outcome = Outcome { end: End::Upgraded, ..self.outcome };
+        let now = clock::now();
+        let mut gate = self.door.gate();
+        match gate.stream(now, slot, outcome) {
+            Ok(stream) => {
+                self.hold = Hold::Stream(stream);
+                self.outcome = outcome;
+                self.door.settle(gate, now);
+                true
+            }
+            Err(slot) => {
+                self.hold = Hold::Slot(slot);
+                false
+            }
+        }
+    }
+
+    /// Says that the request may be broken off for one of a class above, from now on until
+    /// [`Held::keep`]: the task is woken when that is wanted, and [`Held::is_interrupted`] tells. Ready at once.
+    pub fn poll_permit_interruption(&mut self, context: &Context<'_>) -> Poll<()> {
+        let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(()) };
+        let now = clock::now();
+        let mut gate = self.door.gate();
+        let permitted = gate.permit_interruption(now, slot, context.waker().clone());
+        self.interruptible |= permitted;
+        self.door.settle(gate, now);
+        Poll::Ready(())
+    }
+
+    /// Whether the request is to end for one of a class above. Free for those that may not be broken off.
+    pub fn is_interrupted(&self) -> bool {
+        self.interruptible
+            && matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_interrupted(slot))
+    }
+
+    /// The answer has begun: the request keeps its slot to the end.
+    pub fn keep(&mut self) {
+        if !std::mem::take(&mut self.interruptible) {
+            return;
+        }
+        let Hold::Slot(slot) = &mut self.hold else { return };
+        let now = clock::now();
+        let mut gate = self.door.gate();
+        gate.forbid_interruption(now, slot);
+        self.door.settle(gate, now);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let hold = std::mem::replace(&mut self.hold, Hold::Nothing);
+        let mut gate = self.door.gate();
+        match hold {
+            Hold::Slot(slot) => {
+                let now = clock::now();
+                gate.finish(now, slot, self.outcome);
+                self.door.settle(gate, now);
+            }
+            Hold::Stream(stream) => gate.stream_ended(stream),
+            Hold::Nothing => unreachable!("dropped once"),
+        }
+    }
+}
