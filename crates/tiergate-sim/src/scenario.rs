@@ -208,6 +208,12 @@ impl Scenario {
         Trigger { of, waiting: shape.waiting, until: shape.until.unwrap_or(shape.waiting) }
     }
 
+    /// How long the gateway waits for an answer, unless that is longer than anybody waits.
+    pub(crate) fn origin_timeout(&self) -> Option<Duration> {
+        let timeout = Duration::from_secs_f64(self.origin_timeout_ms / 1e3);
+        (self.origin_timeout_ms < origin_timeout()).then_some(timeout)
+    }
+
     /// A class's place in the order of importance.
     pub fn class_index(&self, name: &str) -> Option<usize> {
         self.class.iter().position(|class| class.name == name)

@@ -7,10 +7,11 @@ mod sessions;
 use crate::client::Arrivals;
 use crate::laws::Law;
 use crate::report::{ClassReport, Phase, Report};
-use crate::scenario::{LimitKind, Scenario};
+use crate::series::Series;
 use crate::server::{Ended, Server};
+use crate::trial::{BUCKETS, Front, Trial};
 use fastrand::Rng;
-use request::{Fate, Request, Where};
+use request::{Asking, Fate, Request, Where};
 use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,13 +22,20 @@ use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
+/// Events after which progress is told.
+const PROGRESS_EVENTS: u64 = 65_536;
+
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A population's next request (open loop).
     Arrive(u16),
-    /// A user's next request (closed loop), or a retry: population and tries so far.
-    Send(u16, u32),
+    /// A user's next request (closed loop): population and client.
+    Ask(u16, u32),
+    /// A retry: population, demand and tries so far.
+    Retry(u16, u32, u32),
+    /// The log's next request.
+    Replay,
     /// A session's next request, or a retry: session and tries so far.
     Continue(u32, u32),
     /// The client of request `.0` leaves, if it is still the same request (`.1`).
@@ -40,7 +48,9 @@ enum Event {
 
 /// A simulation under way.
 pub(crate) struct World<'a> {
-    scenario: &'a Scenario,
+    trial: &'a Trial,
+    /// Whether every request is of one class for the gate.
+    one_class: bool,
     rng: Rng,
     now: u64,
     sequence: u64,
@@ -61,37 +71,46 @@ pub(crate) struct World<'a> {
     /// Running may exceed the limit only by what ran when the limit fell.
     running_allowed: u32,
     count: u64,
-    /// Requests without an outcome, by class.
+    /// Requests without an outcome, by the gate's class.
     unsettled: Vec<u64>,
+    /// The highest rate of each population.
+    highest: Vec<f64>,
+    /// The log's next line.
+    replayed: usize,
+    /// Whether a slot that is free is for whoever waits.
+    lends_all: bool,
+    series: Series,
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, seed: u64) -> Self {
+    pub(crate) fn new(trial: &'a Trial, front: Front, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let mut bounds: Vec<f64> = scenario.cuts_s.clone();
+        let classes = trial.plan.classes.len();
+        let mut bounds: Vec<f64> = trial.cuts_s.clone();
         bounds.insert(0, 0.0);
-        bounds.push(scenario.seconds);
+        bounds.push(trial.seconds);
         let phases = bounds
             .windows(2)
             .map(|pair| Phase {
                 from_s: pair[0],
                 to_s: pair[1],
-                classes: vec![ClassReport::default(); scenario.class.len()],
-                populations: vec![ClassReport::default(); scenario.population.len()],
+                classes: vec![ClassReport::default(); classes],
+                populations: vec![ClassReport::default(); trial.populations.len()],
                 slot_seconds: 0.0,
             })
             .collect();
-        let gate = match scenario.limit {
-            LimitKind::None => None,
-            _ => Some(Gate::new(scenario.plan())),
+        let plan = trial.plan_behind(front);
+        let lends_all = plan.as_ref().is_some_and(|plan| trial.lends_all(plan));
+        let gate = plan.map(Gate::new);
+        let law = trial.law.filter(|_| front == Front::Policy);
+        let law = law.map(|kind| kind.build(&adaptive::Settings::default()));
+        let server = Server::new(trial.server.clone(), rng.u64(..));
+        let highest = |population: &crate::client::Population| {
+            population.arrivals.rate().map_or(0.0, crate::client::Profile::highest)
         };
-        let law = match scenario.limit {
-            LimitKind::Law(kind) => Some(kind.build(&adaptive::Settings::default())),
-            _ => None,
-        };
-        let server = Server::new(scenario.server.clone(), rng.u64(..));
         let mut world = World {
-            scenario,
+            trial,
+            one_class: front == Front::Fifo,
             rng,
             now: 0,
             sequence: 0,
@@ -103,7 +122,7 @@ impl<'a> World<'a> {
             server,
             ended: Vec::new(),
             sessions: Sessions::default(),
-            closed: vec![0; scenario.seconds.ceil() as usize],
+            closed: vec![0; trial.seconds.ceil() as usize],
             tick_at: u64::MAX,
             phases,
             phase: 0,
@@ -111,16 +130,23 @@ impl<'a> World<'a> {
             slots_since: 0,
             running_allowed: 0,
             count: 0,
-            unsettled: vec![0; scenario.class.len()],
+            unsettled: vec![0; classes],
+            highest: trial.populations.iter().map(highest).collect(),
+            replayed: 0,
+            lends_all,
+            series: Series::new(trial.seconds, BUCKETS, classes),
         };
         world.begin();
         world
     }
 
-    /// Runs to the end.
-    pub(crate) fn run(mut self) -> Report {
-        let end = (self.scenario.seconds * 1e9) as u64;
-        loop {
+    /// Runs to the end. `progress` is told now and then how much is done, 0.0 to 1.0.
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(f64)) -> Report {
+        let end = (self.trial.seconds * 1e9) as u64;
+        for step in 0_u64.. {
+            if step.is_multiple_of(PROGRESS_EVENTS) {
+                progress(self.now as f64 / end as f64);
+            }
             let event = self.events.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
             let server = self.server.next_event().max(self.now);
             let next = event.min(server);
@@ -145,12 +171,13 @@ impl<'a> World<'a> {
             phases: self.phases,
             slots: self.slots,
             closed: self.closed,
+            series: self.series,
         }
     }
 
     fn begin(&mut self) {
-        let scenario = self.scenario;
-        for (place, population) in scenario.population.iter().enumerate() {
+        let trial = self.trial;
+        for (place, population) in trial.populations.iter().enumerate() {
             let place = place as u16;
             match &population.arrivals {
                 Arrivals::Poisson { .. }
@@ -159,16 +186,17 @@ impl<'a> World<'a> {
                     self.next_arrival(place, population.from_s);
                 }
                 Arrivals::Closed { users, think } => {
-                    for _ in 0..*users {
+                    for user in 0..*users {
                         let think = think.draw(&mut self.rng);
                         // A first request within the think time, so that users are not in step.
                         let at = population.from_s * 1e9 + think * self.rng.f64();
-                        self.at(at as u64, Event::Send(place, 0));
+                        self.at(at as u64, Event::Ask(place, user));
                     }
                 }
+                Arrivals::Replay => self.next_replayed(),
             }
         }
-        if scenario.shed_aim_ms.is_some() {
+        if trial.plan.shedding.is_some() && !self.one_class {
             // The gate looks around all the time, as it does in the gateway.
             self.tick_by(0);
         }
@@ -206,16 +234,37 @@ impl<'a> World<'a> {
         match event {
             Event::Arrive(population) => {
                 self.next_arrival(population, self.now as f64 / 1e9);
+                let mix = &self.trial.mixes[population as usize];
                 let session = self.begin_session(population);
-                self.send(population, 0, session);
+                let (client, demand) = match session {
+                    Some(id) => self.sessions.asks(id, mix),
+                    None => {
+                        let client = mix.client(&mut self.rng);
+                        (client, mix.draw(client, &mut self.rng))
+                    }
+                };
+                self.send(Asking { population, client, demand, tries: 0, session });
             }
-            Event::Send(population, tries) => {
-                if (self.now as f64) < self.scenario.population[population as usize].to_s * 1e9 {
-                    self.send(population, tries, None);
+            Event::Ask(population, client) => {
+                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
+                    let mix = &self.trial.mixes[population as usize];
+                    let demand = mix.draw(client, &mut self.rng);
+                    self.send(Asking { population, client, demand, tries: 0, session: None });
                 }
             }
+            Event::Retry(population, demand, tries) => {
+                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
+                    let client = self.trial.mixes[population as usize].client_of(demand);
+                    self.send(Asking { population, client, demand, tries, session: None });
+                }
+            }
+            Event::Replay => self.replay(),
             Event::Continue(session, tries) => {
-                self.send(self.sessions.population(session), tries, Some(session));
+                let population = self.sessions.population(session);
+                let mix = &self.trial.mixes[population as usize];
+                let (client, demand) = self.sessions.asks(session, mix);
+                let session = Some(session);
+                self.send(Asking { population, client, demand, tries, session });
             }
             Event::Leave(request, incarnation) => self.leave(request, incarnation),
             Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
@@ -224,50 +273,67 @@ impl<'a> World<'a> {
     }
 
     fn next_arrival(&mut self, place: u16, from_s: f64) {
-        let population = &self.scenario.population[place as usize];
-        let (rate, random) = match &population.arrivals {
-            Arrivals::Poisson { rate } => (rate, true),
-            Arrivals::Constant { rate } => (rate, false),
-            Arrivals::Sessions { rate, .. } => (rate, true),
-            Arrivals::Closed { .. } => return,
+        let population = &self.trial.populations[place as usize];
+        let random = !matches!(population.arrivals, Arrivals::Constant { .. });
+        let Some(rate) = population.arrivals.rate() else {
+            return;
         };
-        match rate.next(from_s, random, &mut self.rng) {
+        match rate.next(from_s, random, self.highest[place as usize], &mut self.rng) {
             Some(at) if at < population.to_s => self.at((at * 1e9) as u64, Event::Arrive(place)),
             _ => {}
         }
     }
 
-    fn send(&mut self, place: u16, tries: u32, session: Option<u32>) {
-        let scenario = self.scenario;
-        let population = &scenario.population[place as usize];
-        let class = scenario.class_index(&population.class).expect("checked by `parse`") as u16;
-        let id = self.new_request(place, class, tries, session);
+    fn next_replayed(&mut self) {
+        if let Some(&(at, _)) = self.trial.replay.get(self.replayed) {
+            self.at(at, Event::Replay);
+        }
+    }
+
+    fn replay(&mut self) {
+        let (_, demand) = self.trial.replay[self.replayed];
+        self.replayed += 1;
+        self.next_replayed();
+        let population = self.trial.replaying().expect("somebody replays what is replayed");
+        self.send(Asking { population, client: 0, demand, tries: 0, session: None });
+    }
+
+    fn send(&mut self, asking: Asking) {
+        let trial = self.trial;
+        let population = &trial.populations[asking.population as usize];
+        let demand = &trial.demands[asking.demand as usize];
+        let class = demand.arrival.class.0;
+        let id = self.new_request(asking, class);
         let incarnation = self.requests[id as usize].incarnation;
         self.count += 1;
-        self.unsettled[class as usize] += 1;
         self.phases[self.phase].classes[class as usize].arrived += 1;
+        self.series.at(self.now, class as usize).arrived += 1;
         let leaves = self.now + (population.patience_ms * 1e6) as u64;
-        self.at(leaves, Event::Leave(id, incarnation));
         let now = self.moment();
         if self.gate.is_none() {
+            self.at(leaves, Event::Leave(id, incarnation));
             self.forward(id, Where::AtServer { counted: true });
             return;
         }
-        let connection = self.connection(session);
+        let arrival = self.arrival(&asking);
+        let place = self.gate_class(class);
+        self.unsettled[place] += 1;
         let Some(gate) = &mut self.gate else { unreachable!("seen above") };
-        let arrival = Arrival {
-            generation: gate.plan().generation,
-            running: scenario.sessions && session.is_some_and(|id| self.sessions.runs(id)),
-            class: ClassId(class),
-            ..connection
-        };
+        if demand.refused && !self.one_class {
+            gate.refuse(arrival, Reason::Rule);
+            self.end(id, Fate::Refused(Reason::Rule));
+            return;
+        }
+        self.at(leaves, Event::Leave(id, incarnation));
+        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
         match gate.arrive(now, arrival, || id) {
             Verdict::Admit(slot) => {
                 self.law_admitted();
                 self.forward(id, Where::Running(slot));
             }
             Verdict::Queue(ticket) => {
-                let deadline = gate.plan().classes[class as usize].deadline;
+                let patience = arrival.deadline;
+                let deadline = patience.unwrap_or(gate.plan().classes[place].deadline);
                 self.requests[id as usize].place = Where::Waiting(ticket);
                 self.tick_by((now + deadline).nanos());
             }
@@ -275,8 +341,35 @@ impl<'a> World<'a> {
                 if reason == Reason::Unimportant {
                     self.closed[(self.now / 1_000_000_000) as usize] += 1;
                 }
-                self.end(id, Fate::Refused);
+                self.end(id, Fate::Refused(reason));
             }
+        }
+    }
+
+    /// The gate's number of a class.
+    fn gate_class(&self, class: u16) -> usize {
+        if self.one_class { 0 } else { usize::from(class) }
+    }
+
+    /// A request as the gate sees it.
+    fn arrival(&self, asking: &Asking) -> Arrival {
+        let of = self.trial.demands[asking.demand as usize].arrival;
+        let generation = self.gate.as_ref().map_or(0, |gate| gate.plan().generation);
+        if self.one_class {
+            let (flow, slots, bytes) = (of.flow, of.slots, of.bytes);
+            let class = ClassId(0);
+            return Arrival { flow, slots, bytes, generation, ..Arrival::of(class) };
+        }
+        let running = asking.session.is_some_and(|id| self.sessions.runs(id));
+        let believed = running || !self.trial.sessions;
+        let connection = self.connection(asking.session);
+        Arrival {
+            generation,
+            running: self.trial.sessions && running,
+            importance: connection.importance.or(of.importance.filter(|_| believed)),
+            requests: connection.requests,
+            connection: connection.connection,
+            ..of
         }
     }
 
@@ -285,11 +378,12 @@ impl<'a> World<'a> {
         request.submitted = self.now;
         request.place = place;
         let incarnation = request.incarnation;
-        let class = &self.scenario.class[usize::from(request.class)].name;
-        let times = request.session.map_or(1.0, |session| self.sessions.work(session));
-        if self.server.submit(self.now, id, class, times) {
-            if self.gate.is_some() && self.scenario.origin_timeout_ms < 60_000.0 {
-                let at = self.now + (self.scenario.origin_timeout_ms * 1e6) as u64;
+        let class = &self.trial.plan.classes[usize::from(request.class)].name;
+        let mut work = self.trial.demands[request.demand as usize].work;
+        work.times *= request.session.map_or(1.0, |session| self.sessions.work(session));
+        if self.server.submit(self.now, id, class, work) {
+            if let Some(longest) = self.trial.origin_timeout.filter(|_| self.gate.is_some()) {
+                let at = (Moment::from_nanos(self.now) + longest).nanos();
                 self.at(at, Event::GiveUp(id, incarnation));
             }
             return;
@@ -314,6 +408,7 @@ impl<'a> World<'a> {
     fn answered(&mut self, id: u32, how: Ended) {
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
         let fate = if how == Ended::Served { Fate::Good } else { Fate::Failed };
+        self.count_work(id, matches!(place, Where::AtServer { counted: false }));
         match place {
             Where::Running(slot) => {
                 let end = match how {
@@ -437,7 +532,7 @@ impl<'a> World<'a> {
                     self.law_admitted();
                     self.forward(id, Where::Running(slot));
                 }
-                Claim::Rejected(_) => self.end(id, Fate::Refused),
+                Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
                 Claim::Waiting => unreachable!("a woken request has an answer"),
             }
         }
