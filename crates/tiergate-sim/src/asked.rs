@@ -103,7 +103,8 @@ pub fn clients(text: &str) -> Result<Vec<IpAddr>, String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(vec![address]);
     }
-    let expected = || format!("must be an address or a network such as \"10.1.0.0/24\", got {text:?}");
+    let expected =
+        || format!("must be an address or a network such as \"10.1.0.0/24\", got {text:?}");
     let network: IpNet = text.parse().map_err(|_| expected())?;
     let most = CLIENTS_MAX as usize;
     let all: Vec<IpAddr> = match network.trunc() {

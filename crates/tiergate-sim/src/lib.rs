@@ -6,13 +6,17 @@ pub mod asked;
 pub mod client;
 pub mod compare;
 pub mod distribution;
+pub mod fault;
+pub mod files;
 pub mod laws;
+pub mod log;
 pub mod oracle;
 pub mod overload;
 pub mod report;
 pub mod scenario;
 pub mod series;
 pub mod server;
+pub mod show;
 pub mod spread;
 pub mod trial;
 mod world;
@@ -35,12 +39,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Report {
 ///
 /// # Panics
 /// If an invariant of the gate breaks; the message says the virtual time.
-pub fn run_trial(
-    trial: &Trial,
-    front: Front,
-    seed: u64,
-    progress: &mut dyn FnMut(f64),
-) -> Report {
+pub fn run_trial(trial: &Trial, front: Front, seed: u64, progress: &mut dyn FnMut(f64)) -> Report {
     let mut report = world::World::new(trial, front, seed).run(progress);
     report.seed = seed;
     report
