@@ -52,6 +52,26 @@ pub struct Shape {
     pub slow: Vec<Slow>,
 }
 
+impl Shape {
+    /// Workers that spend so much time on each request.
+    pub fn workers(workers: u32, wait: Distribution) -> Self {
+        Shape {
+            workers: Some(workers),
+            cores: None,
+            wait,
+            cpu: no_time(),
+            knee: None,
+            thrash: 0.0,
+            accept_queue: accept_queue(),
+            slow_start_s: 0.0,
+            notices_cancel: false,
+            step: Vec::new(),
+            fault: Vec::new(),
+            slow: Vec::new(),
+        }
+    }
+}
+
 fn no_time() -> Distribution {
     Distribution::NONE
 }

@@ -3,10 +3,12 @@
 mod chart;
 mod json;
 pub mod svg;
+mod sweep;
 mod table;
 mod text;
 
 pub use json::json;
+pub use sweep::sweep;
 pub use table::table;
 pub use text::{Paint, Tone};
 

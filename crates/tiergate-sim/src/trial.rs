@@ -42,6 +42,8 @@ pub struct Demand {
     pub arrival: Arrival,
     /// Its rule refuses it, whatever the load.
     pub refused: bool,
+    /// Whether it is safe to repeat.
+    pub repeatable: bool,
     /// What the server has to do.
     pub work: Work,
 }
@@ -49,7 +51,7 @@ pub struct Demand {
 impl Demand {
     /// Of a class of which nothing else is known.
     pub fn of(class: ClassId) -> Self {
-        Demand { arrival: Arrival::of(class), refused: false, work: Work::DRAWN }
+        Demand { arrival: Arrival::of(class), refused: false, repeatable: false, work: Work::DRAWN }
     }
 }
 
@@ -162,7 +164,12 @@ impl Trial {
     pub(crate) fn lends_all(&self, plan: &Plan) -> bool {
         let policies = plan.sites.iter().map(|site| site.policy).chain([plan.between_sites]);
         let keeps = |policy| matches!(policy, Policy::Shared | Policy::Fixed);
-        !policies.into_iter().any(keeps) && self.demands.iter().all(|it| it.arrival.slots <= 1)
+        !policies.into_iter().any(keeps) && self.is_narrow()
+    }
+
+    /// Whether every request takes one slot.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.demands.iter().all(|it| it.arrival.slots <= 1)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod ends;
 mod request;
+mod send;
 mod sessions;
 
 use crate::client::Arrivals;
@@ -15,15 +16,16 @@ use request::{Asking, Fate, Request, Where};
 use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tiergate_core::class::ClassId;
 use tiergate_core::control::{Slots, adaptive};
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Verdict};
+use tiergate_core::gate::{Claim, Gate, Slot};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
 /// Events after which progress is told.
 const PROGRESS_EVENTS: u64 = 65_536;
+
+/// The gateway looks around no more often than this.
+const TICK_MIN_NS: u64 = 1_000_000;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +81,8 @@ pub(crate) struct World<'a> {
     replayed: usize,
     /// Whether a slot that is free is for whoever waits.
     lends_all: bool,
+    /// Whether every request takes one slot.
+    narrow: bool,
     series: Series,
 }
 
@@ -134,6 +138,7 @@ impl<'a> World<'a> {
             highest: trial.populations.iter().map(highest).collect(),
             replayed: 0,
             lends_all,
+            narrow: trial.is_narrow(),
             series: Series::new(trial.seconds, BUCKETS, classes),
         };
         world.begin();
@@ -272,107 +277,6 @@ impl<'a> World<'a> {
         }
     }
 
-    fn next_arrival(&mut self, place: u16, from_s: f64) {
-        let population = &self.trial.populations[place as usize];
-        let random = !matches!(population.arrivals, Arrivals::Constant { .. });
-        let Some(rate) = population.arrivals.rate() else {
-            return;
-        };
-        match rate.next(from_s, random, self.highest[place as usize], &mut self.rng) {
-            Some(at) if at < population.to_s => self.at((at * 1e9) as u64, Event::Arrive(place)),
-            _ => {}
-        }
-    }
-
-    fn next_replayed(&mut self) {
-        if let Some(&(at, _)) = self.trial.replay.get(self.replayed) {
-            self.at(at, Event::Replay);
-        }
-    }
-
-    fn replay(&mut self) {
-        let (_, demand) = self.trial.replay[self.replayed];
-        self.replayed += 1;
-        self.next_replayed();
-        let population = self.trial.replaying().expect("somebody replays what is replayed");
-        self.send(Asking { population, client: 0, demand, tries: 0, session: None });
-    }
-
-    fn send(&mut self, asking: Asking) {
-        let trial = self.trial;
-        let population = &trial.populations[asking.population as usize];
-        let demand = &trial.demands[asking.demand as usize];
-        let class = demand.arrival.class.0;
-        let id = self.new_request(asking, class);
-        let incarnation = self.requests[id as usize].incarnation;
-        self.count += 1;
-        self.phases[self.phase].classes[class as usize].arrived += 1;
-        self.series.at(self.now, class as usize).arrived += 1;
-        let leaves = self.now + (population.patience_ms * 1e6) as u64;
-        let now = self.moment();
-        if self.gate.is_none() {
-            self.at(leaves, Event::Leave(id, incarnation));
-            self.forward(id, Where::AtServer { counted: true });
-            return;
-        }
-        let arrival = self.arrival(&asking);
-        let place = self.gate_class(class);
-        self.unsettled[place] += 1;
-        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
-        if demand.refused && !self.one_class {
-            gate.refuse(arrival, Reason::Rule);
-            self.end(id, Fate::Refused(Reason::Rule));
-            return;
-        }
-        self.at(leaves, Event::Leave(id, incarnation));
-        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
-        match gate.arrive(now, arrival, || id) {
-            Verdict::Admit(slot) => {
-                self.law_admitted();
-                self.forward(id, Where::Running(slot));
-            }
-            Verdict::Queue(ticket) => {
-                let patience = arrival.deadline;
-                let deadline = patience.unwrap_or(gate.plan().classes[place].deadline);
-                self.requests[id as usize].place = Where::Waiting(ticket);
-                self.tick_by((now + deadline).nanos());
-            }
-            Verdict::Reject(reason) => {
-                if reason == Reason::Unimportant {
-                    self.closed[(self.now / 1_000_000_000) as usize] += 1;
-                }
-                self.end(id, Fate::Refused(reason));
-            }
-        }
-    }
-
-    /// The gate's number of a class.
-    fn gate_class(&self, class: u16) -> usize {
-        if self.one_class { 0 } else { usize::from(class) }
-    }
-
-    /// A request as the gate sees it.
-    fn arrival(&self, asking: &Asking) -> Arrival {
-        let of = self.trial.demands[asking.demand as usize].arrival;
-        let generation = self.gate.as_ref().map_or(0, |gate| gate.plan().generation);
-        if self.one_class {
-            let (flow, slots, bytes) = (of.flow, of.slots, of.bytes);
-            let class = ClassId(0);
-            return Arrival { flow, slots, bytes, generation, ..Arrival::of(class) };
-        }
-        let running = asking.session.is_some_and(|id| self.sessions.runs(id));
-        let believed = running || !self.trial.sessions;
-        let connection = self.connection(asking.session);
-        Arrival {
-            generation,
-            running: self.trial.sessions && running,
-            importance: connection.importance.or(of.importance.filter(|_| believed)),
-            requests: connection.requests,
-            connection: connection.connection,
-            ..of
-        }
-    }
-
     fn forward(&mut self, id: u32, place: Where) {
         let request = &mut self.requests[id as usize];
         request.submitted = self.now;
@@ -386,6 +290,7 @@ impl<'a> World<'a> {
                 let at = (Moment::from_nanos(self.now) + longest).nanos();
                 self.at(at, Event::GiveUp(id, incarnation));
             }
+            self.permit_interruption(id);
             return;
         }
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
@@ -519,27 +424,50 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Tells the owners of settled tickets.
+    /// Tells the owners of settled tickets and of slots that are wanted back.
     fn settle(&mut self) {
         while let Some(id) = self.gate.as_mut().and_then(Gate::next_wake) {
-            let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
-            let Where::Waiting(ticket) = place else {
-                unreachable!("only a waiting request is woken")
-            };
             let gate = self.gate.as_mut().expect("it woke someone");
-            match gate.claim(ticket) {
-                Claim::Admitted(slot) => {
-                    self.law_admitted();
-                    self.forward(id, Where::Running(slot));
+            match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
+                Where::Waiting(ticket) => match gate.claim(ticket) {
+                    Claim::Admitted(slot) => {
+                        self.law_admitted();
+                        self.forward(id, Where::Running(slot));
+                    }
+                    Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
+                    Claim::Waiting => self.requests[id as usize].place = Where::Waiting(ticket),
+                },
+                Where::Running(slot) if gate.is_interrupted(&slot) => {
+                    self.abandon(id, Fate::Failed);
+                    self.finish(slot, Outcome::without_answer(End::Interrupted));
                 }
-                Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
-                Claim::Waiting => unreachable!("a woken request has an answer"),
+                place => self.requests[id as usize].place = place,
             }
         }
-        if let Some(gate) = &self.gate
-            && self.slots.last().is_none_or(|&(_, last)| last != gate.slots())
-        {
+        let now = self.moment();
+        let Some(gate) = &mut self.gate else {
+            return;
+        };
+        if self.slots.last().is_none_or(|&(_, last)| last != gate.slots()) {
             self.slots.push((self.now as f64 / 1e9, gate.slots()));
+        }
+        match gate.next_due(now) {
+            Moment::NEVER => {}
+            // What is due already was looked at just now: again as soon as the gateway would.
+            due if due <= now => self.tick_by(self.now + TICK_MIN_NS),
+            due => self.tick_by(due.nanos()),
+        }
+    }
+
+    /// Lets the gate break a request off that has its slot, where the policy allows it.
+    fn permit_interruption(&mut self, id: u32) {
+        let now = self.moment();
+        let request = &mut self.requests[id as usize];
+        let repeatable = self.trial.demands[request.demand as usize].repeatable;
+        if let (Some(gate), Where::Running(slot), true) =
+            (&mut self.gate, &mut request.place, repeatable)
+        {
+            gate.permit_interruption(now, slot, id);
         }
     }
 }

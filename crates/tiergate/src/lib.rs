@@ -37,6 +37,7 @@ mod secrets;
 pub mod serve;
 pub mod session;
 pub mod shared;
+pub mod simulate;
 pub mod standing;
 pub mod stream;
 pub mod timers;

@@ -91,9 +91,10 @@ fn mix(
                 client,
                 known: &population.known,
             };
-            let Sorted { arrival, refused } = sort(&described).map_err(|fault| (place, fault))?;
+            let Sorted { arrival, refused, repeatable } =
+                sort(&described).map_err(|fault| (place, fault))?;
             let work = Work { times: asked.times, more_ns: 0 };
-            demands.push(Demand { arrival, refused, work });
+            demands.push(Demand { arrival, refused, repeatable, work });
         }
     }
     Ok(Mix { first, clients: clients.len() as u32, weights })

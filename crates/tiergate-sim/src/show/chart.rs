@@ -83,7 +83,9 @@ impl Scale {
         let values = || classes.iter().flatten().flatten().copied();
         let high = values().fold(0.0, f64::max);
         match unit {
-            Unit::Rate => Scale { low: 0.0, high: round_up(high.max(1e-3), ENDS), logarithmic: false },
+            Unit::Rate => {
+                Scale { low: 0.0, high: round_up(high.max(1e-3), ENDS), logarithmic: false }
+            }
             Unit::Millis => {
                 let high = 10f64.powf(high.max(1.0).log10().ceil()).max(10.0);
                 Scale { low: 0.1, high, logarithmic: true }

@@ -89,7 +89,7 @@ impl World<'_> {
             gate.waiting()
         );
         assert!(
-            gate.running() <= gate.slots().max(self.running_allowed),
+            !self.narrow || gate.running() <= gate.slots().max(self.running_allowed),
             "at {} ns {} run with {} slots",
             self.now,
             gate.running(),
@@ -109,7 +109,7 @@ impl World<'_> {
         for (class, (account, state)) in
             gate.account().classes.iter().zip(gate.states()).enumerate()
         {
-            let held = u64::from(state.waiting) + u64::from(state.running);
+            let held = u64::from(state.waiting) + u64::from(state.requests);
             let gone =
                 account.finished_total() + account.refused_total() + account.cancelled_waiting;
             assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);
