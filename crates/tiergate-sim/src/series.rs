@@ -40,6 +40,26 @@ impl Series {
         &mut self.points[place.min(last)][class]
     }
 
+    /// The same in stretches that are `times` as long.
+    pub fn coarser(&self, times: usize) -> Series {
+        let merged = |stretches: &[Vec<Point>]| {
+            let mut sums = stretches[0].clone();
+            for stretch in &stretches[1..] {
+                for (sum, more) in sums.iter_mut().zip(stretch) {
+                    sum.arrived += more.arrived;
+                    sum.good += more.good;
+                    sum.refused += more.refused;
+                    sum.wait.merge(&more.wait);
+                }
+            }
+            sums
+        };
+        Series {
+            step_s: self.step_s * times as f64,
+            points: self.points.chunks(times).map(merged).collect(),
+        }
+    }
+
     /// Good answers a second of a class, over time.
     pub fn goodput(&self, class: usize) -> Vec<f64> {
         self.points.iter().map(|point| point[class].good as f64 / self.step_s).collect()

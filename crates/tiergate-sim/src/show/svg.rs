@@ -12,8 +12,8 @@ use std::fmt::Write;
 const PANEL: (f64, f64) = (300.0, 170.0);
 const LEFT: f64 = 62.0;
 const GAP: f64 = 22.0;
-const TOP: f64 = 96.0;
-const BETWEEN: f64 = 66.0;
+const TOP: f64 = 128.0;
+const BETWEEN: f64 = 86.0;
 
 /// Steps between marks.
 const STEPS: &[f64] = &[1.0, 2.0, 5.0];
@@ -44,13 +44,13 @@ pub fn svg(it: &Compared) -> String {
     text(&mut body, "title", 16.0, 26.0, "start", &it.title);
     legend(&mut body, it, &asked);
     let rate = |report: &Report, class| -> Vec<Option<f64>> {
-        report.series.goodput(class).into_iter().map(Some).collect()
+        report.series.coarser(2).goodput(class).into_iter().map(Some).collect()
     };
-    let wait = |report: &Report, class| report.series.wait_p99_ms(class);
+    let wait = |report: &Report, class| report.series.coarser(2).wait_p99_ms(class);
     type Values<'v> = &'v dyn Fn(&Report, usize) -> Vec<Option<f64>>;
     let lines: [(&str, Values<'_>, bool); 2] = [
-        ("good answers, requests/s", &rate, false),
-        ("wait, 99 % at most (logarithmic)", &wait, true),
+        ("Good answers, requests/s", &rate, false),
+        ("99th percentile of the wait until the server begins, logarithmic", &wait, true),
     ];
     for (row, (what, values, logarithmic)) in lines.into_iter().enumerate() {
         let all = || {
@@ -60,6 +60,7 @@ pub fn svg(it: &Compared) -> String {
         };
         let scale = Scale::of(all(), logarithmic);
         let y = TOP + row as f64 * (PANEL.1 + BETWEEN);
+        text(&mut body, "head", 16.0, y - 32.0, "start", what);
         for (column, (front, report)) in it.reports.iter().enumerate() {
             let x = LEFT + column as f64 * (PANEL.0 + GAP);
             let title = match front {
@@ -67,8 +68,7 @@ pub fn svg(it: &Compared) -> String {
                 Front::Fifo => "FIFO with the same limit",
                 Front::Nothing => "no gateway",
             };
-            let head = format!("{title}: {what}");
-            text(&mut body, "head", x, y - 10.0, "start", &head);
+            text(&mut body, "", x, y - 10.0, "start", title);
             panel(&mut body, (x, y), &scale, report.seconds(), column == 0);
             for class in asked.iter().rev() {
                 line(&mut body, (x, y), &scale, &values(report, *class), *class);
@@ -201,12 +201,14 @@ struct Scale {
 
 impl Scale {
     fn of(values: impl Iterator<Item = f64>, logarithmic: bool) -> Self {
-        let high = values.fold(0.0, f64::max);
+        let (low, high) =
+            values.fold((f64::MAX, 0.0), |(low, high): (f64, f64), it| (low.min(it), high.max(it)));
         if logarithmic {
             // From 0.1 ms, below which nobody waits, to the next power of ten.
             let powers = high.max(10.0).log10().ceil() as i32;
-            let marks = (-1..=powers).map(|power| 10f64.powi(power)).collect();
-            return Scale { low: 0.1, high: 10f64.powi(powers), logarithmic, marks };
+            let lowest = (low.max(0.1).log10().floor() as i32).min(powers - 1);
+            let marks = (lowest..=powers).map(|power| 10f64.powi(power)).collect();
+            return Scale { low: 10f64.powi(lowest), high: 10f64.powi(powers), logarithmic, marks };
         }
         let step = round_up(high.max(1e-3) / 4.0, STEPS);
         let steps = (high.max(1e-3) / step).ceil();

@@ -18,29 +18,35 @@ pub fn table(it: &Compared, paint: Paint) -> String {
         it,
         paint,
         "Good answers",
-        "a second, and of what was asked for",
+        "that reached a client who was still there",
         &goodput(it, &sums),
     );
     text += &section(
         it,
         paint,
         "Wait",
-        "until the server begins, half of the requests and 99 % at most",
+        "until the server begins to work",
         &times(it, &sums, |class| (&class.wait, class.wait.count())),
     );
     text += &section(
         it,
         paint,
         "Answer",
-        "from the request to its good answer, half and 99 % at most",
+        "from the request to its good answer",
         &times(it, &sums, |class| (&class.total, class.total.count())),
     );
     let refused = refusals(it, &sums);
     if refused.len() > 1 {
         text += &section(it, paint, "Refused", "requests by reason", &refused);
     }
-    text += &section(it, paint, "Left or failed", "of what was asked for", &lost(it, &sums));
-    text += &section(it, paint, "The server's work", "by class, and of its time", &work(it, &sums));
+    text += &section(
+        it,
+        paint,
+        "Left or failed",
+        "clients that went away, and errors, of what was asked for",
+        &lost(it, &sums),
+    );
+    text += &section(it, paint, "The server's work", "shares of its time", &work(it, &sums));
     text + &charts(it, paint)
 }
 
@@ -66,13 +72,13 @@ fn section(it: &Compared, paint: Paint, title: &str, what: &str, rows: &[Vec<Str
 fn rows(
     it: &Compared,
     sums: &[Vec<ClassReport>],
-    head: Vec<String>,
+    heads: Vec<Vec<String>>,
     row: impl Fn(usize) -> Vec<String>,
 ) -> Vec<Vec<String>> {
     let asked: Vec<usize> = (0..it.classes.len())
         .filter(|class| sums.iter().any(|of| of[*class].arrived > 0))
         .collect();
-    let mut rows = vec![head];
+    let mut rows = heads;
     let all = (asked.len() != 1).then_some(it.classes.len());
     for class in asked.into_iter().chain(all) {
         let name = it.classes.get(class).map_or("all", String::as_str);
@@ -81,18 +87,22 @@ fn rows(
     rows
 }
 
-fn fronts(it: &Compared, before: &[&str], each: usize) -> Vec<String> {
-    let before = before.iter().map(|cell| (*cell).to_owned());
-    let fronts = it.reports.iter().flat_map(|(front, _)| {
-        let blank = std::iter::repeat_n(String::new(), each - 1);
-        blank.chain([name(*front).to_owned()])
-    });
-    before.chain(fronts).collect()
+/// The heads of the columns: whose they are, and what they are.
+fn heads(it: &Compared, before: &[&str], each: &[&str]) -> Vec<Vec<String>> {
+    let owned = |cell: &str| cell.to_owned();
+    let mut first: Vec<String> = before.iter().map(|_| String::new()).collect();
+    let mut second: Vec<String> = before.iter().map(|cell| owned(cell)).collect();
+    for (front, _) in &it.reports {
+        first.extend(each.iter().skip(1).map(|_| String::new()));
+        first.push(owned(name(*front)));
+        second.extend(each.iter().map(|cell| owned(cell)));
+    }
+    vec![first, second]
 }
 
 fn goodput(it: &Compared, sums: &[Vec<ClassReport>]) -> Vec<Vec<String>> {
     let seconds = it.policy().seconds();
-    rows(it, sums, fronts(it, &["class", "asked/s"], 2), |class| {
+    rows(it, sums, heads(it, &["class", "asked/s"], &["/s", "of asked"]), |class| {
         let mut row = vec![figure(sums[0][class].arrived as f64 / seconds)];
         for of in sums {
             row.push(figure(of[class].good as f64 / seconds));
@@ -107,7 +117,7 @@ fn times(
     sums: &[Vec<ClassReport>],
     of: impl Fn(&ClassReport) -> (&crate::spread::Spread, u64),
 ) -> Vec<Vec<String>> {
-    rows(it, sums, fronts(it, &["class"], 2), |class| {
+    rows(it, sums, heads(it, &["class"], &["p50", "p99"]), |class| {
         let cells = sums.iter().flat_map(|sums| match of(&sums[class]) {
             (_, 0) => ["-".to_owned(), "-".to_owned()],
             (spread, _) => [0.5, 0.99].map(|quantile| time_ms(spread.quantile_ms(quantile))),
@@ -138,16 +148,11 @@ fn refusals(it: &Compared, sums: &[Vec<ClassReport>]) -> Vec<Vec<String>> {
 }
 
 fn lost(it: &Compared, sums: &[Vec<ClassReport>]) -> Vec<Vec<String>> {
-    rows(it, sums, fronts(it, &["class"], 2), |class| {
+    rows(it, sums, heads(it, &["class"], &["left", "failed"]), |class| {
         let cells = sums.iter().flat_map(|sums| {
             let of = &sums[class];
             let of_arrived = |count: u64| share(count as f64 / of.arrived.max(1) as f64);
-            let left = format!("{} left", of_arrived(of.left_waiting + of.left_running));
-            let failed = match of.failed {
-                0 => String::new(),
-                failed => format!("{} failed", of_arrived(failed)),
-            };
-            [failed, left]
+            [of_arrived(of.left_waiting + of.left_running), of_arrived(of.failed)]
         });
         cells.collect()
     })
@@ -155,7 +160,7 @@ fn lost(it: &Compared, sums: &[Vec<ClassReport>]) -> Vec<Vec<String>> {
 
 fn work(it: &Compared, sums: &[Vec<ClassReport>]) -> Vec<Vec<String>> {
     let all = it.classes.len();
-    let mut rows = rows(it, sums, fronts(it, &["class"], 1), |class| {
+    let mut rows = rows(it, sums, heads(it, &["class"], &["share"]), |class| {
         let part = |sums: &Vec<ClassReport>| sums[class].work_s / sums[all].work_s.max(1e-9);
         sums.iter().map(|sums| share(part(sums))).collect()
     });
@@ -172,7 +177,8 @@ fn charts(it: &Compared, paint: Paint) -> String {
         if *front == Front::Nothing {
             continue;
         }
-        let series = &report.series;
+        // Fewer points than dots, or a line would be a thicket.
+        let series = report.series.coarser(3);
         let goodput = |class| series.goodput(class).into_iter().map(Some).collect();
         let asked = |class: &usize| report.class(*class).arrived > 0;
         let empty = |class: usize, values: Vec<Option<f64>>| match asked(&class) {
@@ -184,7 +190,7 @@ fn charts(it: &Compared, paint: Paint) -> String {
             classes.clone().map(|class| empty(class, series.wait_p99_ms(class))).collect();
         for (what, values, unit) in [
             ("good answers a second", goodput, Unit::Rate),
-            ("wait, 99 % at most", wait, Unit::Millis),
+            ("99th percentile of the wait", wait, Unit::Millis),
         ] {
             let title = paint.tone(Tone::Strong, name(*front));
             let names: Vec<String> = classes

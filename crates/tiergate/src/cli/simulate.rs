@@ -18,12 +18,12 @@ use tiergate_sim::fault::Source;
 use tiergate_sim::files::read_rates;
 use tiergate_sim::log::Took;
 use tiergate_sim::log::replay::Within;
+use tiergate_sim::run_trial;
 use tiergate_sim::scenario::{Expectation, Scenario};
 use tiergate_sim::server::Shape;
 use tiergate_sim::show::{Compared, Paint, json, offered, svg, sweep, table};
 use tiergate_sim::trial::{Front, Trial};
-use tiergate_sim::run_trial;
-use values::Speeds;
+use values::{Speeds, two_digits};
 
 /// Command line of `tiergate simulate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,6 +74,9 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
+
+/// A server that is asked for less shows nothing of a policy.
+const IDLE: f64 = 0.5;
 
 /// How requests of one second are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -219,17 +222,22 @@ impl Prepared {
             tiergate_core::control::Slots::Fixed(slots) => format!("at most {slots} at once"),
             tiergate_core::control::Slots::Adaptive(_) => "a limit that adapts".to_owned(),
         };
-        let asked = match offered(trial) {
+        let share = offered(trial);
+        let asked = match share {
             Some(share) if share >= 0.0995 => {
                 format!("; asked for {:.0}% of what it can do", share * 100.0)
             }
             Some(share) => format!("; asked for {:.2}% of what it can do", share * 100.0),
             None => String::new(),
         };
-        lines.push(format!(
-            "server: {}; policy and FIFO: {slots}{asked}",
-            values::server(&trial.server)
-        ));
+        let server = values::server(&trial.server);
+        lines.push(format!("server: {server}; policy and FIFO: {slots}{asked}"));
+        if let (Some(share), Some(_)) = (share.filter(|share| *share < IDLE), &self.log) {
+            let full = two_digits(speed / share);
+            lines.push(format!(
+                "it has little to do: at --speed {full}x it would be asked for all that it can do"
+            ));
+        }
         lines
     }
 }

@@ -29,7 +29,8 @@ impl Speeds {
     }
 }
 
-fn two_digits(number: f64) -> f64 {
+/// With the two digits that matter.
+pub(super) fn two_digits(number: f64) -> f64 {
     let scale = 10f64.powf(number.log10().floor() - 1.0);
     // By division: 1.4 is not 14 times 0.1.
     let back = (1.0 / scale).round();
