@@ -193,6 +193,8 @@ pub struct Gate<T> {
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
+    /// Whether slots are free that nobody who waits may have.
+    kept: bool,
     /// When the plan in force came in force.
     since: Moment,
     generations: Generations,
@@ -227,6 +229,7 @@ impl<T> Gate<T> {
             interruptible: Interruptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
+            kept: false,
             since: Moment::ZERO,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
@@ -419,7 +422,6 @@ impl<T> Gate<T> {
         self.account = account;
         self.schedule = Schedule::new(&plan);
         self.since = now;
-        self.advance(now);
         self.shedding = plan.shedding.map(|aim| match self.shedding.take() {
             Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
             None => Shedding::new(now, aim, plan.classes.len()),
@@ -428,6 +430,8 @@ impl<T> Gate<T> {
             self.limit = Limit::new(&plan.slots);
             self.last_step = None;
         }
+        self.schedule.resume(&self.loads, self.limit.slots());
+        self.advance(now);
         self.plan = plan;
         self.dispatch(now);
     }
