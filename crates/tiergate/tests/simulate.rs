@@ -337,7 +337,7 @@ fn a_scenario_s_requests_are_drawn_by_weight_and_what_it_expects_is_checked() {
 #[test]
 fn the_policy_s_own_words_hold_a_policer_and_its_flows() {
     let desk = Desk::new();
-    let police = "name = \"look\"\npolice = { rate = \"5/s\", burst = 5, per = \"client\" }";
+    let police = "name = \"look\"\npolice = { rate = \"5/s\", burst = 5, per = \"flow\" }";
     let policed = POLICY.replace("name = \"look\"", police);
     assert_ne!(policed, POLICY);
     desk.write("policy.toml", &policed);
