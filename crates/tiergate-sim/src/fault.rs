@@ -112,7 +112,7 @@ impl Source<'_> {
                 Step::Key(key) => table.and_then(|table| table.get(*key)),
                 Step::Place(place) => here
                     .and_then(|value| value.get_ref().as_array())
-                    .and_then(|list| list.iter().nth(*place)),
+                    .and_then(|list| list.get(*place)),
             };
             let Some(next) = next else {
                 return (false, at);

@@ -103,7 +103,7 @@ fn seconds(more: &[Field<'_>], took: Took) -> Option<f64> {
         Took::Seconds => 1.0,
         Took::Ignore => return None,
     };
-    numbers.last().map(|(_, number)| number / per_second)
+    numbers.next_back().map(|(_, number)| number / per_second)
 }
 
 fn number(text: &str) -> Option<f64> {
