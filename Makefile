@@ -27,6 +27,10 @@ build: ## Builds the gateway and the lab, optimised
 demo: build ## Shows overload without and with Tiergate, in under two minutes; QUICK=1: half a minute
 	@$(LAB) demo $(if $(QUICK),--quick)
 
+.PHONY: predict
+predict: build ## What `tiergate simulate` foretells against a real run of the same, in a minute; SECONDS_REAL=n
+	@$(LAB) predict $(if $(SECONDS_REAL),--seconds $(SECONDS_REAL))
+
 .PHONY: bench
 bench: setup build ## Processor time per request beside haproxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
 	@$(LAB) bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) \

@@ -3,7 +3,8 @@
 //! `origin` and `load` are the two ends: a server of known capacity and an open-loop generator;
 //! `app` is a server whose capacity nobody knows.
 //! `demo` shows what overload does without and with Tiergate; `bench` measures the processor time
-//! that Tiergate, HAProxy and nginx spend on a request. The gateway is started as a program.
+//! that Tiergate, HAProxy and nginx spend on a request; `predict` holds the simulator against a real run.
+//! The gateway is started as a program.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ mod demo;
 mod lab;
 mod load;
 mod origin;
+mod predict;
 mod process;
 mod text;
 mod units;
@@ -39,6 +41,8 @@ enum Experiment {
     Bench(bench::Settings),
     /// Experiments with Tiergate, its peers and nothing in front, side by side
     Lab(lab::Settings),
+    /// What `tiergate simulate` foretells, against a real run of the same
+    Predict(predict::Settings),
     /// Something in front of an origin: Tiergate or one of its peers
     Contender(lab::contender::command::Settings),
     /// A server of known capacity
@@ -69,6 +73,7 @@ async fn run(experiment: Experiment) -> Result<()> {
             Experiment::Demo(settings) => demo::run(settings).await,
             Experiment::Bench(settings) => bench::run(settings).await,
             Experiment::Lab(settings) => lab::run(settings).await,
+            Experiment::Predict(settings) => predict::run(settings).await,
             Experiment::Contender(settings) => lab::contender::command::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::App(settings) => origin::app::run(settings).await,

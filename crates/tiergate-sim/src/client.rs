@@ -1,18 +1,42 @@
-//! Client populations: who sends requests of a class, how often, and how long they wait.
+//! Client populations: who sends which requests, how often, and how long they wait.
 
+use crate::asked::{Asked, Known};
 use crate::distribution::{Distribution, exponential};
 use fastrand::Rng;
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-/// Clients that send requests of one class.
+/// Clients that behave alike. What they send is named by its class, or, in a scenario for a policy
+/// file, by requests that the policy classifies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
-    /// The class's name.
+    /// What it is called, where that matters to somebody.
+    #[serde(default)]
+    pub name: String,
+    /// The class's name; not for a policy file.
+    #[serde(default)]
     pub class: String,
+    /// The requests; only for a policy file. A session sends them in order, others at random.
+    #[serde(default)]
+    pub request: Vec<Asked>,
+    /// The host that they ask for.
+    #[serde(default)]
+    pub host: String,
+    /// Header fields of all of its requests.
+    #[serde(default)]
+    pub header: BTreeMap<String, String>,
+    /// Where its clients are: an address, or a network.
+    #[serde(default = "anywhere")]
+    pub clients: String,
+    /// What else is known of them.
+    #[serde(default)]
+    pub known: Known,
     /// How requests come about.
     pub arrivals: Arrivals,
     /// How long a client waits for the whole answer before it leaves.
+    #[serde(default = "patience")]
     pub patience_ms: f64,
     /// How often a client tries again after a refusal or a failure.
     #[serde(default)]
@@ -28,12 +52,42 @@ pub struct Population {
     pub to_s: f64,
 }
 
+fn anywhere() -> String {
+    "198.18.0.1".to_owned()
+}
+
+/// People leave a page that does not come within some seconds.
+fn patience() -> f64 {
+    8000.0
+}
+
 fn retry_after() -> f64 {
     1000.0
 }
 
 fn forever() -> f64 {
     f64::INFINITY
+}
+
+impl Population {
+    /// Clients that send requests of a class, without retries, from the beginning to the end.
+    pub fn of(class: impl Into<String>, arrivals: Arrivals, patience_ms: f64) -> Self {
+        Population {
+            name: String::new(),
+            class: class.into(),
+            request: Vec::new(),
+            host: String::new(),
+            header: BTreeMap::new(),
+            clients: anywhere(),
+            known: Known::default(),
+            arrivals,
+            patience_ms,
+            retries: 0,
+            retry_after_ms: retry_after(),
+            from_s: 0.0,
+            to_s: forever(),
+        }
+    }
 }
 
 /// How requests come about.
@@ -74,11 +128,42 @@ pub enum Arrivals {
         #[serde(default)]
         important_from: Option<u32>,
     },
+    /// As a log tells: not for scenarios.
+    #[serde(skip)]
+    Replay,
 }
 
-/// A rate in requests/s: one number, or points `[second, rate]` joined by steps or ramps.
+impl Arrivals {
+    /// Its rate over time, where it has one.
+    pub fn rate(&self) -> Option<&Profile> {
+        match self {
+            Arrivals::Poisson { rate }
+            | Arrivals::Constant { rate }
+            | Arrivals::Sessions { rate, .. } => Some(rate),
+            Arrivals::Closed { .. } | Arrivals::Replay => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn rate_mut(&mut self) -> Option<&mut Profile> {
+        match self {
+            Arrivals::Poisson { rate }
+            | Arrivals::Constant { rate }
+            | Arrivals::Sessions { rate, .. } => Some(rate),
+            Arrivals::Closed { .. } | Arrivals::Replay => None,
+        }
+    }
+}
+
+/// A rate in requests/s: one number, points `[second, rate]` joined by steps or ramps, or a file with
+/// one rate a line.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "must be a rate: a number such as 200, { points = [[0, 50], [10, 400]], ramp = true }, \
+                 or { rate_file = \"rates.txt\", line_s = 1, scale = 1 }"
+)]
 pub enum Profile {
     /// Always the same.
     Flat(f64),
@@ -90,13 +175,56 @@ pub enum Profile {
         #[serde(default)]
         ramp: bool,
     },
+    /// As it was counted somewhere.
+    File {
+        /// One rate a line, in requests/s, plain or compressed by gzip; `#` begins a comment.
+        rate_file: PathBuf,
+        /// How many seconds of the simulation a line stands for.
+        #[serde(default = "one")]
+        line_s: f64,
+        /// By how much each rate is multiplied.
+        #[serde(default = "one")]
+        scale: f64,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Most lines of a file of rates.
+pub const RATES_MAX: usize = 1_000_000;
+
+/// Reads a file of rates: one number a line.
+///
+/// # Errors
+/// The line, from 1, and what is wrong with it.
+pub fn rates(text: &str) -> Result<Vec<f64>, (usize, String)> {
+    let mut rates = Vec::new();
+    for (place, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let rate = line.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+        let wrong = || (place + 1, format!("must be a rate, 0 or more, got {line:?}"));
+        rates.push(rate.ok_or_else(wrong)?);
+        if rates.len() > RATES_MAX {
+            return Err((place + 1, format!("must have at most {RATES_MAX} rates")));
+        }
+    }
+    match rates.iter().any(|rate| *rate > 0.0) {
+        true => Ok(rates),
+        false => Err((1, "must have a rate above 0".to_owned())),
+    }
 }
 
 impl Profile {
-    /// The rate at `second`.
+    /// The rate at `second`. A file has none until it is read: see [`crate::files`].
     pub fn at(&self, second: f64) -> f64 {
         let (points, ramp) = match self {
             Profile::Flat(rate) => return *rate,
+            Profile::File { .. } => return 0.0,
             Profile::Points { points, ramp } => (points, *ramp),
         };
         let after = points.partition_point(|point| point[0] <= second);
@@ -116,12 +244,19 @@ impl Profile {
             Profile::Points { points, .. } => {
                 points.iter().map(|point| point[1]).fold(0.0, f64::max)
             }
+            Profile::File { .. } => 0.0,
         }
     }
 
-    /// Time to the next arrival after `second`: at random (thinning) or evenly.
-    pub(crate) fn next(&self, second: f64, random: bool, rng: &mut Rng) -> Option<f64> {
-        let highest = self.highest();
+    /// Time to the next arrival after `second`: at random (thinning) or evenly. `highest`:
+    /// [`Profile::highest`], which takes a while to find.
+    pub(crate) fn next(
+        &self,
+        second: f64,
+        random: bool,
+        highest: f64,
+        rng: &mut Rng,
+    ) -> Option<f64> {
         if highest <= 0.0 {
             return None;
         }
@@ -152,5 +287,13 @@ mod tests {
         }
         assert_eq!(profile.at(2.0), 20.0);
         assert_eq!(profile.at(9.0), 30.0);
+    }
+
+    #[test]
+    fn a_file_of_rates_says_where_it_is_wrong() {
+        assert_eq!(rates("# requests/s\n10\n\n0\n2.5\n"), Ok(vec![10.0, 0.0, 2.5]));
+        assert_eq!(rates("1\nx\n").unwrap_err().0, 2);
+        assert_eq!(rates("1\n2\n-1\n").unwrap_err().0, 3);
+        assert!(rates("0\n").is_err() && rates("").is_err() && rates("inf").is_err());
     }
 }

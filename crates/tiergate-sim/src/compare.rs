@@ -148,15 +148,11 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
             refuse_at: Vec::new(),
         }],
         server: subject.shape.clone(),
-        population: vec![Population {
-            class: "all".to_owned(),
-            arrivals: Arrivals::Poisson { rate: Profile::Flat(subject.capacity * overload) },
-            patience_ms: 30_000.0,
-            retries: 0,
-            retry_after_ms: 1000.0,
-            from_s: 0.0,
-            to_s: f64::INFINITY,
-        }],
+        population: vec![Population::of(
+            "all",
+            Arrivals::Poisson { rate: Profile::Flat(subject.capacity * overload) },
+            30_000.0,
+        )],
         expect: Vec::new(),
     }
 }

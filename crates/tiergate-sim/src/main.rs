@@ -4,11 +4,13 @@
 //! `tiergate-sim --overload TIMES [--seed N] [--seeds N]`: overloads random servers so many times.
 
 use anyhow::{Context, Result, bail};
+use std::path::Path;
 use std::process::ExitCode;
 use tiergate_sim::compare::{Situation, table};
+use tiergate_sim::fault::Source;
 use tiergate_sim::laws::LawKind;
 use tiergate_sim::scenario::{LimitKind, Scenario};
-use tiergate_sim::{overload, run};
+use tiergate_sim::{files, overload, run};
 
 const USAGE: &str = "usage: tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]
        tiergate-sim --laws [--seeds N] [--quick]
@@ -51,7 +53,9 @@ fn main() -> Result<ExitCode> {
     }
     let file = file.context(USAGE)?;
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
-    let scenario = Scenario::parse(&text).with_context(|| format!("cannot use {file}"))?;
+    let mut scenario = Scenario::parse(&text).with_context(|| format!("cannot use {file}"))?;
+    let base = Path::new(&file).parent().unwrap_or(Path::new(""));
+    files::read_rates(&mut scenario, Source { file: &file, text: &text }, base)?;
     let first = seed.unwrap_or(scenario.seed);
     println!("{}", scenario.about);
     let mut disappointed = 0;

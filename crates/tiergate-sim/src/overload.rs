@@ -122,14 +122,9 @@ pub fn scenario_of(case: &Case, times: f64, limit: LimitKind) -> Scenario {
     "important".clone_into(&mut scenario.class[0].name);
     "other".clone_into(&mut less.name);
     scenario.class.push(less);
-    let clients = |class: &str, share: f64| Population {
-        class: class.to_owned(),
-        arrivals: Arrivals::Poisson { rate: Profile::Flat(case.subject.capacity * share) },
-        patience_ms: 3000.0,
-        retries: 0,
-        retry_after_ms: 1000.0,
-        from_s: 0.0,
-        to_s: f64::INFINITY,
+    let clients = |class: &str, share: f64| {
+        let rate = Profile::Flat(case.subject.capacity * share);
+        Population::of(class, Arrivals::Poisson { rate }, 3000.0)
     };
     scenario.population = vec![clients("important", case.important)];
     if times > case.important {

@@ -1,7 +1,9 @@
 //! What came out of a simulation.
 
 use crate::scenario::{Expectation, Scenario};
+use crate::series::Series;
 use crate::spread::Spread;
+use tiergate_core::reason::Reason;
 
 /// One class in one phase.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +32,15 @@ pub struct ClassReport {
     pub total: Spread,
     /// From the grant of the slot to the answer, of the good ones.
     pub service: Spread,
+    /// From arrival until the server began to work, of all that it began with.
+    pub wait: Spread,
+    /// Refusals by [`Reason::index`].
+    pub refused_by: [u64; Reason::COUNT],
+    /// Time that the server spent on them, in seconds: of a worker, or from the first moment to the
+    /// last at cores that are shared.
+    pub work_s: f64,
+    /// Of that, for clients who had left.
+    pub wasted_s: f64,
 }
 
 impl ClassReport {
@@ -50,7 +61,8 @@ impl ClassReport {
         }
     }
 
-    fn add(&mut self, other: &ClassReport) {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &ClassReport) {
         self.arrived += other.arrived;
         self.good += other.good;
         self.refused += other.refused;
@@ -63,6 +75,12 @@ impl ClassReport {
         self.session.merge(&other.session);
         self.total.merge(&other.total);
         self.service.merge(&other.service);
+        self.wait.merge(&other.wait);
+        for (sum, more) in self.refused_by.iter_mut().zip(other.refused_by) {
+            *sum += more;
+        }
+        self.work_s += other.work_s;
+        self.wasted_s += other.wasted_s;
     }
 }
 
@@ -121,24 +139,50 @@ pub struct Report {
     pub slots: Vec<(f64, u32)>,
     /// Connections closed by importance, in each second.
     pub closed: Vec<u32>,
+    /// What came out over time.
+    pub series: Series,
 }
 
 impl Report {
+    /// A class over the whole run.
+    pub fn class(&self, class: usize) -> ClassReport {
+        let mut sum = ClassReport::default();
+        for phase in &self.phases {
+            sum.add(&phase.classes[class]);
+        }
+        sum
+    }
+
+    /// Length of the run in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.phases.iter().map(Phase::seconds).sum()
+    }
+
     /// Whatever the scenario expected and did not get, in words.
     pub fn disappointments(&self, scenario: &Scenario) -> Vec<String> {
+        let names: Vec<&str> = scenario.class.iter().map(|class| class.name.as_str()).collect();
+        self.disappointed(&names, &scenario.expect)
+    }
+
+    /// The same, of classes of these names.
+    ///
+    /// # Panics
+    /// If a phase or class is expected that is not there.
+    pub fn disappointed(&self, names: &[&str], expected: &[Expectation]) -> Vec<String> {
         let mut list = Vec::new();
-        for expectation in &scenario.expect {
-            self.compare(scenario, expectation, &mut list);
+        for expectation in expected {
+            self.compare(names, expectation, &mut list);
         }
         list
     }
 
-    fn compare(&self, scenario: &Scenario, expected: &Expectation, list: &mut Vec<String>) {
+    fn compare(&self, names: &[&str], expected: &Expectation, list: &mut Vec<String>) {
         let phase = &self.phases[expected.phase];
         let (name, class) = match &expected.class {
             None => ("all", phase.all()),
             Some(name) => {
-                let place = scenario.class_index(name).expect("checked by `parse`");
+                let place = names.iter().position(|other| other == name);
+                let place = place.expect("checked when the scenario was read");
                 (name.as_str(), phase.classes[place].clone())
             }
         };

@@ -1,6 +1,14 @@
-//! A scenario as written in TOML: classes, limit, server, clients, and what must come out.
+//! A scenario as written in TOML: server, clients, and what must come out.
+//!
+//! There is one language and two uses of it. A scenario by itself also says what the gateway does
+//! (`limit`, `[[class]]`, …) and names the class of each population. A scenario for a policy file
+//! leaves that to the policy and names requests, which the policy classifies ([`for_policy`]).
+
+mod check;
+pub mod for_policy;
 
 use crate::client::Population;
+use crate::fault::{Fault, Source};
 use crate::laws::LawKind;
 use crate::server::Shape;
 use anyhow::{Context, Result, ensure};
@@ -16,8 +24,10 @@ use tiergate_core::plan::Plan;
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What the scenario shows, in a sentence.
+    #[serde(default)]
     pub about: String,
-    /// How long it lasts, in virtual seconds.
+    /// How long it lasts, in virtual seconds. 0, and absent: a log says it.
+    #[serde(default)]
     pub seconds: f64,
     /// The seed where the command line names none.
     #[serde(default = "one")]
@@ -26,6 +36,7 @@ pub struct Scenario {
     #[serde(default)]
     pub cuts_s: Vec<f64>,
     /// Who limits the requests in progress.
+    #[serde(default)]
     pub limit: LimitKind,
     /// Whether the gateway knows sessions, and so which of them run already.
     #[serde(default)]
@@ -38,10 +49,12 @@ pub struct Scenario {
     #[serde(default = "origin_timeout")]
     pub origin_timeout_ms: f64,
     /// The classes, most important first.
+    #[serde(default)]
     pub class: Vec<ClassShape>,
     /// The server.
     pub server: Shape,
     /// The clients.
+    #[serde(default)]
     pub population: Vec<Population>,
     /// What must come out.
     #[serde(default)]
@@ -57,9 +70,13 @@ fn origin_timeout() -> f64 {
 }
 
 /// Who limits the requests in progress.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
+    /// Whoever the policy file says.
+    #[default]
+    #[serde(skip)]
+    Policy,
     /// Nobody: requests go straight to the server.
     None,
     /// Tiergate with its adaptive limit.
@@ -143,14 +160,27 @@ pub struct Expectation {
 }
 
 impl Scenario {
-    /// Reads a scenario.
+    /// Reads a scenario of either use; nothing is checked but its form.
+    ///
+    /// # Errors
+    /// What is wrong with it, at its line.
+    pub fn read(source: Source<'_>) -> Result<Scenario, Fault> {
+        toml::from_str(source.text).map_err(|fault| source.unreadable(&fault))
+    }
+
+    /// Reads a scenario that names its classes itself.
     ///
     /// # Errors
     /// What is wrong with it, with the place where TOML knows it.
     pub fn parse(text: &str) -> Result<Scenario> {
         let scenario: Scenario = toml::from_str(text)?;
+        ensure!(
+            scenario.limit != LimitKind::Policy && scenario.seconds > 0.0,
+            "a scenario without a policy file needs `limit`, `seconds` and [[class]]"
+        );
         scenario.plan().check().map_err(anyhow::Error::msg)?;
         for population in &scenario.population {
+            ensure!(population.request.is_empty(), "`request` is for scenarios of a policy file");
             scenario
                 .class_index(&population.class)
                 .with_context(|| format!("no class is called `{}`", population.class))?;
@@ -191,7 +221,7 @@ impl Scenario {
                 LimitKind::Fixed(slots) => Slots::Fixed(slots),
                 LimitKind::None => Slots::Fixed(u32::MAX),
                 LimitKind::Law(_) => Slots::Fixed(adaptive::Settings::default().slots_start),
-                LimitKind::Adaptive => Slots::default(),
+                LimitKind::Adaptive | LimitKind::Policy => Slots::default(),
             },
             shedding: self.shed_aim_ms.map(millis),
             ..Plan::protective()
@@ -206,6 +236,12 @@ impl Scenario {
             None => panic!("no class is called `{name}`"),
         };
         Trigger { of, waiting: shape.waiting, until: shape.until.unwrap_or(shape.waiting) }
+    }
+
+    /// How long the gateway waits for an answer, unless that is longer than anybody waits.
+    pub(crate) fn origin_timeout(&self) -> Option<Duration> {
+        let timeout = Duration::from_secs_f64(self.origin_timeout_ms / 1e3);
+        (self.origin_timeout_ms < origin_timeout()).then_some(timeout)
     }
 
     /// A class's place in the order of importance.

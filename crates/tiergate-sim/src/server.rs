@@ -7,6 +7,7 @@
 //! and little CPU are an I/O-bound server.
 
 use crate::distribution::Distribution;
+use crate::trial::Work;
 use fastrand::Rng;
 use serde::Deserialize;
 use std::cmp::Reverse;
@@ -49,6 +50,26 @@ pub struct Shape {
     /// Periods in which what one class asks for takes longer, as when what it depends on is slow.
     #[serde(default)]
     pub slow: Vec<Slow>,
+}
+
+impl Shape {
+    /// Workers that spend so much time on each request.
+    pub fn workers(workers: u32, wait: Distribution) -> Self {
+        Shape {
+            workers: Some(workers),
+            cores: None,
+            wait,
+            cpu: no_time(),
+            knee: None,
+            thrash: 0.0,
+            accept_queue: accept_queue(),
+            slow_start_s: 0.0,
+            notices_cancel: false,
+            step: Vec::new(),
+            fault: Vec::new(),
+            slow: Vec::new(),
+        }
+    }
 }
 
 fn no_time() -> Distribution {
@@ -136,6 +157,8 @@ struct Job {
     cpu_ns: f64,
     abandoned: bool,
     fails: bool,
+    /// When a worker took it, if one has.
+    began: Option<u64>,
 }
 
 /// Virtual time on which a fast failure takes this long.
@@ -181,8 +204,7 @@ impl Server {
 
     /// Takes a request of a class; `false` if the server refuses the connection.
     ///
-    /// Its work is `times` what is drawn.
-    pub fn submit(&mut self, now: u64, job: u32, class: &str, times: f64) -> bool {
+    pub fn submit(&mut self, now: u64, job: u32, class: &str, work: Work) -> bool {
         self.share_cores(now);
         let refused = self.fault(now, FaultKind::Refuse);
         if refused || self.queue.len() >= self.shape.accept_queue {
@@ -192,13 +214,22 @@ impl Server {
         if self.jobs.len() <= job as usize {
             self.jobs.resize(job as usize + 1, Job::default());
         }
-        let times = times * self.slowness(now, class);
-        self.jobs[job as usize] = Job {
+        let slow = self.slowness(now, class);
+        let times = work.times * slow;
+        let mut job_of = Job {
             wait_ns: self.shape.wait.draw(&mut self.rng) * times,
             cpu_ns: self.shape.cpu.draw(&mut self.rng) * times,
             abandoned: false,
             fails,
+            began: None,
         };
+        // Time that was measured somewhere is time at the processor where that is what is scarce.
+        let more = work.more_ns as f64 * slow;
+        match self.shape.cores {
+            Some(_) => job_of.cpu_ns += more,
+            None => job_of.wait_ns += more,
+        }
+        self.jobs[job as usize] = job_of;
         self.queue.push_back(job);
         self.take_workers(now);
         true
@@ -207,6 +238,11 @@ impl Server {
     /// The client of the job left. The work goes on unless the server notices in time.
     pub fn abandon(&mut self, job: u32) {
         self.jobs[job as usize].abandoned = true;
+    }
+
+    /// When a worker took the job; `None`: it still waits for one.
+    pub fn began(&self, job: u32) -> Option<u64> {
+        self.jobs[job as usize].began
     }
 
     /// When something happens next without anybody's doing; `u64::MAX`: never.
@@ -281,7 +317,8 @@ impl Server {
             let Some(job) = self.queue.pop_front() else {
                 break;
             };
-            let Job { wait_ns, cpu_ns, abandoned, fails } = self.jobs[job as usize];
+            let Job { wait_ns, cpu_ns, abandoned, fails, .. } = self.jobs[job as usize];
+            self.jobs[job as usize].began = Some(now);
             self.in_progress += 1;
             if fails || (abandoned && self.shape.notices_cancel) {
                 self.waits.push(Reverse((now + ERROR_NS, job)));

@@ -6,22 +6,20 @@ const PER_E: f64 = 50.0;
 const BUCKETS: usize = 1037;
 
 /// Durations of a class: count, sum and a histogram with buckets 2 % wide.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Spread {
+    /// Empty until something is counted: most are of phases and classes without a request.
     buckets: Vec<u32>,
     count: u64,
     sum_ns: f64,
 }
 
-impl Default for Spread {
-    fn default() -> Self {
-        Spread { buckets: vec![0; BUCKETS], count: 0, sum_ns: 0.0 }
-    }
-}
-
 impl Spread {
     /// Counts one duration.
     pub fn record(&mut self, nanos: u64) {
+        if self.buckets.is_empty() {
+            self.buckets = vec![0; BUCKETS];
+        }
         let us = (nanos as f64 / 1e3).max(1.0);
         let bucket = (us.ln() * PER_E) as usize;
         self.buckets[bucket.min(BUCKETS - 1)] += 1;
@@ -54,8 +52,12 @@ impl Spread {
 
     /// Adds another's counts.
     pub fn merge(&mut self, other: &Spread) {
-        for (bucket, more) in self.buckets.iter_mut().zip(&other.buckets) {
-            *bucket += more;
+        if self.buckets.is_empty() {
+            self.buckets.clone_from(&other.buckets);
+        } else {
+            for (bucket, more) in self.buckets.iter_mut().zip(&other.buckets) {
+                *bucket += more;
+            }
         }
         self.count += other.count;
         self.sum_ns += other.sum_ns;

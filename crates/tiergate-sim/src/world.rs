@@ -2,32 +2,42 @@
 
 mod ends;
 mod request;
+mod send;
 mod sessions;
 
 use crate::client::Arrivals;
 use crate::laws::Law;
 use crate::report::{ClassReport, Phase, Report};
-use crate::scenario::{LimitKind, Scenario};
+use crate::series::Series;
 use crate::server::{Ended, Server};
+use crate::trial::{BUCKETS, Front, Trial};
 use fastrand::Rng;
-use request::{Fate, Request, Where};
+use request::{Asking, Fate, Request, Where};
 use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tiergate_core::class::ClassId;
 use tiergate_core::control::{Slots, adaptive};
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Verdict};
+use tiergate_core::gate::{Claim, Gate, Slot};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
+
+/// Events after which progress is told.
+const PROGRESS_EVENTS: u64 = 65_536;
+
+/// The gateway looks around no more often than this.
+const TICK_MIN_NS: u64 = 1_000_000;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A population's next request (open loop).
     Arrive(u16),
-    /// A user's next request (closed loop), or a retry: population and tries so far.
-    Send(u16, u32),
+    /// A user's next request (closed loop): population and client.
+    Ask(u16, u32),
+    /// A retry: population, demand and tries so far.
+    Retry(u16, u32, u32),
+    /// The log's next request.
+    Replay,
     /// A session's next request, or a retry: session and tries so far.
     Continue(u32, u32),
     /// The client of request `.0` leaves, if it is still the same request (`.1`).
@@ -40,7 +50,9 @@ enum Event {
 
 /// A simulation under way.
 pub(crate) struct World<'a> {
-    scenario: &'a Scenario,
+    trial: &'a Trial,
+    /// Whether every request is of one class for the gate.
+    one_class: bool,
     rng: Rng,
     now: u64,
     sequence: u64,
@@ -61,37 +73,48 @@ pub(crate) struct World<'a> {
     /// Running may exceed the limit only by what ran when the limit fell.
     running_allowed: u32,
     count: u64,
-    /// Requests without an outcome, by class.
+    /// Requests without an outcome, by the gate's class.
     unsettled: Vec<u64>,
+    /// The highest rate of each population.
+    highest: Vec<f64>,
+    /// The log's next line.
+    replayed: usize,
+    /// Whether a slot that is free is for whoever waits.
+    lends_all: bool,
+    /// Whether every request takes one slot.
+    narrow: bool,
+    series: Series,
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, seed: u64) -> Self {
+    pub(crate) fn new(trial: &'a Trial, front: Front, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let mut bounds: Vec<f64> = scenario.cuts_s.clone();
+        let classes = trial.plan.classes.len();
+        let mut bounds: Vec<f64> = trial.cuts_s.clone();
         bounds.insert(0, 0.0);
-        bounds.push(scenario.seconds);
+        bounds.push(trial.seconds);
         let phases = bounds
             .windows(2)
             .map(|pair| Phase {
                 from_s: pair[0],
                 to_s: pair[1],
-                classes: vec![ClassReport::default(); scenario.class.len()],
-                populations: vec![ClassReport::default(); scenario.population.len()],
+                classes: vec![ClassReport::default(); classes],
+                populations: vec![ClassReport::default(); trial.populations.len()],
                 slot_seconds: 0.0,
             })
             .collect();
-        let gate = match scenario.limit {
-            LimitKind::None => None,
-            _ => Some(Gate::new(scenario.plan())),
+        let plan = trial.plan_behind(front);
+        let lends_all = plan.as_ref().is_some_and(|plan| trial.lends_all(plan));
+        let gate = plan.map(Gate::new);
+        let law = trial.law.filter(|_| front == Front::Policy);
+        let law = law.map(|kind| kind.build(&adaptive::Settings::default()));
+        let server = Server::new(trial.server.clone(), rng.u64(..));
+        let highest = |population: &crate::client::Population| {
+            population.arrivals.rate().map_or(0.0, crate::client::Profile::highest)
         };
-        let law = match scenario.limit {
-            LimitKind::Law(kind) => Some(kind.build(&adaptive::Settings::default())),
-            _ => None,
-        };
-        let server = Server::new(scenario.server.clone(), rng.u64(..));
         let mut world = World {
-            scenario,
+            trial,
+            one_class: front == Front::Fifo,
             rng,
             now: 0,
             sequence: 0,
@@ -103,7 +126,7 @@ impl<'a> World<'a> {
             server,
             ended: Vec::new(),
             sessions: Sessions::default(),
-            closed: vec![0; scenario.seconds.ceil() as usize],
+            closed: vec![0; trial.seconds.ceil() as usize],
             tick_at: u64::MAX,
             phases,
             phase: 0,
@@ -111,16 +134,24 @@ impl<'a> World<'a> {
             slots_since: 0,
             running_allowed: 0,
             count: 0,
-            unsettled: vec![0; scenario.class.len()],
+            unsettled: vec![0; classes],
+            highest: trial.populations.iter().map(highest).collect(),
+            replayed: 0,
+            lends_all,
+            narrow: trial.is_narrow(),
+            series: Series::new(trial.seconds, BUCKETS, classes),
         };
         world.begin();
         world
     }
 
-    /// Runs to the end.
-    pub(crate) fn run(mut self) -> Report {
-        let end = (self.scenario.seconds * 1e9) as u64;
-        loop {
+    /// Runs to the end. `progress` is told now and then how much is done, 0.0 to 1.0.
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(f64)) -> Report {
+        let end = (self.trial.seconds * 1e9) as u64;
+        for step in 0_u64.. {
+            if step.is_multiple_of(PROGRESS_EVENTS) {
+                progress(self.now as f64 / end as f64);
+            }
             let event = self.events.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
             let server = self.server.next_event().max(self.now);
             let next = event.min(server);
@@ -145,12 +176,13 @@ impl<'a> World<'a> {
             phases: self.phases,
             slots: self.slots,
             closed: self.closed,
+            series: self.series,
         }
     }
 
     fn begin(&mut self) {
-        let scenario = self.scenario;
-        for (place, population) in scenario.population.iter().enumerate() {
+        let trial = self.trial;
+        for (place, population) in trial.populations.iter().enumerate() {
             let place = place as u16;
             match &population.arrivals {
                 Arrivals::Poisson { .. }
@@ -159,16 +191,17 @@ impl<'a> World<'a> {
                     self.next_arrival(place, population.from_s);
                 }
                 Arrivals::Closed { users, think } => {
-                    for _ in 0..*users {
+                    for user in 0..*users {
                         let think = think.draw(&mut self.rng);
                         // A first request within the think time, so that users are not in step.
                         let at = population.from_s * 1e9 + think * self.rng.f64();
-                        self.at(at as u64, Event::Send(place, 0));
+                        self.at(at as u64, Event::Ask(place, user));
                     }
                 }
+                Arrivals::Replay => self.next_replayed(),
             }
         }
-        if scenario.shed_aim_ms.is_some() {
+        if trial.plan.shedding.is_some() && !self.one_class {
             // The gate looks around all the time, as it does in the gateway.
             self.tick_by(0);
         }
@@ -206,77 +239,41 @@ impl<'a> World<'a> {
         match event {
             Event::Arrive(population) => {
                 self.next_arrival(population, self.now as f64 / 1e9);
+                let mix = &self.trial.mixes[population as usize];
                 let session = self.begin_session(population);
-                self.send(population, 0, session);
+                let (client, demand) = match session {
+                    Some(id) => self.sessions.asks(id, mix),
+                    None => {
+                        let client = mix.client(&mut self.rng);
+                        (client, mix.draw(client, &mut self.rng))
+                    }
+                };
+                self.send(Asking { population, client, demand, tries: 0, session });
             }
-            Event::Send(population, tries) => {
-                if (self.now as f64) < self.scenario.population[population as usize].to_s * 1e9 {
-                    self.send(population, tries, None);
+            Event::Ask(population, client) => {
+                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
+                    let mix = &self.trial.mixes[population as usize];
+                    let demand = mix.draw(client, &mut self.rng);
+                    self.send(Asking { population, client, demand, tries: 0, session: None });
                 }
             }
+            Event::Retry(population, demand, tries) => {
+                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
+                    let client = self.trial.mixes[population as usize].client_of(demand);
+                    self.send(Asking { population, client, demand, tries, session: None });
+                }
+            }
+            Event::Replay => self.replay(),
             Event::Continue(session, tries) => {
-                self.send(self.sessions.population(session), tries, Some(session));
+                let population = self.sessions.population(session);
+                let mix = &self.trial.mixes[population as usize];
+                let (client, demand) = self.sessions.asks(session, mix);
+                let session = Some(session);
+                self.send(Asking { population, client, demand, tries, session });
             }
             Event::Leave(request, incarnation) => self.leave(request, incarnation),
             Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
             Event::Tick => self.tick(),
-        }
-    }
-
-    fn next_arrival(&mut self, place: u16, from_s: f64) {
-        let population = &self.scenario.population[place as usize];
-        let (rate, random) = match &population.arrivals {
-            Arrivals::Poisson { rate } => (rate, true),
-            Arrivals::Constant { rate } => (rate, false),
-            Arrivals::Sessions { rate, .. } => (rate, true),
-            Arrivals::Closed { .. } => return,
-        };
-        match rate.next(from_s, random, &mut self.rng) {
-            Some(at) if at < population.to_s => self.at((at * 1e9) as u64, Event::Arrive(place)),
-            _ => {}
-        }
-    }
-
-    fn send(&mut self, place: u16, tries: u32, session: Option<u32>) {
-        let scenario = self.scenario;
-        let population = &scenario.population[place as usize];
-        let class = scenario.class_index(&population.class).expect("checked by `parse`") as u16;
-        let id = self.new_request(place, class, tries, session);
-        let incarnation = self.requests[id as usize].incarnation;
-        self.count += 1;
-        self.unsettled[class as usize] += 1;
-        self.phases[self.phase].classes[class as usize].arrived += 1;
-        let leaves = self.now + (population.patience_ms * 1e6) as u64;
-        self.at(leaves, Event::Leave(id, incarnation));
-        let now = self.moment();
-        if self.gate.is_none() {
-            self.forward(id, Where::AtServer { counted: true });
-            return;
-        }
-        let connection = self.connection(session);
-        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
-        let arrival = Arrival {
-            generation: gate.plan().generation,
-            running: scenario.sessions && session.is_some_and(|id| self.sessions.runs(id)),
-            class: ClassId(class),
-            ..connection
-        };
-        match gate.arrive(now, arrival, || id) {
-            Verdict::Admit(slot) => {
-                self.law_admitted();
-                self.forward(id, Where::Running(slot));
-            }
-            Verdict::Queue(ticket) => {
-                let deadline = gate.plan().classes[class as usize].deadline;
-                self.requests[id as usize].place = Where::Waiting(ticket);
-                self.tick_by((now + deadline).nanos());
-            }
-            Verdict::Reject(reason) => {
-                if reason == Reason::Unimportant {
-                    self.closed[(self.now / 1_000_000_000) as usize] += 1;
-                }
-                self.end(id, Fate::Refused);
-            }
         }
     }
 
@@ -285,13 +282,15 @@ impl<'a> World<'a> {
         request.submitted = self.now;
         request.place = place;
         let incarnation = request.incarnation;
-        let class = &self.scenario.class[usize::from(request.class)].name;
-        let times = request.session.map_or(1.0, |session| self.sessions.work(session));
-        if self.server.submit(self.now, id, class, times) {
-            if self.gate.is_some() && self.scenario.origin_timeout_ms < 60_000.0 {
-                let at = self.now + (self.scenario.origin_timeout_ms * 1e6) as u64;
+        let class = &self.trial.plan.classes[usize::from(request.class)].name;
+        let mut work = self.trial.demands[request.demand as usize].work;
+        work.times *= request.session.map_or(1.0, |session| self.sessions.work(session));
+        if self.server.submit(self.now, id, class, work) {
+            if let Some(longest) = self.trial.origin_timeout.filter(|_| self.gate.is_some()) {
+                let at = (Moment::from_nanos(self.now) + longest).nanos();
                 self.at(at, Event::GiveUp(id, incarnation));
             }
+            self.permit_interruption(id);
             return;
         }
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
@@ -314,6 +313,7 @@ impl<'a> World<'a> {
     fn answered(&mut self, id: u32, how: Ended) {
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
         let fate = if how == Ended::Served { Fate::Good } else { Fate::Failed };
+        self.count_work(id, matches!(place, Where::AtServer { counted: false }));
         match place {
             Where::Running(slot) => {
                 let end = match how {
@@ -424,27 +424,50 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Tells the owners of settled tickets.
+    /// Tells the owners of settled tickets and of slots that are wanted back.
     fn settle(&mut self) {
         while let Some(id) = self.gate.as_mut().and_then(Gate::next_wake) {
-            let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
-            let Where::Waiting(ticket) = place else {
-                unreachable!("only a waiting request is woken")
-            };
             let gate = self.gate.as_mut().expect("it woke someone");
-            match gate.claim(ticket) {
-                Claim::Admitted(slot) => {
-                    self.law_admitted();
-                    self.forward(id, Where::Running(slot));
+            match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
+                Where::Waiting(ticket) => match gate.claim(ticket) {
+                    Claim::Admitted(slot) => {
+                        self.law_admitted();
+                        self.forward(id, Where::Running(slot));
+                    }
+                    Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
+                    Claim::Waiting => self.requests[id as usize].place = Where::Waiting(ticket),
+                },
+                Where::Running(slot) if gate.is_interrupted(&slot) => {
+                    self.abandon(id, Fate::Failed);
+                    self.finish(slot, Outcome::without_answer(End::Interrupted));
                 }
-                Claim::Rejected(_) => self.end(id, Fate::Refused),
-                Claim::Waiting => unreachable!("a woken request has an answer"),
+                place => self.requests[id as usize].place = place,
             }
         }
-        if let Some(gate) = &self.gate
-            && self.slots.last().is_none_or(|&(_, last)| last != gate.slots())
-        {
+        let now = self.moment();
+        let Some(gate) = &mut self.gate else {
+            return;
+        };
+        if self.slots.last().is_none_or(|&(_, last)| last != gate.slots()) {
             self.slots.push((self.now as f64 / 1e9, gate.slots()));
+        }
+        match gate.next_due(now) {
+            Moment::NEVER => {}
+            // What is due already was looked at just now: again as soon as the gateway would.
+            due if due <= now => self.tick_by(self.now + TICK_MIN_NS),
+            due => self.tick_by(due.nanos()),
+        }
+    }
+
+    /// Lets the gate break a request off that has its slot, where the policy allows it.
+    fn permit_interruption(&mut self, id: u32) {
+        let now = self.moment();
+        let request = &mut self.requests[id as usize];
+        let repeatable = self.trial.demands[request.demand as usize].repeatable;
+        if let (Some(gate), Where::Running(slot), true) =
+            (&mut self.gate, &mut request.place, repeatable)
+        {
+            gate.permit_interruption(now, slot, id);
         }
     }
 }

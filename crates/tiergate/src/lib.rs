@@ -39,6 +39,7 @@ mod secrets;
 pub mod serve;
 pub mod session;
 pub mod shared;
+pub mod simulate;
 pub mod standing;
 pub mod stream;
 pub mod streaming;

@@ -20,16 +20,26 @@ impl World<'_> {
     pub(super) fn count_end(&mut self, id: u32, fate: Fate) {
         let request = &self.requests[id as usize];
         let (place, tries) = (request.population, request.tries);
+        let (client, demand) = (request.client, request.demand);
         let (session, class_index) = (request.session, request.class);
-        self.unsettled[class_index as usize] -= 1;
-        let class = &mut self.phases[self.phase].classes[request.class as usize];
+        if self.gate.is_some() {
+            let class = self.gate_class(class_index);
+            self.unsettled[class] -= 1;
+        }
+        let point = self.series.at(self.now, usize::from(class_index));
+        let class = &mut self.phases[self.phase].classes[usize::from(class_index)];
         match fate {
             Fate::Good => {
+                point.good += 1;
                 class.good += 1;
                 class.total.record(self.now - request.arrived);
                 class.service.record(self.now - request.submitted);
             }
-            Fate::Refused => class.refused += 1,
+            Fate::Refused(reason) => {
+                point.refused += 1;
+                class.refused += 1;
+                class.refused_by[reason.index()] += 1;
+            }
             Fate::LeftWaiting => class.left_waiting += 1,
             Fate::LeftRunning => class.left_running += 1,
             Fate::Failed => class.failed += 1,
@@ -38,19 +48,33 @@ impl World<'_> {
             self.go_on(session, fate, tries, class_index);
             return;
         }
-        let scenario = self.scenario;
-        let population = &scenario.population[place as usize];
+        let trial = self.trial;
+        let population = &trial.populations[place as usize];
         if fate != Fate::Good && tries < population.retries {
             let wait = population.retry_after_ms * 1e6 * exponential(&mut self.rng);
-            self.at(self.now + wait as u64, Event::Send(place, tries + 1));
+            self.at(self.now + wait as u64, Event::Retry(place, demand, tries + 1));
         } else if let Arrivals::Closed { think, .. } = &population.arrivals {
             let mut think = think.draw(&mut self.rng);
             if fate != Fate::Good {
                 // Nobody hammers without end: a user who got nothing pauses first.
                 think += population.retry_after_ms * 1e6;
             }
-            self.at(self.now + think as u64, Event::Send(place, 0));
+            self.at(self.now + think as u64, Event::Ask(place, client));
         }
+    }
+
+    /// The server has ended with a request; `wasted`: its client had left.
+    pub(super) fn count_work(&mut self, id: u32, wasted: bool) {
+        let request = &self.requests[id as usize];
+        let class = usize::from(request.class);
+        let began = self.server.began(id).expect("it has ended, so it began");
+        let waited = began - request.arrived;
+        let seconds = (self.now - began) as f64 / 1e9;
+        self.series.at(self.now, class).wait.record(waited);
+        let class = &mut self.phases[self.phase].classes[class];
+        class.wait.record(waited);
+        class.work_s += seconds;
+        class.wasted_s += if wasted { seconds } else { 0.0 };
     }
 
     /// What must hold after every event; O(1).
@@ -59,13 +83,13 @@ impl World<'_> {
             return;
         };
         assert!(
-            gate.waiting() == 0 || gate.running() >= gate.slots(),
+            !self.lends_all || gate.waiting() == 0 || gate.running() >= gate.slots(),
             "at {} ns a slot is idle while {} wait",
             self.now,
             gate.waiting()
         );
         assert!(
-            gate.running() <= gate.slots().max(self.running_allowed),
+            !self.narrow || gate.running() <= gate.slots().max(self.running_allowed),
             "at {} ns {} run with {} slots",
             self.now,
             gate.running(),
@@ -85,7 +109,7 @@ impl World<'_> {
         for (class, (account, state)) in
             gate.account().classes.iter().zip(gate.states()).enumerate()
         {
-            let held = u64::from(state.waiting) + u64::from(state.running);
+            let held = u64::from(state.waiting) + u64::from(state.requests);
             let gone =
                 account.finished_total() + account.refused_total() + account.cancelled_waiting;
             assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);

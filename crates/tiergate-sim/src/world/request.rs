@@ -2,6 +2,20 @@
 
 use super::World;
 use tiergate_core::gate::{Slot, Ticket};
+use tiergate_core::reason::Reason;
+
+/// Somebody sends a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking {
+    pub(super) population: u16,
+    /// Which of the population's clients.
+    pub(super) client: u32,
+    /// What it asks for.
+    pub(super) demand: u32,
+    pub(super) tries: u32,
+    /// The session that it belongs to.
+    pub(super) session: Option<u32>,
+}
 
 /// Where a request is.
 #[derive(Debug)]
@@ -20,6 +34,8 @@ pub(super) enum Where {
 pub(super) struct Request {
     pub(super) population: u16,
     pub(super) class: u16,
+    pub(super) client: u32,
+    pub(super) demand: u32,
     pub(super) tries: u32,
     /// The session that it belongs to.
     pub(super) session: Option<u32>,
@@ -34,7 +50,7 @@ pub(super) struct Request {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Good,
-    Refused,
+    Refused(Reason),
     LeftWaiting,
     LeftRunning,
     Failed,
@@ -42,17 +58,14 @@ pub(super) enum Fate {
 
 impl World<'_> {
     /// A new request; a former one's number is used again.
-    pub(super) fn new_request(
-        &mut self,
-        population: u16,
-        class: u16,
-        tries: u32,
-        session: Option<u32>,
-    ) -> u32 {
+    pub(super) fn new_request(&mut self, asking: Asking, class: u16) -> u32 {
+        let Asking { population, client, demand, tries, session } = asking;
         let id = self.free.pop().unwrap_or_else(|| {
             self.requests.push(Request {
                 population: 0,
                 class: 0,
+                client: 0,
+                demand: 0,
                 tries: 0,
                 session: None,
                 incarnation: 0,
@@ -67,6 +80,8 @@ impl World<'_> {
         *request = Request {
             population,
             class,
+            client,
+            demand,
             tries,
             session,
             incarnation: request.incarnation.wrapping_add(1),

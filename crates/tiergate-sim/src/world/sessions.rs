@@ -1,6 +1,7 @@
 //! Sessions: requests of one client that follow each other, and what becomes of the whole.
 
 use super::{Event, Fate, World};
+use crate::asked::Mix;
 use crate::client::Arrivals;
 use crate::distribution::exponential;
 use tiergate_core::gate::Arrival;
@@ -36,6 +37,11 @@ impl Sessions {
         session.work.get(session.answered as usize).copied().unwrap_or(1.0)
     }
 
+    /// Its client, and the demand that its next request is.
+    pub(super) fn asks(&self, id: u32, mix: &Mix) -> (u32, u32) {
+        (id, mix.step(self.all[id as usize].answered, id))
+    }
+
     /// Whether the gateway would know the session again: it was admitted and answered well.
     pub(super) fn runs(&self, id: u32) -> bool {
         self.all[id as usize].answered > 0
@@ -45,11 +51,13 @@ impl Sessions {
 impl World<'_> {
     /// A new session if the population has any.
     pub(super) fn begin_session(&mut self, place: u16) -> Option<u32> {
-        let population = &self.scenario.population[place as usize];
+        let population = &self.trial.populations[place as usize];
         let Arrivals::Sessions { work, important_from, .. } = &population.arrivals else {
             return None;
         };
-        let class = self.scenario.class_index(&population.class).expect("checked by `parse`");
+        // A session counts for the class of its first request.
+        let first = self.trial.mixes[place as usize].step(0, 0);
+        let class = self.trial.demands[first as usize].arrival.class.index();
         self.phases[self.phase].classes[class].sessions += 1;
         self.phases[self.phase].populations[place as usize].sessions += 1;
         self.sessions.all.push(Session {
@@ -81,9 +89,9 @@ impl World<'_> {
 
     /// A request of the session has ended: the next, another try, or the end.
     pub(super) fn go_on(&mut self, id: u32, fate: Fate, tries: u32, class: u16) {
-        let scenario = self.scenario;
+        let trial = self.trial;
         let session = &mut self.sessions.all[id as usize];
-        let population = &scenario.population[session.population as usize];
+        let population = &trial.populations[session.population as usize];
         let Arrivals::Sessions { requests, think, .. } = &population.arrivals else {
             unreachable!("only such a population begins sessions")
         };

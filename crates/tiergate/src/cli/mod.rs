@@ -7,6 +7,7 @@ mod outputs;
 pub mod run;
 mod schedule_words;
 pub mod schema;
+pub mod simulate;
 mod warn;
 mod warn_scheduling;
 mod words;
@@ -62,6 +63,8 @@ enum Command {
         #[arg(long, value_name = "HOST:PORT", default_value = import::ORIGIN)]
         origin: String,
     },
+    /// Try a policy on simulated clients and a simulated server, in virtual time
+    Simulate(Box<simulate::Options>),
     /// Print the JSON schema of policy files, for editors
     Schema,
     /// Show live what a running gateway does
@@ -93,6 +96,7 @@ pub fn main() -> ExitCode {
             print(explain::explain_file(&file, &question))
         }
         Command::Import { file, origin } => print(import::options_conf(&file, &origin)),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Schema => print(Ok::<_, anyhow::Error>(schema::schema())),
         Command::Top { admin, interval, once } => {
             let interval = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));

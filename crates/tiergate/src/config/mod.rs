@@ -7,7 +7,7 @@
 pub mod defaults;
 pub mod error;
 pub mod meant;
-mod quantities;
+pub(crate) mod quantities;
 mod raw;
 mod raw_clients;
 mod raw_refusal;

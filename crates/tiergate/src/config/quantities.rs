@@ -14,7 +14,7 @@ pub(super) fn decimal(text: &str) -> Option<f64> {
 }
 
 /// A time, to the microsecond.
-pub(super) fn time(text: &str) -> Option<Duration> {
+pub(crate) fn time(text: &str) -> Option<Duration> {
     let unit_at = text.find(|letter: char| letter.is_ascii_alphabetic())?;
     let (number, unit) = text.split_at(unit_at);
     let seconds = match unit {

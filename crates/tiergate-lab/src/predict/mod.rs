@@ -1,0 +1,165 @@
+//! `make predict`: what `tiergate simulate` says of a policy against what the gateway does with it.
+//!
+//! One policy, one origin of known service times, the same clients: once in virtual time, once on real
+//! sockets. Goodput of each class must agree within 5 %, the 99th percentile of its wait within 20 %.
+
+mod figures;
+mod scenario;
+
+use crate::load::{self, Report};
+use crate::origin;
+use crate::process::{self, Program, free_address};
+use crate::text::{Cell, Palette, Table, Tone};
+use anyhow::{Context, Result, ensure};
+use figures::Figures;
+use scenario::CLASSES;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How far goodput may be from what was foretold.
+const GOODPUT_WITHIN: f64 = 0.05;
+/// How far the 99th percentile of the wait may be.
+const WAIT_WITHIN: f64 = 0.2;
+/// What is foretold takes a second or two; longer, and something is wrong.
+const SIMULATION_PATIENCE: Duration = Duration::from_secs(60);
+/// How long after the last request the gateway has written its line.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Command line of `tiergate-lab predict`.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Settings {
+    /// The gateway's program [default: `tiergate` beside this one]
+    #[arg(long)]
+    gateway: Option<PathBuf>,
+    /// Seconds of the real run
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(5..=3600))]
+    seconds: u32,
+    /// Seed of clients and service times
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Foretells, runs, compares; an error if they do not agree.
+pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let gateway = crate::gateway_program(settings.gateway.as_deref())?;
+    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let stage = Stage::set(&settings, scratch.path())?;
+    let foretold = stage.foretell(&gateway).await?;
+    println!("\n  {} s on real sockets …\n", settings.seconds);
+    let (found, report) = stage.act(&gateway).await?;
+    if let Some(why) = report.void() {
+        anyhow::bail!("{why}");
+    }
+    let (text, agree) = compare(&foretold, &found, Palette::of_stdout());
+    println!("{text}");
+    ensure!(agree, "the run is not what was foretold");
+    Ok(())
+}
+
+/// The files of a run and where everybody listens.
+struct Stage {
+    origin: origin::Settings,
+    plan: load::Plan,
+    policy: PathBuf,
+    scenario: PathBuf,
+    log: PathBuf,
+    scratch: PathBuf,
+    seconds: f64,
+}
+
+impl Stage {
+    fn set(settings: &Settings, scratch: &Path) -> Result<Self> {
+        let (origin, listen, admin) = (free_address()?, free_address()?, free_address()?);
+        let seconds = f64::from(settings.seconds);
+        let [policy, scenario, log] =
+            ["policy.toml", "scenario.toml", "access.log"].map(|name| scratch.join(name));
+        std::fs::write(&policy, scenario::policy(listen, origin, admin, &log))?;
+        std::fs::write(&scenario, scenario::simulated(seconds, settings.seed))?;
+        Ok(Self {
+            origin: scenario::origin(origin, settings.seed),
+            plan: scenario::clients(listen, Duration::from_secs_f64(seconds), settings.seed),
+            policy,
+            scenario,
+            log,
+            scratch: scratch.to_path_buf(),
+            seconds,
+        })
+    }
+
+    /// What `tiergate simulate` says.
+    async fn foretell(&self, gateway: &Path) -> Result<Vec<Figures>> {
+        let words = [Path::new("simulate"), &self.policy, Path::new("--scenario"), &self.scenario];
+        let program = Program::new("tiergate simulate", gateway).args(words).args(["--json"]);
+        let json = process::output(program, SIMULATION_PATIENCE).await?;
+        CLASSES.iter().map(|class| Figures::foretold(&json, class)).collect()
+    }
+
+    /// What the gateway does.
+    async fn act(&self, gateway: &Path) -> Result<(Vec<Figures>, Report)> {
+        let mut origin = Program::new("the origin", std::env::current_exe()?)
+            .args(self.origin.args())
+            .start(&self.scratch.join("origin.log"))?;
+        origin.ready(self.origin.listen).await?;
+        let mut front = Program::new("tiergate", gateway)
+            .args([Path::new("run"), &self.policy])
+            .start(&self.scratch.join("tiergate.log"))?;
+        front.ready(self.plan.target).await?;
+        let report = load::start(self.plan.clone())?.report().await?;
+        if let Some(why) = front.ended().or_else(|| origin.ended()) {
+            anyhow::bail!("{why}");
+        }
+        tokio::time::sleep(LOG_PATIENCE).await;
+        // Its end writes what is left of the log.
+        drop(front);
+        let log = std::fs::read_to_string(&self.log).context("the gateway wrote no access log")?;
+        Ok((figures::of_log(&log, &CLASSES, self.seconds)?, report))
+    }
+}
+
+/// A table, and whether everything is as near as it must be.
+fn compare(foretold: &[Figures], found: &[Figures], palette: Palette) -> (String, bool) {
+    let mut table = Table::new(&[
+        "<class",
+        "goodput/s foretold",
+        "found",
+        "off by",
+        "p99 wait foretold",
+        "found",
+        "off by",
+    ]);
+    let mut agree = true;
+    for ((class, foretold), found) in CLASSES.iter().zip(foretold).zip(found) {
+        let mut row = vec![Cell::from(*class)];
+        let pairs = [
+            (foretold.goodput, found.goodput, GOODPUT_WITHIN, ""),
+            (foretold.wait_p99_ms, found.wait_p99_ms, WAIT_WITHIN, " ms"),
+        ];
+        for (foretold, found, within, unit) in pairs {
+            let off = foretold / found - 1.0;
+            // Not a number is not near either.
+            let near = off.abs() <= within;
+            agree &= near;
+            row.push(format!("{foretold:.1}{unit}").into());
+            row.push(format!("{found:.1}{unit}").into());
+            let tone = if near { Tone::Good } else { Tone::Bad };
+            row.push(Cell(format!("{:+.1} %", off * 100.0), tone));
+        }
+        table.row(row);
+    }
+    (table.render(palette), agree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_far_off_does_not_agree() {
+        let figures = |goodput, wait_p99_ms| vec![Figures { goodput, wait_p99_ms }; CLASSES.len()];
+        let agree =
+            |foretold: Vec<Figures>| compare(&foretold, &figures(100.0, 50.0), Palette::PLAIN).1;
+        assert!(agree(figures(104.0, 59.0)) && agree(figures(96.0, 41.0)));
+        assert!(!agree(figures(106.0, 50.0)) && !agree(figures(100.0, 61.0)));
+        assert!(!agree(figures(f64::NAN, 50.0)));
+    }
+}

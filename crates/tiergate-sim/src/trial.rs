@@ -1,0 +1,189 @@
+//! A trial: everything that one run is made of, its requests classified already.
+//!
+//! Scenarios and logs are made into trials; the world runs them. The same trial is run behind the
+//! policy, behind a plain queue and without a gateway, so that they can be compared.
+
+use crate::asked::Mix;
+use crate::client::{Arrivals, Population};
+use crate::laws::LawKind;
+use crate::scenario::{LimitKind, Scenario};
+use crate::server::Shape;
+use std::time::Duration;
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::gate::Arrival;
+use tiergate_core::plan::Plan;
+use tiergate_core::schedule::Policy;
+
+/// Most different requests of a trial: a population's are its requests times its clients, a log's its
+/// lines. Each takes about a hundred bytes.
+pub const DEMANDS_MAX: usize = 20_000_000;
+
+/// Points in time at which goodput and waits are told.
+pub const BUCKETS: usize = 120;
+
+/// How much of the server's work a request is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// Times what the server draws.
+    pub times: f64,
+    /// More, in nanoseconds.
+    pub more_ns: u64,
+}
+
+impl Work {
+    /// What the server draws.
+    pub const DRAWN: Work = Work { times: 1.0, more_ns: 0 };
+}
+
+/// A request that somebody may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// The request as the gate sees it.
+    pub arrival: Arrival,
+    /// Its rule refuses it, whatever the load.
+    pub refused: bool,
+    /// Whether it is safe to repeat.
+    pub repeatable: bool,
+    /// What the server has to do.
+    pub work: Work,
+}
+
+impl Demand {
+    /// Of a class of which nothing else is known.
+    pub fn of(class: ClassId) -> Self {
+        Demand { arrival: Arrival::of(class), refused: false, repeatable: false, work: Work::DRAWN }
+    }
+}
+
+/// What stands between clients and server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// The gateway with its policy.
+    Policy,
+    /// One queue, first come, first served, and as many slots: no classes, no rules, no policers. The
+    /// longest of the classes' deadlines bounds the wait.
+    Fifo,
+    /// Nothing: requests go straight to the server.
+    Nothing,
+}
+
+impl Front {
+    /// All of them, the policy first.
+    pub const ALL: [Front; 3] = [Front::Policy, Front::Fifo, Front::Nothing];
+
+    /// What reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Front::Policy => "policy",
+            Front::Fifo => "fifo",
+            Front::Nothing => "none",
+        }
+    }
+}
+
+/// Everything that one run is made of.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// How long it lasts, in virtual seconds.
+    pub seconds: f64,
+    /// Moments that cut the run into phases that are counted apart.
+    pub cuts_s: Vec<f64>,
+    /// What the gate is configured by.
+    pub plan: Plan,
+    /// A law that sets the gate's slots instead of its own, for comparison.
+    pub law: Option<LawKind>,
+    /// Whether the gateway knows which sessions run.
+    pub sessions: bool,
+    /// How long the gateway waits for an answer.
+    pub origin_timeout: Option<Duration>,
+    /// The server.
+    pub server: Shape,
+    /// Who sends requests.
+    pub populations: Vec<Population>,
+    /// What each population sends.
+    pub mixes: Vec<Mix>,
+    /// The requests that may be sent.
+    pub demands: Vec<Demand>,
+    /// When [`Arrivals::Replay`] sends which demand: nanoseconds, ascending.
+    pub replay: Vec<(u64, u32)>,
+}
+
+impl Trial {
+    /// What the gate gets behind a front; `None`: there is no gate.
+    pub fn plan_behind(&self, front: Front) -> Option<Plan> {
+        match front {
+            Front::Policy => Some(self.plan.clone()),
+            Front::Fifo => Some(one_queue(&self.plan)),
+            Front::Nothing => None,
+        }
+    }
+
+    /// What stands in front by the scenario: nothing, or the gateway.
+    pub fn front_of(limit: LimitKind) -> Front {
+        match limit {
+            LimitKind::None => Front::Nothing,
+            _ => Front::Policy,
+        }
+    }
+
+    /// A scenario that names classes itself.
+    ///
+    /// # Panics
+    /// If it was not made by [`Scenario::parse`] and names a class that is not there.
+    pub fn of(scenario: &Scenario) -> Self {
+        let classes = 0..scenario.class.len() as u16;
+        let mix = |population: &Population| {
+            let class = scenario.class_index(&population.class).expect("checked by `parse`");
+            Mix::single(class as u32)
+        };
+        Trial {
+            seconds: scenario.seconds,
+            cuts_s: scenario.cuts_s.clone(),
+            plan: scenario.plan(),
+            law: match scenario.limit {
+                LimitKind::Law(kind) => Some(kind),
+                _ => None,
+            },
+            sessions: scenario.sessions,
+            origin_timeout: scenario.origin_timeout(),
+            server: scenario.server.clone(),
+            populations: scenario.population.clone(),
+            mixes: scenario.population.iter().map(mix).collect(),
+            demands: classes.map(|class| Demand::of(ClassId(class))).collect(),
+            replay: Vec::new(),
+        }
+    }
+
+    /// The population that replays a log, if there is one.
+    pub(crate) fn replaying(&self) -> Option<u16> {
+        let replays = |it: &Population| matches!(it.arrivals, Arrivals::Replay);
+        self.populations.iter().position(replays).map(|place| place as u16)
+    }
+
+    /// Whether every slot is for everybody: whenever one is free, nobody waits.
+    pub(crate) fn lends_all(&self, plan: &Plan) -> bool {
+        let policies = plan.sites.iter().map(|site| site.policy).chain([plan.between_sites]);
+        let keeps = |policy| matches!(policy, Policy::Shared | Policy::Fixed);
+        !policies.into_iter().any(keeps) && self.is_narrow()
+    }
+
+    /// Whether every request takes one slot.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.demands.iter().all(|it| it.arrival.slots <= 1)
+    }
+}
+
+/// The plan with one class that is served first come, first served, and the same slots.
+fn one_queue(plan: &Plan) -> Plan {
+    let classes = &plan.classes;
+    let queue = classes.iter().map(|class| class.queue_len_max);
+    let bytes = classes.iter().map(|class| class.queue_bytes_max);
+    let class = Class {
+        deadline: classes.iter().map(|class| class.deadline).max().unwrap_or_default(),
+        queue_len_max: queue.fold(0, u32::saturating_add),
+        queue_bytes_max: bytes.fold(0, u64::saturating_add),
+        fair: false,
+        ..Class::named("all")
+    };
+    Plan { classes: vec![class], slots: plan.slots.clone(), ..Plan::protective() }
+}

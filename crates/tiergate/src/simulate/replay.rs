@@ -1,0 +1,144 @@
+//! An access log as the requests of a trial.
+
+use super::Sorter;
+use std::io;
+use std::path::{Path, PathBuf};
+use tiergate_core::request::Field;
+use tiergate_sim::asked::{Described, Known, Mix, split_query};
+use tiergate_sim::client::{Arrivals, Population};
+use tiergate_sim::files;
+use tiergate_sim::log::replay::{Within, times};
+use tiergate_sim::log::{Counts, Line, Stamp, Took, read};
+use tiergate_sim::trial::{DEMANDS_MAX, Demand, Trial, Work};
+
+/// How long after the last request of a log the run ends, in seconds: enough for its answer.
+const AFTERWARDS_S: f64 = 1.0;
+
+/// What a log is read with.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// What the number behind a line is.
+    pub took: Took,
+    /// What each byte of an answer adds, in nanoseconds, where the log does not say how long it took.
+    pub byte_ns: f64,
+    /// How requests are spread within a second.
+    pub within: Within,
+    /// How long clients wait for an answer.
+    pub patience_ms: f64,
+}
+
+/// A log, its requests classified.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// What was read.
+    pub counts: Counts,
+    stamps: Vec<Stamp>,
+    demands: Vec<Demand>,
+}
+
+/// Why a log cannot be replayed.
+#[derive(Debug)]
+pub enum LogFault {
+    /// It cannot be read.
+    Read(PathBuf, io::Error),
+    /// No line of it is a request.
+    Empty(PathBuf, Counts),
+    /// It has more requests than are kept.
+    TooLong(PathBuf),
+}
+
+impl std::fmt::Display for LogFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LogFault::Read(path, cause) => write!(f, "{}: cannot be read: {cause}", path.display()),
+            LogFault::Empty(path, Counts { malformed: Some((line, why)), lines, .. }) => write!(
+                f,
+                "{}:{line}: none of its {lines} lines is a request in a format that is known: {why}; \
+                 expected Apache's or nginx's common or combined format, or Tiergate's own",
+                path.display()
+            ),
+            LogFault::Empty(path, _) => write!(f, "{}: it has no line", path.display()),
+            LogFault::TooLong(path) => write!(
+                f,
+                "{}: must have at most {DEMANDS_MAX} requests; cut out the hours that matter",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LogFault {}
+
+impl Log {
+    /// Reads a log, plain or compressed, and classifies its requests.
+    ///
+    /// # Errors
+    /// When it cannot be read, has nothing in it, or too much.
+    pub fn read(path: &Path, pace: &Pace, sorter: &mut Sorter<'_>) -> Result<Log, LogFault> {
+        let fault = |cause| LogFault::Read(path.to_owned(), cause);
+        let reader = files::open(path).map_err(fault)?;
+        let (mut stamps, mut demands) = (Vec::new(), Vec::new());
+        let mut each = |line: &Line<'_>| {
+            stamps.push(line.stamp);
+            demands.push(demand(line, pace, sorter));
+            demands.len() <= DEMANDS_MAX
+        };
+        let counts = read(reader, pace.took, &mut each).map_err(fault)?;
+        match counts.used {
+            0 => Err(LogFault::Empty(path.to_owned(), counts)),
+            used if used > DEMANDS_MAX as u64 => Err(LogFault::TooLong(path.to_owned())),
+            _ => Ok(Log { counts, stamps, demands }),
+        }
+    }
+}
+
+fn demand(line: &Line<'_>, pace: &Pace, sorter: &mut Sorter<'_>) -> Demand {
+    let known =
+        Known { client_name: line.name().unwrap_or_default().to_owned(), ..Known::default() };
+    let field = |name: &'static [u8], value| Field { name, value };
+    let fields = [
+        field(b"Host", line.host.as_bytes()),
+        field(b"User-Agent", line.user_agent.as_bytes()),
+        field(b"Referer", line.referer.as_bytes()),
+    ];
+    // What is not logged was perhaps not sent: the rules see no empty field.
+    let mut there = [Field::default(); 3];
+    let mut len = 0;
+    for field in fields.into_iter().filter(|field| !field.value.is_empty()) {
+        there[len] = field;
+        len += 1;
+    }
+    let (path, query) = split_query(&line.target);
+    let told = Described {
+        method: line.method.as_bytes(),
+        path: path.as_bytes(),
+        query: query.as_bytes(),
+        host: line.host.as_bytes(),
+        fields: &there[..len],
+        client: line.address(),
+        known: &known,
+    };
+    let sorted = sorter.sort(&told).expect("the first listener is always there");
+    let work = match line.took_ns {
+        Some(took) => Work { times: 0.0, more_ns: took },
+        None => Work { times: 1.0, more_ns: (line.bytes as f64 * pace.byte_ns) as u64 },
+    };
+    Demand { arrival: sorted.arrival, refused: sorted.refused, repeatable: sorted.repeatable, work }
+}
+
+/// Adds a log to a trial, so many times as fast as it was written. A trial without a length of its own
+/// ends with the log.
+pub fn replay(trial: &mut Trial, log: &Log, pace: &Pace, speed: f64, seed: u64) {
+    let first = trial.demands.len() as u32;
+    trial.demands.extend_from_slice(&log.demands);
+    let times = times(&log.stamps, speed, pace.within, seed);
+    trial.replay = times.into_iter().map(|(at, place)| (at, first + place)).collect();
+    let mut population = Population::of("", Arrivals::Replay, pace.patience_ms);
+    "log".clone_into(&mut population.name);
+    trial.populations.push(population);
+    trial.mixes.push(Mix::single(first));
+    if trial.seconds == 0.0 {
+        let last = trial.replay.last().map_or(0, |&(at, _)| at);
+        trial.seconds = last as f64 / 1e9 + AFTERWARDS_S;
+    }
+}

@@ -1,0 +1,107 @@
+//! A policy's word on a request that is only told.
+
+use crate::config::meant::{Listener, Policy};
+use crate::decide::is_idempotent;
+use std::net::IpAddr;
+use tiergate_core::classify::path::normalise;
+use tiergate_core::classify::{Match, Scratch};
+use tiergate_core::gate::Arrival;
+use tiergate_core::request::RequestView;
+use tiergate_sim::asked::{Described, Known, Sorted};
+
+/// Classifies requests as the gateway does, by the same compiled rules.
+#[derive(Debug)]
+pub struct Sorter<'p> {
+    policy: &'p Policy,
+    scratch: Scratch,
+    path: Vec<u8>,
+    claims: Vec<u8>,
+}
+
+impl<'p> Sorter<'p> {
+    /// By that policy.
+    pub fn new(policy: &'p Policy) -> Self {
+        Sorter { policy, scratch: Scratch::default(), path: Vec::new(), claims: Vec::new() }
+    }
+
+    /// What the policy says of a request. Keys and tokens among its fields are checked, unless a
+    /// subject is told; names are not looked up.
+    ///
+    /// # Errors
+    /// When it came by a listener that is not there.
+    pub fn sort(&mut self, told: &Described<'_>) -> Result<Sorted, String> {
+        let Known { sni, client_name, country, asn, certificate, subject, dscp, .. } = told.known;
+        let listener = self.listener(&told.known.listener)?;
+        let place = self.policy.geo.of(told.client);
+        let client_name = client_name.to_ascii_lowercase();
+        let local = self.local(listener);
+        self.path.clear();
+        self.claims.clear();
+        let subject = match subject.is_empty() {
+            true => self.policy.credentials.subject(told.fields, &mut self.claims, |_| {}),
+            false => subject.as_bytes(),
+        };
+        let view = RequestView {
+            method: told.method,
+            host: told.host,
+            path: normalise(told.path, &mut self.path),
+            query: told.query,
+            fields: told.fields,
+            client: told.client,
+            listener,
+            local,
+            sni: sni.as_bytes(),
+            client_name: client_name.as_bytes(),
+            country: match country.to_ascii_uppercase().as_bytes() {
+                [one, two] => [*one, *two],
+                _ => place.country,
+            },
+            asn: if *asn == 0 { place.asn } else { *asn },
+            certificate: certificate.as_bytes(),
+            subject,
+            dscp: dscp.unwrap_or(RequestView::DSCP_UNKNOWN),
+        };
+        let found = self.policy.classifier.classify(&view, &mut self.scratch);
+        Ok(Sorted {
+            arrival: self.arrival(&found, told),
+            refused: found.refuse,
+            repeatable: is_idempotent(told.method),
+        })
+    }
+
+    /// The same as the gateway makes of a match (`decide::judge`), but for what a connection or a
+    /// session adds: that is the simulator's.
+    fn arrival(&self, found: &Match, told: &Described<'_>) -> Arrival {
+        // A head of HTTP/1.1, near enough.
+        let fields = told.fields.iter().map(|field| field.name.len() + field.value.len() + 4);
+        let bytes = told.method.len() + told.path.len() + told.query.len() + 16;
+        Arrival {
+            rule: found.rule,
+            deadline: found.deadline,
+            policer: found.policer,
+            flow: found.flow,
+            importance: found.importance.filter(|_| self.policy.plan.shedding.is_some()),
+            score: found.score,
+            bytes: (bytes + fields.sum::<usize>()) as u32,
+            ..Arrival::of(found.class)
+        }
+    }
+
+    fn listener(&self, asked: &str) -> Result<u16, String> {
+        if asked.is_empty() {
+            return Ok(0);
+        }
+        let is = |listener: &Listener| {
+            listener.name.as_deref() == Some(asked) || listener.address.to_string() == asked
+        };
+        let place = self.policy.listeners.iter().position(is);
+        place.map(|place| place as u16).ok_or_else(|| {
+            format!("no listener of the policy is called {asked:?} or has that address")
+        })
+    }
+
+    fn local(&self, listener: u16) -> IpAddr {
+        let listener = self.policy.listeners.get(usize::from(listener));
+        listener.map_or(RequestView::EMPTY.local, |listener| listener.address.ip())
+    }
+}
