@@ -1,0 +1,33 @@
+//! Which request of a class may be the next: running sessions before all others, then the class's order.
+
+use crate::state::{Req, State};
+use tiergate_core::class::Order;
+
+/// Whether the class's own order may serve the request next. Where flows take turns, the order is that
+/// within its flow; the turns are judged over time, by `turns`.
+pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
+    let class = &state.plan.classes[req.class];
+    let mut peers: Vec<&Req> = state.waiting_of(std::slice::from_ref(&req.class)).collect();
+    if !req.session && peers.iter().any(|other| other.session) {
+        return Err("a running session waits".to_owned());
+    }
+    peers.retain(|other| other.session == req.session);
+    if state.is_late(req) && peers.iter().any(|other| !state.is_late(other)) {
+        return Err("it is late and another is not".to_owned());
+    }
+    peers.retain(|other| state.is_late(other) == state.is_late(req));
+    if class.fair {
+        peers.retain(|other| other.flow == req.flow);
+    }
+    let wrong = |other: Option<&&Req>| match other {
+        Some(other) if other.id != req.id => Err(format!("request {} comes before it", other.id)),
+        _ => Ok(()),
+    };
+    // The first of several minima: who came first, for `waiting` is in order of arrival.
+    match class.order {
+        Order::Fifo => wrong(peers.first()),
+        Order::AdaptiveLifo => wrong(peers.first()).or_else(|_| wrong(peers.last())),
+        Order::Deadline => wrong(peers.iter().min_by_key(|other| other.due)),
+        Order::Score => wrong(peers.iter().min_by_key(|other| std::cmp::Reverse(other.score))),
+    }
+}
