@@ -75,7 +75,7 @@ fn arrival(number: u32, classes: u16) -> Arrival {
 }
 
 fn served(slot: &Slot, now: Moment) -> Outcome {
-    Outcome { end: End::Served, first_byte: Some(now.since(slot.admitted())) }
+    Outcome { end: End::Served, first_byte: Some(now.since(slot.admitted())), bytes: 0 }
 }
 
 fn at_once(classes: u16) -> f64 {

@@ -8,6 +8,8 @@
 //! in the slab until its owner takes the news.
 
 use crate::class::ClassId;
+use crate::classify::score::Score;
+use crate::gate::Arrival;
 use crate::reason::Reason;
 use crate::time::Moment;
 
@@ -39,6 +41,14 @@ pub(crate) struct Waiter<T> {
     pub(crate) running: bool,
     /// Whose it is, in case that it is refused.
     pub(crate) flow: u64,
+    /// The rule that decided its class.
+    pub(crate) rule: Option<u32>,
+    /// How many slots it takes.
+    pub(crate) slots: u16,
+    pub(crate) score: Score,
+    pub(crate) sequence: u64,
+    /// What it was expected to cost when it was granted its slots.
+    pub(crate) estimate: f64,
     pub(crate) arrived: Moment,
     pub(crate) deadline: Moment,
     generation: u32,
@@ -63,6 +73,16 @@ pub(crate) const fn list_of(class: ClassId, running: bool) -> usize {
     class.index() * LISTS + !running as usize
 }
 
+/// What a class's next is chosen by, among other classes'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) deadline: Moment,
+    pub(crate) score: Score,
+    pub(crate) arrived: Moment,
+    pub(crate) sequence: u64,
+    pub(crate) late: bool,
+}
+
 const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
 
 #[derive(Debug)]
@@ -71,6 +91,7 @@ pub(crate) struct Backlog<T> {
     free: u32,
     lists: Vec<List>,
     heap: Vec<u32>,
+    sequence: u64,
 }
 
 impl<T> Backlog<T> {
@@ -80,6 +101,7 @@ impl<T> Backlog<T> {
             free: NONE,
             lists: vec![EMPTY; classes * LISTS],
             heap: Vec::new(),
+            sequence: 0,
         }
     }
 
@@ -101,21 +123,26 @@ impl<T> Backlog<T> {
     /// Adds a waiter at the end of a list of its class. O(log n).
     pub(crate) fn push(
         &mut self,
-        class: ClassId,
-        running: bool,
-        flow: u64,
         now: Moment,
+        class: ClassId,
+        arrival: &Arrival,
         deadline: Moment,
         wake: T,
     ) -> Ticket {
         let index = self.allocate();
+        let running = arrival.running;
+        self.sequence += 1;
         let list = &mut self.lists[list_of(class, running)];
         let tail = list.tail;
         let waiter = &mut self.slab[index as usize];
         waiter.state = State::Waiting;
         waiter.class = class;
         waiter.running = running;
-        waiter.flow = flow;
+        waiter.flow = arrival.flow;
+        waiter.rule = arrival.rule;
+        waiter.slots = arrival.width();
+        waiter.score = arrival.score;
+        waiter.sequence = self.sequence;
         waiter.arrived = now;
         waiter.deadline = deadline;
         waiter.previous = tail;
@@ -135,9 +162,20 @@ impl<T> Backlog<T> {
     }
 
     /// The class's next: the longest waiter of a running session, or else the longest of all.
-    pub(crate) fn first(&self, class: ClassId) -> Option<Ticket> {
+    pub(crate) fn first(&mut self, _now: Moment, class: ClassId) -> Option<Ticket> {
         let heads = [true, false].map(|running| self.lists[list_of(class, running)].head);
         heads.into_iter().find(|&head| head != NONE).map(|head| self.ticket(head))
+    }
+
+    pub(crate) fn key(&mut self, now: Moment, class: ClassId) -> Option<Key> {
+        let ticket = self.first(now, class)?;
+        let Waiter { deadline, score, arrived, sequence, .. } = self.slab[ticket.index as usize];
+        Some(Key { deadline, score, arrived, sequence, late: false })
+    }
+
+    /// Notes what a waiter that is about to be granted slots is expected to cost.
+    pub(crate) fn charge(&mut self, ticket: Ticket, estimate: f64) {
+        self.slab[ticket.index as usize].estimate = estimate;
     }
 
     /// The class's last to come of those without a running session.
@@ -239,6 +277,11 @@ impl<T> Backlog<T> {
             class: ClassId(0),
             running: false,
             flow: 0,
+            rule: None,
+            slots: 1,
+            score: Score::ZERO,
+            sequence: 0,
+            estimate: 0.0,
             arrived: Moment::ZERO,
             deadline: Moment::NEVER,
             generation: 0,

@@ -2,7 +2,7 @@
 
 use crate::admit::policer::PolicerId;
 use crate::admit::trigger::Trigger;
-use crate::schedule::SiteId;
+use crate::schedule::{SiteId, Terms};
 use std::time::Duration;
 
 /// A class's place in the order of importance: 0 is the most important.
@@ -107,6 +107,9 @@ pub struct Class {
     /// Whether a request of it that is in service may be broken off for one of a class above; only what
     /// is safe to repeat ever is.
     pub interruptible: bool,
+    /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
+    /// slot. What becomes a stream beyond keeps its slot, so that it is bounded by the slots.
+    pub streams_max: u32,
 }
 
 impl Class {
@@ -119,6 +122,10 @@ impl Class {
 
     /// Bound on the bytes that wait where the policy names none.
     pub const QUEUE_BYTES_MAX_DEFAULT: u64 = 256 << 20;
+
+    /// Bound on the streams where the policy names none: as many as requests may wait, since each costs
+    /// a connection to the origin and two buffers, no more than a waiting request does.
+    pub const STREAMS_MAX_DEFAULT: u32 = 10_000;
 
     /// A class with every default.
     pub fn named(name: impl Into<String>) -> Self {
@@ -140,6 +147,13 @@ impl Class {
             late: Late::Refuse,
             queue_bytes_max: Self::QUEUE_BYTES_MAX_DEFAULT,
             interruptible: false,
+            streams_max: Self::STREAMS_MAX_DEFAULT,
         }
+    }
+
+    /// What the plan says of it among the classes of its site.
+    pub fn terms(&self) -> Terms {
+        let Class { minimum, weight, share, reserve, .. } = *self;
+        Terms { minimum, weight, share, reserve }
     }
 }

@@ -6,6 +6,8 @@
 //! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (its place went to a running session) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
+//! | running → to be broken off | whoever waits ([`Gate::permit_interruption`]) |
+//! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
@@ -13,7 +15,9 @@
 
 mod arrive;
 mod generations;
+mod interrupt;
 mod signal;
+mod stream;
 mod wait;
 
 use crate::account::Account;
@@ -24,20 +28,22 @@ use crate::admit::importance::Shedding;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, LISTS, State, list_of};
+use crate::backlog::{Backlog, LISTS, State, Waiter, list_of};
 use crate::class::ClassId;
 use crate::classify::score::Score;
 use crate::control::Limit;
 use crate::control::adaptive::{self, Step};
+use crate::cost::Costs;
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
-use crate::schedule::Load;
-use crate::schedule::strict::StrictPriority;
+use crate::schedule::{Grant, Load, Schedule};
 use crate::time::Moment;
 use generations::{Generations, Moved};
+use interrupt::Interruptible;
 pub use signal::Refused;
 use std::time::Duration;
+pub use stream::Stream;
 
 /// A classified request, at the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +72,8 @@ pub struct Arrival {
     pub connection: u64,
     /// How urgent it is among others, where requests are served by score.
     pub score: Score,
-    /// How many slots it takes, 1 or more (0 counts as 1).
+    /// How many slots it takes, 1 or more (0 counts as 1). One that takes more than there are is served
+    /// alone.
     pub slots: u16,
     /// Bytes that are held while it waits.
     pub bytes: u32,
@@ -91,10 +98,15 @@ impl Arrival {
             bytes: 0,
         }
     }
+
+    /// The slots that it takes.
+    pub(crate) fn width(&self) -> u16 {
+        self.slots.max(1)
+    }
 }
 
 /// What the gate says to an arrival.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// Go on to the origin.
     Admit(Slot),
@@ -105,7 +117,7 @@ pub enum Verdict {
 }
 
 /// What has become of a ticket.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Claim {
     /// Nothing yet.
     Waiting,
@@ -115,15 +127,21 @@ pub enum Claim {
     Rejected(Reason),
 }
 
-/// The right to be in progress at the origin. Must come back by [`Gate::finish`]: the shell keeps it
-/// in a guard whose drop does so.
-#[derive(Debug, PartialEq, Eq)]
+/// The right to be in progress at the origin. Must come back by [`Gate::finish`] or
+/// [`Gate::stream`]: the shell keeps it in a guard whose drop does so.
+#[derive(Debug, PartialEq)]
 #[must_use = "a slot that is not finished is lost to every other request"]
 pub struct Slot {
     class: ClassId,
     generation: u32,
+    rule: Option<u32>,
     admitted: Moment,
     waited: Duration,
+    grant: Grant,
+    /// Whether the schedule in force knows of the grant.
+    charged: bool,
+    /// Its place among those that may be broken off.
+    interruptible: u32,
 }
 
 impl Slot {
@@ -136,6 +154,11 @@ impl Slot {
     pub fn waited(&self) -> Duration {
         self.waited
     }
+
+    /// How many slots it is: what its request takes.
+    pub fn slots(&self) -> u16 {
+        self.grant.slots
+    }
 }
 
 /// A class's state at one moment.
@@ -145,6 +168,10 @@ pub struct ClassState {
     pub waiting: u32,
     /// Slots held.
     pub running: u32,
+    /// Requests that hold them: as many, unless some take several.
+    pub requests: u32,
+    /// Long-lived streams that are open without a slot.
+    pub streams: u32,
 }
 
 /// Admits, queues and refuses requests; grants slots in the policy's order; finds how many there
@@ -154,12 +181,20 @@ pub struct Gate<T> {
     plan: Plan,
     limit: Limit,
     last_step: Option<(Moment, Step)>,
-    strict: StrictPriority,
+    schedule: Schedule,
+    costs: Costs,
     backlog: Backlog<T>,
     loads: Vec<Load>,
+    /// By class: requests that hold slots.
+    requests: Vec<u32>,
+    /// By class: streams that are open.
+    streams: Vec<u32>,
+    interruptible: Interruptible<T>,
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
+    /// When the plan in force came in force.
+    since: Moment,
     generations: Generations,
     policers: Policers,
     triggers: Triggers,
@@ -183,14 +218,19 @@ impl<T> Gate<T> {
         Gate {
             limit: Limit::new(&plan.slots),
             last_step: None,
-            strict: StrictPriority::new(classes),
+            schedule: Schedule::new(&plan),
+            costs: Costs::new(plan.cost, classes, plan.rules),
             backlog: Backlog::new(classes),
-            loads: loads_of(&plan),
+            loads: vec![Load::default(); classes],
+            requests: vec![0; classes],
+            streams: vec![0; classes],
+            interruptible: Interruptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
+            since: Moment::ZERO,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
-            triggers: Triggers::new(&plan.classes, &loads_of(&plan)),
+            triggers: Triggers::new(&plan.classes, &vec![Load::default(); classes]),
             shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
             ignoring: plan.ignore.map(Ignoring::new),
             draining: false,
@@ -208,12 +248,7 @@ impl<T> Gate<T> {
         match waiter.state {
             State::Waiting => Claim::Waiting,
             State::Granted(at) => {
-                let slot = Slot {
-                    class: waiter.class,
-                    generation: self.plan.generation,
-                    admitted: at,
-                    waited: at.since(waiter.arrived),
-                };
+                let slot = self.slot_of(waiter, at);
                 self.backlog.remove(ticket);
                 Claim::Admitted(slot)
             }
@@ -233,20 +268,17 @@ impl<T> Gate<T> {
         let (class, running, state) = (waiter.class, waiter.running, waiter.state);
         match state {
             State::Waiting => {
-                self.strict.advance(now, &self.loads, self.limit.slots());
+                self.advance(now);
                 self.count_drain(now, class, running);
                 self.leaves(class);
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
+                // It may have been the next, and wider than those behind it.
+                self.dispatch(now);
             }
             State::Granted(at) => {
+                let slot = self.slot_of(waiter, at);
                 self.backlog.remove(ticket);
-                let slot = Slot {
-                    class,
-                    generation: self.plan.generation,
-                    admitted: at,
-                    waited: Duration::ZERO,
-                };
                 self.finish(now, slot, Outcome::without_answer(End::Cancelled));
             }
             // Already counted as refused.
@@ -258,27 +290,32 @@ impl<T> Gate<T> {
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
         let class = self.generations.translate(slot.generation, slot.class);
-        self.strict.advance(now, &self.loads, self.limit.slots());
+        self.advance(now);
         let load = self.control_load();
-        self.release(slot.generation, class);
-        self.account.finished(class, now.since(slot.admitted), &outcome);
-        // Slots that clients gave up say how impatient they are, not how fast the origin is.
+        let admitted = slot.admitted;
+        let held = now.since(admitted);
+        self.settle_cost(&slot, class, held, &outcome);
+        self.release(slot, class);
+        self.account.finished(class, held, &outcome);
+        // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
+        // broken off say nothing.
         if let Some(shedding) = &mut self.shedding
-            && outcome.end != End::Cancelled
+            && !matches!(outcome.end, End::Cancelled | End::Interrupted)
         {
             shedding.finished();
         }
         if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.finished(now, slot.admitted, &outcome, load);
+            let step = limit.finished(now, admitted, &outcome, load);
             self.note(now, step);
         }
         self.dispatch(now);
     }
 
-    /// Does what is due: refuses whoever waited past the deadline, lets limit and shedding look around.
-    /// Returns when to call again; [`Moment::NEVER`] if nothing is pending.
+    /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
+    /// now, lets limit and shedding look around. Returns when to call again; [`Moment::NEVER`] if
+    /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
-        self.strict.advance(now, &self.loads, self.limit.slots());
+        self.advance(now);
         let load = self.control_load();
         if let Limit::Adaptive(limit) = &mut self.limit {
             let step = limit.tick(now, load);
@@ -292,13 +329,20 @@ impl<T> Gate<T> {
         };
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        let deadline = self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at);
-        control.min(shed).min(deadline)
+        control.min(shed).min(self.next_due(now))
     }
 
-    /// When the first of those who wait has waited long enough; [`Moment::NEVER`] if nobody waits.
-    pub fn next_deadline(&self) -> Moment {
-        self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at)
+    /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
+    /// or may have a slot that a policy keeps free until then. [`Moment::NEVER`] if nobody waits. Any other
+    /// method may make it earlier. O(1); O(classes) while slots are kept free.
+    pub fn next_due(&mut self, now: Moment) -> Moment {
+        let deadline = self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at);
+        if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.has_free_slot() {
+            return deadline;
+        }
+        self.advance(now);
+        let change = self.schedule.next_change(&self.loads, self.limit.slots());
+        deadline.min(change.map_or(Moment::NEVER, |after| now + after))
     }
 
     /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
@@ -343,11 +387,14 @@ impl<T> Gate<T> {
         }
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
-        let mut loads = loads_of(&plan);
+        let mut loads = vec![Load::default(); plan.classes.len()];
+        let (mut requests, mut streams) = (vec![0; loads.len()], vec![0; loads.len()]);
         let mut account = Account::sized(plan.classes.len(), plan.rules);
         for (old, &new) in moved.iter().enumerate() {
             loads[new.index()].waiting += self.loads[old].waiting;
             loads[new.index()].running += self.loads[old].running;
+            requests[new.index()] += self.requests[old];
+            streams[new.index()] += self.streams[old];
             if plan.classes[new.index()].name == self.plan.classes[old].name {
                 account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
                 for running in [true, false] {
@@ -357,12 +404,22 @@ impl<T> Gate<T> {
             }
         }
         account.unmatched = self.account.unmatched;
+        let stays = |(old, new): &(usize, ClassId)| {
+            plan.classes[new.index()].name == self.plan.classes[*old].name
+        };
+        let kept = moved.iter().copied().enumerate().filter(stays);
+        let mut costs = Costs::new(plan.cost, plan.classes.len(), plan.rules);
+        costs.inherit(&self.costs, kept.map(|(old, new)| (ClassId(old as u16), new)));
+        self.costs = costs;
+        self.interruptible.reclass(plan.classes.len(), &moved);
+        (self.requests, self.streams) = (requests, streams);
         self.loads = loads;
         self.drains = drains;
         self.triggers = Triggers::new(&plan.classes, &self.loads);
         self.account = account;
-        self.strict = StrictPriority::new(plan.classes.len());
-        self.strict.advance(now, &self.loads, self.limit.slots());
+        self.schedule = Schedule::new(&plan);
+        self.since = now;
+        self.advance(now);
         self.shedding = plan.shedding.map(|aim| match self.shedding.take() {
             Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
             None => Shedding::new(now, aim, plan.classes.len()),
@@ -426,7 +483,13 @@ impl<T> Gate<T> {
 
     /// What each class is doing, in the plan's order.
     pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
-        self.loads.iter().map(|load| ClassState { waiting: load.waiting, running: load.running })
+        let requests = self.requests.iter().zip(&self.streams);
+        self.loads.iter().zip(requests).map(|(load, (&requests, &streams))| ClassState {
+            waiting: load.waiting,
+            running: load.running,
+            requests,
+            streams,
+        })
     }
 
     /// What has been counted since the start.
@@ -434,23 +497,58 @@ impl<T> Gate<T> {
         &self.account
     }
 
-    fn grant(&mut self, now: Moment, class: ClassId, arrived: Moment) -> Slot {
-        let waited = now.since(arrived);
-        self.running += 1;
-        self.generations.granted();
-        self.loads[class.index()].running += 1;
-        self.account.granted(class, waited);
-        let load = self.control_load();
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            limit.admitted(now, load);
-        }
-        Slot { class, generation: self.plan.generation, admitted: now, waited }
+    /// Lets time pass for the schedule; before a load changes.
+    fn advance(&mut self, now: Moment) {
+        self.schedule.advance(now, &self.loads, self.limit.slots());
     }
 
-    fn release(&mut self, generation: u32, class: ClassId) {
-        self.running -= 1;
-        self.loads[class.index()].running -= 1;
-        self.generations.released(generation);
+    /// Gives slots to a request of the class that waits no more; after [`Gate::advance`].
+    fn grant(&mut self, now: Moment, class: ClassId, rule: Option<u32>, slots: u16) -> Grant {
+        let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
+        self.schedule.granted(class, &self.loads, self.limit.slots(), grant);
+        if let Limit::Adaptive(limit) = &mut self.limit {
+            limit.pass(now, self.running);
+        }
+        self.running += u32::from(slots);
+        self.loads[class.index()].running += u32::from(slots);
+        self.requests[class.index()] += 1;
+        self.generations.granted();
+        grant
+    }
+
+    /// The slot of a waiter that was granted one.
+    fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment) -> Slot {
+        Slot {
+            class: waiter.class,
+            generation: self.plan.generation,
+            rule: waiter.rule,
+            admitted,
+            waited: admitted.since(waiter.arrived),
+            grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
+            charged: admitted >= self.since,
+            interruptible: Slot::NOT_INTERRUPTIBLE,
+        }
+    }
+
+    /// Puts right what the request was charged with.
+    fn settle_cost(&mut self, slot: &Slot, class: ClassId, held: Duration, outcome: &Outcome) {
+        let current = slot.generation == self.plan.generation;
+        let actual = self.costs.actual(held, slot.grant.slots, outcome);
+        self.costs.learn(class, slot.rule.filter(|_| current), actual, outcome.end);
+        let charged = current && slot.charged;
+        let actual = if charged { actual } else { slot.grant.estimate };
+        self.schedule.finished(class, slot.grant, actual);
+    }
+
+    fn release(&mut self, slot: Slot, class: ClassId) {
+        let slots = u32::from(slot.grant.slots);
+        self.running -= slots;
+        self.loads[class.index()].running -= slots;
+        self.requests[class.index()] -= 1;
+        self.generations.released(slot.generation);
+        if slot.interruptible != Slot::NOT_INTERRUPTIBLE {
+            self.interruptible.remove(slot.interruptible);
+        }
     }
 
     fn note(&mut self, now: Moment, step: Option<Step>) {
@@ -462,11 +560,4 @@ impl<T> Gate<T> {
     fn control_load(&self) -> adaptive::Load {
         adaptive::Load { running: self.running, waiting: self.backlog.len() as u32 }
     }
-}
-
-fn loads_of(plan: &Plan) -> Vec<Load> {
-    plan.classes
-        .iter()
-        .map(|class| Load { waiting: 0, running: 0, minimum: class.minimum })
-        .collect()
 }

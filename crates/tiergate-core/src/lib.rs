@@ -12,6 +12,7 @@ mod backlog;
 pub mod class;
 pub mod classify;
 pub mod control;
+mod cost;
 pub mod gate;
 pub mod histogram;
 pub mod origin;

@@ -14,13 +14,17 @@ pub enum End {
     Failed,
     /// The client left before the end.
     Cancelled,
-    /// The connection was upgraded; the slot is free, the tunnel is accounted apart.
+    /// The request has become a stream (an upgraded connection, a stream of events or messages); the slot
+    /// is free, the stream is accounted apart.
     Upgraded,
+    /// Broken off by the gate for a request of a class above ([`crate::gate::Gate::permit_interruption`]).
+    Interrupted,
 }
 
 impl End {
     /// Every end, in the order of their indices.
-    pub const ALL: [End; 5] = [End::Served, End::Error, End::Failed, End::Cancelled, End::Upgraded];
+    pub const ALL: [End; 6] =
+        [End::Served, End::Error, End::Failed, End::Cancelled, End::Upgraded, End::Interrupted];
     /// How many ends there are.
     pub const COUNT: usize = Self::ALL.len();
 
@@ -37,6 +41,7 @@ impl End {
             End::Failed => "failed",
             End::Cancelled => "cancelled",
             End::Upgraded => "upgraded",
+            End::Interrupted => "interrupted",
         }
     }
 }
@@ -50,11 +55,14 @@ pub struct Outcome {
     /// The part of the time that says how busy the origin is: what follows depends on the
     /// client's link and on the length of the answer as well.
     pub first_byte: Option<Duration>,
+    /// Bytes of the answer that came from the origin, as far as they are known; what the request cost
+    /// where costs are bytes.
+    pub bytes: u64,
 }
 
 impl Outcome {
     /// An outcome without an answer.
     pub const fn without_answer(end: End) -> Self {
-        Outcome { end, first_byte: None }
+        Outcome { end, first_byte: None, bytes: 0 }
     }
 }

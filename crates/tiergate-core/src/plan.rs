@@ -35,6 +35,10 @@ pub struct Plan {
     pub between_sites: Policy,
     /// What a request is said to cost.
     pub cost: Costing,
+    /// How many requests may wait in all classes together. When that many do, one that comes takes the
+    /// place of the newest of the least important class below its own, of its site; if there is none, it
+    /// is refused.
+    pub queue_len_max: u32,
 }
 
 impl Plan {
@@ -57,6 +61,8 @@ impl Plan {
             sites: vec![Site::named("default")],
             between_sites: Policy::default(),
             cost: Costing::default(),
+            // The classes' own bounds suffice.
+            queue_len_max: u32::MAX,
         }
     }
 

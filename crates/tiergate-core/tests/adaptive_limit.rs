@@ -36,8 +36,11 @@ impl Origin {
             }
             self.now = self.now + service / workers.min(self.running).max(1);
             let begun = self.begun.remove(0);
-            let outcome =
-                Outcome { end, first_byte: (end == End::Served).then(|| self.now.since(begun)) };
+            let outcome = Outcome {
+                end,
+                first_byte: (end == End::Served).then(|| self.now.since(begun)),
+                bytes: 0,
+            };
             self.limit.finished(self.now, begun, &outcome, self.load(waiting));
             self.running -= 1;
             self.slots += u64::from(self.limit.slots());
@@ -126,7 +129,8 @@ fn a_limit_that_never_binds_never_moves() {
         let begun = Moment::from_millis(milli);
         limit.admitted(begun, load);
         let end = begun + Duration::from_micros(900);
-        let outcome = Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)) };
+        let outcome =
+            Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)), bytes: 0 };
         assert_eq!(limit.finished(end, begun, &outcome, load), None);
     }
     assert_eq!(limit.slots(), before);
@@ -159,7 +163,7 @@ fn each_step_says_why() {
         limit.admitted(now, load);
         let begun = now;
         now = now + Duration::from_millis(10) / limit.slots().min(30);
-        let outcome = Outcome { end: End::Served, first_byte: None };
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
         let before = limit.slots();
         if let Some(step) = limit.finished(now, begun, &outcome, load) {
             assert_eq!(step.slots, limit.slots());

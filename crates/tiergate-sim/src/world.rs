@@ -323,7 +323,7 @@ impl<'a> World<'a> {
                 };
                 let first_byte = Some(self.moment().since(slot.admitted()));
                 self.end(id, fate);
-                self.finish(slot, Outcome { end, first_byte });
+                self.finish(slot, Outcome { end, first_byte, bytes: 0 });
             }
             Where::AtServer { counted: true } => self.end(id, fate),
             Where::AtServer { counted: false } => self.forget(id),

@@ -79,7 +79,7 @@ impl Door {
             Verdict::Admit(slot) => Answer::Admitted(Held::new(self, slot)),
             Verdict::Reject(reason) => Answer::Refused(gate.refused(now, &arrival, reason)),
             Verdict::Queue(ticket) => {
-                let deadline = gate.next_deadline();
+                let deadline = gate.next_due(now);
                 drop(gate);
                 if deadline.nanos() < self.next_tick.load(Ordering::Relaxed) {
                     self.earlier.notify_one();

@@ -116,6 +116,8 @@ const DISPERSION_MAX: f64 = 10.0;
 /// How much more the services may vary than the times seen, where these hide it by queueing at the
 /// origin; only in doubt whether they vary less than chance.
 const DISPERSION_HIDDEN: f64 = 5.0;
+/// The part of the slots that is nearly all of them: three quarters.
+const NEARLY: (u64, u64) = (3, 4);
 /// Variance that each request in progress adds to a window's count: it is begun before the window, or
 /// ends after it. A quarter is that of a coin.
 const CUT_VARIANCE: f64 = 0.25;
@@ -156,7 +158,7 @@ impl AdaptiveLimit {
             searching: true,
             credit_up: 0.0,
             credit_down: 0.0,
-            window: Window::open(Moment::ZERO, slots, Duration::ZERO),
+            window: Window::open(Moment::ZERO, slots, false, Duration::ZERO),
             curve: Curve::new(f64::from(slots)),
             held_s: 0.0,
             held_square: 0.0,
@@ -173,7 +175,21 @@ impl AdaptiveLimit {
 
     /// A slot was granted. A few nanoseconds.
     pub fn admitted(&mut self, now: Moment, load: Load) {
-        self.window.pass(now, load.running - 1);
+        self.pass(now, load.running - 1);
+    }
+
+    /// Lets time pass in which so many slots were held; before that changes. A few nanoseconds.
+    pub fn pass(&mut self, now: Moment, running: u32) {
+        self.window.pass(now, running);
+    }
+
+    /// Whether, from now on, nobody who waits may have one of the slots that are free: a policy keeps
+    /// them for others, or a request that takes several is next. With nearly all slots held that is as
+    /// good as all of them: throughput is measured at the number that is held. With fewer it says
+    /// nothing, neither of an idle origin nor of a busy one. Call after [`AdaptiveLimit::pass`].
+    pub fn keep(&mut self, kept: bool, running: u32) {
+        let nearly = u64::from(running) * NEARLY.1 >= u64::from(self.slots) * NEARLY.0;
+        self.window.set_full(kept && nearly);
     }
 
     /// A slot came back; it was granted at `admitted`. A few nanoseconds; 20 µs at the end of a
@@ -243,7 +259,7 @@ impl AdaptiveLimit {
     /// The window is complete: adds it to the curve and chooses the next.
     fn conclude(&mut self, now: Moment) -> Option<Step> {
         if now.since(self.window.opened()) > WINDOW_STALE {
-            self.window = Window::open(now, self.slots, Duration::ZERO);
+            self.window = Window::open(now, self.slots, self.window.is_full(), Duration::ZERO);
             return None;
         }
         self.measure_dispersion();
@@ -326,7 +342,7 @@ impl AdaptiveLimit {
         let low = self.settings.slots_min.max(1);
         let slots = slots.clamp(low, self.settings.slots_max.max(low));
         let settling = if slots == self.slots { Duration::ZERO } else { self.held() };
-        self.window = Window::open(now, slots, settling);
+        self.window = Window::open(now, slots, self.window.is_full(), settling);
         if slots == self.slots {
             return None;
         }

@@ -24,6 +24,8 @@ pub(super) struct Measured {
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     slots: u32,
+    /// Whether free slots are not idle: somebody waits, and no slot may be given to whoever does.
+    full: bool,
     /// Binding time still to pass until the change of slots has worked through.
     settling_ns: u64,
     bound_ns: u64,
@@ -38,9 +40,10 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn open(now: Moment, slots: u32, settling: Duration) -> Self {
+    pub(super) fn open(now: Moment, slots: u32, full: bool, settling: Duration) -> Self {
         Window {
             slots,
+            full,
             settling_ns: settling.as_nanos() as u64,
             bound_ns: 0,
             area_ns: 0.0,
@@ -56,7 +59,7 @@ impl Window {
     pub(super) fn pass(&mut self, now: Moment, running: u32) {
         let elapsed = now.nanos().saturating_sub(self.seen.nanos());
         self.seen = now;
-        if running < self.slots {
+        if !self.is_bound(running) {
             return;
         }
         if self.settling_ns > 0 {
@@ -67,6 +70,20 @@ impl Window {
         }
     }
 
+    /// Whether the origin has as much to do as the limit lets it have.
+    fn is_bound(&self, running: u32) -> bool {
+        running >= self.slots || self.full
+    }
+
+    /// Whether free slots count as used from now on; call after [`Window::pass`].
+    pub(super) fn set_full(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// Counts the end of a request; call after [`Window::pass`].
     pub(super) fn count(&mut self, running: u32, admitted: Moment, outcome: &Outcome, slow: bool) {
         // Who was granted a slot under an earlier number of slots tells of that one. Free slots do
@@ -75,7 +92,7 @@ impl Window {
         match outcome.end {
             _ if is_answer(outcome) => {
                 self.kept += own;
-                let counts = running >= self.slots && self.settling_ns == 0 && self.bound_ns > 0;
+                let counts = self.is_bound(running) && self.settling_ns == 0 && self.bound_ns > 0;
                 self.served += u32::from(counts);
             }
             End::Cancelled => self.lost += own,
@@ -116,6 +133,6 @@ pub(super) fn is_answer(outcome: &Outcome) -> bool {
     match outcome.end {
         End::Served | End::Upgraded => true,
         End::Cancelled => outcome.first_byte.is_some(),
-        End::Error | End::Failed => false,
+        End::Error | End::Failed | End::Interrupted => false,
     }
 }

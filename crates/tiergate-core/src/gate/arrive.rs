@@ -1,10 +1,11 @@
 //! A request's arrival: admitted, queued or refused.
 
-use super::{Arrival, Gate, Verdict};
+use super::{Arrival, Gate, Slot, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{PolicerId, Quota, Under};
 use crate::class::ClassId;
 use crate::reason::Reason;
+use crate::schedule::Next;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -20,12 +21,14 @@ impl<T> Gate<T> {
             return self.reject(now, class, &arrival, Reason::Ignored);
         }
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        self.let_time_pass(now);
         if let Some(shedding) = &mut self.shedding
             && shedding.is_shed(&candidate(class, &arrival))
         {
             return self.reject(now, class, &arrival, Reason::Unimportant);
         }
-        if let Some(reason) = self.bar(now, class, arrival.running, patience) {
+        let at_once = self.is_admitted(now, class, &arrival);
+        if let Some(reason) = self.bar(now, class, &arrival, at_once, patience) {
             return self.reject(now, class, &arrival, reason);
         }
         // Last of all: whoever is refused for another reason has used up nothing.
@@ -35,12 +38,10 @@ impl<T> Gate<T> {
             self.policers.refused(policer);
             return self.reject(now, class, &arrival, self.policed_by(policer));
         }
-        if self.has_free_slot() {
-            self.account.classes[class.index()].admitted_at_once += 1;
-            return Verdict::Admit(self.grant(now, class, now));
+        if at_once {
+            return Verdict::Admit(self.admit(now, class, rule, &arrival));
         }
         let deadline = now + patience;
-        self.strict.advance(now, &self.loads, self.limit.slots());
         if self.is_full(class) {
             self.displace(now, class);
         }
@@ -48,8 +49,69 @@ impl<T> Gate<T> {
         self.loads[class.index()].waiting += 1;
         // After a displacement as many wait as before: triggers see no shorter backlog in between.
         self.triggers.changed(class, &self.loads);
-        let (running, flow) = (arrival.running, arrival.flow);
-        Verdict::Queue(self.backlog.push(class, running, flow, now, deadline, wake()))
+        let arrival = Arrival { rule, ..arrival };
+        let ticket = self.backlog.push(now, class, &arrival, deadline, wake());
+        // Whoever comes may be served before those for whom free slots are kept, or instead of others that
+        // run.
+        self.dispatch(now);
+        Verdict::Queue(ticket)
+    }
+
+    /// Whether the request gets a slot at once: there is one, and if anybody waited that could have it, it
+    /// would be this request's turn. After [`Gate::advance`]; those that wait have had theirs.
+    fn is_admitted(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+        if !self.has_free_slot() || !self.fits(arrival.width()) {
+            return false;
+        }
+        if self.backlog.len() == 0 && !self.schedule.keeps_free() {
+            return true;
+        }
+        // A class's own order is kept by its backlog alone.
+        if self.loads[class.index()].waiting > 0 {
+            return false;
+        }
+        if self.schedule.looks_at_requests() {
+            self.look_at_requests(now);
+        }
+        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        let load = &mut self.loads[class.index()];
+        load.waiting = 1;
+        load.next = Next {
+            slots: arrival.width(),
+            late: false,
+            arrived: now,
+            number: u64::MAX,
+            deadline: now + patience,
+            score: arrival.score,
+        };
+        let picked = self.schedule.pick(&self.loads, self.limit.slots());
+        self.loads[class.index()].waiting = 0;
+        picked == Some(class)
+    }
+
+    fn admit(&mut self, now: Moment, class: ClassId, rule: Option<u32>, arrival: &Arrival) -> Slot {
+        let grant = self.grant(now, class, rule, arrival.width());
+        self.account.classes[class.index()].admitted_at_once += 1;
+        self.account.granted(class, Duration::ZERO);
+        Slot {
+            class,
+            generation: self.plan.generation,
+            rule,
+            admitted: now,
+            waited: Duration::ZERO,
+            grant,
+            charged: true,
+            interruptible: Slot::NOT_INTERRUPTIBLE,
+        }
+    }
+
+    /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was
+    /// kept for.
+    fn let_time_pass(&mut self, now: Moment) {
+        self.advance(now);
+        if self.schedule.keeps_free() && self.backlog.len() > 0 {
+            self.dispatch(now);
+        }
     }
 
     /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
@@ -64,7 +126,9 @@ impl<T> Gate<T> {
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
             Some(Reason::Unimportant)
         } else {
-            self.bar(now, class, arrival.running, patience)
+            self.let_time_pass(now);
+            let at_once = self.is_admitted(now, class, &arrival);
+            self.bar(now, class, &arrival, at_once, patience)
         };
         let reason = match barred {
             Some(reason) => reason,
@@ -99,25 +163,28 @@ impl<T> Gate<T> {
         self.account.refused(class, reason);
     }
 
-    /// Whenever a slot is free nobody waits: every change ends in `dispatch`.
-    fn has_free_slot(&self) -> bool {
+    /// Whether a slot is free. Nobody who may have one waits: every change ends in `dispatch`.
+    pub(super) fn has_free_slot(&self) -> bool {
         self.running < self.limit.slots()
     }
 
-    /// Why the request may neither have a slot nor wait for one, policers apart.
+    /// Why the request may neither have a slot nor wait for one, policers apart. `at_once`: whether it
+    /// may have one now.
     fn bar(
         &mut self,
         now: Moment,
         class: ClassId,
-        running: bool,
+        arrival: &Arrival,
+        at_once: bool,
         patience: Duration,
     ) -> Option<Reason> {
         if self.draining {
             return Some(Reason::Draining);
         }
-        if self.has_free_slot() {
+        if at_once {
             return None;
         }
+        let running = arrival.running;
         if self.triggers.bars(class) {
             return Some(Reason::Backlog);
         }

@@ -32,7 +32,7 @@ pub(super) struct Generations {
     current: u32,
     /// The least important class of the plan in force.
     last: ClassId,
-    /// Slots held under the plan in force; the rest are counted in `former`.
+    /// Slots, and streams, that are out under the plan in force; the rest are counted in `former`.
     running: u32,
     former: VecDeque<Former>,
 }

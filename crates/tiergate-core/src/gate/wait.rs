@@ -3,7 +3,9 @@
 use super::Gate;
 use crate::backlog::{State, Ticket, list_of};
 use crate::class::ClassId;
+use crate::control::Limit;
 use crate::reason::Reason;
+use crate::schedule::Next;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -32,22 +34,81 @@ impl<T> Gate<T> {
         self.drains[list_of(class, running)].pass(now, waiting);
     }
 
-    /// Gives free slots to waiters in the policy's order.
+    /// Gives free slots to waiters in the policy's order, until there is none or nobody may have one. A
+    /// request that is next and takes more slots than are free waits until they are, and nobody else gets
+    /// them meanwhile: else narrower ones, even of less important classes, would take each slot as it
+    /// comes free, and it would never be served. What is kept for it so is less than what it
+    /// takes, and for no longer than its deadline and those that run. The gate then says so to the limit.
     pub(super) fn dispatch(&mut self, now: Moment) {
-        while self.running < self.limit.slots() {
-            let Some(class) = self.strict.pick(&self.loads, self.limit.slots()) else {
+        while self.has_free_slot() {
+            let Some((class, slots)) = self.next(now) else {
                 break;
             };
-            let ticket = self.backlog.first(class).expect("the load counts this class's waiters");
+            if !self.fits(slots) {
+                break;
+            }
+            let ticket = self.backlog.first(now, class).expect("it was just asked");
             let waiter = self.backlog.waiter(ticket).expect("just found");
-            let (arrived, running) = (waiter.arrived, waiter.running);
+            let (running, rule, arrived) = (waiter.running, waiter.rule, waiter.arrived);
             self.count_drain(now, class, running);
             self.drains[list_of(class, running)].served();
             self.leaves(class);
             // The slot is described by the entry until its owner claims it.
-            let slot = self.grant(now, class, arrived);
-            let wake = self.backlog.settle(ticket, State::Granted(slot.admitted));
+            let grant = self.grant(now, class, rule, slots);
+            self.account.granted(class, now.since(arrived));
+            self.backlog.charge(ticket, grant.estimate);
+            let wake = self.backlog.settle(ticket, State::Granted(now));
             self.wakes.push(wake);
+        }
+        self.note_kept(now);
+        self.interrupt(now);
+    }
+
+    /// The class that is served next and the slots that its next request takes, whether they are free or
+    /// not; `None` if nobody may have a slot.
+    pub(super) fn next(&mut self, now: Moment) -> Option<(ClassId, u16)> {
+        if self.schedule.looks_at_requests() {
+            self.look_at_requests(now);
+        }
+        let class = self.schedule.pick(&self.loads, self.limit.slots())?;
+        let ticket = self.backlog.first(now, class).expect("the load counts its waiters");
+        let waiter = self.backlog.waiter(ticket).expect("just found");
+        Some((class, waiter.slots))
+    }
+
+    /// Brings up to date whom each class would serve next. O(classes).
+    pub(super) fn look_at_requests(&mut self, now: Moment) {
+        for class in 0..self.loads.len() {
+            if self.loads[class].waiting > 0 {
+                let id = ClassId(class as u16);
+                let ticket = self.backlog.first(now, id).expect("the load counts its waiters");
+                let key = self.backlog.key(now, id).expect("it has a first");
+                let waiter = self.backlog.waiter(ticket).expect("just found");
+                self.loads[class].next = Next {
+                    slots: waiter.slots,
+                    late: key.late,
+                    arrived: key.arrived,
+                    number: key.sequence,
+                    deadline: key.deadline,
+                    score: key.score,
+                };
+            }
+        }
+    }
+
+    /// Whether a request that takes so many slots may have them now; one that takes more than there are
+    /// may if nobody else runs.
+    pub(super) fn fits(&self, slots: u16) -> bool {
+        self.running == 0 || self.running + u32::from(slots) <= self.limit.slots()
+    }
+
+    /// Tells the limit whether the slots that are free now are kept: time in which they are says nothing
+    /// of an idle origin.
+    fn note_kept(&mut self, now: Moment) {
+        let kept = self.backlog.len() > 0 && self.running < self.limit.slots();
+        if let Limit::Adaptive(limit) = &mut self.limit {
+            limit.pass(now, self.running);
+            limit.keep(kept, self.running);
         }
     }
 

@@ -1,51 +1,81 @@
-//! Strict priority with minimum shares: the most important class that has requests waiting is
-//! served first, except that a class below its minimum goes before all that are above theirs.
+//! Strict priority with minimum shares: the most important child that has requests waiting is
+//! served first, except that one below its minimum goes before all that are above theirs.
 //!
-//! A minimum of `x` % of `n` slots is `i + f` slots, `i` whole and a fraction `f`. The whole ones are
-//! kept by counting: below `i` the class is owed a slot. The fraction is kept by an account of slot
-//! time: while others wait too, the class earns `i + f` slot-seconds a second and pays for what it
-//! holds; with a positive balance it is owed one more. So 10 % of a single slot is every tenth
-//! service time, and not every slot or none. What a class does not claim is lent, and comes back
-//! with the next slot that any request frees: within one service time.
+//! A child below the whole part of its minimum is owed a slot. The fraction is kept by an account of slot
+//! time (as in [`super::balance`]): while others wait too, the child earns its minimum and pays for what
+//! it holds; with a positive balance it is owed one more. What a child does not claim is lent, and comes
+//! back with the next slot that any request frees: within one service time. With no minimums it is
+//! plain strict priority, and has nothing to keep.
 //!
 //! Source: WebQoS §4.4 (strict priority; shared capacity's reserve). The fraction is ours.
 
-use super::Load;
-use crate::class::ClassId;
+use super::balance::{BALANCE_MAX, BALANCE_MIN};
+use super::{Grant, Load, Scheduler, Terms};
 use crate::time::Moment;
+use std::time::Duration;
 
-/// Most slot-seconds that a class may be owed. Covers a single slot's share at service times of many
-/// seconds; bounds what a class collects while the origin hangs.
-const BALANCE_MAX: f64 = 1.0;
-/// Most slot-seconds that a class may owe, so that one endless request does not shut its class out
-/// for hours.
-const BALANCE_MIN: f64 = -10.0;
-
-/// The state of the policy: each class's balance of slot time.
+/// The state of the policy.
 #[derive(Clone, Debug)]
-pub struct StrictPriority {
+pub struct Strict {
+    minimums: Minimums,
+}
+
+impl Strict {
+    /// A policy for these children, with every balance at zero.
+    pub fn new(terms: &[Terms]) -> Self {
+        Strict { minimums: Minimums::new(terms.iter().map(|terms| terms.minimum)) }
+    }
+}
+
+impl Scheduler for Strict {
+    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
+        self.minimums.advance(now, loads, slots);
+    }
+
+    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
+        self.minimums.pick(loads, slots, |_| true)
+    }
+
+    fn granted(&mut self, _child: usize, _loads: &[Load], _slots: f64, _grant: Grant) {}
+
+    fn finished(&mut self, _child: usize, _grant: Grant, _actual: f64) {}
+
+    fn next_change(&self, _loads: &[Load], _slots: f64) -> Option<Duration> {
+        None
+    }
+}
+
+/// What each child is sure of, and its balance of slot time.
+#[derive(Clone, Debug)]
+pub(super) struct Minimums {
+    shares: Vec<f64>,
     balances: Vec<f64>,
+    /// Whether any child is sure of anything.
+    any: bool,
     settled: Moment,
 }
 
-impl StrictPriority {
-    /// A policy for so many classes, with every balance at zero.
-    pub fn new(classes: usize) -> Self {
-        StrictPriority { balances: vec![0.0; classes], settled: Moment::ZERO }
+impl Minimums {
+    pub(super) fn new(shares: impl Iterator<Item = f64>) -> Self {
+        let shares: Vec<f64> = shares.collect();
+        let any = shares.iter().any(|&share| share > 0.0);
+        Minimums { balances: vec![0.0; shares.len()], any, shares, settled: Moment::ZERO }
     }
 
-    /// Brings the balances up to `now`; call before anything in `loads` changes. O(classes).
-    pub fn advance(&mut self, now: Moment, loads: &[Load], slots: u32) {
+    /// Brings the balances up to `now`; call before anything in `loads` changes.
+    pub(super) fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
+        if !self.any {
+            return;
+        }
         let elapsed = now.since(self.settled).as_secs_f64();
         self.settled = now;
         let waiting = loads.iter().filter(|load| load.waiting > 0).count();
-        for (balance, load) in self.balances.iter_mut().zip(loads) {
-            if load.minimum == 0.0 {
-                *balance = 0.0;
+        for ((balance, &share), load) in self.balances.iter_mut().zip(&self.shares).zip(loads) {
+            if share == 0.0 {
                 continue;
             }
             let others_wait = waiting > usize::from(load.waiting > 0);
-            let owed = load.minimum * f64::from(slots);
+            let owed = share * slots;
             // Nobody else wants the slots that it holds: they cost it nothing.
             let held = if others_wait { f64::from(load.running).min(owed.ceil()) } else { 0.0 };
             let highest = match load.waiting {
@@ -59,17 +89,32 @@ impl StrictPriority {
         }
     }
 
-    /// The class to serve next, `None` if nobody waits. O(classes).
-    pub fn pick(&self, loads: &[Load], slots: u32) -> Option<ClassId> {
-        let owed = (0..loads.len())
-            .find(|&class| loads[class].waiting > 0 && self.is_owed(class, &loads[class], slots));
-        owed.or_else(|| loads.iter().position(|load| load.waiting > 0))
-            .map(|class| ClassId(class as u16))
+    /// The first that is owed a slot, or else the first at all, of those that wait and are eligible.
+    pub(super) fn pick(
+        &self,
+        loads: &[Load],
+        slots: f64,
+        is_eligible: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut first = None;
+        for (child, load) in loads.iter().enumerate() {
+            if load.waiting == 0 || !is_eligible(child) {
+                continue;
+            }
+            if self.any && self.is_owed(child, load, slots) {
+                return Some(child);
+            }
+            first = first.or(Some(child));
+            if !self.any {
+                break;
+            }
+        }
+        first
     }
 
-    fn is_owed(&self, class: usize, load: &Load, slots: u32) -> bool {
-        let owed = load.minimum * f64::from(slots);
+    fn is_owed(&self, child: usize, load: &Load, slots: f64) -> bool {
+        let owed = self.shares[child] * slots;
         let running = f64::from(load.running);
-        running < owed.floor() || (running < owed.ceil() && self.balances[class] > 0.0)
+        running < owed.floor() || (running < owed.ceil() && self.balances[child] > 0.0)
     }
 }

@@ -37,7 +37,7 @@ fn gate() -> Gate<()> {
         };
         let first_byte = Some(Duration::from_millis(2));
         let end = End::Served;
-        gate.finish(Moment::from_millis(5), slot, Outcome { end, first_byte });
+        gate.finish(Moment::from_millis(5), slot, Outcome { end, first_byte, bytes: 0 });
     }
     gate.refuse(arrival, Reason::OriginDown);
     gate

@@ -36,7 +36,7 @@ fn readings() -> Readings {
     }
     for (slot, end) in slots.into_iter().zip([End::Served, End::Error]) {
         let first_byte = Some(Duration::from_millis(3));
-        gate.finish(Moment::from_millis(20), slot, Outcome { end, first_byte });
+        gate.finish(Moment::from_millis(20), slot, Outcome { end, first_byte, bytes: 0 });
     }
     let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
     let cause = Cause::Grew;

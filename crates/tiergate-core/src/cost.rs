@@ -1,0 +1,152 @@
+//! What a request costs the origin: charged by expectation when it gets its slot, and put right when it
+//! ends.
+//!
+//! What requests of a rule took is learned as a mean: the plain one of the first [`MEMORY`], and from
+//! then on one in which the latest weighs `1 / MEMORY`, so that one odd request moves it little and a
+//! change is believed after as many. Where no rule matched, or nothing is known of the rule, the class's mean
+//! counts, and then that of all requests.
+//!
+//! Source: ours; the estimate that is corrected as in Kubernetes' API Priority and Fairness ("seat
+//! seconds").
+
+use crate::class::ClassId;
+use crate::outcome::{End, Outcome};
+use crate::schedule::Costing;
+use std::time::Duration;
+
+/// Requests that a mean remembers.
+const MEMORY: u32 = 64;
+/// What a request is said to cost when nothing is known of any: seconds of a slot, and bytes. Of the order of
+/// a page; wrong for no longer than until the first requests end.
+const GUESS_SECONDS: f64 = 0.05;
+const GUESS_BYTES: f64 = 16_384.0;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    mean: f64,
+    count: u32,
+}
+
+impl Mean {
+    fn learn(&mut self, cost: f64) {
+        self.count = (self.count + 1).min(MEMORY);
+        self.mean += (cost - self.mean) / f64::from(self.count);
+    }
+
+    fn known(self) -> Option<f64> {
+        (self.count > 0).then_some(self.mean)
+    }
+}
+
+/// What requests cost: by rule, by class, and all.
+#[derive(Clone, Debug)]
+pub(crate) struct Costs {
+    unit: Costing,
+    rules: Vec<Mean>,
+    classes: Vec<Mean>,
+    all: Mean,
+}
+
+impl Costs {
+    /// Nothing is known.
+    pub(crate) fn new(unit: Costing, classes: usize, rules: usize) -> Self {
+        Costs {
+            unit,
+            rules: vec![Mean::default(); rules],
+            classes: vec![Mean::default(); classes],
+            all: Mean::default(),
+        }
+    }
+
+    /// Takes over what `former` knows of classes that stay, by `(former place, place)`; rules are
+    /// numbered anew by every plan.
+    pub(crate) fn inherit(
+        &mut self,
+        former: &Costs,
+        kept: impl Iterator<Item = (ClassId, ClassId)>,
+    ) {
+        if self.unit != former.unit {
+            return;
+        }
+        self.all = former.all;
+        for (old, new) in kept {
+            self.classes[new.index()] = former.classes[old.index()];
+        }
+    }
+
+    /// What a request of the rule, or else of the class, will cost. O(1).
+    pub(crate) fn estimate(&self, class: ClassId, rule: Option<u32>, slots: u16) -> f64 {
+        let guess = match self.unit {
+            Costing::Requests => return 1.0,
+            Costing::Seconds => GUESS_SECONDS * f64::from(slots),
+            Costing::Bytes => GUESS_BYTES,
+        };
+        let rule = rule.and_then(|rule| self.rules.get(rule as usize)?.known());
+        let known = rule.or_else(|| self.classes[class.index()].known());
+        known.or_else(|| self.all.known()).unwrap_or(guess)
+    }
+
+    /// What a request cost that held so many slots for so long.
+    pub(crate) fn actual(&self, held: Duration, slots: u16, outcome: &Outcome) -> f64 {
+        match self.unit {
+            Costing::Requests => 1.0,
+            Costing::Seconds => held.as_secs_f64() * f64::from(slots),
+            Costing::Bytes => outcome.bytes as f64,
+        }
+    }
+
+    /// A request of the rule, and of the class, cost so much and ended so. O(1).
+    pub(crate) fn learn(&mut self, class: ClassId, rule: Option<u32>, cost: f64, end: End) {
+        // What was cut short says nothing of what such requests cost.
+        if matches!(end, End::Cancelled | End::Interrupted) || self.unit == Costing::Requests {
+            return;
+        }
+        self.all.learn(cost);
+        self.classes[class.index()].learn(cost);
+        if let Some(rule) = rule.and_then(|rule| self.rules.get_mut(rule as usize)) {
+            rule.learn(cost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: ClassId = ClassId(1);
+
+    #[test]
+    fn the_rule_is_asked_first_then_the_class_then_all() {
+        let mut costs = Costs::new(Costing::Seconds, 2, 3);
+        assert_eq!(costs.estimate(CLASS, Some(2), 4), GUESS_SECONDS * 4.0);
+        costs.learn(ClassId(0), Some(0), 3.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(2), 1), 3.0);
+        costs.learn(CLASS, None, 2.0, End::Failed);
+        assert_eq!(costs.estimate(CLASS, Some(2), 1), 2.0);
+        costs.learn(CLASS, Some(2), 1.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(2), 1), 1.0);
+        assert_eq!(costs.estimate(CLASS, Some(99), 1), 1.5, "no such rule");
+        costs.learn(CLASS, Some(2), 100.0, End::Cancelled);
+        assert_eq!(costs.estimate(CLASS, Some(2), 1), 1.0, "it was cut short");
+    }
+
+    #[test]
+    fn one_odd_request_moves_the_mean_little_and_a_change_is_believed() {
+        let mut costs = Costs::new(Costing::Bytes, 2, 1);
+        (0..1000).for_each(|_| costs.learn(CLASS, Some(0), 100.0, End::Served));
+        costs.learn(CLASS, Some(0), 6_500.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(0), 1), 200.0);
+        (0..256).for_each(|_| costs.learn(CLASS, Some(0), 1_000.0, End::Served));
+        assert!((costs.estimate(CLASS, Some(0), 1) - 1_000.0).abs() < 20.0);
+    }
+
+    #[test]
+    fn each_unit_counts_what_it_says() {
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 7 };
+        let half = Duration::from_millis(500);
+        let cost = |unit| Costs::new(unit, 1, 0).actual(half, 3, &outcome);
+        assert_eq!(cost(Costing::Requests), 1.0);
+        assert_eq!(cost(Costing::Seconds), 1.5);
+        assert_eq!(cost(Costing::Bytes), 7.0);
+    }
+}

@@ -1,0 +1,204 @@
+//! Interruption: a running request of an interruptible class is broken off for a waiting one of a class
+//! above, when no slot is free.
+//!
+//! The gate cannot end a request; it marks a slot and hands back the waker that the slot's owner left
+//! ([`Gate::permit_interruption`]). The owner ends the request and gives the slot back with
+//! [`crate::outcome::End::Interrupted`]. At most so many slots are being given back at a time as are
+//! waited for above, and a class is not broken into below what it is sure of.
+//!
+//! Source: issue 5; the youngest is broken off since least of its work is lost.
+
+use super::{Gate, Slot};
+use crate::class::ClassId;
+use crate::time::Moment;
+
+const NONE: u32 = u32::MAX;
+
+/// One slot whose owner would let it be broken off.
+#[derive(Debug)]
+struct Entry<T> {
+    class: ClassId,
+    slots: u16,
+    /// Gone once it has been marked.
+    wake: Option<T>,
+    previous: u32,
+    next: u32,
+}
+
+/// The slots that may be broken off: by class, in the order in which they were named.
+#[derive(Debug)]
+pub(super) struct Interruptible<T> {
+    slab: Vec<Entry<T>>,
+    free: u32,
+    /// By class: the youngest that is not marked.
+    youngest: Vec<u32>,
+    /// By class: slots that are marked and not back.
+    marked: Vec<u32>,
+}
+
+impl<T> Interruptible<T> {
+    pub(super) fn new(classes: usize) -> Self {
+        Interruptible {
+            slab: Vec::new(),
+            free: NONE,
+            youngest: vec![NONE; classes],
+            marked: vec![0; classes],
+        }
+    }
+
+    /// O(1). Bounded by the slots.
+    fn add(&mut self, class: ClassId, slots: u16, wake: T) -> u32 {
+        let previous = self.youngest[class.index()];
+        let entry = Entry { class, slots, wake: Some(wake), previous, next: NONE };
+        let place = match self.free {
+            NONE => {
+                self.slab.push(entry);
+                self.slab.len() as u32 - 1
+            }
+            place => {
+                self.free = self.slab[place as usize].next;
+                self.slab[place as usize] = entry;
+                place
+            }
+        };
+        if previous != NONE {
+            self.slab[previous as usize].next = place;
+        }
+        self.youngest[class.index()] = place;
+        place
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Entry { class, previous, next, .. } = self.slab[place as usize];
+        if previous != NONE {
+            self.slab[previous as usize].next = next;
+        }
+        match next {
+            NONE => self.youngest[class.index()] = previous,
+            next => self.slab[next as usize].previous = previous,
+        }
+    }
+
+    /// The slot is back. O(1).
+    pub(super) fn remove(&mut self, place: u32) {
+        let entry = &mut self.slab[place as usize];
+        match entry.wake.take() {
+            Some(_) => self.unlink(place),
+            None => self.marked[entry.class.index()] -= u32::from(entry.slots),
+        }
+        self.slab[place as usize].next = self.free;
+        self.free = place;
+    }
+
+    fn is_marked(&self, place: u32) -> bool {
+        self.slab[place as usize].wake.is_none()
+    }
+
+    /// Marks the youngest of the class. Returns what wakes its owner.
+    fn mark(&mut self, class: ClassId) -> Option<T> {
+        let place = self.youngest[class.index()];
+        if place == NONE {
+            return None;
+        }
+        self.unlink(place);
+        let entry = &mut self.slab[place as usize];
+        self.marked[class.index()] += u32::from(entry.slots);
+        entry.wake.take()
+    }
+
+    /// Slots of all classes that are marked and not back.
+    fn marked(&self) -> u32 {
+        self.marked.iter().sum()
+    }
+
+    /// Another plan is in force; the order inside a class that others join is lost.
+    pub(super) fn reclass(&mut self, classes: usize, moved: &[ClassId]) {
+        let mut lists = vec![NONE; classes];
+        let mut marked = vec![0; classes];
+        for (old, &new) in moved.iter().enumerate() {
+            marked[new.index()] += self.marked[old];
+            let mut place = self.youngest[old];
+            let mut oldest = NONE;
+            while place != NONE {
+                oldest = place;
+                place = self.slab[place as usize].previous;
+            }
+            if oldest == NONE {
+                continue;
+            }
+            let before = std::mem::replace(&mut lists[new.index()], self.youngest[old]);
+            self.slab[oldest as usize].previous = before;
+            if before != NONE {
+                self.slab[before as usize].next = oldest;
+            }
+        }
+        // Marked ones are in no list, but give their slots back to a class.
+        for entry in &mut self.slab {
+            if let Some(new) = moved.get(entry.class.index()) {
+                entry.class = *new;
+            }
+        }
+        self.youngest = lists;
+        self.marked = marked;
+    }
+}
+
+impl<T> Gate<T> {
+    /// Says that the request in the slot is safe to repeat and may be broken off for a more important
+    /// one: `wake` is then handed back by [`Gate::next_wake`], [`Gate::is_interrupted`] is true, and the
+    /// slot is to come back soon, with [`crate::outcome::End::Interrupted`]. `false`, and nothing
+    /// noted, where the class is not interruptible or it was said before. O(1) and a look at who waits.
+    pub fn permit_interruption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
+        let class = self.generations.translate(slot.generation, slot.class);
+        if !self.plan.classes[class.index()].interruptible || slot.interruptible != NONE {
+            return false;
+        }
+        slot.interruptible = self.interruptible.add(class, slot.slots(), wake);
+        self.advance(now);
+        self.interrupt(now);
+        true
+    }
+
+    /// Marks a slot to be broken off if whoever is next finds no room and is of a class above one that has
+    /// such a slot. O(classes); nothing where no slot may be.
+    pub(super) fn interrupt(&mut self, now: Moment) {
+        if self.interruptible.slab.is_empty() || self.backlog.len() == 0 {
+            return;
+        }
+        let Some((class, slots)) = self.next(now) else {
+            return;
+        };
+        if self.fits(slots) {
+            return;
+        }
+        let above: u32 = self.loads[..=class.index()].iter().map(|load| load.waiting).sum();
+        if self.interruptible.marked() >= above {
+            return;
+        }
+        let victim = (class.index() + 1..self.loads.len()).rev().find(|&victim| {
+            self.interruptible.youngest[victim] != NONE && self.may_break_into(victim)
+        });
+        if let Some(victim) = victim
+            && let Some(wake) = self.interruptible.mark(ClassId(victim as u16))
+        {
+            self.wakes.push(wake);
+        }
+    }
+
+    /// Whether the class holds more than it is sure of, those that are to be given back left out: what it
+    /// is sure of it would ask back at once.
+    fn may_break_into(&self, class: usize) -> bool {
+        let sure = self.schedule.sure(ClassId(class as u16)) * f64::from(self.limit.slots());
+        let held = self.loads[class].running - self.interruptible.marked[class];
+        f64::from(held) > sure
+    }
+
+    /// Whether the gate wants the slot back for a more important request.
+    pub fn is_interrupted(&self, slot: &Slot) -> bool {
+        slot.interruptible != NONE && self.interruptible.is_marked(slot.interruptible)
+    }
+}
+
+impl Slot {
+    pub(super) const NOT_INTERRUPTIBLE: u32 = NONE;
+}

@@ -1,0 +1,48 @@
+//! Long-lived streams: what holds a connection to the origin for minutes and does little there.
+//!
+//! A WebSocket, a stream of events, a gRPC stream would hold its slot for as long as its client stays, and
+//! a few of them would be all that the origin is allowed to do. A request that has become a stream
+//! therefore gives its slot back and is counted apart, by class, up to [`Class::streams_max`]. What
+//! becomes a stream beyond that keeps its slot: the origin has done the work of opening it already, so
+//! that to refuse it then would waste that; and with its slot it is bounded by the slots.
+//!
+//! [`Class::streams_max`]: crate::class::Class::streams_max
+
+use super::{Gate, Slot};
+use crate::class::ClassId;
+use crate::outcome::Outcome;
+use crate::time::Moment;
+
+/// A stream that is open. Must come back by [`Gate::stream_ended`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a stream that is not ended counts for ever"]
+pub struct Stream {
+    class: ClassId,
+    generation: u32,
+}
+
+impl<T> Gate<T> {
+    /// A request has become a stream: its slot goes to the next, as by [`Gate::finish`] with `outcome`
+    /// (whose end is [`crate::outcome::End::Upgraded`]).
+    ///
+    /// # Errors
+    /// The slot, which the stream keeps, if as many streams of its class are open as there may be.
+    pub fn stream(&mut self, now: Moment, slot: Slot, outcome: Outcome) -> Result<Stream, Slot> {
+        let class = self.generations.translate(slot.generation, slot.class);
+        let streams = &mut self.streams[class.index()];
+        if *streams >= self.plan.classes[class.index()].streams_max {
+            return Err(slot);
+        }
+        *streams += 1;
+        self.generations.granted();
+        self.finish(now, slot, outcome);
+        Ok(Stream { class, generation: self.plan.generation })
+    }
+
+    /// A stream is over. O(1).
+    pub fn stream_ended(&mut self, stream: Stream) {
+        let class = self.generations.translate(stream.generation, stream.class);
+        self.streams[class.index()] -= 1;
+        self.generations.released(stream.generation);
+    }
+}

@@ -1,0 +1,77 @@
+//! Fixed capacity: each child has its share of the slots and never more, whoever waits and whatever is
+//! free.
+//!
+//! A share's whole slots are kept by counting, its fraction over time ([`super::balance`]): over any
+//! stretch of time a child holds at most its share, what it saved up while it waited for others
+//! (one slot-second), and one request. A share below one slot is one slot for part of the time. Of
+//! several children that may have the fraction of a slot now, the one that is owed most slot time goes
+//! first; slots therefore stay free although somebody waits.
+//!
+//! Source: WebQoS §4.4 ("a fixed capacity that cannot be shared with another class").
+
+use super::balance::{Balance, is_whole};
+use super::{Grant, Load, Scheduler, Terms};
+use crate::time::Moment;
+use std::time::Duration;
+
+/// The state of the policy.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    shares: Vec<f64>,
+    balances: Vec<Balance>,
+    settled: Moment,
+}
+
+impl Fixed {
+    /// A policy for these children, with every balance at zero.
+    pub fn new(terms: &[Terms]) -> Self {
+        Fixed {
+            shares: terms.iter().map(|terms| terms.share).collect(),
+            balances: vec![Balance::default(); terms.len()],
+            settled: Moment::ZERO,
+        }
+    }
+}
+
+impl Scheduler for Fixed {
+    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
+        let seconds = now.since(self.settled).as_secs_f64();
+        self.settled = now;
+        for ((balance, share), load) in self.balances.iter_mut().zip(&self.shares).zip(loads) {
+            balance.pass(seconds, share * slots, load.running, load.waiting > 0);
+        }
+    }
+
+    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
+        let mut best: Option<(usize, f64)> = None;
+        for (child, load) in loads.iter().enumerate() {
+            let (size, balance) = (self.shares[child] * slots, self.balances[child]);
+            if load.waiting == 0 || !balance.allows(size, load.running, load.next.slots) {
+                continue;
+            }
+            if is_whole(size, load.running, load.next.slots) {
+                return Some(child);
+            }
+            if best.is_none_or(|(_, most)| balance.seconds() > most) {
+                best = Some((child, balance.seconds()));
+            }
+        }
+        best.map(|(child, _)| child)
+    }
+
+    fn granted(&mut self, _child: usize, _loads: &[Load], _slots: f64, _grant: Grant) {}
+
+    fn finished(&mut self, _child: usize, _grant: Grant, _actual: f64) {}
+
+    fn next_change(&self, loads: &[Load], slots: f64) -> Option<Duration> {
+        let waiting = loads.iter().enumerate().filter(|(_, load)| load.waiting > 0);
+        let times = waiting.filter_map(|(child, load)| {
+            let (size, balance) = (self.shares[child] * slots, self.balances[child]);
+            match balance.allows(size, load.running, load.next.slots) {
+                true => None,
+                false => balance.allows_in(size, load.running, load.next.slots),
+            }
+        });
+        times.min()
+    }
+}

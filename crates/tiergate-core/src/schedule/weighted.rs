@@ -1,0 +1,98 @@
+//! Weighted: work in proportion to weights, among those that wait.
+//!
+//! Start-time fair queueing with several in service, SFQ(D). Each child has a finish tag: what it has
+//! been served, over its weight, on one virtual clock. Its next request's start tag is that, or the
+//! virtual time at which it began to wait if that is later; the smallest start tag is served next, and
+//! is then the virtual time. A request is charged with what it is expected to cost when it gets its slot,
+//! and the charge is put right when it ends and what it cost is known: what holds is work, not counts.
+//!
+//! While two children wait all the time, what they were served, over their weights, differs by no more
+//! than `(D + 1)` times their costliest requests over their weights, `D` being the slots; and by what
+//! estimates of requests still in service are wrong. A child that was idle begins at the virtual time:
+//! it gets nothing for the time that it did not ask (no burst), and owes nothing for what it had while
+//! others did not ask (it does not pay).
+//!
+//! Source: Goyal, Vin, Cheng: Start-time Fair Queueing (1996), §2; Jin, Chase, Kaur: Interposed
+//! Proportional Sharing (2004), §3.2 (D in service). The correction of charges: as in Kubernetes' API
+//! Priority and Fairness.
+
+use super::{Grant, Load, Scheduler, Terms};
+use crate::time::Moment;
+use std::time::Duration;
+
+/// The state of the policy.
+#[derive(Clone, Debug)]
+pub struct Weighted {
+    children: Vec<Child>,
+    virtual_time: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Child {
+    weight: f64,
+    /// Tag at which its last request is done with.
+    finish: f64,
+    /// Tag of its next request, while it waits.
+    start: f64,
+    waits: bool,
+}
+
+impl Weighted {
+    /// A policy for these children, none of which has had anything.
+    pub fn new(terms: &[Terms]) -> Self {
+        let child =
+            |terms: &Terms| Child { weight: terms.weight, finish: 0.0, start: 0.0, waits: false };
+        Weighted { children: terms.iter().map(child).collect(), virtual_time: 0.0 }
+    }
+}
+
+impl Scheduler for Weighted {
+    fn advance(&mut self, _now: Moment, loads: &[Load], _slots: f64) {
+        for (child, load) in self.children.iter_mut().zip(loads) {
+            child.waits &= load.waiting > 0;
+        }
+    }
+
+    fn pick(&mut self, loads: &[Load], _slots: f64) -> Option<usize> {
+        let mut best: Option<(usize, f64)> = None;
+        for (place, (child, load)) in self.children.iter_mut().zip(loads).enumerate() {
+            if load.waiting == 0 {
+                child.waits = false;
+                continue;
+            }
+            if !child.waits {
+                // Nothing was granted since it began to wait: that asks here first.
+                child.waits = true;
+                child.start = child.finish.max(self.virtual_time);
+            }
+            if best.is_none_or(|(_, least)| child.start < least) {
+                best = Some((place, child.start));
+            }
+        }
+        best.map(|(place, _)| place)
+    }
+
+    fn granted(&mut self, child: usize, loads: &[Load], _slots: f64, grant: Grant) {
+        let waits = loads[child].waiting > 0;
+        let child = &mut self.children[child];
+        let start = match child.waits {
+            true => child.start,
+            false => child.finish.max(self.virtual_time),
+        };
+        self.virtual_time = self.virtual_time.max(start);
+        child.finish = start + grant.estimate / child.weight;
+        child.start = child.finish;
+        child.waits &= waits;
+    }
+
+    fn finished(&mut self, child: usize, grant: Grant, actual: f64) {
+        let child = &mut self.children[child];
+        let difference = (actual - grant.estimate) / child.weight;
+        child.finish += difference;
+        child.start += difference;
+    }
+
+    fn next_change(&self, _loads: &[Load], _slots: f64) -> Option<Duration> {
+        None
+    }
+}
