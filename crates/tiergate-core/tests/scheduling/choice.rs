@@ -15,13 +15,13 @@ pub(crate) struct Member {
 }
 
 /// Slots of a share: whole ones (a share of a third of nine is three, however it is computed).
-pub(crate) fn whole(share: f64, slots: u32) -> u32 {
-    (share * f64::from(slots) + 1e-6).floor() as u32
+pub(crate) fn whole(share: f64, slots: f64) -> u32 {
+    (share * slots + 1e-6).floor() as u32
 }
 
 /// Slots of a share, a broken one rounded up.
-pub(crate) fn rounded_up(share: f64, slots: u32) -> u32 {
-    (share * f64::from(slots) - 1e-6).ceil().max(0.0) as u32
+pub(crate) fn rounded_up(share: f64, slots: f64) -> u32 {
+    (share * slots - 1e-6).ceil().max(0.0) as u32
 }
 
 /// The sites as members.
@@ -49,31 +49,56 @@ pub(crate) fn classes(plan: &Plan, classes: &[usize]) -> Vec<Member> {
     classes.iter().map(member).collect()
 }
 
-/// Whether the request could start now, whoever else waits.
-pub(crate) fn is_eligible(state: &State, req: &Req) -> bool {
+/// Slots whose parts the classes of a site have: those of the site where it has a part of its own.
+fn slots_of(state: &State, site: usize) -> f64 {
+    let slots = f64::from(state.slots());
+    let sites = &state.plan.sites;
+    match state.plan.between_sites {
+        _ if sites.len() == 1 => slots,
+        Policy::Shared | Policy::Fixed => sites[site].share * slots,
+        Policy::Weighted => {
+            sites[site].weight / sites.iter().map(|site| site.weight).sum::<f64>() * slots
+        }
+        _ => slots,
+    }
+}
+
+/// Whether as many slots are free as the request takes. One that is wider than all there are runs alone.
+pub(crate) fn fits(state: &State, req: &Req) -> bool {
+    req.slots <= state.free() || state.running.is_empty()
+}
+
+/// Whether the policies leave the request its slots, be they free or not, whoever else waits.
+pub(crate) fn has_room(state: &State, req: &Req) -> bool {
     let sites = sites(state);
     let site = state.plan.classes[req.class].site.index();
     let classes = classes(&state.plan, &sites[site].classes);
     let class = place_of(&classes, req);
-    req.slots <= state.free()
-        && has_room(state, state.plan.between_sites, &sites, site, req.slots)
-        && has_room(state, state.plan.sites[site].policy, &classes, class, req.slots)
+    let slots = f64::from(state.slots());
+    let between = state.plan.between_sites;
+    (sites.len() == 1 || leaves_room(state, between, &sites, site, req.slots, slots)) && {
+        let policy = state.plan.sites[site].policy;
+        leaves_room(state, policy, &classes, class, req.slots, slots_of(state, site))
+    }
 }
 
-/// Whether the policies at both levels may give the next slot to the request.
+/// Whether the policies at both levels make the request the next, fit or not: one that does not keeps the
+/// free slots until it does.
 pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
-    if !is_eligible(state, req) {
+    if !has_room(state, req) {
         return Err("it has no room".to_owned());
     }
     let sites = sites(state);
     let site = state.plan.classes[req.class].site.index();
     if sites.len() > 1 {
-        check_level(state, state.plan.between_sites, &sites, site, req)
+        let slots = f64::from(state.slots());
+        check_level(state, state.plan.between_sites, &sites, site, req, slots)
             .map_err(|why| format!("between sites: {why}"))?;
     }
     let classes = classes(&state.plan, &sites[site].classes);
     let class = place_of(&classes, req);
-    check_level(state, state.plan.sites[site].policy, &classes, class, req)
+    let policy = state.plan.sites[site].policy;
+    check_level(state, policy, &classes, class, req, slots_of(state, site))
 }
 
 fn place_of(members: &[Member], req: &Req) -> usize {
@@ -81,19 +106,26 @@ fn place_of(members: &[Member], req: &Req) -> usize {
 }
 
 /// Whether the policy leaves the member so many more slots.
-fn has_room(state: &State, policy: Policy, members: &[Member], place: usize, need: u32) -> bool {
-    let slots = state.slots();
+fn leaves_room(
+    state: &State,
+    policy: Policy,
+    members: &[Member],
+    place: usize,
+    need: u32,
+    slots: f64,
+) -> bool {
     let member = &members[place];
     let held = state.held(&member.classes);
     match policy {
         Policy::Fixed => held + need <= whole(member.share, slots),
         Policy::Shared => {
-            let kept = |other: &Member| {
-                whole(other.reserve, slots).saturating_sub(state.held(&other.classes))
-            };
+            // Beyond its reserve a member takes of what is nobody's reserve.
+            let borrowed = |it: &Member, held: u32| held.saturating_sub(whole(it.reserve, slots));
             let others = members.iter().enumerate().filter(|(other, _)| *other != place);
-            let kept: u32 = others.map(|(_, other)| kept(other)).sum();
-            held + need <= whole(member.reserve, slots) || kept + need <= state.free()
+            let others: u32 = others.map(|(_, it)| borrowed(it, state.held(&it.classes))).sum();
+            let reserved: f64 = members.iter().map(|it| it.reserve).sum();
+            let mine = borrowed(member, held + need);
+            mine == 0 || others + mine <= whole(1.0 - reserved, slots)
         }
         _ => true,
     }
@@ -105,11 +137,11 @@ fn check_level(
     members: &[Member],
     place: usize,
     req: &Req,
+    slots: f64,
 ) -> Result<(), String> {
-    let slots = state.slots();
     let held = |member: &Member| state.held(&member.classes);
     let waits = |member: &Member| {
-        state.waiting_of(&member.classes).any(|other| is_eligible(state, other))
+        state.waiting_of(&member.classes).any(|other| has_room(state, other))
     };
     let member = &members[place];
     let others = || members.iter().enumerate().filter(|(other, _)| *other != place);
@@ -122,15 +154,15 @@ fn check_level(
             _ => Ok(is_owed),
         }
     };
-    match policy {
-        Policy::Strict => {
-            let is_owed = owed_first(|member| member.minimum)?;
-            match others().find(|(other, it)| *other < place && waits(it)) {
-                Some((other, _)) if !is_owed => Err(format!("{other} is more important")),
-                _ => Ok(()),
-            }
+    let then_importance = |is_owed: bool| {
+        match others().find(|(other, it)| *other < place && waits(it)) {
+            Some((other, _)) if !is_owed => Err(format!("{other} is more important")),
+            _ => Ok(()),
         }
-        Policy::Shared => owed_first(|member| member.share).map(|_| ()),
+    };
+    match policy {
+        Policy::Strict => owed_first(|member| member.minimum).and_then(then_importance),
+        Policy::Shared => owed_first(|member| member.share).and_then(then_importance),
         Policy::Weighted | Policy::Fixed => Ok(()),
         Policy::Deadline => first_by(state, members, req, |it| {
             (state.is_late(it), i128::from(it.due.nanos()))
@@ -157,7 +189,7 @@ fn first_by<K: PartialOrd>(
 ) -> Result<(), String> {
     let all = members.iter().flat_map(|member| state.waiting_of(&member.classes));
     let mine = key(req);
-    match all.filter(|other| is_eligible(state, other)).find(|other| key(other) < mine) {
+    match all.filter(|other| has_room(state, other)).find(|other| key(other) < mine) {
         Some(other) => Err(format!("request {} comes before it", other.id)),
         None => Ok(()),
     }

@@ -14,7 +14,7 @@ struct NeverMore;
 impl Watch for NeverMore {
     fn started(&mut self, state: &State, req: &Req) {
         let share = state.plan.classes[req.class].share;
-        assert!(state.held(&[req.class]) <= whole(share, state.slots()));
+        assert!(state.held(&[req.class]) <= whole(share, f64::from(state.slots())));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Flows in turn: inside a class, whoever sends more than others makes only itself wait.
 
 use crate::measure::{ByWeight, Taking};
-use crate::plans::{classes, longest, plan, script, sources};
+use crate::plans::{classes, dearest, plan, script, sources};
 use crate::state::{Req, State};
 use crate::world::{Script, run};
 use fastrand::Rng;
@@ -39,14 +39,14 @@ fn by_flow(state: &State) -> Vec<Taking> {
 }
 
 fn counts(seed: u64) {
-    let mut watch = ByWeight::new(by_flow, |_| 1.0, 1.0, |_| 1.0);
+    let mut watch = ByWeight::new(by_flow, |_, _| 1.0, 1.0, |_| 1.0);
     run(&random(seed, Costing::Requests), seed, &mut watch);
 }
 
 fn work(seed: u64) {
     let script = random(seed, Costing::Seconds);
-    let largest = longest(&script).as_secs_f64();
-    let mut watch = ByWeight::new(by_flow, Req::work, largest, |slots| f64::from(slots) + 1.0);
+    let largest = dearest(&script);
+    let mut watch = ByWeight::new(by_flow, |state, req| req.work(state.now), largest, |slots| f64::from(slots) + 1.0);
     run(&script, seed, &mut watch);
 }
 

@@ -7,29 +7,35 @@ use fastrand::Rng;
 use tiergate_core::class::WhenFull;
 use tiergate_core::schedule::Policy;
 
-/// The one that leaves is the one that the policy names; of those that do not belong to a running
-/// session, unless all do.
+/// The ones that leave are those that the policy names first; nobody of a running session as long as
+/// somebody else could.
 struct WhoLeaves;
 
 impl Watch for WhoLeaves {
-    fn displaced(&mut self, state: &State, victim: &Req, new: &Req) {
+    fn displaced(&mut self, state: &State, victims: &[Req], new: &Req) {
         let class = &state.plan.classes[new.class];
-        let mut all: Vec<&Req> = state.waiting_of(std::slice::from_ref(&new.class)).collect();
-        if all.iter().all(|req| req.id != new.id) {
-            all.push(new);
+        let is_victim = |req: &Req| victims.iter().any(|victim| victim.id == req.id);
+        let own = std::slice::from_ref(&new.class);
+        let bytes: u64 = state.waiting_of(own).map(|req| u64::from(req.bytes)).sum();
+        if is_victim(new) && bytes + u64::from(new.bytes) > class.queue_bytes_max {
+            // Those that would have had to go may have been too small, or too many.
+            return;
         }
-        if victim.session {
-            assert!(all.iter().all(|req| req.session), "one without a session could leave");
+        // Who leaves before whom; the new one is the last to come.
+        let mut all: Vec<&Req> = state.waiting_of(own).collect();
+        all.push(new);
+        match class.when_full {
+            WhenFull::RefuseNew => all.reverse(),
+            WhenFull::DropOldest => {}
+            WhenFull::DropLeast => {
+                all.reverse();
+                all.sort_by_key(|req| req.score);
+            }
         }
-        all.retain(|req| req.session == victim.session);
-        // In order of arrival; the new one is the last.
-        let expected = match class.when_full {
-            WhenFull::RefuseNew => all.last(),
-            WhenFull::DropOldest => all.first(),
-            WhenFull::DropLeast => all.iter().rev().min_by_key(|req| req.score),
-        };
-        let expected = expected.expect("at least the victim").id;
-        assert_eq!(victim.id, expected, "{:?} of {all:?}", class.when_full);
+        all.sort_by_key(|req| req.session);
+        let (first, rest) = all.split_at(victims.len());
+        assert!(first.iter().all(|req| is_victim(req)), "{victims:?} left before {first:?}");
+        assert!(rest.iter().all(|req| !is_victim(req)));
     }
 }
 

@@ -8,14 +8,16 @@ use tiergate_core::class::Order;
 pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
     let class = &state.plan.classes[req.class];
     let mut peers: Vec<&Req> = state.waiting_of(std::slice::from_ref(&req.class)).collect();
-    if !req.session && peers.iter().any(|other| other.session) {
+    if state.is_late(req) {
+        // Among the late it no longer matters whose session runs.
+        if peers.iter().any(|other| !state.is_late(other)) {
+            return Err("it is late and another is not".to_owned());
+        }
+    } else if !req.session && peers.iter().any(|other| other.session && !state.is_late(other)) {
         return Err("a running session waits".to_owned());
+    } else {
+        peers.retain(|other| other.session == req.session && !state.is_late(other));
     }
-    peers.retain(|other| other.session == req.session);
-    if state.is_late(req) && peers.iter().any(|other| !state.is_late(other)) {
-        return Err("it is late and another is not".to_owned());
-    }
-    peers.retain(|other| state.is_late(other) == state.is_late(req));
     if class.fair {
         peers.retain(|other| other.flow == req.flow);
     }

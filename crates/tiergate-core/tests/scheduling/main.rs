@@ -29,6 +29,7 @@ mod shared;
 mod sites;
 mod strict;
 mod weighted;
+mod wide;
 mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,6 +1,6 @@
 //! What only shows over time: shares that come back within a service time, turns by weight.
 
-use crate::choice::{Member, classes, is_eligible, sites, whole};
+use crate::choice::{Member, classes, sites, whole};
 use crate::state::{Req, State};
 use crate::turns::{Sharer, Turns};
 use crate::world::Watch;
@@ -35,7 +35,7 @@ impl Watch for WithinOneService {
         self.since.resize(members.len(), None);
         for (since, (member, share)) in self.since.iter_mut().zip(&members) {
             let waits = state.waiting_of(&member.classes).next().is_some();
-            let lacks = waits && state.held(&member.classes) < whole(*share, state.slots());
+            let lacks = waits && state.held(&member.classes) < whole(*share, f64::from(state.slots()));
             *since = if lacks { since.or(Some(state.now)) } else { None };
             let lacked = since.map_or(Duration::ZERO, |since| state.now.since(since));
             assert!(lacked <= self.longest, "{member:?} has lacked slots for {lacked:?}");
@@ -65,7 +65,7 @@ pub(crate) struct Taking {
 pub(crate) struct ByWeight {
     /// Who shares, by a plan.
     pub(crate) takers: fn(&State) -> Vec<Taking>,
-    pub(crate) cost: fn(&Req) -> f64,
+    pub(crate) cost: fn(&State, &Req) -> f64,
     /// Most that a request costs.
     pub(crate) largest: f64,
     /// How many times the bound of one at a time, given the slots.
@@ -76,7 +76,7 @@ pub(crate) struct ByWeight {
 impl ByWeight {
     pub(crate) fn new(
         takers: fn(&State) -> Vec<Taking>,
-        cost: fn(&Req) -> f64,
+        cost: fn(&State, &Req) -> f64,
         largest: f64,
         times: fn(u32) -> f64,
     ) -> Self {
@@ -91,15 +91,10 @@ impl ByWeight {
             (takers, turns)
         });
         for (place, taker) in takers.iter().enumerate() {
-            let waits = |req: &Req| (taker.owns)(state, req) && is_eligible_if_free(state, req);
+            let waits = |req: &Req| (taker.owns)(state, req);
             turns.waits(place, state.waiting.iter().any(waits));
         }
     }
-}
-
-/// Whether nothing but the number of free slots may keep the request waiting.
-fn is_eligible_if_free(state: &State, req: &Req) -> bool {
-    state.free() == 0 || is_eligible(state, req)
 }
 
 impl Watch for ByWeight {
@@ -109,7 +104,7 @@ impl Watch for ByWeight {
         }
         let (takers, turns) = self.seen.as_mut().expect("just looked");
         if let Some(place) = takers.iter().position(|it| (it.owns)(state, req)) {
-            turns.served(place, (self.cost)(req));
+            turns.served(place, (self.cost)(state, req));
         }
         self.look(state);
     }

@@ -83,7 +83,7 @@ fn weighted(seed: u64, inside: &[Policy], takers: fn(&State) -> Vec<Taking>) {
     let mut rng = Rng::with_seed(seed);
     let sources = sources(&mut rng, 2, |_, _| ());
     let script = script(&mut rng, |rng| with_sites(rng, Policy::Weighted, inside), sources);
-    run(&script, seed, &mut ByWeight::new(takers, |_| 1.0, 1.0, |_| 1.0));
+    run(&script, seed, &mut ByWeight::new(takers, |_, _| 1.0, 1.0, |_| 1.0));
 }
 
 crate::property!(weighted_between_sites, |seed| weighted(seed, &INSIDE, by_site));

@@ -21,14 +21,23 @@ pub(crate) struct Req {
     pub(crate) session: bool,
     pub(crate) slots: u32,
     pub(crate) bytes: u32,
-    /// How long it will hold its slots.
+    /// How long it will hold its slots, if it stays.
     pub(crate) service: Duration,
+    /// When its client leaves.
+    pub(crate) leaves: Moment,
+    /// Whether its owner is gone when it hears of its slot.
+    pub(crate) absent: bool,
 }
 
 impl Req {
-    /// Work in slot-seconds.
-    pub(crate) fn work(&self) -> f64 {
-        f64::from(self.slots) * self.service.as_secs_f64()
+    /// How long it holds its slots if it gets them at that moment.
+    pub(crate) fn holds(&self, from: Moment) -> Duration {
+        if self.absent { Duration::ZERO } else { self.service.min(self.leaves.since(from)) }
+    }
+
+    /// Work in slot-seconds if it is started at that moment.
+    pub(crate) fn work(&self, from: Moment) -> f64 {
+        f64::from(self.slots) * self.holds(from).as_secs_f64()
     }
 }
 
@@ -44,7 +53,7 @@ pub(crate) struct State {
 
 impl fmt::Debug for Req {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Req { id, class, flow, score, arrived, due, session, slots, bytes, service } = self;
+        let Req { id, class, flow, score, arrived, due, session, slots, bytes, service, .. } = self;
         let (arrived, due) = (arrived.seconds() * 1e3, due.seconds() * 1e3);
         write!(f, "{id}: class {class} flow {flow} from {arrived} to {due} ms, {service:?}")?;
         write!(f, ", {slots} slots, {bytes} bytes, score {score}, session {session}")

@@ -2,9 +2,9 @@
 //! learned; and what becomes of a class that comes back.
 
 use crate::measure::{ByWeight, Taking};
-use crate::plans::{classes, longest, plan, script, sources};
+use crate::plans::{classes, dearest, plan, script, sources};
 use crate::state::{Req, State};
-use crate::world::{Script, run};
+use crate::world::{Script, Source, run};
 use fastrand::Rng;
 use tiergate_core::schedule::{Costing, Policy};
 
@@ -16,6 +16,11 @@ fn random(seed: u64, cost: Costing) -> Script {
         let rule = sources[place].rule;
         let first = sources.iter().find(|source| source.rule == rule).expect("itself");
         sources[place].service = first.service;
+    }
+    // Long ones: what is guessed at first is small beside them.
+    if cost == Costing::Seconds {
+        let longer = |source: &mut Source| source.service = (source.service.0 * 10, source.service.1 * 10);
+        sources.iter_mut().for_each(longer);
     }
     let make = |rng: &mut Rng| {
         let classes = classes(rng, |rng, class| class.weight = f64::from(rng.u32(1..=8)));
@@ -35,14 +40,14 @@ fn by_class(state: &State) -> Vec<Taking> {
 }
 
 fn counts(seed: u64) {
-    let mut watch = ByWeight::new(by_class, |_| 1.0, 1.0, |_| 1.0);
+    let mut watch = ByWeight::new(by_class, |_, _| 1.0, 1.0, |_| 1.0);
     run(&random(seed, Costing::Requests), seed, &mut watch);
 }
 
 fn work(seed: u64) {
     let script = random(seed, Costing::Seconds);
-    let largest = longest(&script).as_secs_f64();
-    let mut watch = ByWeight::new(by_class, Req::work, largest, |slots| f64::from(slots) + 1.0);
+    let largest = dearest(&script);
+    let mut watch = ByWeight::new(by_class, |state, req| req.work(state.now), largest, |slots| f64::from(slots) + 1.0);
     run(&script, seed, &mut watch);
 }
 

@@ -21,7 +21,7 @@ struct Done {
 impl Watch for Done {
     fn started(&mut self, state: &State, req: &Req) {
         if (self.from..self.to).contains(&state.now) {
-            self.work[req.class] += req.work();
+            self.work[req.class] += req.work(state.now);
         }
     }
 }
@@ -70,6 +70,38 @@ fn three_to_one_of_work_with_costs_a_hundred_times_apart() {
         for seed in 1..4 {
             three_to_one(true, slots, seed);
             three_to_one(false, slots, seed);
+        }
+    }
+}
+
+/// How much of the work each class gets right after the second comes, ten seconds after the first, in units
+/// of the theorem's bound on their difference.
+fn off_after_coming_back(slots: u32, window_ms: u64, seed: u64) -> f64 {
+    let (come, service) = (Moment::from_millis(10_000), (20_000, 60_000));
+    let late = Source { from: come, ..users("b", Some(1), 20, service) };
+    let until = come + Duration::from_millis(window_ms);
+    let script = Script {
+        plan: two_classes([1.0, 1.0], slots),
+        reloads: Vec::new(),
+        sources: vec![users("a", Some(0), 20, service), late],
+        arrivals: u32::MAX,
+        until,
+        cancelled: 0,
+    };
+    let mut done = Done { from: come, to: until, work: [0.0; 2] };
+    run(&script, seed, &mut done);
+    let bound = f64::from(slots + 1) * 2.0 * 0.06;
+    (done.work[0] - done.work[1]) / bound
+}
+
+#[test]
+fn a_class_back_from_idle_neither_bursts_nor_pays() {
+    for slots in [1, 3, 8] {
+        for window_ms in [200, 1000, 5000] {
+            for seed in 1..6 {
+                let off = off_after_coming_back(slots, window_ms, seed);
+                assert!(off.abs() <= 1.0, "{slots} slots, {window_ms} ms: {off} times the bound");
+            }
         }
     }
 }

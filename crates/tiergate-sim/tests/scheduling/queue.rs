@@ -120,14 +120,15 @@ pub(crate) fn run(plan: Plan, clients: &[Clients], most: usize, seconds: f64, se
     let mut gate: Gate<usize> = Gate::new(plan);
     let mut events: BinaryHeap<Reverse<(Moment, Event)>> =
         requests.iter().enumerate().map(|(id, it)| Reverse((it.came, Event::Arrive(id)))).collect();
-    let mut tick_at = Moment::NEVER;
+    let (mut tick_at, mut past) = (Moment::NEVER, Moment::ZERO);
     loop {
         let next = events.peek().map_or(Moment::NEVER, |Reverse((at, _))| *at);
-        tick_at = tick_at.min(gate.next_deadline());
+        tick_at = tick_at.min(gate.next_due(past));
         let now = next.min(tick_at);
         if now == Moment::NEVER {
             break;
         }
+        past = now;
         let mut started = Vec::new();
         if tick_at <= next {
             tick_at = gate.tick(now);
