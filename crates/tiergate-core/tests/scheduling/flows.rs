@@ -67,5 +67,5 @@ fn order(seed: u64) {
 }
 
 crate::property!(flows_take_turns, counts);
-crate::property!(flows_take_turns_in_work, work);
+crate::property!(equal_work_for_flows, work);
 crate::property!(the_order_inside_a_flow_is_kept, order);
