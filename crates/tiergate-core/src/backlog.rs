@@ -180,8 +180,8 @@ impl<T> Backlog<T> {
 
     /// The class's last to come of those without a running session.
     pub(crate) fn newest(&self, class: ClassId) -> Option<Ticket> {
-        let tail = self.lists[list_of(class, false)].tail;
-        (tail != NONE).then(|| self.ticket(tail))
+        let tails = [false, true].map(|running| self.lists[list_of(class, running)].tail);
+        tails.into_iter().find(|&tail| tail != NONE).map(|tail| self.ticket(tail))
     }
 
     fn ticket(&self, index: u32) -> Ticket {

@@ -419,7 +419,6 @@ impl<T> Gate<T> {
         self.account = account;
         self.schedule = Schedule::new(&plan);
         self.since = now;
-        self.advance(now);
         self.shedding = plan.shedding.map(|aim| match self.shedding.take() {
             Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
             None => Shedding::new(now, aim, plan.classes.len()),
@@ -428,6 +427,8 @@ impl<T> Gate<T> {
             self.limit = Limit::new(&plan.slots);
             self.last_step = None;
         }
+        self.schedule.resume(&self.loads, self.limit.slots());
+        self.advance(now);
         self.plan = plan;
         self.dispatch(now);
     }

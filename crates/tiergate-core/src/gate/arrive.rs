@@ -44,6 +44,10 @@ impl<T> Gate<T> {
         let deadline = now + patience;
         if self.is_full(class) {
             self.displace(now, class);
+        } else if self.is_crowded() {
+            let below = self.below(class).expect("else it was refused");
+            self.displace(now, below);
+            self.triggers.changed(below, &self.loads);
         }
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
@@ -189,6 +193,9 @@ impl<T> Gate<T> {
             return Some(Reason::Backlog);
         }
         if self.is_full(class) && !self.is_displacing(class, running) {
+            return Some(Reason::QueueFull);
+        }
+        if !self.is_full(class) && self.is_crowded() && self.below(class).is_none() {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, running);

@@ -21,6 +21,21 @@ impl<T> Gate<T> {
         running && self.backlog.len_of_list(class, false) > 0
     }
 
+    /// Whether no more may wait in all.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.backlog.len() >= self.plan.queue_len_max as usize
+    }
+
+    /// Of the classes below this one, of its site, the least important that has anybody waiting.
+    /// O(classes).
+    pub(super) fn below(&self, class: ClassId) -> Option<ClassId> {
+        let site = self.plan.classes[class.index()].site;
+        let below = (class.index() + 1..self.loads.len()).rev();
+        let waits =
+            |&class: &usize| self.loads[class].waiting > 0 && self.plan.classes[class].site == site;
+        below.into_iter().find(waits).map(|class| ClassId(class as u16))
+    }
+
     /// Whether a request of the class would be served before its deadline. It stands behind its own
     /// list; that those of running sessions go first shows in how fast the other list is served.
     pub(super) fn is_feasible(&self, class: ClassId, running: bool, patience: Duration) -> bool {

@@ -15,6 +15,16 @@ pub(super) const BALANCE_MIN: f64 = -10.0;
 /// A nanosecond of a slot: what sums of times are off by.
 const ROUNDING: f64 = 1e-9;
 
+/// The whole slots of so many. A tenth of 30 is 3, whatever binary fractions make of it.
+pub(super) fn whole(size: f64) -> f64 {
+    (size + ROUNDING).floor()
+}
+
+/// So many slots, rounded up, likewise.
+pub(super) fn rounded_up(size: f64) -> f64 {
+    (size - ROUNDING).ceil()
+}
+
 /// An account of an allotment of slots that is never exceeded for long.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Balance(f64);
@@ -56,10 +66,10 @@ const BALANCE_LONGEST_S: f64 = 1e6;
 
 /// Whether so many more are within the whole slots of an allotment.
 pub(super) fn is_whole(size: f64, held: u32, more: u16) -> bool {
-    f64::from(held + u32::from(more)) <= (size + ROUNDING).floor()
+    f64::from(held + u32::from(more)) <= whole(size)
 }
 
 /// Whether so many more are within the allotment rounded up, or are more than there ever is.
 fn is_broken(size: f64, held: u32, more: u16) -> bool {
-    size > ROUNDING && (held == 0 || f64::from(held + u32::from(more)) <= (size - ROUNDING).ceil())
+    size > ROUNDING && (held == 0 || f64::from(held + u32::from(more)) <= rounded_up(size))
 }

@@ -172,6 +172,9 @@ pub struct Load {
 /// A policy: which child is served next. `slots`, here, is how many slots the children share, which need
 /// not be a whole number. `loads` is one per child, in order of importance.
 pub trait Scheduler {
+    /// Begins among requests that hold slots already, which were given under a former plan.
+    fn resume(&mut self, _loads: &[Load], _slots: f64) {}
+
     /// Lets time pass; call before anything in `loads` changes. O(children).
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64);
 

@@ -54,6 +54,10 @@ impl Ranked {
 }
 
 impl Scheduler for Ranked {
+    fn resume(&mut self, loads: &[Load], slots: f64) {
+        each!(self, it => it.resume(loads, slots));
+    }
+
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
         each!(self, it => it.advance(now, loads, slots));
     }

@@ -11,7 +11,7 @@
 //! Source: WebQoS §4.4 ("any non-used capacity can be given to another class. The class may also have
 //! a minimum reserve capacity that cannot be assigned to another class").
 
-use super::balance::Balance;
+use super::balance::{Balance, whole};
 use super::strict::Minimums;
 use super::{Grant, Load, Scheduler, Terms};
 use crate::time::Moment;
@@ -88,6 +88,16 @@ impl Reserves {
 }
 
 impl Scheduler for Shared {
+    fn resume(&mut self, loads: &[Load], slots: f64) {
+        if let Some(reserves) = &mut self.reserves {
+            for (child, load) in loads.iter().enumerate() {
+                let own = whole(reserves.parts[child] * slots) as u32;
+                reserves.borrowed[child] = load.running.saturating_sub(own);
+            }
+            reserves.pool_held = reserves.borrowed.iter().sum();
+        }
+    }
+
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
         self.shares.advance(now, loads, slots);
         if let Some(reserves) = &mut self.reserves {

@@ -1,7 +1,8 @@
 //! Strict priority with minimum shares: the most important child that has requests waiting is
 //! served first, except that one below its minimum goes before all that are above theirs.
 //!
-//! A child below the whole part of its minimum is owed a slot. The fraction is kept by an account of slot
+//! A child below the whole part of its minimum is owed a slot before all that are owed a part of one. The
+//! fraction is kept by an account of slot
 //! time (as in [`super::balance`]): while others wait too, the child earns its minimum and pays for what
 //! it holds; with a positive balance it is owed one more. What a child does not claim is lent, and comes
 //! back with the next slot that any request frees: within one service time. With no minimums it is
@@ -9,7 +10,7 @@
 //!
 //! Source: WebQoS §4.4 (strict priority; shared capacity's reserve). The fraction is ours.
 
-use super::balance::{BALANCE_MAX, BALANCE_MIN};
+use super::balance::{BALANCE_MAX, BALANCE_MIN, rounded_up, whole};
 use super::{Grant, Load, Scheduler, Terms};
 use crate::time::Moment;
 use std::time::Duration;
@@ -77,7 +78,8 @@ impl Minimums {
             let others_wait = waiting > usize::from(load.waiting > 0);
             let owed = share * slots;
             // Nobody else wants the slots that it holds: they cost it nothing.
-            let held = if others_wait { f64::from(load.running).min(owed.ceil()) } else { 0.0 };
+            let held =
+                if others_wait { f64::from(load.running).min(rounded_up(owed)) } else { 0.0 };
             let highest = match load.waiting {
                 // A class that asks for nothing saves nothing up; what it owes, it goes on owing.
                 0 => 0.0,
@@ -89,32 +91,33 @@ impl Minimums {
         }
     }
 
-    /// The first that is owed a slot, or else the first at all, of those that wait and are eligible.
+    /// The first below the whole part of its minimum, or else the first that is owed the fraction, or else
+    /// the first; of those that wait and are eligible.
     pub(super) fn pick(
         &self,
         loads: &[Load],
         slots: f64,
         is_eligible: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        let mut first = None;
-        for (child, load) in loads.iter().enumerate() {
-            if load.waiting == 0 || !is_eligible(child) {
-                continue;
-            }
-            if self.any && self.is_owed(child, load, slots) {
+        let mut waiting = loads
+            .iter()
+            .enumerate()
+            .filter(|&(child, load)| load.waiting > 0 && is_eligible(child));
+        if !self.any {
+            return waiting.next().map(|(child, _)| child);
+        }
+        let (mut owed_part, mut first) = (None, None);
+        for (child, load) in waiting {
+            let owed = self.shares[child] * slots;
+            let running = f64::from(load.running);
+            if running < whole(owed) {
                 return Some(child);
             }
-            first = first.or(Some(child));
-            if !self.any {
-                break;
+            if owed_part.is_none() && self.balances[child] > 0.0 && running < rounded_up(owed) {
+                owed_part = Some(child);
             }
+            first = first.or(Some(child));
         }
-        first
-    }
-
-    fn is_owed(&self, child: usize, load: &Load, slots: f64) -> bool {
-        let owed = self.shares[child] * slots;
-        let running = f64::from(load.running);
-        running < owed.floor() || (running < owed.ceil() && self.balances[child] > 0.0)
+        owed_part.or(first)
     }
 }

@@ -98,6 +98,19 @@ impl Schedule {
         self.sure[class.index()]
     }
 
+    /// Begins among requests that hold slots already, which were given under a former plan. O(classes).
+    pub fn resume(&mut self, loads: &[Load], slots: u32) {
+        let slots = f64::from(slots);
+        let Some(between) = &mut self.between else {
+            return self.within[0].resume(loads, slots);
+        };
+        between.gather(loads);
+        for (policy, site) in self.within.iter_mut().zip(&between.sites) {
+            policy.resume(&site.loads, slots * site.part);
+        }
+        between.policy.resume(&between.loads, slots);
+    }
+
     /// Lets time pass; call before anything in `loads` changes. O(classes).
     pub fn advance(&mut self, now: Moment, loads: &[Load], slots: u32) {
         let slots = f64::from(slots);

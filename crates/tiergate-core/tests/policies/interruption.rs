@@ -1,0 +1,105 @@
+//! Running requests that are broken off for more important ones.
+
+use crate::busy::{classes, plan};
+use tiergate_core::class::ClassId;
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::schedule::Policy;
+use tiergate_core::time::Moment;
+
+const NOW: Moment = Moment::ZERO;
+const INTERRUPTED: Outcome = Outcome::without_answer(End::Interrupted);
+
+/// Two classes that may be broken off below one that may not.
+fn gate(slots: u32, change: impl Fn(&mut Plan)) -> Gate<u32> {
+    let mut classes = classes(&["a", "b", "c"]);
+    classes[1].interruptible = true;
+    classes[2].interruptible = true;
+    let mut plan = plan(Policy::Strict, slots, classes);
+    change(&mut plan);
+    Gate::new(plan)
+}
+
+fn admitted(gate: &mut Gate<u32>, class: u16, wake: Option<u32>) -> Slot {
+    let Verdict::Admit(mut slot) = gate.arrive(NOW, Arrival::of(ClassId(class)), || 0) else {
+        panic!("a slot is free");
+    };
+    if let Some(wake) = wake {
+        assert!(gate.permit_interruption(NOW, &mut slot, wake));
+        assert!(!gate.permit_interruption(NOW, &mut slot, wake), "once");
+    }
+    slot
+}
+
+fn queued(gate: &mut Gate<u32>, class: u16, wake: u32) -> Ticket {
+    match gate.arrive(NOW, Arrival::of(ClassId(class)), || wake) {
+        Verdict::Queue(ticket) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_youngest_of_the_least_important_is_broken_off_one_for_each_that_waits() {
+    let mut gate = gate(5, |_| {});
+    let slots = [(1, 10), (2, 20), (2, 21), (1, 11)]
+        .map(|(class, wake)| (wake, admitted(&mut gate, class, Some(wake))));
+    let safe = admitted(&mut gate, 2, None);
+    let mut order = Vec::new();
+    for wake in 0..5 {
+        let _ticket = queued(&mut gate, 0, wake);
+        order.extend(std::iter::from_fn(|| gate.next_wake()));
+    }
+    assert_eq!(order, [21, 20, 11, 10], "and the one that is not safe to repeat goes on");
+    assert!(!gate.is_interrupted(&safe));
+    let mut served = Vec::new();
+    for (_, slot) in slots {
+        assert!(gate.is_interrupted(&slot));
+        gate.finish(NOW, slot, INTERRUPTED);
+        served.extend(std::iter::from_fn(|| gate.next_wake()));
+    }
+    assert_eq!(served, [0, 1, 2, 3]);
+    assert_eq!(gate.account().classes[2].finished[End::Interrupted.index()], 2);
+    gate.finish(NOW, safe, INTERRUPTED);
+}
+
+#[test]
+fn nobody_is_broken_off_for_its_own_class_or_one_below_or_a_minimum() {
+    let mut gate = gate(2, |plan| plan.classes[2].minimum = 0.5);
+    let own = admitted(&mut gate, 1, Some(10));
+    let sure = admitted(&mut gate, 2, Some(20));
+    for class in [1, 2] {
+        let _ticket = queued(&mut gate, class, class.into());
+    }
+    assert_eq!(gate.next_wake(), None);
+    let _ticket = queued(&mut gate, 0, 0);
+    assert_eq!(gate.next_wake(), Some(10), "the other has no more than it is sure of");
+    assert!(gate.is_interrupted(&own) && !gate.is_interrupted(&sure));
+    gate.finish(NOW, own, INTERRUPTED);
+    gate.finish(NOW, sure, INTERRUPTED);
+}
+
+#[test]
+fn who_says_so_late_is_broken_off_at_once_and_a_reload_loses_nobody() {
+    let mut gate = gate(2, |_| {});
+    let mut late = admitted(&mut gate, 1, None);
+    let other = admitted(&mut gate, 2, None);
+    let ticket = queued(&mut gate, 0, 0);
+    assert_eq!(gate.next_wake(), None);
+    assert!(gate.permit_interruption(NOW, &mut late, 10));
+    assert_eq!(gate.next_wake(), Some(10));
+    let mut plan = gate.plan().clone();
+    plan.generation = 1;
+    plan.classes.remove(1);
+    gate.reconfigure(NOW, plan);
+    assert!(gate.is_interrupted(&late), "under another plan too");
+    gate.finish(NOW, late, INTERRUPTED);
+    assert_eq!(gate.next_wake(), Some(0));
+    let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("it was granted") };
+    let next = queued(&mut gate, 0, 1);
+    assert_eq!(gate.next_wake(), None, "nobody is left to be broken off");
+    gate.cancel(NOW, next);
+    gate.finish(NOW, other, INTERRUPTED);
+    gate.finish(NOW, slot, INTERRUPTED);
+    assert_eq!(gate.running(), 0);
+}
