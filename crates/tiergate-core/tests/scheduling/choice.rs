@@ -68,17 +68,27 @@ pub(crate) fn fits(state: &State, req: &Req) -> bool {
     req.slots <= state.free() || state.running.is_empty()
 }
 
-/// Whether the policies leave the request its slots, be they free or not, whoever else waits.
+/// Whether the policies may leave the request its slots, be they free or not, whoever else waits.
 pub(crate) fn has_room(state: &State, req: &Req) -> bool {
+    room_in(state, req, rounded_up)
+}
+
+/// Whether they must: a broken part of a slot, which one may have now and then, is left out.
+pub(crate) fn must_have_room(state: &State, req: &Req) -> bool {
+    room_in(state, req, whole)
+}
+
+fn room_in(state: &State, req: &Req, slots_of_share: fn(f64, f64) -> u32) -> bool {
     let sites = sites(state);
     let site = state.plan.classes[req.class].site.index();
     let classes = classes(&state.plan, &sites[site].classes);
     let class = place_of(&classes, req);
     let slots = f64::from(state.slots());
     let between = state.plan.between_sites;
-    (sites.len() == 1 || leaves_room(state, between, &sites, site, req.slots, slots)) && {
+    let share = |share: f64, slots: f64| slots_of_share(share, slots);
+    (sites.len() == 1 || leaves_room(state, between, &sites, site, req.slots, slots, share)) && {
         let policy = state.plan.sites[site].policy;
-        leaves_room(state, policy, &classes, class, req.slots, slots_of(state, site))
+        leaves_room(state, policy, &classes, class, req.slots, slots_of(state, site), share)
     }
 }
 
@@ -113,11 +123,12 @@ fn leaves_room(
     place: usize,
     need: u32,
     slots: f64,
+    slots_of_share: impl Fn(f64, f64) -> u32,
 ) -> bool {
     let member = &members[place];
     let held = state.held(&member.classes);
     match policy {
-        Policy::Fixed => held + need <= whole(member.share, slots),
+        Policy::Fixed => held + need <= slots_of_share(member.share, slots),
         Policy::Shared => {
             // Beyond its reserve a member takes of what is nobody's reserve.
             let borrowed = |it: &Member, held: u32| held.saturating_sub(whole(it.reserve, slots));

@@ -75,7 +75,7 @@ pub(crate) fn script(
     make: impl Fn(&mut Rng) -> Plan,
     sources: Vec<Source>,
 ) -> Script {
-    let reloads = if rng.bool() || std::env::var("NORELOAD").is_ok() { 0 } else { rng.u32(1..=3) };
+    let reloads = if rng.bool() { 0 } else { rng.u32(1..=3) };
     let mut at = Moment::ZERO;
     let mut reload = |generation, rng: &mut Rng| {
         at = at + millis(rng.u64(1..=60));

@@ -455,8 +455,7 @@ impl<W: Watch> World<'_, W> {
     /// No slot is idle while somebody waits who may have it. It may be kept for one who needs several.
     fn check_idle(&self) {
         let state = &self.state;
-        let has_room = |req: &&Req| choice::has_room(state, req);
-        if state.free() == 0 || !state.waiting.iter().any(|req| has_room(&req)) {
+        if state.free() == 0 || !state.waiting.iter().any(|req| choice::must_have_room(state, req)) {
             return;
         }
         let keeps = |req: &&Req| {
