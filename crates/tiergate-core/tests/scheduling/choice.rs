@@ -151,9 +151,8 @@ fn check_level(
     slots: f64,
 ) -> Result<(), String> {
     let held = |member: &Member| state.held(&member.classes);
-    let waits = |member: &Member| {
-        state.waiting_of(&member.classes).any(|other| has_room(state, other))
-    };
+    let waits =
+        |member: &Member| state.waiting_of(&member.classes).any(|other| has_room(state, other));
     let member = &members[place];
     let others = || members.iter().enumerate().filter(|(other, _)| *other != place);
     // Whoever is below what it is sure of goes before those who are not.
@@ -165,19 +164,18 @@ fn check_level(
             _ => Ok(is_owed),
         }
     };
-    let then_importance = |is_owed: bool| {
-        match others().find(|(other, it)| *other < place && waits(it)) {
+    let then_importance =
+        |is_owed: bool| match others().find(|(other, it)| *other < place && waits(it)) {
             Some((other, _)) if !is_owed => Err(format!("{other} is more important")),
             _ => Ok(()),
-        }
-    };
+        };
     match policy {
         Policy::Strict => owed_first(|member| member.minimum).and_then(then_importance),
         Policy::Shared => owed_first(|member| member.share).and_then(then_importance),
         Policy::Weighted | Policy::Fixed => Ok(()),
-        Policy::Deadline => first_by(state, members, req, |it| {
-            (state.is_late(it), i128::from(it.due.nanos()))
-        }),
+        Policy::Deadline => {
+            first_by(state, members, req, |it| (state.is_late(it), i128::from(it.due.nanos())))
+        }
         Policy::Score { ageing } => {
             // Everybody gains points as fast, so the order of two never changes.
             let points = |it: &Req| {
@@ -185,9 +183,9 @@ fn check_level(
             };
             first_by(state, members, req, |it| (state.is_late(it), points(it)))
         }
-        Policy::Fifo => first_by(state, members, req, |it| {
-            (state.is_late(it), i128::from(it.arrived.nanos()))
-        }),
+        Policy::Fifo => {
+            first_by(state, members, req, |it| (state.is_late(it), i128::from(it.arrived.nanos())))
+        }
     }
 }
 

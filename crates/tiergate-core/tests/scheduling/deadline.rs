@@ -8,7 +8,8 @@
 
 use crate::exact::{Job, feasible};
 use crate::plans::{class, classes, millis, plan, script, sources};
-use crate::world::{Script, run};
+use crate::script::Script;
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::class::{ClassId, Order};
 use tiergate_core::control::Slots;
@@ -97,9 +98,8 @@ fn misses(jobs: &[Job], policy: Policy) -> usize {
 
 fn all_there_from_the_beginning(rng: &mut Rng) -> Vec<Job> {
     let count = rng.usize(1..=7);
-    let mut jobs: Vec<Job> = (0..count)
-        .map(|_| Job { comes: 0, takes: rng.u64(1..=9), due: 0 })
-        .collect();
+    let mut jobs: Vec<Job> =
+        (0..count).map(|_| Job { comes: 0, takes: rng.u64(1..=9), due: 0 }).collect();
     let all: u64 = jobs.iter().map(|job| job.takes).sum();
     for job in &mut jobs {
         job.due = job.takes + rng.u64(0..=all);
@@ -119,7 +119,8 @@ fn equally_long(rng: &mut Rng) -> Vec<Job> {
 
 fn meets_all(seed: u64) {
     let mut rng = Rng::with_seed(seed);
-    let jobs = if rng.bool() { all_there_from_the_beginning(&mut rng) } else { equally_long(&mut rng) };
+    let jobs =
+        if rng.bool() { all_there_from_the_beginning(&mut rng) } else { equally_long(&mut rng) };
     let missed = misses(&jobs, Policy::Deadline);
     assert_eq!(missed == 0, feasible(&jobs), "{missed} missed of {jobs:?}");
 }

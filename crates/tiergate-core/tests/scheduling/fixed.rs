@@ -1,10 +1,11 @@
 //! Fixed capacity: a class has its share of the slots and never more, whoever else is idle.
 
+use crate::choice::whole;
 use crate::plans::{longest, script, sources};
+use crate::script::{Script, Watch};
 use crate::shared::with_shares;
 use crate::state::{Req, State};
-use crate::world::{Script, Watch, run};
-use crate::choice::whole;
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;

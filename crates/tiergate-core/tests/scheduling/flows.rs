@@ -2,8 +2,9 @@
 
 use crate::measure::{ByWeight, Taking};
 use crate::plans::{classes, dearest, plan, script, sources};
+use crate::script::Script;
 use crate::state::{Req, State};
-use crate::world::{Script, run};
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::class::Order;
 use tiergate_core::schedule::{Costing, Policy};
@@ -46,7 +47,12 @@ fn counts(seed: u64) {
 fn work(seed: u64) {
     let script = random(seed, Costing::Seconds);
     let largest = dearest(&script);
-    let mut watch = ByWeight::new(by_flow, |state, req| req.work(state.now), largest, |slots| f64::from(slots) + 1.0);
+    let mut watch = ByWeight::new(
+        by_flow,
+        |state, req| req.work(state.now),
+        largest,
+        |slots| f64::from(slots) + 1.0,
+    );
     run(&script, seed, &mut watch);
 }
 
@@ -54,7 +60,8 @@ fn work(seed: u64) {
 fn order(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let sources = sources(&mut rng, 3, |rng, source| source.score = (0, rng.u32(0..=5)));
-    let order = [Order::Fifo, Order::AdaptiveLifo, Order::Deadline, Order::Score][seed as usize % 4];
+    let order =
+        [Order::Fifo, Order::AdaptiveLifo, Order::Deadline, Order::Score][seed as usize % 4];
     let make = |rng: &mut Rng| {
         let classes = classes(rng, |rng, class| {
             class.fair = true;

@@ -1,8 +1,9 @@
 //! A full backlog: who leaves it. Bounds by number and by bytes.
 
 use crate::plans::{classes, plan, script, sources};
+use crate::script::Watch;
 use crate::state::{Req, State};
-use crate::world::{Watch, run};
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::class::WhenFull;
 use tiergate_core::schedule::Policy;

@@ -3,8 +3,9 @@
 //! each refusal).
 
 use crate::plans::{classes, millis, plan, script, sources};
+use crate::script::Watch;
 use crate::state::{Req, State};
-use crate::world::{Watch, run};
+use crate::world::run;
 use fastrand::Rng;
 use std::cell::Cell;
 use tiergate_core::class::{Late, Order};

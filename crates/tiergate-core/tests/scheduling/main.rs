@@ -12,6 +12,8 @@ mod exact;
 mod inside;
 mod measure;
 mod plans;
+mod script;
+mod settle;
 mod state;
 mod turns;
 mod world;

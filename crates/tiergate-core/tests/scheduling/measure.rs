@@ -1,9 +1,9 @@
 //! What only shows over time: shares that come back within a service time, turns by weight.
 
 use crate::choice::{Member, classes, sites, whole};
+use crate::script::Watch;
 use crate::state::{Req, State};
 use crate::turns::{Sharer, Turns};
-use crate::world::Watch;
 use std::time::Duration;
 use tiergate_core::time::Moment;
 
@@ -35,7 +35,8 @@ impl Watch for WithinOneService {
         self.since.resize(members.len(), None);
         for (since, (member, share)) in self.since.iter_mut().zip(&members) {
             let waits = state.waiting_of(&member.classes).next().is_some();
-            let lacks = waits && state.held(&member.classes) < whole(*share, f64::from(state.slots()));
+            let lacks =
+                waits && state.held(&member.classes) < whole(*share, f64::from(state.slots()));
             *since = if lacks { since.or(Some(state.now)) } else { None };
             let lacked = since.map_or(Duration::ZERO, |since| state.now.since(since));
             assert!(lacked <= self.longest, "{member:?} has lacked slots for {lacked:?}");
@@ -86,8 +87,10 @@ impl ByWeight {
     fn look(&mut self, state: &State) {
         let (takers, turns) = self.seen.get_or_insert_with(|| {
             let takers = (self.takers)(state);
-            let sharer = |it: &Taking| Sharer { weight: it.weight, largest: self.largest, waits: false };
-            let turns = Turns::new(takers.iter().map(sharer).collect(), (self.times)(state.slots()));
+            let sharer =
+                |it: &Taking| Sharer { weight: it.weight, largest: self.largest, waits: false };
+            let turns =
+                Turns::new(takers.iter().map(sharer).collect(), (self.times)(state.slots()));
             (takers, turns)
         });
         for (place, taker) in takers.iter().enumerate() {

@@ -3,7 +3,8 @@
 
 use crate::measure::{WithinOneService, minimums};
 use crate::plans::{class, classes, longest, parts, plan, script, sources};
-use crate::world::{Script, Source, run};
+use crate::script::{Script, Source};
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::control::Slots;
 use tiergate_core::plan::Plan;

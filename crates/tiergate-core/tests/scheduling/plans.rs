@@ -1,6 +1,6 @@
 //! Random plans and clients.
 
-use crate::world::{Script, Source};
+use crate::script::{Script, Source};
 use fastrand::Rng;
 use std::time::Duration;
 use tiergate_core::class::Class;
@@ -48,7 +48,11 @@ pub(crate) fn plan(rng: &mut Rng, policy: Policy, classes: Vec<Class>) -> Plan {
 }
 
 /// Clients of every class, some of them always there and some now and then.
-pub(crate) fn sources(rng: &mut Rng, flows: u64, change: impl Fn(&mut Rng, &mut Source)) -> Vec<Source> {
+pub(crate) fn sources(
+    rng: &mut Rng,
+    flows: u64,
+    change: impl Fn(&mut Rng, &mut Source),
+) -> Vec<Source> {
     let mut sources = Vec::new();
     for (place, name) in ["a", "b", "c", "d", "e", "f"].iter().enumerate() {
         for flow in 0..rng.u64(1..=flows) {

@@ -1,8 +1,9 @@
 //! By score: whoever has most points goes first; with ageing nobody is overtaken for ever.
 
 use crate::plans::{classes, plan, script, sources};
+use crate::script::{Script, Watch};
 use crate::state::{Req, State};
-use crate::world::{Script, Watch, run};
+use crate::world::run;
 use fastrand::Rng;
 use std::time::Duration;
 use tiergate_core::class::Order;

@@ -3,7 +3,8 @@
 
 use crate::measure::{WithinOneService, shares};
 use crate::plans::{classes, longest, parts, plan, script, sources};
-use crate::world::{Script, run};
+use crate::script::Script;
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::control::Slots;
 use tiergate_core::plan::Plan;

@@ -1,7 +1,8 @@
 //! Strict priority: nobody is served while somebody more important waits (`choice` checks each grant).
 
 use crate::plans::{classes, plan, script, sources};
-use crate::world::{Script, run};
+use crate::script::Script;
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::schedule::Policy;
 

@@ -3,8 +3,9 @@
 
 use crate::measure::{ByWeight, Taking};
 use crate::plans::{classes, dearest, plan, script, sources};
+use crate::script::{Script, Source};
 use crate::state::{Req, State};
-use crate::world::{Script, Source, run};
+use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::schedule::{Costing, Policy};
 
@@ -19,7 +20,8 @@ fn random(seed: u64, cost: Costing) -> Script {
     }
     // Long ones: what is guessed at first is small beside them.
     if cost == Costing::Seconds {
-        let longer = |source: &mut Source| source.service = (source.service.0 * 10, source.service.1 * 10);
+        let longer =
+            |source: &mut Source| source.service = (source.service.0 * 10, source.service.1 * 10);
         sources.iter_mut().for_each(longer);
     }
     let make = |rng: &mut Rng| {
@@ -47,7 +49,12 @@ fn counts(seed: u64) {
 fn work(seed: u64) {
     let script = random(seed, Costing::Seconds);
     let largest = dearest(&script);
-    let mut watch = ByWeight::new(by_class, |state, req| req.work(state.now), largest, |slots| f64::from(slots) + 1.0);
+    let mut watch = ByWeight::new(
+        by_class,
+        |state, req| req.work(state.now),
+        largest,
+        |slots| f64::from(slots) + 1.0,
+    );
     run(&script, seed, &mut watch);
 }
 

@@ -2,8 +2,9 @@
 //! nobody said so; and a class that comes back neither bursts nor pays for what it left to others.
 
 use crate::plans::class;
+use crate::script::{Script, Source, Watch};
 use crate::state::{Req, State};
-use crate::world::{Script, Source, Watch, run};
+use crate::world::run;
 use std::time::Duration;
 use tiergate_core::class::Class;
 use tiergate_core::control::Slots;

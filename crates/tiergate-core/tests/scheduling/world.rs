@@ -1,13 +1,13 @@
 //! A gate on virtual time between clients and a server: what happens, in order of time, and after each
 //! event what must hold for every policy.
 
+use crate::script::{Script, Watch};
 use crate::state::{Req, State};
-use crate::{choice, inside};
 use fastrand::Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
-use tiergate_core::class::{ClassId, Late};
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
@@ -15,87 +15,8 @@ use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
-/// Clients that send requests of one flow.
-#[derive(Clone, Debug)]
-pub(crate) struct Source {
-    /// The class, by name: it may be gone after a reload.
-    pub(crate) class: String,
-    pub(crate) flow: u64,
-    /// Requests kept under way (closed loop), or 0: open loop.
-    pub(crate) users: u32,
-    /// Mean time between two (open loop), or between an end and the next (closed loop).
-    pub(crate) pause: Duration,
-    /// Shortest and longest time of service.
-    pub(crate) service: (Duration, Duration),
-    /// Lowest and highest score, in whole points.
-    pub(crate) score: (u32, u32),
-    /// How long its requests may wait, where not its class says.
-    pub(crate) deadline: Option<(Duration, Duration)>,
-    /// How many of 100 belong to running sessions.
-    pub(crate) sessions: u8,
-    /// Most slots of a request.
-    pub(crate) slots: u16,
-    /// Most bytes of a request.
-    pub(crate) bytes: u32,
-    pub(crate) rule: Option<u32>,
-    /// When the first of them comes.
-    pub(crate) from: Moment,
-}
-
-impl Source {
-    /// Requests of 1 to 10 ms, one after the other.
-    pub(crate) fn of(class: &str, flow: u64) -> Self {
-        Source {
-            class: class.to_owned(),
-            flow,
-            users: 1,
-            pause: Duration::ZERO,
-            service: (Duration::from_millis(1), Duration::from_millis(10)),
-            score: (0, 0),
-            deadline: None,
-            sessions: 0,
-            slots: 1,
-            bytes: 0,
-            rule: None,
-            from: Moment::ZERO,
-        }
-    }
-}
-
-/// What a run is made of.
-#[derive(Clone, Debug)]
-pub(crate) struct Script {
-    pub(crate) plan: Plan,
-    /// Plans that come into force, and when.
-    pub(crate) reloads: Vec<(Moment, Plan)>,
-    pub(crate) sources: Vec<Source>,
-    /// How many requests come in all, at most.
-    pub(crate) arrivals: u32,
-    /// When clients stop.
-    pub(crate) until: Moment,
-    /// How many of 100 are cancelled at some moment, if they are still there.
-    pub(crate) cancelled: u8,
-}
-
-/// Who looks on.
-pub(crate) trait Watch {
-    /// The request, now among those in service, was started; `state.waiting` is without it.
-    fn started(&mut self, _state: &State, _req: &Req) {}
-    /// The request ended or left, or was refused; it was in service or it was not.
-    fn ended(&mut self, _state: &State, _req: &Req, _in_service: bool) {}
-    /// The victims, still in `state.waiting`, were refused so that `new` could wait, or `new` itself was.
-    fn displaced(&mut self, _state: &State, _victims: &[Req], _new: &Req) {}
-    /// Another plan is in force.
-    fn reloaded(&mut self, _state: &State) {}
-    /// Everything that an event brought about has been taken in.
-    fn settled(&mut self, _state: &State) {}
-}
-
-/// Nobody does.
-impl Watch for () {}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub(crate) enum Event {
     Arrive(usize),
     Finish(u32),
     Leave(u32),
@@ -103,19 +24,19 @@ enum Event {
 }
 
 pub(crate) struct World<'a, W> {
-    script: &'a Script,
-    rng: Rng,
-    watch: &'a mut W,
-    gate: Gate<u32>,
-    state: State,
-    events: BinaryHeap<Reverse<(Moment, u32, Event)>>,
-    sequence: u32,
-    tick_at: Moment,
-    tickets: BTreeMap<u32, Ticket>,
-    slots: BTreeMap<u32, Slot>,
+    pub(crate) script: &'a Script,
+    pub(crate) rng: Rng,
+    pub(crate) watch: &'a mut W,
+    pub(crate) gate: Gate<u32>,
+    pub(crate) state: State,
+    pub(crate) events: BinaryHeap<Reverse<(Moment, u32, Event)>>,
+    pub(crate) sequence: u32,
+    pub(crate) tick_at: Moment,
+    pub(crate) tickets: BTreeMap<u32, Ticket>,
+    pub(crate) slots: BTreeMap<u32, Slot>,
     /// The source of each request so far.
-    sources: Vec<usize>,
-    ended: u32,
+    pub(crate) sources: Vec<usize>,
+    pub(crate) ended: u32,
 }
 
 /// Runs a script to the last request's end.
@@ -172,12 +93,12 @@ impl<W: Watch> World<'_, W> {
         assert_eq!(self.ended as usize, self.sources.len());
     }
 
-    fn at(&mut self, at: Moment, event: Event) {
+    pub(crate) fn at(&mut self, at: Moment, event: Event) {
         self.sequence += 1;
         self.events.push(Reverse((at, self.sequence, event)));
     }
 
-    fn pause(&mut self, mean: Duration) -> Duration {
+    pub(crate) fn pause(&mut self, mean: Duration) -> Duration {
         mean.mul_f64(-(1.0 - self.rng.f64()).ln())
     }
 
@@ -202,7 +123,8 @@ impl<W: Watch> World<'_, W> {
     }
 
     fn arrive(&mut self, place: usize) {
-        if self.sources.len() as u32 >= self.script.arrivals || self.state.now >= self.script.until {
+        if self.sources.len() as u32 >= self.script.arrivals || self.state.now >= self.script.until
+        {
             return;
         }
         let source = &self.script.sources[place];
@@ -309,14 +231,18 @@ impl<W: Watch> World<'_, W> {
         assert!(!self.is_full(new), "more wait than may");
     }
 
-    fn finish(&mut self, id: u32, end: End) {
+    pub(crate) fn finish(&mut self, id: u32, end: End) {
         let Some(slot) = self.slots.remove(&id) else {
             return;
         };
         let req = self.stops_running(id);
         self.end(&req, true);
         let first_byte = (end == End::Served).then_some(req.service);
-        self.gate.finish(self.state.now, slot, Outcome { first_byte, ..Outcome::without_answer(end) });
+        self.gate.finish(
+            self.state.now,
+            slot,
+            Outcome { first_byte, ..Outcome::without_answer(end) },
+        );
     }
 
     fn reload(&mut self, plan: Plan) {
@@ -331,171 +257,4 @@ impl<W: Watch> World<'_, W> {
         self.watch.reloaded(&self.state);
         self.gate.reconfigure(self.state.now, plan);
     }
-
-    /// Takes the gate's news.
-    fn settle(&mut self) {
-        loop {
-            let mut granted = Vec::new();
-            let mut left = Vec::new();
-            let woken: Vec<u32> = std::iter::from_fn(|| self.gate.next_wake()).collect();
-            if woken.is_empty() {
-                break;
-            }
-            for id in woken {
-                let ticket = self.tickets.remove(&id).expect("only who waits is woken");
-                let req = self.state.waiting.iter().find(|req| req.id == id).expect("it waits");
-                // Refusals are heard of by all.
-                if req.absent && self.is_in_time(id) {
-                    left.push((id, ticket));
-                    granted.push(id);
-                    continue;
-                }
-                match self.gate.claim(ticket) {
-                    Claim::Admitted(slot) => {
-                        assert_eq!(slot.admitted(), self.state.now);
-                        self.slots.insert(id, slot);
-                        granted.push(id);
-                    }
-                    Claim::Rejected(reason) => {
-                        assert_eq!(reason, Reason::DeadlineExpired, "request {id}");
-                        assert!(!self.is_in_time(id), "refused before its deadline");
-                        let req = self.leaves_backlog(id);
-                        self.end(&req, false);
-                    }
-                    Claim::Waiting => panic!("a woken request has an answer"),
-                }
-            }
-            // The last to be granted is woken first. Nobody relies on that but the theorems on turns, when
-            // one moment has several grants.
-            granted.reverse();
-            self.explain(&mut granted);
-            for (id, ticket) in left {
-                let req = self.stops_running(id);
-                self.end(&req, true);
-                self.gate.cancel(self.state.now, ticket);
-            }
-        }
-    }
-
-    /// Whether the request cannot have been refused yet.
-    fn is_in_time(&self, id: u32) -> bool {
-        let req = self.state.waiting.iter().find(|req| req.id == id).expect("it waits");
-        let last = match self.state.plan.classes[req.class].late {
-            Late::Refuse => req.due,
-            Late::Last => req.due + req.due.since(req.arrived),
-        };
-        last > self.state.now
-    }
-
-    /// Takes those who were granted slots at this moment out of the backlog, in an order in which each
-    /// was allowed to be next.
-    fn explain(&mut self, granted: &mut Vec<u32>) {
-        if granted.is_empty() {
-            return;
-        }
-        let mut reasons = Vec::new();
-        let mut order = Vec::new();
-        let found = order_of(&mut self.state, granted, &mut order, &mut reasons);
-        assert!(found, "no order explains that {granted:?} were next: {reasons:?}\n{:?}", self.state);
-        for req in order {
-            // Found, so the model moves again, and whoever looks on sees each step.
-            self.state.waiting.retain(|other| other.id != req.id);
-            self.state.running.push(req.clone());
-            self.watch.started(&self.state, &req);
-            self.at(self.state.now + req.service, Event::Finish(req.id));
-        }
-    }
-
-    fn leaves_backlog(&mut self, id: u32) -> Req {
-        let place = self.state.waiting.iter().position(|req| req.id == id).expect("it waits");
-        self.state.waiting.remove(place)
-    }
-
-    fn stops_running(&mut self, id: u32) -> Req {
-        let place = self.state.running.iter().position(|req| req.id == id).expect("it runs");
-        self.state.running.remove(place)
-    }
-
-    fn end(&mut self, req: &Req, in_service: bool) {
-        self.ended += 1;
-        self.watch.ended(&self.state, req, in_service);
-        let source = self.sources[req.id as usize];
-        let pause = self.script.sources[source].pause;
-        if self.script.sources[source].users > 0 {
-            // No two come at the same moment, and who was refused at once does not for ever.
-            let least = Duration::from_micros(if in_service { 1 } else { 100 });
-            let pause = self.pause(pause.max(least));
-            self.at(self.state.now + pause, Event::Arrive(source));
-        }
-    }
-
-    /// Conservation, and no slot idle while somebody waits who may have it.
-    fn check(&mut self) {
-        self.watch.settled(&self.state);
-        let (state, gate) = (&self.state, &self.gate);
-        assert_eq!(gate.waiting(), state.waiting.len());
-        for (class, it) in gate.states().enumerate() {
-            let of = |reqs: &[Req]| reqs.iter().filter(|req| req.class == class).count() as u32;
-            assert_eq!(it.waiting, of(&state.waiting), "class {class}");
-            assert_eq!(it.running, state.held(&[class]), "class {class}");
-            assert_eq!(it.requests, of(&state.running), "class {class}");
-        }
-        self.check_idle();
-        if self.script.reloads.is_empty() {
-            let mut arrived = 0;
-            for (it, state) in gate.account().classes.iter().zip(gate.states()) {
-                let gone = it.finished_total() + it.refused_total() + it.cancelled_waiting;
-                assert_eq!(it.arrived, gone + u64::from(state.waiting + state.requests));
-                arrived += it.arrived;
-            }
-            assert_eq!(arrived, self.sources.len() as u64);
-        }
-    }
-
-    /// No slot is idle while somebody waits who may have it. It may be kept for one who needs several.
-    fn check_idle(&self) {
-        let state = &self.state;
-        if state.free() == 0 || !state.waiting.iter().any(|req| choice::must_have_room(state, req)) {
-            return;
-        }
-        let keeps = |req: &&Req| {
-            let is_next = choice::check(state, req).and_then(|()| inside::check(state, req));
-            !choice::fits(state, req) && is_next.is_ok()
-        };
-        assert!(state.waiting.iter().any(|req| keeps(&req)), "a slot is idle\n{state:?}");
-    }
-}
-
-/// Finds an order in which each of those granted was allowed to be next; leaves the state as it was.
-fn order_of(
-    state: &mut State,
-    granted: &mut Vec<u32>,
-    order: &mut Vec<Req>,
-    reasons: &mut Vec<String>,
-) -> bool {
-    for place in 0..granted.len() {
-        let id = granted[place];
-        let found = state.waiting.iter().position(|req| req.id == id).expect("it waits");
-        let req = &state.waiting[found];
-        let fits = if choice::fits(state, req) { Ok(()) } else { Err("too wide".to_owned()) };
-        let allowed =
-            fits.and_then(|()| choice::check(state, req)).and_then(|()| inside::check(state, req));
-        if let Err(why) = allowed {
-            reasons.push(format!("{id}: {why}"));
-            continue;
-        }
-        let req = state.waiting.remove(found);
-        state.running.push(req.clone());
-        granted.remove(place);
-        order.push(req);
-        let whole = granted.is_empty() || order_of(state, granted, order, reasons);
-        let req = state.running.pop().expect("just pushed");
-        state.waiting.insert(found, req);
-        if whole {
-            return true;
-        }
-        order.pop();
-        granted.insert(place, id);
-    }
-    false
 }

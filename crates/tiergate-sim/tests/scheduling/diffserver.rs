@@ -111,7 +111,8 @@ fn with_ageing_nobody_starves() {
         let fates = run(by(policy), &clients, usize::MAX, seconds, 1);
         // Of the low ones that came in the first half, how many were served before anybody stopped coming.
         let early = |fate: &&Fate| fate.clients == 1 && fate.came_s < seconds / 2.0;
-        let in_time = |fate: &Fate| fate.came_s + fate.waited_s.expect("nobody is refused") < seconds;
+        let in_time =
+            |fate: &Fate| fate.came_s + fate.waited_s.expect("nobody is refused") < seconds;
         let all = fates.iter().filter(early).count();
         let served = fates.iter().filter(early).filter(|fate| in_time(fate)).count();
         (served as f64 / all as f64, fates)
@@ -122,7 +123,10 @@ fn with_ageing_nobody_starves() {
     let (served, fates) = served_by(Policy::Score { ageing });
     let (fair, _) = served_by(Policy::Fifo);
     println!("low ones served: {starved:.2} by score, {served:.2} with ageing, {fair:.2} in order");
-    assert!(served > 0.5 * fair, "{served} of the low ones were served with ageing, {fair} in order");
+    assert!(
+        served > 0.5 * fair,
+        "{served} of the low ones were served with ageing, {fair} in order"
+    );
     // Nobody who came more than nine points' worth of ageing later was served before.
     let points = 9.0 / ageing;
     let mut latest = 0.0_f64;

@@ -115,7 +115,13 @@ fn requests(clients: &[Clients], most: usize, seconds: f64, seed: u64) -> Vec<Re
 }
 
 /// Serves all who come, and says what became of each, in order of arrival.
-pub(crate) fn run(plan: Plan, clients: &[Clients], most: usize, seconds: f64, seed: u64) -> Vec<Fate> {
+pub(crate) fn run(
+    plan: Plan,
+    clients: &[Clients],
+    most: usize,
+    seconds: f64,
+    seed: u64,
+) -> Vec<Fate> {
     let mut requests = requests(clients, most, seconds, seed);
     let mut gate: Gate<usize> = Gate::new(plan);
     let mut events: BinaryHeap<Reverse<(Moment, Event)>> =
