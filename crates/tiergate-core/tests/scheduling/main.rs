@@ -1,8 +1,8 @@
 //! The schedulers against what their documentation promises: random arrivals, ends, cancellations and
 //! reloads on virtual time, and after each of them a model that knows only the promises.
 //!
-//! A seed makes a run: `TIERGATE_SEEDS=10000` makes so many of each, and `TIERGATE_SEED=77` that one
-//! only. `cargo test --test scheduling -- --ignored` makes 10,000.
+//! A seed makes a run: `TIERGATE_SEEDS=10000` makes so many of each (`make properties`), and
+//! `TIERGATE_SEED=77` that one only.
 //!
 //! `mutations.txt` lists faults that were put into the schedulers on purpose; `make mutations` shows that
 //! each makes one of these tests fail.
@@ -36,17 +36,15 @@ mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Seeds of each property in a run of all tests.
-const SEEDS: u64 = 200;
-/// Seeds where the promise is shown to hold.
-const SEEDS_MANY: u64 = 10_000;
+/// Seeds of each property where nobody says how many.
+const SEEDS: u64 = 300;
 
 /// Runs a property for each seed; says the seed that breaks it.
-fn for_seeds(count: u64, property: impl Fn(u64)) {
+fn for_seeds(property: impl Fn(u64)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match number("TIERGATE_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 1..number("TIERGATE_SEEDS").unwrap_or(count) + 1,
+        None => 1..number("TIERGATE_SEEDS").unwrap_or(SEEDS) + 1,
     };
     for seed in seeds {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| property(seed))) {
@@ -56,23 +54,12 @@ fn for_seeds(count: u64, property: impl Fn(u64)) {
     }
 }
 
-/// Two tests of a property: a few hundred seeds, and 10,000 for who asks.
+/// A test of a property.
 macro_rules! property {
     ($name:ident, $property:expr) => {
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-
-            #[test]
-            fn holds() {
-                crate::for_seeds(crate::SEEDS, $property);
-            }
-
-            #[test]
-            #[ignore = "10,000 seeds"]
-            fn holds_for_10_000_seeds() {
-                crate::for_seeds(crate::SEEDS_MANY, $property);
-            }
+        #[test]
+        fn $name() {
+            crate::for_seeds($property);
         }
     };
 }
