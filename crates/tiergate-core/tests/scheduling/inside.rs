@@ -18,7 +18,8 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
     } else {
         peers.retain(|other| other.session == req.session && !state.is_late(other));
     }
-    if class.fair {
+    // By deadline and by score the order says of every two who goes first; else flows take turns.
+    if class.fair && matches!(class.order, Order::Fifo | Order::AdaptiveLifo) {
         peers.retain(|other| other.flow == req.flow);
     }
     let wrong = |other: Option<&&Req>| match other {
@@ -28,7 +29,18 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
     // The first of several minima: who came first, for `waiting` is in order of arrival.
     match class.order {
         Order::Fifo => wrong(peers.first()),
-        Order::AdaptiveLifo => wrong(peers.first()).or_else(|_| wrong(peers.last())),
+        Order::AdaptiveLifo => {
+            // Overloaded: the longest waiter has waited for a quarter of its patience, until it is less
+            // than an eighth.
+            let longest = peers.first().expect("itself at least");
+            let patience = longest.due.since(longest.arrived);
+            let waited = state.now.since(longest.arrived);
+            match () {
+                () if waited > patience / 4 => wrong(peers.last()),
+                () if waited <= patience / 8 => wrong(peers.first()),
+                () => wrong(peers.first()).or_else(|_| wrong(peers.last())),
+            }
+        }
         Order::Deadline => wrong(peers.iter().min_by_key(|other| other.due)),
         Order::Score => wrong(peers.iter().min_by_key(|other| std::cmp::Reverse(other.score))),
     }
