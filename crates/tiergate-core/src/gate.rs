@@ -3,7 +3,7 @@
 //! | state | who changes it |
 //! |---|---|
 //! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
-//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (its place went to a running session) |
+//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → to be broken off | whoever waits ([`Gate::permit_interruption`]) |
@@ -28,7 +28,7 @@ use crate::admit::importance::Shedding;
 use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, LISTS, State, Waiter, list_of};
+use crate::backlog::{Backlog, Discipline, LISTS, State, Turn, Waiter, list_of};
 use crate::class::ClassId;
 use crate::classify::score::Score;
 use crate::control::Limit;
@@ -138,6 +138,8 @@ pub struct Slot {
     admitted: Moment,
     waited: Duration,
     grant: Grant,
+    /// The flow that it was charged to, if it waited.
+    turn: Turn,
     /// Whether the schedule in force knows of the grant.
     charged: bool,
     /// Its place among those that may be broken off.
@@ -193,6 +195,8 @@ pub struct Gate<T> {
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
+    /// Whether slots are free that nobody who waits may have.
+    kept: bool,
     /// When the plan in force came in force.
     since: Moment,
     generations: Generations,
@@ -220,13 +224,14 @@ impl<T> Gate<T> {
             last_step: None,
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost, classes, plan.rules),
-            backlog: Backlog::new(classes),
+            backlog: Backlog::new(Discipline::of_plan(&plan)),
             loads: vec![Load::default(); classes],
             requests: vec![0; classes],
             streams: vec![0; classes],
             interruptible: Interruptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
+            kept: false,
             since: Moment::ZERO,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
@@ -336,7 +341,7 @@ impl<T> Gate<T> {
     /// or may have a slot that a policy keeps free until then. [`Moment::NEVER`] if nobody waits. Any other
     /// method may make it earlier. O(1); O(classes) while slots are kept free.
     pub fn next_due(&mut self, now: Moment) -> Moment {
-        let deadline = self.backlog.next_deadline().map_or(Moment::NEVER, |(at, _)| at);
+        let deadline = self.backlog.next_deadline();
         if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.has_free_slot() {
             return deadline;
         }
@@ -370,7 +375,8 @@ impl<T> Gate<T> {
             self.plan.classes.iter().map(|class| place(&class.name)).collect();
 
         // A slot that its waiter has not claimed yet will be claimed under the new plan.
-        let unclaimed = self.backlog.reclass(plan.classes.len(), |class| moved[class.index()]);
+        let disciplines = Discipline::of_plan(&plan);
+        let unclaimed = self.backlog.reclass(disciplines, |class| moved[class.index()]);
         let policer = |old: &policer::Settings| {
             let same = plan.policers.iter().position(|new| new.name == old.name);
             same.map(|place| PolicerId(place as u16))
@@ -526,6 +532,7 @@ impl<T> Gate<T> {
             admitted,
             waited: admitted.since(waiter.arrived),
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
+            turn: waiter.turn,
             charged: admitted >= self.since,
             interruptible: Slot::NOT_INTERRUPTIBLE,
         }
@@ -539,6 +546,7 @@ impl<T> Gate<T> {
         let charged = current && slot.charged;
         let actual = if charged { actual } else { slot.grant.estimate };
         self.schedule.finished(class, slot.grant, actual);
+        self.backlog.corrected(slot.turn, actual - slot.grant.estimate);
     }
 
     fn release(&mut self, slot: Slot, class: ClassId) {

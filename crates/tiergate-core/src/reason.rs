@@ -10,6 +10,8 @@ pub enum Reason {
     DeadlineInfeasible,
     /// The request waited until its deadline and no slot came free.
     DeadlineExpired,
+    /// It had waited longest when its class's backlog had been slow for a while.
+    Delayed,
     /// The request's rule says that it is always refused.
     Rule,
     /// No origin server can be used: all are down or failing their health checks.
@@ -32,10 +34,11 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
+        Reason::Delayed,
         Reason::Rule,
         Reason::OriginDown,
         Reason::Policed,
@@ -60,6 +63,7 @@ impl Reason {
             Reason::QueueFull => "queue_full",
             Reason::DeadlineInfeasible => "deadline_infeasible",
             Reason::DeadlineExpired => "deadline_expired",
+            Reason::Delayed => "delayed",
             Reason::Rule => "rule",
             Reason::OriginDown => "origin_down",
             Reason::Policed => "policed",
@@ -80,6 +84,7 @@ impl Reason {
                 "too many waited before it to serve it before the deadline"
             }
             Reason::DeadlineExpired => "no slot came free before the deadline",
+            Reason::Delayed => "it had waited longest, in a queue that had been slow for a while",
             Reason::Rule => "a rule refuses such requests",
             Reason::OriginDown => "no origin server is usable",
             Reason::Policed => "more such requests came in a time than are let through",

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 use tiergate_core::admit::ignore;
-use tiergate_core::class::{Class, ClassId};
+use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::{Condition, Number, Rule};
@@ -152,13 +152,27 @@ fn a_refusal_and_what_is_told_of_it_allocate_nothing() {
 
 #[test]
 fn a_request_that_waits_allocates_nothing_once_the_backlog_has_been_as_long() {
-    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    waits_without_allocation(Class::named("default"));
+}
+
+#[test]
+fn nor_does_it_whatever_its_order_and_of_whatever_flow() {
+    let codel = Some(Codel { target: Duration::from_secs(100), interval: Duration::from_secs(1) });
+    for order in [Order::Fifo, Order::AdaptiveLifo, Order::Deadline, Order::Score] {
+        let (late, when_full) = (Late::Last, WhenFull::DropLeast);
+        waits_without_allocation(Class { order, codel, late, when_full, ..Class::named("c") });
+    }
+}
+
+fn waits_without_allocation(class: Class) {
+    let mut gate: Gate<u32> = Gate::new(Plan { classes: vec![class], ..Plan::protective() });
     let mut now = Moment::ZERO;
     let mut slots = Vec::with_capacity(10_000);
     let mut tickets = Vec::with_capacity(10_000);
     let mut round = |gate: &mut Gate<u32>| {
-        for _ in 0..200 {
-            match gate.arrive(now, ARRIVAL, || 0) {
+        for number in 0..200 {
+            let arrival = Arrival { flow: number % 7, ..ARRIVAL };
+            match gate.arrive(now, arrival, || 0) {
                 Verdict::Admit(slot) => slots.push(slot),
                 Verdict::Queue(ticket) => tickets.push(ticket),
                 Verdict::Reject(reason) => panic!("{reason:?}"),

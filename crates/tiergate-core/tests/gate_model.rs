@@ -81,7 +81,6 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Waiter {
     id: u32,
     ticket: Ticket,
-    arrived: Moment,
     deadline: Moment,
     running: bool,
 }
@@ -205,7 +204,7 @@ impl Model {
                     self.displace(now, running);
                 }
                 let deadline = self.now + own.unwrap_or(settings.deadline);
-                let waiter = Waiter { id, ticket, arrived: self.now, deadline, running };
+                let waiter = Waiter { id, ticket, deadline, running };
                 let list = &mut self.waiting[now];
                 let ahead = list.partition_point(|other| other.running);
                 list.insert(if running { ahead } else { list.len() }, waiter);
@@ -262,7 +261,7 @@ impl Model {
             waiting[moved[class]].extend(list);
         }
         for list in &mut waiting {
-            list.make_contiguous().sort_by_key(|waiter| (!waiter.running, waiter.arrived));
+            list.make_contiguous().sort_by_key(|waiter| (!waiter.running, waiter.id));
         }
         self.waiting = waiting;
         for (class, _) in &mut self.running {

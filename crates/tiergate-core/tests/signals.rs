@@ -284,8 +284,9 @@ struct Fates {
 /// polite clients send one request a second each; one more, if `impatient`, sends 10,000 a second: a
 /// hundred times what the server does.
 fn impatience(impatient: bool, ignore: Option<ignore::Settings>) -> Fates {
-    let mut gate: Gate<usize> =
-        Gate::new(Plan { ignore, ..plan(vec![class("first", 0), class("second", 20)]) });
+    // Where flows take turns the impatient one has its own turn and no more, ignored or not.
+    let second = Class { fair: false, ..class("second", 20) };
+    let mut gate: Gate<usize> = Gate::new(Plan { ignore, ..plan(vec![class("first", 0), second]) });
     let mut fates = Fates::default();
     // In hundreds of microseconds: the impatient one sends in each, a slot lasts a hundred.
     let mut running: Option<(Slot, u64)> = None;

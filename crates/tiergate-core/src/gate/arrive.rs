@@ -3,6 +3,7 @@
 use super::{Arrival, Gate, Slot, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{PolicerId, Quota, Under};
+use crate::backlog::{Room, Turn};
 use crate::class::ClassId;
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -42,12 +43,8 @@ impl<T> Gate<T> {
             return Verdict::Admit(self.admit(now, class, rule, &arrival));
         }
         let deadline = now + patience;
-        if self.is_full(class) {
-            self.displace(now, class);
-        } else if self.is_crowded() {
-            let below = self.below(class).expect("else it was refused");
-            self.displace(now, below);
-            self.triggers.changed(below, &self.loads);
+        if !self.make_room(now, class, &arrival) {
+            return self.reject(now, class, &arrival, Reason::QueueFull);
         }
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
@@ -104,6 +101,7 @@ impl<T> Gate<T> {
             admitted: now,
             waited: Duration::ZERO,
             grant,
+            turn: Turn::NONE,
             charged: true,
             interruptible: Slot::NOT_INTERRUPTIBLE,
         }
@@ -188,18 +186,17 @@ impl<T> Gate<T> {
         if at_once {
             return None;
         }
-        let running = arrival.running;
         if self.triggers.bars(class) {
             return Some(Reason::Backlog);
         }
-        if self.is_full(class) && !self.is_displacing(class, running) {
+        let room = self.backlog.room(class, arrival, 0);
+        if room == Room::None
+            || room == Room::Free && self.is_crowded() && self.below(class).is_none()
+        {
             return Some(Reason::QueueFull);
         }
-        if !self.is_full(class) && self.is_crowded() && self.below(class).is_none() {
-            return Some(Reason::QueueFull);
-        }
-        self.count_drain(now, class, running);
-        (!self.is_feasible(class, running, patience)).then_some(Reason::DeadlineInfeasible)
+        self.count_drain(now, class, arrival.running);
+        (!self.is_feasible(class, arrival, patience)).then_some(Reason::DeadlineInfeasible)
     }
 
     /// The policers that a request comes under, none twice; `None` if there are none.

@@ -39,6 +39,7 @@ impl<T> Gate<T> {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
+            | Reason::Delayed
             | Reason::Unimportant => {
                 refused.wait = self.drain_time(now, class, arrival.running);
             }
@@ -95,6 +96,7 @@ impl<T> Gate<T> {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
+            | Reason::Delayed
             | Reason::Policed
             | Reason::SitePoliced
             | Reason::Backlog

@@ -1,26 +1,14 @@
 //! Waiting: in which list, for how long, and how it ends.
 
-use super::Gate;
-use crate::backlog::{State, Ticket, list_of};
+use super::{Arrival, Gate};
+use crate::backlog::{DROPS_MAX, Room, State, Ticket, list_of};
 use crate::class::ClassId;
 use crate::control::Limit;
 use crate::reason::Reason;
-use crate::schedule::Next;
 use crate::time::Moment;
 use std::time::Duration;
 
 impl<T> Gate<T> {
-    /// Whether no more of the class may wait.
-    pub(super) fn is_full(&self, class: ClassId) -> bool {
-        self.backlog.len_of(class) >= self.plan.classes[class.index()].queue_len_max
-    }
-
-    /// Whether a request may take the place of one that waits, where no more may: a running session's
-    /// takes that of a request without one.
-    pub(super) fn is_displacing(&self, class: ClassId, running: bool) -> bool {
-        running && self.backlog.len_of_list(class, false) > 0
-    }
-
     /// Whether no more may wait in all.
     pub(super) fn is_crowded(&self) -> bool {
         self.backlog.len() >= self.plan.queue_len_max as usize
@@ -36,11 +24,18 @@ impl<T> Gate<T> {
         below.into_iter().find(waits).map(|class| ClassId(class as u16))
     }
 
-    /// Whether a request of the class would be served before its deadline. It stands behind its own
-    /// list; that those of running sessions go first shows in how fast the other list is served.
-    pub(super) fn is_feasible(&self, class: ClassId, running: bool, patience: Duration) -> bool {
-        let waiting = self.backlog.len_of_list(class, running);
-        self.drains[list_of(class, running)].is_feasible(waiting, patience, self.limit.slots())
+    /// Whether a request of the class would be served before its deadline. It stands behind those of its
+    /// own list that its class's order puts before it; that those of running sessions go first shows in
+    /// how fast the other list is served.
+    pub(super) fn is_feasible(
+        &self,
+        class: ClassId,
+        arrival: &Arrival,
+        patience: Duration,
+    ) -> bool {
+        let ahead = self.backlog.ahead(class, arrival);
+        let drain = &self.drains[list_of(class, arrival.running)];
+        drain.is_feasible(ahead, patience, self.limit.slots())
     }
 
     /// Lets time pass for what is known of how fast a list is served; before the list changes.
@@ -56,22 +51,30 @@ impl<T> Gate<T> {
     /// takes, and for no longer than its deadline and those that run. The gate then says so to the limit.
     pub(super) fn dispatch(&mut self, now: Moment) {
         while self.has_free_slot() {
-            let Some((class, slots)) = self.next(now) else {
+            let Some((class, slots)) = self.next(now).filter(|(_, slots)| self.fits(*slots)) else {
                 break;
             };
-            if !self.fits(slots) {
-                break;
-            }
+            // Who has been delayed for too long leaves when another is about to be served.
+            let (class, slots) = match self.drop_delayed(now, class) {
+                false => (class, slots),
+                true => match self.next(now) {
+                    Some((class, slots)) if self.fits(slots) => (class, slots),
+                    _ => break,
+                },
+            };
             let ticket = self.backlog.first(now, class).expect("it was just asked");
             let waiter = self.backlog.waiter(ticket).expect("just found");
             let (running, rule, arrived) = (waiter.running, waiter.rule, waiter.arrived);
+            let late = waiter.late;
             self.count_drain(now, class, running);
-            self.drains[list_of(class, running)].served();
+            if !late {
+                self.drains[list_of(class, running)].served();
+            }
             self.leaves(class);
-            // The slot is described by the entry until its owner claims it.
             let grant = self.grant(now, class, rule, slots);
             self.account.granted(class, now.since(arrived));
-            self.backlog.charge(ticket, grant.estimate);
+            self.backlog.served(ticket, grant.estimate);
+            // The slot is described by the entry until its owner claims it.
             let wake = self.backlog.settle(ticket, State::Granted(now));
             self.wakes.push(wake);
         }
@@ -96,17 +99,8 @@ impl<T> Gate<T> {
         for class in 0..self.loads.len() {
             if self.loads[class].waiting > 0 {
                 let id = ClassId(class as u16);
-                let ticket = self.backlog.first(now, id).expect("the load counts its waiters");
-                let key = self.backlog.key(now, id).expect("it has a first");
-                let waiter = self.backlog.waiter(ticket).expect("just found");
-                self.loads[class].next = Next {
-                    slots: waiter.slots,
-                    late: key.late,
-                    arrived: key.arrived,
-                    number: key.sequence,
-                    deadline: key.deadline,
-                    score: key.score,
-                };
+                let next = self.backlog.key(now, id);
+                self.loads[class].next = next.expect("the load counts its waiters");
             }
         }
     }
@@ -121,7 +115,10 @@ impl<T> Gate<T> {
     /// of an idle origin.
     fn note_kept(&mut self, now: Moment) {
         let kept = self.backlog.len() > 0 && self.running < self.limit.slots();
-        if let Limit::Adaptive(limit) = &mut self.limit {
+        let was_kept = std::mem::replace(&mut self.kept, kept);
+        if (kept || was_kept)
+            && let Limit::Adaptive(limit) = &mut self.limit
+        {
             limit.pass(now, self.running);
             limit.keep(kept, self.running);
         }
@@ -129,23 +126,44 @@ impl<T> Gate<T> {
 
     /// Refuses whoever waited past the deadline.
     pub(super) fn expire(&mut self, now: Moment) {
-        while let Some((deadline, ticket)) = self.backlog.next_deadline() {
-            if deadline > now {
-                break;
-            }
+        while let Some(ticket) = self.backlog.expired(now) {
             let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
             self.triggers.changed(class, &self.loads);
         }
     }
 
-    /// Refuses the newest waiter of the class without a running session, whose place is wanted. The
-    /// tokens that it took stay taken. The caller tells the triggers.
-    ///
-    /// # Panics
-    /// If there is none: see [`Gate::is_displacing`].
-    pub(super) fn displace(&mut self, now: Moment, class: ClassId) {
-        let newest = self.backlog.newest(class).expect("whoever comes in full displaces one");
-        self.refuse_waiter(now, newest, Reason::QueueFull);
+    /// Refuses those whose delay CoDel does not let stand, before one of the class is served; whether
+    /// there were any. O(1).
+    fn drop_delayed(&mut self, now: Moment, class: ClassId) -> bool {
+        for dropped in 0..DROPS_MAX {
+            let Some(ticket) = self.backlog.delayed(now, class) else {
+                return dropped > 0;
+            };
+            self.refuse_waiter(now, ticket, Reason::Delayed);
+            self.triggers.changed(class, &self.loads);
+        }
+        true
+    }
+
+    /// Refuses those whose place an arrival takes, if it is to wait; whether it is. The tokens that they
+    /// took stay taken. The caller tells the triggers of the arrival's class.
+    pub(super) fn make_room(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+        for left in 0.. {
+            match self.backlog.room(class, arrival, left) {
+                Room::Free => break,
+                Room::None => return false,
+                Room::After(ticket) => self.refuse_waiter(now, ticket, Reason::QueueFull),
+            };
+        }
+        if !self.is_crowded() {
+            return true;
+        }
+        let Some(ticket) = self.below(class).and_then(|below| self.backlog.worst(below)) else {
+            return false;
+        };
+        let below = self.refuse_waiter(now, ticket, Reason::QueueFull);
+        self.triggers.changed(below, &self.loads);
+        true
     }
 
     /// One fewer of the class waits.

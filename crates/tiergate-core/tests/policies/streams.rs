@@ -93,7 +93,7 @@ fn a_full_backlog_takes_from_the_classes_below() {
     assert_eq!(gate.claim(tickets[1]), Claim::Rejected(Reason::QueueFull));
     for displaced in [1, 3] {
         assert!(matches!(arrive(&mut gate, 0), Verdict::Queue(_)));
-        assert_eq!(gate.next_wake().is_some(), true, "{displaced}");
+        assert!(gate.next_wake().is_some(), "{displaced}");
     }
     let waiting: Vec<u32> = gate.states().map(|state| state.waiting).collect();
     assert_eq!(waiting, [2, 1, 0, 1]);

@@ -293,6 +293,7 @@ fn short_reason(reason: &str) -> String {
         "queue_full" => "full".to_owned(),
         "deadline_infeasible" => "in vain".to_owned(),
         "deadline_expired" => "expired".to_owned(),
+        "delayed" => "slow".to_owned(),
         "origin_down" => "down".to_owned(),
         "site_policed" => "site".to_owned(),
         "unimportant" => "shed".to_owned(),

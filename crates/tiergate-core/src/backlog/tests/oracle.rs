@@ -1,0 +1,342 @@
+//! The naive backlog: one list of all that wait, searched from end to end for every question. It knows
+//! the rules and nothing of how they are kept.
+
+use super::super::flows::REMEMBERED;
+use super::super::room::VICTIMS_MAX;
+use super::*;
+use crate::class::{Late, Order, WhenFull};
+
+/// One that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) id: u32,
+    class: usize,
+    /// 0: of a running session, 1: not, 2: late.
+    kind: usize,
+    flow: u64,
+    arrived: Moment,
+    pub(super) deadline: Moment,
+    score: Score,
+    bytes: u64,
+    /// Counts those who begin to wait, and services.
+    number: u64,
+}
+
+/// What a flow was served, in one class and kind.
+#[derive(Clone, Debug)]
+struct Account {
+    of: (usize, usize, u64),
+    start: f64,
+    tie: u64,
+    since: u64,
+    lifo: bool,
+    idle_since: Option<Moment>,
+}
+
+pub(super) struct Oracle {
+    pub(super) classes: Vec<Class>,
+    ageing: u64,
+    pub(super) waiting: Vec<Waiting>,
+    accounts: Vec<Account>,
+    virtual_now: Vec<[f64; 3]>,
+    numbers: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum May {
+    Wait,
+    WaitAfter(u32),
+    NotWait,
+}
+
+impl Oracle {
+    pub(super) fn new(classes: Vec<Class>, ageing: u64) -> Self {
+        let virtual_now = vec![[0.0; 3]; classes.len()];
+        let (waiting, accounts) = (Vec::new(), Vec::new());
+        Oracle { classes, ageing, waiting, accounts, virtual_now, numbers: 0 }
+    }
+
+    fn key(&self, waiting: &Waiting) -> (usize, usize, u64) {
+        let flow = if self.classes[waiting.class].fair { waiting.flow } else { 0 };
+        (waiting.class, waiting.kind, flow)
+    }
+
+    fn of_flow(&self, of: (usize, usize, u64)) -> Vec<&Waiting> {
+        let mut list: Vec<&Waiting> =
+            self.waiting.iter().filter(|other| self.key(other) == of).collect();
+        list.sort_by_key(|waiting| waiting.number);
+        list
+    }
+
+    pub(super) fn of_kind(&self, class: usize, kind: usize) -> Vec<&Waiting> {
+        self.waiting.iter().filter(|it| (it.class, it.kind) == (class, kind)).collect()
+    }
+
+    fn account(&mut self, of: (usize, usize, u64)) -> &mut Account {
+        let place = self.accounts.iter().position(|account| account.of == of);
+        &mut self.accounts[place.expect("who waits has an account")]
+    }
+
+    pub(super) fn push(&mut self, id: u32, now: Moment, class: usize, it: &Arrival, until: Moment) {
+        let waiting = Waiting {
+            id,
+            class,
+            kind: usize::from(!it.running),
+            flow: it.flow,
+            arrived: now,
+            deadline: until,
+            score: it.score,
+            bytes: it.bytes.into(),
+            number: 0,
+        };
+        self.enter(now, waiting);
+    }
+
+    fn enter(&mut self, now: Moment, mut waiting: Waiting) {
+        self.numbers += 1;
+        waiting.number = self.numbers;
+        let of = self.key(&waiting);
+        if self.of_flow(of).is_empty() {
+            let present = self.virtual_now[of.0][of.1];
+            let known = self.accounts.iter().find(|account| account.of == of);
+            let is_over = |idle: Moment| now.since(idle) >= REMEMBERED;
+            let start = known
+                .filter(|account| !account.idle_since.is_some_and(is_over))
+                .map_or(present, |account| account.start.max(present));
+            self.accounts.retain(|account| account.of != of);
+            let (tie, since) = (waiting.number, waiting.number);
+            self.accounts.push(Account { of, start, tie, since, lifo: false, idle_since: None });
+        }
+        self.waiting.push(waiting);
+    }
+
+    pub(super) fn leave(&mut self, now: Moment, id: u32) -> Waiting {
+        let place = self.waiting.iter().position(|other| other.id == id).expect("it waits");
+        let waiting = self.waiting.remove(place);
+        let of = self.key(&waiting);
+        if self.of_flow(of).is_empty() {
+            self.account(of).idle_since = Some(now);
+            let present = self.virtual_now[of.0][of.1];
+            self.accounts.retain(|account| account.of != of || account.start > present);
+        }
+        waiting
+    }
+
+    pub(super) fn first(&mut self, now: Moment, class: usize) -> Option<u32> {
+        let kind = (0..3).find(|&kind| !self.of_kind(class, kind).is_empty())?;
+        let ageing = i128::from(self.ageing);
+        let all = self.of_kind(class, kind);
+        let found = match self.classes[class].order {
+            Order::Deadline => all.into_iter().min_by_key(|it| (it.deadline, it.number)),
+            Order::Score => all.into_iter().min_by_key(|it| {
+                let waited_ms = i128::from(it.arrived.nanos() / 1_000_000);
+                let points =
+                    i128::from(it.score.millionths()) * 1000 - ageing * 1_000_000 * waited_ms;
+                (-points, it.number)
+            }),
+            Order::Fifo | Order::AdaptiveLifo => return Some(self.first_of_turn(now, class, kind)),
+        };
+        found.map(|it| it.id)
+    }
+
+    fn first_of_turn(&mut self, now: Moment, class: usize, kind: usize) -> u32 {
+        let keys: Vec<_> = self.of_kind(class, kind).iter().map(|it| self.key(it)).collect();
+        let waits = |account: &&Account| keys.contains(&account.of);
+        let accounts = self.accounts.iter().filter(waits);
+        let next = accounts.min_by(|a, b| a.start.total_cmp(&b.start).then(a.tie.cmp(&b.tie)));
+        let of = next.expect("somebody waits").of;
+        let list = self.of_flow(of);
+        let (first, last) = (list[0].clone(), list[list.len() - 1].id);
+        let waited = now.since(first.arrived).as_nanos();
+        let patience = first.deadline.since(first.arrived).as_nanos();
+        let adaptive = self.classes[class].order == Order::AdaptiveLifo;
+        let account = self.account(of);
+        let was = account.lifo;
+        account.lifo = adaptive && waited > patience / if was { 8 } else { 4 };
+        if account.lifo { last } else { first.id }
+    }
+
+    pub(super) fn serve(&mut self, now: Moment, class: usize, cost: f64) -> Option<u32> {
+        let id = self.first(now, class)?;
+        let waiting = self.waiting.iter().find(|it| it.id == id).expect("it waits").clone();
+        let settings = &self.classes[class];
+        if settings.fair && matches!(settings.order, Order::Fifo | Order::AdaptiveLifo) {
+            let of = self.key(&waiting);
+            let mut flows: Vec<u64> =
+                self.of_kind(class, waiting.kind).iter().map(|it| it.flow).collect();
+            flows.sort_unstable();
+            flows.dedup();
+            self.numbers += 1;
+            let number = self.numbers;
+            let account = self.account(of);
+            let start = account.start;
+            account.start = start + cost;
+            account.tie = number;
+            let present = &mut self.virtual_now[of.0][of.1];
+            *present = (*present + cost / (flows.len() as f64 + 1.0)).max(start);
+        }
+        self.leave(now, id);
+        Some(id)
+    }
+
+    /// What was served to `flow` of that class and kind cost so much more.
+    pub(super) fn correct(&mut self, of: (usize, usize, u64), difference: f64) {
+        if let Some(account) = self.accounts.iter_mut().find(|account| account.of == of) {
+            account.start = (account.start + difference).max(0.0);
+        }
+    }
+
+    /// Those whose wait is over.
+    pub(super) fn expired(&mut self, now: Moment) -> Vec<u32> {
+        let mut gone = Vec::new();
+        loop {
+            let due = self.waiting.iter().filter(|it| it.deadline <= now);
+            let Some(waiting) = due.min_by_key(|it| it.deadline).cloned() else {
+                return gone;
+            };
+            let mut waiting = self.leave(now, waiting.id);
+            if self.classes[waiting.class].late == Late::Refuse || waiting.kind == 2 {
+                gone.push(waiting.id);
+                continue;
+            }
+            waiting.kind = 2;
+            waiting.deadline = waiting.deadline + waiting.deadline.since(waiting.arrived);
+            self.enter(now, waiting);
+        }
+    }
+
+    pub(super) fn may_wait(&self, class: usize, it: &Arrival, left: usize) -> May {
+        let settings = &self.classes[class];
+        let all: Vec<&Waiting> = self.waiting.iter().filter(|it| it.class == class).collect();
+        let bytes: u64 = all.iter().map(|it| it.bytes).sum::<u64>() + u64::from(it.bytes);
+        let excess = bytes.saturating_sub(settings.queue_bytes_max);
+        let full = all.len() >= settings.queue_len_max as usize && left == 0;
+        if !full && excess == 0 {
+            return May::Wait;
+        }
+        if left == VICTIMS_MAX || u64::from(it.bytes) > settings.queue_bytes_max {
+            return May::NotWait;
+        }
+        let own = usize::from(!it.running);
+        let kinds = match it.running || settings.when_full != WhenFull::RefuseNew {
+            true => vec![2, 1, own],
+            false => vec![own],
+        };
+        let kind = kinds.into_iter().find(|&kind| !self.of_kind(class, kind).is_empty());
+        let victim = kind.and_then(|kind| self.victim(class, kind, (kind == own).then_some(it)));
+        match victim {
+            Some(victim) if self.frees(victim, excess) => May::WaitAfter(victim.id),
+            _ => May::NotWait,
+        }
+    }
+
+    /// Who leaves of those of a kind, which the newcomer is of too if it is given.
+    fn victim(&self, class: usize, kind: usize, newcomer: Option<&Arrival>) -> Option<&Waiting> {
+        let settings = &self.classes[class];
+        let all = self.of_kind(class, kind);
+        let flow_of = |flow: u64| (class, kind, if settings.fair { flow } else { 0 });
+        // Flows, longest first; of equals the one that the settings let go first.
+        let mut flows: Vec<_> = all.iter().map(|it| self.key(it)).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        let since = |of: &(usize, usize, u64)| {
+            self.accounts.iter().find(|account| account.of == *of).expect("it waits").since
+        };
+        flows.sort_by_key(|of| {
+            let tie = match settings.when_full {
+                WhenFull::RefuseNew => u64::MAX - since(of),
+                _ => since(of),
+            };
+            (std::cmp::Reverse(self.of_flow(*of).len()), tie)
+        });
+        let longest = self.of_flow(flows[0]).len();
+        let own = newcomer.map(|it| flow_of(it.flow));
+        let own_len = own.map_or(0, |of| self.of_flow(of).len());
+        let mut list = if newcomer.is_none() || longest > own_len + 1 || own_len == 0 {
+            self.of_flow(flows[0])
+        } else {
+            self.of_flow(own.expect("there is a newcomer"))
+        };
+        let nobody_has_two = longest == 1;
+        if settings.when_full == WhenFull::DropLeast && nobody_has_two && own_len == 0 {
+            list = all;
+        }
+        let is_own = newcomer.is_some() && longest <= own_len + 1;
+        match settings.when_full {
+            WhenFull::RefuseNew if is_own => None,
+            WhenFull::RefuseNew => list.last().copied(),
+            WhenFull::DropOldest => list.first().copied(),
+            WhenFull::DropLeast => {
+                let least = list.into_iter().min_by_key(|it| (it.score, u64::MAX - it.number));
+                least.filter(|it| !is_own || newcomer.is_some_and(|new| new.score > it.score))
+            }
+        }
+    }
+
+    fn frees(&self, victim: &Waiting, excess: u64) -> bool {
+        let list = self.of_flow(self.key(victim));
+        let place = list.iter().position(|it| it.id == victim.id).expect("it is in it");
+        let freed: u64 = match self.classes[victim.class].when_full {
+            WhenFull::DropLeast => victim.bytes,
+            WhenFull::DropOldest => list[place..].iter().take(VICTIMS_MAX).map(|it| it.bytes).sum(),
+            WhenFull::RefuseNew => {
+                list[..=place].iter().rev().take(VICTIMS_MAX).map(|it| it.bytes).sum()
+            }
+        };
+        freed >= excess
+    }
+
+    /// Other classes are in force; `moved` says where each has got to.
+    pub(super) fn reclass(&mut self, now: Moment, classes: Vec<Class>, moved: &[usize]) {
+        let former = std::mem::replace(&mut self.classes, classes);
+        let begin = self.virtual_now.iter().flatten().copied().fold(0.0, f64::max);
+        let mut accounts: Vec<Account> = Vec::new();
+        for mut account in std::mem::take(&mut self.accounts) {
+            let (class, kind, flow) = account.of;
+            let ahead = account.start - self.virtual_now[class][kind];
+            let idle = |since: Moment| ahead <= 0.0 || now.since(since) >= REMEMBERED;
+            if former[class].fair != self.classes[moved[class]].fair
+                || account.idle_since.is_some_and(idle)
+            {
+                continue;
+            }
+            account.start = begin + ahead;
+            account.of = (moved[class], kind, flow);
+            match accounts.iter_mut().find(|other| other.of == account.of) {
+                None => accounts.push(account),
+                Some(other) => {
+                    // Idle since the earlier, if both are.
+                    let idle = other.idle_since.min(account.idle_since);
+                    if (other.start, other.tie) < (account.start, account.tie) {
+                        *other = account;
+                    }
+                    other.idle_since = idle;
+                }
+            }
+        }
+        self.accounts = accounts;
+        self.virtual_now = vec![[begin; 3]; self.classes.len()];
+        self.waiting.iter_mut().for_each(|it| it.class = moved[it.class]);
+        let mut waiting = self.waiting.clone();
+        waiting.sort_by_key(|it| it.number);
+        let mut seen = Vec::new();
+        for it in &waiting {
+            let of = self.key(it);
+            if seen.contains(&of) {
+                continue;
+            }
+            seen.push(of);
+            match self.accounts.iter_mut().find(|account| account.of == of) {
+                Some(account) => (account.since, account.idle_since) = (it.number, None),
+                None => self.accounts.push(Account {
+                    of,
+                    start: begin,
+                    tie: it.number,
+                    since: it.number,
+                    lifo: false,
+                    idle_since: None,
+                }),
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Random operations on the backlog and on the naive one: every answer is the same.
+
+use super::oracle::{May, Oracle};
+use super::*;
+use crate::class::{Late, Order, WhenFull};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// Class, running, flow, patience in ms, points, bytes.
+    Push(u8, bool, u8, u16, u8, u8),
+    /// Class, cost.
+    Serve(u8, u16),
+    /// Which service, and by how much it was wrong.
+    Correct(u8, i16),
+    Cancel(u8),
+    /// Time passes, in ms, and who is due is looked for.
+    Expire(u16),
+    /// Time passes, in ms, and nobody is told.
+    Wait(u16),
+    Reclass(Vec<Class>, [u8; 3]),
+}
+
+fn classes() -> impl Strategy<Value = Vec<Class>> {
+    let order = prop_oneof![
+        Just(Order::Fifo),
+        Just(Order::AdaptiveLifo),
+        Just(Order::Deadline),
+        Just(Order::Score)
+    ];
+    let when_full = prop_oneof![
+        Just(WhenFull::RefuseNew),
+        Just(WhenFull::DropOldest),
+        Just(WhenFull::DropLeast)
+    ];
+    let late = prop_oneof![Just(Late::Refuse), Just(Late::Last)];
+    let class = (order, any::<bool>(), when_full, late, 0_u32..12, 200_u64..900).prop_map(
+        |(order, fair, when_full, late, queue_len_max, queue_bytes_max)| Class {
+            order,
+            fair,
+            when_full,
+            late,
+            queue_len_max,
+            queue_bytes_max,
+            ..Class::named("c")
+        },
+    );
+    prop::collection::vec(class, 1..=3)
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let push = (any::<u8>(), prop::bool::weighted(0.2), 0_u8..5, 0_u16..300, 0_u8..4, any::<u8>());
+    let op = prop_oneof![
+        14 => push.prop_map(|(c, r, f, d, p, b)| Op::Push(c, r, f, d, p, b)),
+        8 => (any::<u8>(), 1_u16..100).prop_map(|(c, cost)| Op::Serve(c, cost)),
+        2 => (any::<u8>(), any::<i16>()).prop_map(|(s, d)| Op::Correct(s, d % 100)),
+        2 => any::<u8>().prop_map(Op::Cancel),
+        2 => (0_u16..40).prop_map(Op::Expire),
+        2 => prop_oneof![8 => 0_u16..40, 1 => Just(11_000_u16)].prop_map(Op::Wait),
+        1 => (classes(), any::<[u8; 3]>()).prop_map(|(c, m)| Op::Reclass(c, m)),
+    ];
+    prop::collection::vec(op, 1..150)
+}
+
+struct Both {
+    real: Backlog<u32>,
+    naive: Oracle,
+    now: Moment,
+    tickets: HashMap<u32, Ticket>,
+    /// Whom services were charged to.
+    services: Vec<(Turn, (usize, usize, u64))>,
+    ids: u32,
+}
+
+const AGEING: u64 = 7;
+
+impl Both {
+    fn new(classes: &[Class]) -> Self {
+        Both {
+            real: Backlog::new(disciplines(classes.to_vec(), AGEING as f64)),
+            naive: Oracle::new(classes.to_vec(), AGEING),
+            now: Moment::ZERO,
+            tickets: HashMap::new(),
+            services: Vec::new(),
+            ids: 0,
+        }
+    }
+
+    fn class(&self, number: u8) -> usize {
+        number as usize % self.naive.classes.len()
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match *op {
+            Op::Push(class, running, flow, patience, points, bytes) => {
+                let arrival = Arrival {
+                    running,
+                    flow: flow.into(),
+                    score: score(points.into()),
+                    bytes: bytes.into(),
+                    ..Arrival::of(C)
+                };
+                self.push(self.class(class), &arrival, patience);
+            }
+            Op::Serve(class, cost) => self.serve(self.class(class), f64::from(cost) / 8.0),
+            Op::Correct(which, difference) => {
+                if !self.services.is_empty() {
+                    let (turn, of) = self.services[which as usize % self.services.len()];
+                    let difference = f64::from(difference) / 8.0;
+                    // When an account is forgotten that nobody waits for is left open.
+                    if self.real.flows.named(turn).is_some() {
+                        self.naive.correct(of, difference);
+                    }
+                    self.real.corrected(turn, difference);
+                }
+            }
+            Op::Cancel(which) => {
+                if !self.naive.waiting.is_empty() {
+                    let place = which as usize % self.naive.waiting.len();
+                    let id = self.naive.waiting[place].id;
+                    self.naive.leave(self.now, id);
+                    self.real.remove(self.tickets[&id]);
+                    assert!(self.real.waiter(self.tickets[&id]).is_none());
+                }
+            }
+            Op::Expire(ms) => self.expire(ms),
+            Op::Wait(ms) => self.now = self.now + Duration::from_millis(ms.into()),
+            Op::Reclass(ref classes, to) => {
+                let moved: Vec<usize> = to.iter().map(|to| *to as usize % classes.len()).collect();
+                let new = disciplines(classes.clone(), AGEING as f64);
+                let unclaimed =
+                    self.real.reclass(new, |class| ClassId(moved[class.index()] as u16));
+                assert_eq!(unclaimed, 0);
+                self.naive.reclass(self.now, classes.clone(), &moved);
+                let stale = |(turn, _): &(Turn, _)| self.real.flows.named(*turn).is_none();
+                assert!(self.services.iter().all(stale));
+            }
+        }
+        self.check();
+    }
+
+    fn push(&mut self, class: usize, arrival: &Arrival, patience: u16) {
+        let id = ClassId(class as u16);
+        for left in 0.. {
+            let real = self.real.room(id, arrival, left);
+            match self.naive.may_wait(class, arrival, left) {
+                May::Wait => {
+                    assert_eq!(real, Room::Free);
+                    break;
+                }
+                May::WaitAfter(victim) => {
+                    assert_eq!(real, Room::After(self.tickets[&victim]));
+                    self.naive.leave(self.now, victim);
+                    assert_eq!(refuse(&mut self.real, self.tickets[&victim]), victim);
+                }
+                May::NotWait => {
+                    assert_eq!(real, Room::None);
+                    return;
+                }
+            }
+        }
+        // No two deadlines are the same: who of such is late first is left open.
+        let patience =
+            Duration::from_millis(patience.into()) + Duration::from_nanos(self.ids.into());
+        let deadline = self.now + patience;
+        let ticket = self.real.push(self.now, id, arrival, deadline, self.ids);
+        self.naive.push(self.ids, self.now, class, arrival, deadline);
+        self.tickets.insert(self.ids, ticket);
+        self.ids += 1;
+    }
+
+    fn serve(&mut self, class: usize, cost: f64) {
+        let id = ClassId(class as u16);
+        let lanes: Vec<usize> =
+            (0..3).filter(|&kind| !self.naive.of_kind(class, kind).is_empty()).collect();
+        let first = self.real.first(self.now, id);
+        let flow = first.map(|ticket| self.real.waiter(ticket).expect("it waits").flow);
+        let real = serve(&mut self.real, self.now, id, cost);
+        let naive = self.naive.serve(self.now, class, cost);
+        assert_eq!(real.map(|(wake, _)| wake), naive);
+        if let Some((_, turn)) = real
+            && turn != Turn::NONE
+        {
+            self.services.push((turn, (class, lanes[0], flow.expect("somebody was served"))));
+        }
+    }
+
+    fn expire(&mut self, ms: u16) {
+        self.now = self.now + Duration::from_millis(ms.into());
+        let mut real = Vec::new();
+        while let Some(ticket) = self.real.expired(self.now) {
+            real.push(refuse(&mut self.real, ticket));
+        }
+        assert_eq!(real, self.naive.expired(self.now));
+    }
+
+    fn check(&mut self) {
+        assert_eq!(self.real.len(), self.naive.waiting.len());
+        let next = self.naive.waiting.iter().map(|it| it.deadline).min();
+        assert_eq!(self.real.next_deadline(), next.unwrap_or(Moment::NEVER));
+        for class in 0..self.naive.classes.len() {
+            let id = ClassId(class as u16);
+            let lens = [0, 1, 2].map(|kind| self.naive.of_kind(class, kind).len() as u32);
+            assert_eq!(self.real.len_of(id), lens.iter().sum::<u32>());
+            assert_eq!(self.real.len_of_list(id, true), lens[0]);
+            assert_eq!(self.real.len_of_list(id, false), lens[1]);
+            let first = self.naive.first(self.now, class).map(|id| self.tickets[&id]);
+            assert_eq!(self.real.first(self.now, id), first);
+            let key = self.real.key(self.now, id).map(|key| key.late);
+            assert_eq!(key, first.map(|_| lens[0] + lens[1] == 0));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_is_the_naive_one(classes in classes(), ops in ops()) {
+        let mut both = Both::new(&classes);
+        for op in &ops {
+            both.apply(op);
+        }
+        for class in 0..both.naive.classes.len() {
+            while both.naive.waiting.iter().len() > 0 && both.naive.first(both.now, class).is_some() {
+                both.serve(class, 1.0);
+            }
+        }
+        prop_assert_eq!(both.real.len(), 0);
+    }
+}

@@ -1,0 +1,222 @@
+//! Orders, flows in turn, CoDel, late requests and bounds, as a gate's callers see them.
+
+use std::time::Duration;
+use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
+use tiergate_core::classify::score::{Points, Score};
+use tiergate_core::control::Slots;
+use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
+use tiergate_core::schedule::Costing;
+use tiergate_core::time::Moment;
+
+/// A gate of one slot, which is taken, and the tickets of those that wait.
+struct Door {
+    gate: Gate<usize>,
+    slot: Option<Slot>,
+    tickets: Vec<Ticket>,
+    refused: Vec<(usize, Reason)>,
+}
+
+fn at(ms: u64) -> Moment {
+    Moment::from_millis(ms)
+}
+
+fn flow(flow: u64) -> Arrival {
+    Arrival { flow, ..Arrival::of(ClassId(0)) }
+}
+
+fn scored(points: &str) -> Arrival {
+    Arrival { score: Score::of(Points::parse(points).expect("a number")), ..flow(1) }
+}
+
+impl Door {
+    fn new(class: Class) -> Self {
+        // Times mean nothing here: turns are of requests.
+        let cost = Costing::Requests;
+        let slots = Slots::Fixed(1);
+        let plan = Plan { classes: vec![class], slots, cost, ..Plan::protective() };
+        let mut gate = Gate::new(plan);
+        let Verdict::Admit(slot) = gate.arrive(at(0), flow(0), || 0) else {
+            panic!("the slot is free");
+        };
+        Door { gate, slot: Some(slot), tickets: Vec::new(), refused: Vec::new() }
+    }
+
+    /// Whether it waits.
+    fn arrive(&mut self, ms: u64, arrival: Arrival) -> bool {
+        let place = self.tickets.len();
+        match self.gate.arrive(at(ms), arrival, || place) {
+            Verdict::Queue(ticket) => self.tickets.push(ticket),
+            Verdict::Reject(reason) => {
+                assert_eq!(reason, Reason::QueueFull);
+                return false;
+            }
+            Verdict::Admit(_) => panic!("the slot is taken"),
+        }
+        self.news();
+        true
+    }
+
+    fn tick(&mut self, ms: u64) {
+        self.gate.tick(at(ms));
+        self.news();
+    }
+
+    /// Who gets the slot that comes free, by the order in which those that waited came.
+    fn next(&mut self, ms: u64) -> Option<usize> {
+        let slot = self.slot.take()?;
+        self.gate.finish(at(ms), slot, Outcome::without_answer(End::Failed));
+        self.news()
+    }
+
+    fn news(&mut self) -> Option<usize> {
+        let mut granted = None;
+        while let Some(place) = self.gate.next_wake() {
+            match self.gate.claim(self.tickets[place]) {
+                Claim::Admitted(slot) => {
+                    assert_eq!(granted.replace(place), None, "one slot, two grants");
+                    self.slot = Some(slot);
+                }
+                Claim::Rejected(reason) => self.refused.push((place, reason)),
+                Claim::Waiting => panic!("woken for nothing"),
+            }
+        }
+        granted
+    }
+
+    fn all(&mut self, ms: u64) -> Vec<usize> {
+        std::iter::from_fn(|| self.next(ms)).collect()
+    }
+}
+
+fn class(order: Order) -> Class {
+    Class { order, ..Class::named("c") }
+}
+
+#[test]
+fn each_order_serves_in_its_order_and_running_sessions_first() {
+    let wait = |ms| Some(Duration::from_millis(ms));
+    let arrivals = [
+        Arrival { deadline: wait(900), ..scored("1") },
+        Arrival { deadline: wait(300), ..scored("5") },
+        Arrival { deadline: wait(600), ..scored("5") },
+        Arrival { deadline: wait(950), running: true, ..scored("0") },
+        Arrival { deadline: wait(200), ..scored("2") },
+    ];
+    let expected = [
+        (Order::Fifo, 10, [3, 0, 1, 2, 4]),
+        (Order::AdaptiveLifo, 10, [3, 0, 1, 2, 4]),
+        // The first has waited for more than a quarter of 900 ms.
+        (Order::AdaptiveLifo, 250, [3, 4, 2, 1, 0]),
+        (Order::Deadline, 10, [3, 4, 1, 2, 0]),
+        (Order::Score, 10, [3, 1, 2, 4, 0]),
+    ];
+    for (order, ms, expected) in expected {
+        let mut door = Door::new(class(order));
+        assert!(arrivals.iter().all(|arrival| door.arrive(0, *arrival)));
+        assert_eq!(door.all(ms), expected, "{order:?}");
+    }
+}
+
+#[test]
+fn flows_take_turns_and_each_keeps_its_order() {
+    let flows = [1, 1, 1, 1, 2, 3, 3];
+    let mut door = Door::new(class(Order::Fifo));
+    assert!(flows.iter().all(|number| door.arrive(0, flow(*number))));
+    assert_eq!(door.all(1), [0, 4, 5, 1, 6, 2, 3]);
+    let mut door = Door::new(Class { fair: false, ..class(Order::Fifo) });
+    assert!(flows.iter().all(|number| door.arrive(0, flow(*number))));
+    assert_eq!(door.all(1), [0, 1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn a_reload_keeps_turns() {
+    let mut door = Door::new(class(Order::Fifo));
+    assert!([1, 1, 1, 1, 2, 2, 2].iter().all(|number| door.arrive(0, flow(*number))));
+    assert_eq!([door.next(1), door.next(1), door.next(1)], [Some(0), Some(4), Some(1)]);
+    let plan = Plan { generation: 1, ..door.gate.plan().clone() };
+    door.gate.reconfigure(at(1), plan);
+    assert_eq!(door.all(1), [5, 2, 6, 3], "it is the second flow's turn");
+}
+
+#[test]
+fn whoever_sends_much_pushes_out_its_own() {
+    let mut door = Door::new(Class { queue_len_max: 4, ..class(Order::Fifo) });
+    assert!((0..4).all(|_| door.arrive(0, flow(1))));
+    assert!(!door.arrive(0, flow(1)), "it has most of all");
+    assert!(door.arrive(0, flow(2)), "which has none");
+    assert!(door.arrive(0, flow(2)), "two and two");
+    assert!(!door.arrive(0, flow(2)));
+    assert_eq!(door.refused, [(3, Reason::QueueFull), (2, Reason::QueueFull)]);
+}
+
+#[test]
+fn who_leaves_a_full_backlog_is_as_the_class_says() {
+    let full = |when_full| {
+        let class = Class { queue_len_max: 3, when_full, ..class(Order::Fifo) };
+        let mut door = Door::new(class);
+        assert!(["2", "1", "1"].iter().all(|points| door.arrive(0, scored(points))));
+        door
+    };
+    let mut door = full(WhenFull::DropOldest);
+    assert!(door.arrive(0, scored("0")));
+    assert_eq!(door.refused, [(0, Reason::QueueFull)]);
+    let mut door = full(WhenFull::DropLeast);
+    assert!(!door.arrive(0, scored("1")), "it came last of the least");
+    assert!(door.arrive(0, scored("3")));
+    assert_eq!(door.refused, [(2, Reason::QueueFull)]);
+    let account = &door.gate.account().classes[0];
+    assert_eq!((account.arrived, account.queued, account.refused_total()), (6, 4, 2));
+}
+
+#[test]
+fn bytes_are_bounded_too() {
+    let when_full = WhenFull::DropOldest;
+    let class = Class { queue_bytes_max: 1000, when_full, ..class(Order::Fifo) };
+    let mut door = Door::new(class);
+    let of_bytes = |bytes| Arrival { bytes, ..flow(1) };
+    assert!((0..5).all(|_| door.arrive(0, of_bytes(200))));
+    assert!(!door.arrive(0, of_bytes(1001)), "more than there ever is");
+    assert!(door.arrive(0, of_bytes(500)));
+    let mut gone: Vec<usize> = door.refused.iter().map(|(place, _)| *place).collect();
+    gone.sort_unstable();
+    assert_eq!(gone, [0, 1, 2], "three make room for it");
+    assert_eq!(door.all(1), [3, 4, 5]);
+}
+
+#[test]
+fn who_is_late_is_served_last_where_the_class_says_so() {
+    let late = Late::Last;
+    let class = Class { late, deadline: Duration::from_millis(100), ..class(Order::Fifo) };
+    let mut door = Door::new(class);
+    assert!(door.arrive(0, flow(1)) && door.arrive(0, flow(2)));
+    door.tick(100);
+    assert!(door.arrive(120, flow(3)));
+    assert_eq!([door.next(150), door.next(150)], [Some(2), Some(0)]);
+    door.tick(200);
+    assert_eq!(door.refused, [(1, Reason::DeadlineExpired)]);
+}
+
+#[test]
+fn codel_refuses_at_the_head_and_says_so() {
+    let codel =
+        Some(Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) });
+    let deadline = Duration::from_secs(100);
+    let mut door = Door::new(Class { codel, deadline, ..class(Order::Fifo) });
+    for place in 0..600 {
+        assert!(door.arrive(place / 10, flow(1)));
+    }
+    let mut served = Vec::new();
+    for ms in 100..500 {
+        served.extend(door.next(ms));
+    }
+    let account = &door.gate.account().classes[0];
+    let delayed = account.refused[Reason::Delayed.index()];
+    assert_eq!(delayed, door.refused.len() as u64);
+    assert!((5..40).contains(&delayed), "{delayed}");
+    assert!(served.is_sorted(), "the longest waiters are dropped, the others keep their order");
+    let refused = door.gate.refused(at(500), &flow(1), Reason::Delayed);
+    assert!(refused.wait > Duration::ZERO, "the client is told how long the queue takes");
+}
