@@ -173,32 +173,49 @@ fn check_level(
         Policy::Strict => owed_first(|member| member.minimum).and_then(then_importance),
         Policy::Shared => owed_first(|member| member.share).and_then(then_importance),
         Policy::Weighted | Policy::Fixed => Ok(()),
-        Policy::Deadline => {
-            first_by(state, members, req, |it| (state.is_late(it), i128::from(it.due.nanos())))
-        }
+        Policy::Deadline => by_deadline(state, waiting(state, members), req),
         Policy::Score { ageing } => {
-            // Everybody gains points as fast, so the order of two never changes.
-            let points = |it: &Req| {
-                -(i128::from(it.score) * 1000 - (ageing * it.arrived.seconds() * 1e9) as i128)
-            };
-            first_by(state, members, req, |it| (state.is_late(it), points(it)))
+            first_by(waiting(state, members), req, |it| -points(it, ageing))
         }
-        Policy::Fifo => {
-            first_by(state, members, req, |it| (state.is_late(it), i128::from(it.arrived.nanos())))
-        }
+        Policy::Fifo => first_by(waiting(state, members), req, |it| it.arrived.seconds()),
     }
 }
 
+/// Points that a request would have had if it had come at the beginning: everybody gains points as fast,
+/// so that the order of two never changes.
+pub(crate) fn points(req: &Req, ageing: f64) -> f64 {
+    req.score as f64 / 1e6 - ageing * req.arrived.seconds()
+}
+
+/// Whether the request's deadline is the first of those that have not passed; of the late, the first that
+/// passed, or the first at which they leave.
+pub(crate) fn by_deadline<'a>(
+    state: &'a State,
+    waiting: impl Iterator<Item = &'a Req> + Clone,
+    req: &Req,
+) -> Result<(), String> {
+    let due = |it: &Req| (state.is_late(it), it.due);
+    let gone = |it: &Req| (state.is_late(it), it.due + it.due.since(it.arrived));
+    match state.is_late(req) {
+        false => first_by(waiting, req, due),
+        true => first_by(waiting.clone(), req, due).or_else(|_| first_by(waiting, req, gone)),
+    }
+}
+
+/// Who waits and has room.
+fn waiting<'a>(state: &'a State, members: &'a [Member]) -> impl Iterator<Item = &'a Req> + Clone {
+    let all = members.iter().flat_map(|member| state.waiting_of(&member.classes));
+    all.filter(|other| has_room(state, other))
+}
+
 /// Whether nobody who waits comes before the request by the key, the least first.
-fn first_by<K: PartialOrd>(
-    state: &State,
-    members: &[Member],
+fn first_by<'a, K: PartialOrd>(
+    mut waiting: impl Iterator<Item = &'a Req>,
     req: &Req,
     key: impl Fn(&Req) -> K,
 ) -> Result<(), String> {
-    let all = members.iter().flat_map(|member| state.waiting_of(&member.classes));
     let mine = key(req);
-    match all.filter(|other| has_room(state, other)).find(|other| key(other) < mine) {
+    match waiting.find(|other| key(other) < mine) {
         Some(other) => Err(format!("request {} comes before it", other.id)),
         None => Ok(()),
     }

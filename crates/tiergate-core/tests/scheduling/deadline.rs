@@ -53,9 +53,10 @@ fn misses(jobs: &[Job], policy: Policy) -> usize {
     // The slot is taken while those of the first moment come, so that all of them are there.
     let first = gate.arrive(Moment::ZERO, Arrival::of(ClassId(0)), || usize::MAX);
     let Verdict::Admit(slot) = first else { panic!("the gate is empty") };
-    // Of those that come at one moment to an idle slot, the most urgent comes first.
+    // Of those that come at one moment to an idle slot, the most urgent comes first; at the first moment
+    // none is idle.
     let mut coming: Vec<usize> = (0..jobs.len()).collect();
-    coming.sort_by_key(|&job| (jobs[job].comes, jobs[job].due));
+    coming.sort_by_key(|&job| (jobs[job].comes, jobs[job].due.min(jobs[job].comes * 1000)));
     let mut coming = coming.into_iter().peekable();
     let mut tickets = vec![None; jobs.len()];
     let mut in_time = 0;

@@ -1,7 +1,9 @@
 //! Which request of a class may be the next: running sessions before all others, then the class's order.
 
+use crate::choice;
 use crate::state::{Req, State};
 use tiergate_core::class::Order;
+use tiergate_core::schedule::Policy;
 
 /// Whether the class's own order may serve the request next. Where flows take turns, the order is that
 /// within its flow; the turns are judged over time, by `turns`.
@@ -28,6 +30,10 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
     };
     // The first of several minima: who came first, for `waiting` is in order of arrival.
     match class.order {
+        // Of the late nothing says whether the first to come goes first, or the first to be late.
+        Order::Fifo if state.is_late(req) => {
+            wrong(peers.first()).or_else(|_| wrong(peers.iter().min_by_key(|other| other.due)))
+        }
         Order::Fifo => wrong(peers.first()),
         Order::AdaptiveLifo => {
             // Overloaded: the longest waiter has waited for a quarter of its patience, until it is less
@@ -41,7 +47,20 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
                 () => wrong(peers.first()).or_else(|_| wrong(peers.last())),
             }
         }
-        Order::Deadline => wrong(peers.iter().min_by_key(|other| other.due)),
-        Order::Score => wrong(peers.iter().min_by_key(|other| std::cmp::Reverse(other.score))),
+        Order::Deadline => choice::by_deadline(state, peers.iter().copied(), req),
+        Order::Score => {
+            let ageing = ageing_of(state, req);
+            let points = |other: &&&Req| choice::points(other, ageing);
+            wrong(peers.iter().max_by(|a, b| points(a).total_cmp(&points(b)).then(b.id.cmp(&a.id))))
+        }
+    }
+}
+
+/// Points a second for whoever waits: the site's, if it goes by score, or those between sites.
+fn ageing_of(state: &State, req: &Req) -> f64 {
+    let site = state.plan.classes[req.class].site.index();
+    match (state.plan.sites[site].policy, state.plan.between_sites) {
+        (Policy::Score { ageing }, _) | (_, Policy::Score { ageing }) => ageing,
+        _ => 0.0,
     }
 }

@@ -97,7 +97,10 @@ impl State {
     }
 
     /// Who waits of the classes.
-    pub(crate) fn waiting_of<'a>(&'a self, classes: &'a [usize]) -> impl Iterator<Item = &'a Req> {
+    pub(crate) fn waiting_of<'a>(
+        &'a self,
+        classes: &'a [usize],
+    ) -> impl Iterator<Item = &'a Req> + Clone {
         self.waiting.iter().filter(|req| classes.contains(&req.class))
     }
 
