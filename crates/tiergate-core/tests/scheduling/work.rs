@@ -60,15 +60,16 @@ fn three_to_one(cheap_first: bool, slots: u32, seed: u64) {
     let costs = [(500, 1500), (50_000, 150_000)];
     let [a, b] = if cheap_first { [costs[0], costs[1]] } else { [costs[1], costs[0]] };
     let sources = vec![users("a", Some(0), 20, a), users("b", Some(1), 20, b)];
-    let part = part(two_classes([3.0, 1.0], slots), sources, 60, seed);
+    let part = part(two_classes([3.0, 1.0], slots), sources, 40, seed);
     let ratio = part / (1.0 - part);
+    println!("{ratio:.4} with {slots} slots, cheap first: {cheap_first}");
     assert!((ratio / 3.0 - 1.0).abs() < 0.02, "{ratio} with {slots} slots, {cheap_first}");
 }
 
 #[test]
 fn three_to_one_of_work_with_costs_a_hundred_times_apart() {
-    for slots in [1, 4, 16] {
-        for seed in 1..4 {
+    for slots in [1, 4, 12] {
+        for seed in 1..3 {
             three_to_one(true, slots, seed);
             three_to_one(false, slots, seed);
         }
