@@ -71,6 +71,14 @@ sim: ## The simulator on all scenarios, or on SCENARIO=file (ARGS='--seeds 100')
 fuzz: ## Each fuzzer for SECONDS=n seconds (30)
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
+.PHONY: mutations
+mutations: ## Puts faults into the schedulers, one at a time, and shows that a property notices each; ONLY=name
+	@scripts/mutations.py $(if $(ONLY),--only $(ONLY))
+
+.PHONY: properties
+properties: ## The schedulers' properties for 10,000 seeds each
+	TIERGATE_SEEDS=10000 $(CARGO) test --locked -p tiergate-core --test scheduling
+
 .PHONY: lint
 lint: ## Formatting, clippy, and the licences and origins of dependencies if cargo-deny is installed
 	$(CARGO) fmt --all --check

@@ -1,0 +1,120 @@
+//! What the model knows: who waits, who runs, and by which plan.
+
+use std::fmt;
+use std::time::Duration;
+use tiergate_core::control::Slots;
+use tiergate_core::plan::Plan;
+use tiergate_core::time::Moment;
+
+/// A request.
+#[derive(Clone)]
+pub(crate) struct Req {
+    pub(crate) id: u32,
+    /// Its class, by the plan in force.
+    pub(crate) class: usize,
+    pub(crate) flow: u64,
+    /// In millionths.
+    pub(crate) score: u64,
+    pub(crate) arrived: Moment,
+    pub(crate) due: Moment,
+    /// Whether it belongs to a session that runs.
+    pub(crate) session: bool,
+    pub(crate) slots: u32,
+    pub(crate) bytes: u32,
+    /// How long it will hold its slots, if it stays.
+    pub(crate) service: Duration,
+    /// When its client leaves.
+    pub(crate) leaves: Moment,
+    /// Whether its owner is gone when it hears of its slot.
+    pub(crate) absent: bool,
+}
+
+impl Req {
+    /// How long it holds its slots if it gets them at that moment.
+    pub(crate) fn holds(&self, from: Moment) -> Duration {
+        if self.absent { Duration::ZERO } else { self.service.min(self.leaves.since(from)) }
+    }
+
+    /// Work in slot-seconds if it is started at that moment.
+    pub(crate) fn work(&self, from: Moment) -> f64 {
+        f64::from(self.slots) * self.holds(from).as_secs_f64()
+    }
+}
+
+/// Who waits and who runs.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) now: Moment,
+    pub(crate) plan: Plan,
+    /// In order of arrival.
+    pub(crate) waiting: Vec<Req>,
+    pub(crate) running: Vec<Req>,
+}
+
+impl fmt::Debug for Req {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Req { id, class, flow, score, arrived, due, session, slots, bytes, service, .. } = self;
+        let (arrived, due) = (arrived.seconds() * 1e3, due.seconds() * 1e3);
+        write!(f, "{id}: class {class} flow {flow} from {arrived} to {due} ms, {service:?}")?;
+        write!(f, ", {slots} slots, {bytes} bytes, score {score}, session {session}")
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "at {} ms, {} slots", self.now.seconds() * 1e3, self.slots())?;
+        writeln!(f, "between sites: {:?}", self.plan.between_sites)?;
+        self.plan.sites.iter().try_for_each(|site| writeln!(f, "{site:?}"))?;
+        self.plan.classes.iter().try_for_each(|class| writeln!(f, "{class:?}"))?;
+        self.waiting.iter().try_for_each(|req| writeln!(f, "waits {req:?}"))?;
+        self.running.iter().try_for_each(|req| writeln!(f, "runs {req:?}"))
+    }
+}
+
+impl State {
+    pub(crate) fn new(plan: Plan) -> Self {
+        State { now: Moment::ZERO, plan, waiting: Vec::new(), running: Vec::new() }
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> u32 {
+        match self.plan.slots {
+            Slots::Fixed(slots) => slots,
+            Slots::Adaptive(_) => unreachable!("these tests have fixed slots"),
+        }
+    }
+
+    /// Slots that nobody holds. Fewer may be there than are held, after a reload.
+    pub(crate) fn free(&self) -> u32 {
+        let held: u32 = self.running.iter().map(|req| req.slots).sum();
+        self.slots().saturating_sub(held)
+    }
+
+    /// Slots that requests of the classes hold.
+    pub(crate) fn held(&self, classes: &[usize]) -> u32 {
+        let of = self.running.iter().filter(|req| classes.contains(&req.class));
+        of.map(|req| req.slots).sum()
+    }
+
+    /// Who waits of the classes.
+    pub(crate) fn waiting_of<'a>(
+        &'a self,
+        classes: &'a [usize],
+    ) -> impl Iterator<Item = &'a Req> + Clone {
+        self.waiting.iter().filter(|req| classes.contains(&req.class))
+    }
+
+    /// The classes of each site.
+    pub(crate) fn sites(&self) -> Vec<Vec<usize>> {
+        let mut sites = vec![Vec::new(); self.plan.sites.len()];
+        for (place, class) in self.plan.classes.iter().enumerate() {
+            sites[class.site.index()].push(place);
+        }
+        sites
+    }
+
+    /// Whether the request's deadline has passed while it waits.
+    pub(crate) fn is_late(&self, req: &Req) -> bool {
+        req.due <= self.now
+    }
+}
