@@ -25,6 +25,7 @@ fn clients(load: &Profile) -> Vec<Clients> {
             let points = points.iter().map(|&[at, times]| [at, third(times)]).collect();
             Profile::Points { points, ramp: *ramp }
         }
+        Profile::File { .. } => unreachable!("no test reads its rates from a file"),
     };
     let of = |class: u16| Clients {
         class,
