@@ -24,6 +24,7 @@ mod state;
 mod turns;
 mod world;
 
+mod codel;
 mod deadline;
 mod fifo;
 mod fixed;

@@ -78,6 +78,10 @@ pub(crate) trait Watch {
     fn ended(&mut self, _state: &State, _req: &Req, _in_service: bool) {}
     /// The victims, still in `state.waiting`, were refused so that `new` could wait, or `new` itself was.
     fn displaced(&mut self, _state: &State, _victims: &[Req], _new: &Req) {}
+    /// The request, still in `state.waiting`, was dropped because a delay stood.
+    fn delayed(&mut self, state: &State, req: &Req) {
+        panic!("nothing says that {req:?} may be dropped: {state:?}");
+    }
     /// Another plan is in force.
     fn reloaded(&mut self, _state: &State) {}
     /// Everything that an event brought about has been taken in.
