@@ -54,6 +54,13 @@ impl Law {
         drops
     }
 
+    /// Nobody of the list waits any more: whatever delay stood is gone. Who is dropped after the next that
+    /// stands, and how often, goes on from what it was, as after any delay below the target.
+    pub(super) fn rests(&mut self) {
+        self.above_until = None;
+        self.is_dropping = false;
+    }
+
     /// Whether the delay has been above the target for an interval.
     fn stands(&mut self, codel: &Codel, now: Moment, sojourn: Duration, is_last: bool) -> bool {
         if sojourn < codel.target || is_last {
@@ -130,6 +137,16 @@ mod tests {
         drops(&mut law, 0, 1000, 50);
         drops(&mut law, 1000, 5000, 4);
         assert_eq!(drops(&mut law, 5000, 5200, 50), [5100], "after long it begins anew");
+    }
+
+    #[test]
+    fn an_empty_list_forgets_the_delay() {
+        let mut law = Law::default();
+        assert_eq!(drops(&mut law, 0, 100, 50), []);
+        law.rests();
+        assert_eq!(drops(&mut law, 110, 220, 50), [210]);
+        law.rests();
+        assert_eq!(drops(&mut law, 230, 330, 50), [], "dropping goes on no sooner either");
     }
 
     #[test]

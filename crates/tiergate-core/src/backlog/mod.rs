@@ -358,6 +358,7 @@ impl<T> Backlog<T> {
             }
             return;
         }
+        self.flows.at_mut(number).law.rests();
         lane.turns.remove(&mut standing.turns, number);
         lane.biggest.remove(&mut standing.biggest, number);
         lane.flows -= 1;

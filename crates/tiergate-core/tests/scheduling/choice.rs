@@ -174,8 +174,9 @@ fn check_level(
         Policy::Shared => owed_first(|member| member.share).and_then(then_importance),
         Policy::Weighted | Policy::Fixed => Ok(()),
         Policy::Deadline => by_deadline(state, waiting(state, members), req),
+        // Of equals the older goes first.
         Policy::Score { ageing } => {
-            first_by(waiting(state, members), req, |it| -points(it, ageing))
+            first_by(waiting(state, members), req, |it| (-points(it, ageing), it.arrived.seconds()))
         }
         Policy::Fifo => first_by(waiting(state, members), req, |it| it.arrived.seconds()),
     }

@@ -1,12 +1,13 @@
 //! Flows in turn: inside a class, whoever sends more than others makes only itself wait.
 
 use crate::measure::{ByWeight, Taking};
-use crate::plans::{classes, dearest, plan, script, sources};
-use crate::script::Script;
+use crate::plans::{class, classes, dearest, millis, plan, script, sources};
+use crate::script::{Script, Source};
 use crate::state::{Req, State};
 use crate::world::run;
 use fastrand::Rng;
-use tiergate_core::class::Order;
+use tiergate_core::class::{Class, Order};
+use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Costing, Policy};
 
 fn random(seed: u64, cost: Costing) -> Script {
@@ -23,7 +24,7 @@ fn random(seed: u64, cost: Costing) -> Script {
     let make = |rng: &mut Rng| {
         let classes = classes(rng, |_, class| class.fair = true);
         let policy = [Policy::Strict, Policy::Weighted][rng.usize(0..2)];
-        tiergate_core::plan::Plan { cost, rules: 6, ..plan(rng, policy, classes) }
+        Plan { cost, rules: 6, ..plan(rng, policy, classes) }
     };
     script(&mut rng, make, sources)
 }
@@ -56,6 +57,32 @@ fn work(seed: u64) {
     run(&script, seed, &mut watch);
 }
 
+/// Flows of one rule, one of which costs ten times what the others do: an estimate by the rule is wrong for
+/// each of them.
+fn dear_flow(seed: u64) -> Script {
+    let mut rng = Rng::with_seed(seed);
+    let classes = vec![Class { fair: true, ..class("a") }];
+    let plan = Plan { cost: Costing::Seconds, rules: 1, ..plan(&mut rng, Policy::Strict, classes) };
+    let flow = |flow: u64| {
+        let low = millis(if flow == 0 { 50 } else { 5 });
+        Source { users: 10, rule: Some(0), service: (low, low * 2), ..Source::of("a", flow) }
+    };
+    let flows = rng.u64(2..=4);
+    Script {
+        sources: (0..flows).map(flow).collect(),
+        arrivals: 400,
+        ..script(&mut rng, |_| plan.clone(), Vec::new())
+    }
+}
+
+fn work_of_a_dear_flow(seed: u64) {
+    let script = Script { reloads: Vec::new(), ..dear_flow(seed) };
+    let largest = dearest(&script);
+    let times = |slots| f64::from(slots) + 1.0;
+    let mut watch = ByWeight::new(by_flow, |state, req| req.work(state.now), largest, times);
+    run(&script, seed, &mut watch);
+}
+
 /// The order inside a flow, whatever it is, stays.
 fn order(seed: u64) {
     let mut rng = Rng::with_seed(seed);
@@ -74,5 +101,6 @@ fn order(seed: u64) {
 }
 
 crate::property!(flows_take_turns, counts);
+crate::property!(a_dear_flow_gets_fewer_turns, work_of_a_dear_flow);
 crate::property!(equal_work_for_flows, work);
 crate::property!(the_order_inside_a_flow_is_kept, order);

@@ -7,6 +7,12 @@
 //! `mutations.txt` lists faults that were put into the schedulers on purpose; `make mutations` shows that
 //! each makes one of these tests fail.
 
+#![allow(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    reason = "tests say which seed broke them, and are told how many to try"
+)]
+
 mod choice;
 mod exact;
 mod inside;
@@ -18,6 +24,7 @@ mod state;
 mod turns;
 mod world;
 
+mod codel;
 mod deadline;
 mod fifo;
 mod fixed;

@@ -5,6 +5,7 @@ use crate::script::Watch;
 use crate::state::{Req, State};
 use crate::turns::{Sharer, Turns};
 use std::time::Duration;
+use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
 /// Members of a plan and what each is sure of.
@@ -56,10 +57,24 @@ pub(crate) fn shares(state: &State) -> Vec<(Member, f64)> {
     members.into_iter().map(|member| (member.clone(), member.share)).collect()
 }
 
+/// The sites and what each is sure of.
+pub(crate) fn of_sites(state: &State) -> Vec<(Member, f64)> {
+    let sure = |member: &Member| match state.plan.between_sites {
+        _ if state.plan.sites.len() == 1 => 0.0,
+        Policy::Strict => member.minimum,
+        Policy::Shared | Policy::Fixed => member.share,
+        _ => 0.0,
+    };
+    sites(state).into_iter().map(|member| (member.clone(), sure(&member))).collect()
+}
+
+/// Whether a request is one's own.
+pub(crate) type Owns = Box<dyn Fn(&State, &Req) -> bool>;
+
 /// Who shares: of each its weight and the requests that are its own.
 pub(crate) struct Taking {
     pub(crate) weight: f64,
-    pub(crate) owns: Box<dyn Fn(&State, &Req) -> bool>,
+    pub(crate) owns: Owns,
 }
 
 /// Turns by weight between any groups of requests.

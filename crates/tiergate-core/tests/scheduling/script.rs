@@ -17,6 +17,8 @@ pub(crate) struct Source {
     pub(crate) pause: Duration,
     /// Shortest and longest time of service.
     pub(crate) service: (Duration, Duration),
+    /// Most bytes of an answer.
+    pub(crate) answer: u64,
     /// Lowest and highest score, in whole points.
     pub(crate) score: (u32, u32),
     /// How long its requests may wait, where not its class says.
@@ -41,6 +43,7 @@ impl Source {
             users: 1,
             pause: Duration::ZERO,
             service: (Duration::from_millis(1), Duration::from_millis(10)),
+            answer: 0,
             score: (0, 0),
             deadline: None,
             sessions: 0,
@@ -75,6 +78,10 @@ pub(crate) trait Watch {
     fn ended(&mut self, _state: &State, _req: &Req, _in_service: bool) {}
     /// The victims, still in `state.waiting`, were refused so that `new` could wait, or `new` itself was.
     fn displaced(&mut self, _state: &State, _victims: &[Req], _new: &Req) {}
+    /// The request, still in `state.waiting`, was dropped because a delay stood.
+    fn delayed(&mut self, state: &State, req: &Req) {
+        panic!("nothing says that {req:?} may be dropped: {state:?}");
+    }
     /// Another plan is in force.
     fn reloaded(&mut self, _state: &State) {}
     /// Everything that an event brought about has been taken in.

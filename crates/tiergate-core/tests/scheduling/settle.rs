@@ -15,7 +15,10 @@ impl<W: Watch> World<'_, W> {
         loop {
             let mut granted = Vec::new();
             let mut left = Vec::new();
-            let woken: Vec<u32> = std::iter::from_fn(|| self.gate.next_wake()).collect();
+            let mut woken: Vec<u32> = std::iter::from_fn(|| self.gate.next_wake()).collect();
+            // Whoever is settled last is woken first. Nobody relies on that but what is said of one moment
+            // with several grants or drops.
+            woken.reverse();
             if woken.is_empty() {
                 break;
             }
@@ -35,17 +38,11 @@ impl<W: Watch> World<'_, W> {
                         granted.push(id);
                     }
                     Claim::Rejected(reason) => {
-                        assert_eq!(reason, Reason::DeadlineExpired, "request {id}");
-                        assert!(!self.is_in_time(id), "refused before its deadline");
-                        let req = self.leaves_backlog(id);
-                        self.end(&req, false);
+                        self.refused(id, reason);
                     }
                     Claim::Waiting => panic!("a woken request has an answer"),
                 }
             }
-            // The last to be granted is woken first. Nobody relies on that but the theorems on turns, when
-            // one moment has several grants.
-            granted.reverse();
             self.explain(&mut granted);
             for (id, ticket) in left {
                 let req = self.stops_running(id);
@@ -55,10 +52,27 @@ impl<W: Watch> World<'_, W> {
         }
     }
 
+    /// A request that waited was refused.
+    fn refused(&mut self, id: u32, reason: Reason) {
+        if reason == Reason::Delayed {
+            let req = self.state.waiting.iter().find(|req| req.id == id).expect("it waits");
+            self.watch.delayed(&self.state, req);
+        } else {
+            assert_eq!(reason, Reason::DeadlineExpired, "request {id}");
+            assert!(!self.is_in_time(id), "refused before its deadline");
+        }
+        let req = self.leaves_backlog(id);
+        self.end(&req, false);
+    }
+
     /// Whether the request cannot have been refused yet.
     fn is_in_time(&self, id: u32) -> bool {
         let req = self.state.waiting.iter().find(|req| req.id == id).expect("it waits");
-        let last = match self.state.plan.classes[req.class].late {
+        let class = &self.state.plan.classes[req.class];
+        if class.codel.is_some() {
+            return false;
+        }
+        let last = match class.late {
             Late::Refuse => req.due,
             Late::Last => req.due + req.due.since(req.arrived),
         };

@@ -1,7 +1,7 @@
 //! Sites above classes: one policy between sites, and each site's own inside it.
 
-use crate::measure::{ByWeight, Taking};
-use crate::plans::{classes, parts, plan, script, sources};
+use crate::measure::{ByWeight, Taking, WithinOneService, of_sites};
+use crate::plans::{classes, longest, millis, parts, plan, script, sources};
 use crate::state::{Req, State};
 use crate::world::run;
 use fastrand::Rng;
@@ -31,6 +31,7 @@ fn with_sites(rng: &mut Rng, between: Policy, inside: &[Policy]) -> Plan {
             }
         })
         .collect();
+    let count_of_classes = plan.classes.len() as f64;
     for class in &mut plan.classes {
         let site = rng.usize(0..count);
         class.site = SiteId(site as u16);
@@ -39,6 +40,7 @@ fn with_sites(rng: &mut Rng, between: Policy, inside: &[Policy]) -> Plan {
             Policy::Score { .. } => Order::Score,
             _ => Order::Fifo,
         };
+        class.minimum = if rng.bool() { rng.f64() / count_of_classes } else { 0.0 };
     }
     plan
 }
@@ -51,16 +53,27 @@ const INSIDE: [Policy; 5] = [
     Policy::Fifo,
 ];
 
-fn run_with(seed: u64, between: Policy) {
+fn run_with(seed: u64, between: Policy, inside: &[Policy]) {
     let mut rng = Rng::with_seed(seed);
-    let sources = sources(&mut rng, 2, |rng, source| source.score = (0, rng.u32(0..=5)));
-    let script = script(&mut rng, |rng| with_sites(rng, between, &INSIDE), sources);
-    run(&script, seed, &mut ());
+    let sources = sources(&mut rng, 2, |rng, source| {
+        source.score = (0, rng.u32(0..=5));
+        let low = millis(rng.u64(1..=100_000));
+        source.deadline = Some((low, low * 5));
+    });
+    let script = script(&mut rng, |rng| with_sites(rng, between, inside), sources);
+    run(&script, seed, &mut WithinOneService::new(of_sites, longest(&script)));
 }
 
-crate::property!(strict_between_sites, |seed| run_with(seed, Policy::Strict));
-crate::property!(shared_between_sites, |seed| run_with(seed, Policy::Shared));
-crate::property!(fixed_between_sites, |seed| run_with(seed, Policy::Fixed));
+crate::property!(strict_between_sites, |seed| run_with(seed, Policy::Strict, &INSIDE));
+crate::property!(shared_between_sites, |seed| run_with(seed, Policy::Shared, &INSIDE));
+crate::property!(fixed_between_sites, |seed| run_with(seed, Policy::Fixed, &INSIDE));
+
+// Policies that compare requests, at both levels: as if there were no sites.
+crate::property!(requests_are_compared_between_sites, |seed| {
+    let policy =
+        [Policy::Deadline, Policy::Score { ageing: 50.0 }, Policy::Fifo][seed as usize % 3];
+    run_with(seed, policy, &[policy]);
+});
 
 fn by_site(state: &State) -> Vec<Taking> {
     let taking = |(place, classes): (usize, Vec<usize>)| Taking {

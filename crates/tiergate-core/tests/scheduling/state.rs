@@ -23,6 +23,8 @@ pub(crate) struct Req {
     pub(crate) bytes: u32,
     /// How long it will hold its slots, if it stays.
     pub(crate) service: Duration,
+    /// Bytes of its answer, if it stays.
+    pub(crate) answer: u64,
     /// When its client leaves.
     pub(crate) leaves: Moment,
     /// Whether its owner is gone when it hears of its slot.
@@ -33,6 +35,11 @@ impl Req {
     /// How long it holds its slots if it gets them at that moment.
     pub(crate) fn holds(&self, from: Moment) -> Duration {
         if self.absent { Duration::ZERO } else { self.service.min(self.leaves.since(from)) }
+    }
+
+    /// Bytes of its answer if it is started at that moment.
+    pub(crate) fn answered(&self, from: Moment) -> f64 {
+        if self.holds(from) < self.service { 0.0 } else { self.answer as f64 }
     }
 
     /// Work in slot-seconds if it is started at that moment.

@@ -47,8 +47,11 @@ fn counts(seed: u64) {
 }
 
 fn work(seed: u64) {
-    let script = random(seed, Costing::Seconds);
-    let largest = dearest(&script);
+    let mut script = random(seed, Costing::Seconds);
+    // In one run of two some requests take several slots.
+    let width = if seed.is_multiple_of(2) { 3 } else { 1 };
+    script.sources.iter_mut().step_by(2).for_each(|source| source.slots = width);
+    let largest = dearest(&script) * f64::from(width);
     let mut watch = ByWeight::new(
         by_class,
         |state, req| req.work(state.now),
@@ -58,5 +61,15 @@ fn work(seed: u64) {
     run(&script, seed, &mut watch);
 }
 
+fn bytes(seed: u64) {
+    let mut script = random(seed, Costing::Bytes);
+    let largest = 100_000;
+    script.sources.iter_mut().for_each(|source| source.answer = largest);
+    let cost = |state: &State, req: &Req| req.answered(state.now);
+    let times = |slots| f64::from(slots) + 1.0;
+    run(&script, seed, &mut ByWeight::new(by_class, cost, largest as f64, times));
+}
+
+crate::property!(bytes_are_shared_by_weight, bytes);
 crate::property!(requests_are_shared_by_weight, counts);
 crate::property!(work_is_shared_by_weight, work);

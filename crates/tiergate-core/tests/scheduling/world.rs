@@ -151,6 +151,7 @@ impl<W: Watch> World<'_, W> {
             slots: u32::from(self.rng.u16(1..=source.slots)),
             bytes: if source.bytes == 0 { 0 } else { self.rng.u32(0..=source.bytes) },
             service: self.between(source.service),
+            answer: self.rng.u64(0..=source.answer),
             leaves: Moment::NEVER,
             absent: self.rng.u8(0..100) < self.script.cancelled / 4,
         };
@@ -244,12 +245,11 @@ impl<W: Watch> World<'_, W> {
         };
         let req = self.stops_running(id);
         self.end(&req, true);
-        let first_byte = (end == End::Served).then_some(req.service);
-        self.gate.finish(
-            self.state.now,
-            slot,
-            Outcome { first_byte, ..Outcome::without_answer(end) },
-        );
+        let outcome = match end {
+            End::Served => Outcome { end, first_byte: Some(req.service), bytes: req.answer },
+            _ => Outcome::without_answer(end),
+        };
+        self.gate.finish(self.state.now, slot, outcome);
     }
 
     fn reload(&mut self, plan: Plan) {

@@ -16,17 +16,13 @@ const SLOTS: u32 = 8;
 const CAPACITY: f64 = 800.0;
 const SECONDS: f64 = 30.0;
 
-/// Three classes that together ask for so many times the capacity, over time.
-fn clients(load: &Profile) -> Vec<Clients> {
-    let third = |times: f64| times * CAPACITY / 3.0;
-    let rate = match load {
-        Profile::Flat(times) => Profile::Flat(third(*times)),
-        Profile::Points { points, ramp } => {
-            let points = points.iter().map(|&[at, times]| [at, third(times)]).collect();
-            Profile::Points { points, ramp: *ramp }
-        }
-        Profile::File { .. } => unreachable!("no test reads its rates from a file"),
-    };
+/// Times the capacity that is asked for, from which second on.
+type Load = [[f64; 2]];
+
+/// Three classes that together ask for the load.
+fn clients(load: &Load) -> Vec<Clients> {
+    let points = load.iter().map(|&[from, times]| [from, times * CAPACITY / 3.0]).collect();
+    let rate = Profile::Points { points, ramp: false };
     let of = |class: u16| Clients {
         class,
         flow: u64::from(class),
@@ -39,14 +35,14 @@ fn clients(load: &Profile) -> Vec<Clients> {
 }
 
 /// The part of the requests that are not started by their deadline.
-fn missed(policy: Policy, load: &Profile, seed: u64) -> f64 {
+fn missed(policy: Policy, load: &Load, seed: u64) -> f64 {
     let plan = plan(policy, &["first", "second", "third"], SLOTS);
     let fates = run(plan, &clients(load), usize::MAX, SECONDS, seed);
     let missed = fates.iter().filter(|fate| fate.waited_s.is_none());
     missed.count() as f64 / fates.len() as f64
 }
 
-fn compare(what: &str, load: &Profile, times: f64) {
+fn compare(what: &str, load: &Load, times: f64) {
     for seed in 1..4 {
         let [edf, fifo, strict] =
             [Policy::Deadline, Policy::Fifo, Policy::Strict].map(|it| missed(it, load, seed));
@@ -65,17 +61,17 @@ fn compare(what: &str, load: &Profile, times: f64) {
 #[test]
 fn bursts_are_ridden_out() {
     let edges = (0..10).map(|step| [3.0 * f64::from(step), [2.0, 0.2][step as usize % 2]]);
-    compare("bursts", &Profile::Points { points: edges.collect(), ramp: false }, 0.6);
+    compare("bursts", &edges.collect::<Vec<_>>(), 0.6);
 }
 
 /// About as much as the server takes, so that chance makes queues.
 #[test]
 fn at_capacity_fewer_are_late() {
-    compare("at capacity", &Profile::Flat(1.0), 0.8);
+    compare("at capacity", &[[0.0, 1.0]], 0.8);
 }
 
 /// Lasting overload: whoever is served, so many are not. The order by deadline is no worse.
 #[test]
 fn in_lasting_overload_no_more_are_late() {
-    compare("lasting", &Profile::Flat(1.5), 1.01);
+    compare("lasting", &[[0.0, 1.5]], 1.01);
 }
