@@ -9,7 +9,8 @@ use std::time::Duration;
 /// What became of one class's requests since the class exists.
 ///
 /// `arrived = admitted at once + queued + refused on arrival`, and
-/// `arrived = finished + refused + cancelled while waiting + waiting + running`.
+/// `arrived = finished + refused + cancelled while waiting + waiting + running`, where running ones are
+/// counted by request ([`crate::gate::ClassState::requests`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassAccount {
     /// Requests that came in.

@@ -15,7 +15,9 @@
 
 mod arrive;
 mod generations;
+mod grant;
 mod interrupt;
+mod reload;
 mod signal;
 mod stream;
 mod wait;
@@ -25,10 +27,10 @@ use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
 use crate::admit::ignore::Ignoring;
 use crate::admit::importance::Shedding;
-use crate::admit::policer::{self, PolicerId, PolicerState, Policers};
+use crate::admit::policer::{PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, Discipline, LISTS, State, Turn, Waiter, list_of};
+use crate::backlog::{Backlog, Discipline, LISTS, State, Turn};
 use crate::class::ClassId;
 use crate::classify::score::Score;
 use crate::control::Limit;
@@ -39,7 +41,7 @@ use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::schedule::{Grant, Load, Schedule};
 use crate::time::Moment;
-use generations::{Generations, Moved};
+use generations::Generations;
 use interrupt::Interruptible;
 pub use signal::Refused;
 use std::time::Duration;
@@ -355,90 +357,6 @@ impl<T> Gate<T> {
         self.wakes.pop()
     }
 
-    /// Puts a new plan in force; nobody waiting or running is lost. Classes are known again by their
-    /// names; requests of a class that is gone go on in the least important one.
-    ///
-    /// The limit found so far is kept as long as `slots` does not change. O(n log n).
-    ///
-    /// # Panics
-    /// If the plan fails [`Plan::check`].
-    pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
-        if let Err(fault) = plan.check() {
-            panic!("an unchecked plan reached the gate: {fault}");
-        }
-        let last = ClassId(plan.classes.len() as u16 - 1);
-        let place = |name: &str| {
-            let found = plan.classes.iter().position(|class| class.name == name);
-            found.map_or(last, |place| ClassId(place as u16))
-        };
-        let moved: Vec<ClassId> =
-            self.plan.classes.iter().map(|class| place(&class.name)).collect();
-
-        // A slot that its waiter has not claimed yet will be claimed under the new plan.
-        let disciplines = Discipline::of_plan(&plan);
-        let unclaimed = self.backlog.reclass(disciplines, |class| moved[class.index()]);
-        let policer = |old: &policer::Settings| {
-            let same = plan.policers.iter().position(|new| new.name == old.name);
-            same.map(|place| PolicerId(place as u16))
-        };
-        let policers = self.plan.policers.iter().map(policer).collect();
-        let numbers = Moved { classes: moved.clone(), policers };
-        self.generations.replace(plan.generation, plan.classes.len(), numbers, unclaimed);
-        let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
-        let names = (&plan.policers[..], &self.plan.policers[..]);
-        self.policers.inherit(now, names, former, &moved);
-        let former = std::mem::replace(&mut self.ignoring, plan.ignore.map(Ignoring::new));
-        if let (Some(ignoring), Some(former)) = (&mut self.ignoring, former) {
-            ignoring.inherit(former);
-        }
-
-        let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
-        let mut loads = vec![Load::default(); plan.classes.len()];
-        let (mut requests, mut streams) = (vec![0; loads.len()], vec![0; loads.len()]);
-        let mut account = Account::sized(plan.classes.len(), plan.rules);
-        for (old, &new) in moved.iter().enumerate() {
-            loads[new.index()].waiting += self.loads[old].waiting;
-            loads[new.index()].running += self.loads[old].running;
-            requests[new.index()] += self.requests[old];
-            streams[new.index()] += self.streams[old];
-            if plan.classes[new.index()].name == self.plan.classes[old].name {
-                account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
-                for running in [true, false] {
-                    drains[list_of(new, running)] =
-                        self.drains[list_of(ClassId(old as u16), running)];
-                }
-            }
-        }
-        account.unmatched = self.account.unmatched;
-        let stays = |(old, new): &(usize, ClassId)| {
-            plan.classes[new.index()].name == self.plan.classes[*old].name
-        };
-        let kept = moved.iter().copied().enumerate().filter(stays);
-        let mut costs = Costs::new(plan.cost, plan.classes.len(), plan.rules);
-        costs.inherit(&self.costs, kept.map(|(old, new)| (ClassId(old as u16), new)));
-        self.costs = costs;
-        self.interruptible.reclass(plan.classes.len(), &moved);
-        (self.requests, self.streams) = (requests, streams);
-        self.loads = loads;
-        self.drains = drains;
-        self.triggers = Triggers::new(&plan.classes, &self.loads);
-        self.account = account;
-        self.schedule = Schedule::new(&plan);
-        self.since = now;
-        self.shedding = plan.shedding.map(|aim| match self.shedding.take() {
-            Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
-            None => Shedding::new(now, aim, plan.classes.len()),
-        });
-        if plan.slots != self.plan.slots {
-            self.limit = Limit::new(&plan.slots);
-            self.last_step = None;
-        }
-        self.schedule.resume(&self.loads, self.limit.slots());
-        self.advance(now);
-        self.plan = plan;
-        self.dispatch(now);
-    }
-
     /// Takes no new work; whoever waits or runs goes on to the end.
     pub fn drain(&mut self) {
         self.draining = true;
@@ -502,62 +420,6 @@ impl<T> Gate<T> {
     /// What has been counted since the start.
     pub fn account(&self) -> &Account {
         &self.account
-    }
-
-    /// Lets time pass for the schedule; before a load changes.
-    fn advance(&mut self, now: Moment) {
-        self.schedule.advance(now, &self.loads, self.limit.slots());
-    }
-
-    /// Gives slots to a request of the class that waits no more; after [`Gate::advance`].
-    fn grant(&mut self, now: Moment, class: ClassId, rule: Option<u32>, slots: u16) -> Grant {
-        let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
-        self.schedule.granted(class, &self.loads, self.limit.slots(), grant);
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            limit.pass(now, self.running);
-        }
-        self.running += u32::from(slots);
-        self.loads[class.index()].running += u32::from(slots);
-        self.requests[class.index()] += 1;
-        self.generations.granted();
-        grant
-    }
-
-    /// The slot of a waiter that was granted one.
-    fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment) -> Slot {
-        Slot {
-            class: waiter.class,
-            generation: self.plan.generation,
-            rule: waiter.rule,
-            admitted,
-            waited: admitted.since(waiter.arrived),
-            grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
-            turn: waiter.turn,
-            charged: admitted >= self.since,
-            interruptible: Slot::NOT_INTERRUPTIBLE,
-        }
-    }
-
-    /// Puts right what the request was charged with.
-    fn settle_cost(&mut self, slot: &Slot, class: ClassId, held: Duration, outcome: &Outcome) {
-        let current = slot.generation == self.plan.generation;
-        let actual = self.costs.actual(held, slot.grant.slots, outcome);
-        self.costs.learn(class, slot.rule.filter(|_| current), actual, outcome.end);
-        let charged = current && slot.charged;
-        let actual = if charged { actual } else { slot.grant.estimate };
-        self.schedule.finished(class, slot.grant, actual);
-        self.backlog.corrected(slot.turn, actual - slot.grant.estimate);
-    }
-
-    fn release(&mut self, slot: Slot, class: ClassId) {
-        let slots = u32::from(slot.grant.slots);
-        self.running -= slots;
-        self.loads[class.index()].running -= slots;
-        self.requests[class.index()] -= 1;
-        self.generations.released(slot.generation);
-        if slot.interruptible != Slot::NOT_INTERRUPTIBLE {
-            self.interruptible.remove(slot.interruptible);
-        }
     }
 
     fn note(&mut self, now: Moment, step: Option<Step>) {

@@ -30,7 +30,7 @@ pub async fn forward<S: ClientStream>(
     facts: &Facts,
     mut record: Record,
     mut head: Vec<u8>,
-    (held, format): (Held<'_>, Format),
+    held: Held<'_>,
 ) -> io::Result<Next> {
     record.waited = Some(held.waited());
     record.received_bytes = facts.head_len as u64;
@@ -85,7 +85,10 @@ pub async fn forward<S: ClientStream>(
         Err(Failure::Unanswered(Fault::Interrupted)) => {
             let refused = shared.door.broken_off(&facts.arrival);
             ended(End::Interrupted, &mut record);
-            return connection.refuse(shared, config, facts, refused, format, record).await;
+            let format = facts.may_be_broken_off.unwrap_or(Format::Plain);
+            // In a box: a connection that only waits shall not keep room for it.
+            let told = connection.refuse(shared, config, facts, refused, format, record);
+            return Box::pin(told).await;
         }
         Err(Failure::Unanswered(fault)) => fault,
     };

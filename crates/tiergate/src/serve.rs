@@ -183,7 +183,6 @@ impl<S: ClientStream> Connection<S> {
                     }
                 };
                 let record = Record::new(arrived);
-                let held = (held, format);
                 let next =
                     forward::forward(self, shared, &config, &facts, record, head, held).await?;
                 if next == Next::Keep {

@@ -30,6 +30,8 @@ struct Entry<T> {
 pub(super) struct Interruptible<T> {
     slab: Vec<Entry<T>>,
     free: u32,
+    /// How many are not marked.
+    unmarked: u32,
     /// By class: the youngest that is not marked.
     youngest: Vec<u32>,
     /// By class: slots that are marked and not back.
@@ -41,6 +43,7 @@ impl<T> Interruptible<T> {
         Interruptible {
             slab: Vec::new(),
             free: NONE,
+            unmarked: 0,
             youngest: vec![NONE; classes],
             marked: vec![0; classes],
         }
@@ -65,10 +68,12 @@ impl<T> Interruptible<T> {
             self.slab[previous as usize].next = place;
         }
         self.youngest[class.index()] = place;
+        self.unmarked += 1;
         place
     }
 
     fn unlink(&mut self, place: u32) {
+        self.unmarked -= 1;
         let Entry { class, previous, next, .. } = self.slab[place as usize];
         if previous != NONE {
             self.slab[previous as usize].next = next;
@@ -173,7 +178,7 @@ impl<T> Gate<T> {
     /// Marks a slot to be broken off if whoever is next finds no room and is of a class above one that has
     /// such a slot. O(classes); nothing where no slot may be.
     pub(super) fn interrupt(&mut self, now: Moment) {
-        if self.interruptible.slab.is_empty() || self.backlog.len() == 0 {
+        if self.interruptible.unmarked == 0 || self.backlog.len() == 0 {
             return;
         }
         let Some((class, slots)) = self.next(now) else {
@@ -200,7 +205,7 @@ impl<T> Gate<T> {
     /// is sure of it would ask back at once.
     fn may_break_into(&self, class: usize) -> bool {
         let sure = self.schedule.sure(ClassId(class as u16)) * f64::from(self.limit.slots());
-        let held = self.loads[class].running - self.interruptible.marked[class];
+        let held = self.loads[class].running.saturating_sub(self.interruptible.marked[class]);
         f64::from(held) > sure
     }
 

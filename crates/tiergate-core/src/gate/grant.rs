@@ -1,0 +1,80 @@
+//! Slots: given, described, and back with what the request has cost.
+
+use super::{Gate, Slot};
+use crate::backlog::Waiter;
+use crate::class::ClassId;
+use crate::control::Limit;
+use crate::outcome::Outcome;
+use crate::schedule::Grant;
+use crate::time::Moment;
+use std::time::Duration;
+
+impl<T> Gate<T> {
+    /// Lets time pass for the schedule; before a load changes.
+    pub(super) fn advance(&mut self, now: Moment) {
+        self.schedule.advance(now, &self.loads, self.limit.slots());
+    }
+
+    /// Gives slots to a request of the class that waits no more; after [`Gate::advance`].
+    pub(super) fn grant(
+        &mut self,
+        now: Moment,
+        class: ClassId,
+        rule: Option<u32>,
+        slots: u16,
+    ) -> Grant {
+        let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
+        self.schedule.granted(class, &self.loads, self.limit.slots(), grant);
+        if let Limit::Adaptive(limit) = &mut self.limit {
+            limit.pass(now, self.running);
+        }
+        self.running += u32::from(slots);
+        self.loads[class.index()].running += u32::from(slots);
+        self.requests[class.index()] += 1;
+        self.generations.granted();
+        grant
+    }
+
+    /// The slot of a waiter that was granted one.
+    pub(super) fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment) -> Slot {
+        Slot {
+            class: waiter.class,
+            generation: self.plan.generation,
+            rule: waiter.rule,
+            admitted,
+            waited: admitted.since(waiter.arrived),
+            grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
+            turn: waiter.turn,
+            charged: admitted >= self.since,
+            interruptible: Slot::NOT_INTERRUPTIBLE,
+        }
+    }
+
+    /// Puts right what the request was charged with.
+    pub(super) fn settle_cost(
+        &mut self,
+        slot: &Slot,
+        class: ClassId,
+        held: Duration,
+        outcome: &Outcome,
+    ) {
+        let current = slot.generation == self.plan.generation;
+        let actual = self.costs.actual(held, slot.grant.slots, outcome);
+        self.costs.learn(class, slot.rule.filter(|_| current), actual, outcome.end);
+        let charged = current && slot.charged;
+        let actual = if charged { actual } else { slot.grant.estimate };
+        self.schedule.finished(class, slot.grant, actual);
+        self.backlog.corrected(slot.turn, actual - slot.grant.estimate);
+    }
+
+    pub(super) fn release(&mut self, slot: Slot, class: ClassId) {
+        let slots = u32::from(slot.grant.slots);
+        self.running -= slots;
+        self.loads[class.index()].running -= slots;
+        self.requests[class.index()] -= 1;
+        self.generations.released(slot.generation);
+        if slot.interruptible != Slot::NOT_INTERRUPTIBLE {
+            self.interruptible.remove(slot.interruptible);
+        }
+    }
+}
