@@ -43,9 +43,19 @@ fn the_policies_that_come_along_do_what_their_comments_say() {
     };
     for (name, request, header, expected) in [
         ("sites", "GET http://blog.example.com/cart/x", "A: b", "Class pages, 4 of 4"),
-        ("sites", "GET http://blog.example.com/", "A: b", "site blog: served is the request that came first"),
+        (
+            "sites",
+            "GET http://blog.example.com/",
+            "A: b",
+            "site blog: served is the request that came first",
+        ),
         ("sites", "POST http://example.com/cart/x", "A: b", "Class checkout, 1 of 4"),
-        ("sites", "GET http://example.com/cart/x", "Sec-Purpose: prefetch", "Class prefetch, 3 of 4"),
+        (
+            "sites",
+            "GET http://example.com/cart/x",
+            "Sec-Purpose: prefetch",
+            "Class prefetch, 3 of 4",
+        ),
         ("weighted", "GET /reports/7", "A: b", "it takes 4 slots"),
         ("weighted", "GET /x", "A: b", "a trusted peer's x-time-left says how long it waits"),
         ("deadlines", "GET /quotes/x", "A: b", "served is the request of the earliest deadline"),
