@@ -78,9 +78,9 @@ pub struct Facts {
     pub expects: bool,
     /// Doing it twice is as good as once (RFC 9110 §9.2.2).
     pub idempotent: bool,
-    /// It may be broken off while it is in service: so the policy has it, and nothing is lost by doing it
-    /// again.
-    pub may_be_broken_off: bool,
+    /// It may be broken off while it is in service, and how it is told then: so the policy has it, and
+    /// nothing is lost by doing it again.
+    pub may_be_broken_off: Option<Format>,
     /// Where the method lies in the head.
     pub method: Range<usize>,
     /// Where the target lies in the head.
@@ -213,7 +213,8 @@ pub fn decide<'d>(
         upgrade: head.upgrade.is_some(),
         expects: head.expect_continue,
         idempotent: is_idempotent(head.method),
-        may_be_broken_off: may_be_broken_off(config, &arrival, head.method, head.body),
+        may_be_broken_off: may_be_broken_off(config, &arrival, head.method, head.body)
+            .then(|| Format::accepted(fields)),
         method: range_in(bytes, head.method),
         target: range_in(bytes, head.target),
         client,
@@ -229,10 +230,10 @@ pub fn decide<'d>(
         Answer::Admitted(held) => Entry::Now(held),
         Answer::Wait(waiting) => Entry::Later(waiting),
     };
-    // Only a request that waits, or may be broken off, may still be refused.
+    // Only a request that waits may still be refused.
     let format = match entry {
-        Entry::Now(_) if !facts.may_be_broken_off => Format::Plain,
-        _ => Format::accepted(fields),
+        Entry::Now(_) => Format::Plain,
+        Entry::Later(_) => Format::accepted(fields),
     };
     let mut out = buffers::text();
     let mut listener = [0; LISTENER_LEN_MAX];

@@ -17,9 +17,8 @@ use crate::origin::{Lease, Place};
 use crate::outbox::Outbox;
 use crate::stream::ClientStream;
 use crate::streaming::Turn;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
 use std::task::{Context, Poll};
 use tiergate_core::outcome::End;
 
@@ -122,12 +121,7 @@ async fn pass_on<S: ClientStream>(
                 return Ok(());
             }
         }
-        let mut carrying = pin!(link.carry(outbox, &mut answer));
-        let carried = poll_fn(|context| {
-            turn.poll(held, context);
-            carrying.as_mut().poll(context)
-        });
-        if carried.await? == 0 {
+        if link.carry(outbox, &mut answer, (held, turn)).await? == 0 {
             if !body.ends_with_connection() {
                 return Err(Fault::Origin);
             }
@@ -147,12 +141,14 @@ impl<S: ClientStream> Link<'_, S> {
         &mut self,
         outbox: &mut Outbox<'_>,
         held: &mut Option<Buffer>,
+        (slot, turn): (&mut Option<Held<'_>>, &mut Turn),
     ) -> Result<usize, Fault> {
         let mut written = false;
         if !outbox.stalled {
             self.connection.timer.arm(self.timeouts.write);
         }
         poll_fn(|context| {
+            turn.poll(slot, context);
             if !written {
                 self.poll_upload(context)?;
                 written = self.poll_outbox(outbox, context)?.is_ready();

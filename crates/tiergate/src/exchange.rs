@@ -94,7 +94,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => {}
         }
-        if let Some(held) = held.as_mut().filter(|_| facts.may_be_broken_off) {
+        if let Some(held) = held.as_mut().filter(|_| facts.may_be_broken_off.is_some()) {
             poll_fn(|context| held.poll_permit_interruption(context)).await;
         }
         let mut answer: Option<Buffer> = None;

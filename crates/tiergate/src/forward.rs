@@ -18,29 +18,22 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::task::Poll;
 use tiergate_core::outcome::End;
+use tiergate_core::time::Moment;
 
 /// Forwards one request and its answer.
 ///
 /// # Errors
 /// The client's connection broke.
-pub async fn forward<S: ClientStream>(
+pub(crate) async fn forward<S: ClientStream>(
     connection: &mut Connection<S>,
-    shared: &Shared,
-    config: &Config,
-    facts: &Facts,
-    mut record: Record,
-    mut head: Vec<u8>,
-    (held, format): (Held<'_>, Format),
+    journey: &mut Journey<'_, '_>,
+    head: &mut Vec<u8>,
 ) -> io::Result<Next> {
-    record.waited = Some(held.waited());
-    record.received_bytes = facts.head_len as u64;
-    let mut journey =
-        Journey { shared, config, facts, record, held: Some(held), upload: None, sent: 0 };
-    let result = journey.run(connection, &mut head).await;
-    buffers::keep_text(head);
-    let Journey { mut record, mut held, upload, sent, .. } = journey;
+    let result = journey.run(connection, head).await;
+    buffers::keep_text(std::mem::take(head));
+    let Journey { shared, config, facts, record, held, upload, sent } = journey;
     let sent_whole = upload.as_ref().is_none_or(Upload::is_done);
-    record.received_bytes += upload.as_ref().map_or(sent as u64, Upload::total);
+    record.received_bytes += upload.as_ref().map_or(*sent as u64, Upload::total);
     let mut ended = |end, record: &mut Record| {
         // A stream has been counted as one, however its client leaves it.
         if record.end != Some(End::Upgraded) {
@@ -53,10 +46,10 @@ pub async fn forward<S: ClientStream>(
     let fault = match result {
         Ok(Ended::Switched) => return Ok(Next::Cut),
         Ok(Ended::Answered(next)) => {
-            account::http1(shared, config, facts, connection.received(), &record);
+            account::http1(shared, config, facts, connection.received(), record);
             // Of a body that was streamed nothing is left behind the head.
-            connection.use_up(facts.head_len + if upload.is_none() { sent } else { 0 });
-            if let Some(rest) = upload.and_then(|upload| upload.rest) {
+            connection.use_up(facts.head_len + if upload.is_none() { *sent } else { 0 });
+            if let Some(rest) = upload.take().and_then(|upload| upload.rest) {
                 connection.input = Some(rest);
             }
             // A close with unread bytes would be a reset, which can overtake the answer.
@@ -71,32 +64,35 @@ pub async fn forward<S: ClientStream>(
             | Failure::BrokenOff(Fault::Client(error))
             | Failure::Unended(Fault::Client(error)),
         ) => {
-            ended(End::Cancelled, &mut record);
-            account::http1(shared, config, facts, connection.received(), &record);
+            ended(End::Cancelled, record);
+            account::http1(shared, config, facts, connection.received(), record);
             return Err(error);
         }
         // The head was sent: only closing tells the client that the rest will not come.
         Err(failure @ (Failure::BrokenOff(_) | Failure::Unended(_))) => {
-            ended(End::Failed, &mut record);
-            account::http1(shared, config, facts, connection.received(), &record);
+            ended(End::Failed, record);
+            account::http1(shared, config, facts, connection.received(), record);
             let unended = matches!(failure, Failure::Unended(_));
             return Ok(if unended { Next::Reset } else { Next::Cut });
         }
         Err(Failure::Unanswered(Fault::Interrupted)) => {
             let refused = shared.door.broken_off(&facts.arrival);
-            ended(End::Interrupted, &mut record);
-            return connection.refuse(shared, config, facts, refused, format, record).await;
+            ended(End::Interrupted, record);
+            let format = facts.may_be_broken_off.unwrap_or(Format::Plain);
+            // In a box: a connection that only waits shall not keep room for it.
+            let told = connection.refuse(shared, config, facts, refused, format, *record);
+            return Box::pin(told).await;
         }
         Err(Failure::Unanswered(fault)) => fault,
     };
     let (status, why) = fault.answer();
     // A client's fault says nothing about the origin.
-    ended(if status < 500 { End::Cancelled } else { End::Failed }, &mut record);
+    ended(if status < 500 { End::Cancelled } else { End::Failed }, record);
     if status < 500 {
         shared.tally().bad_request(status);
     }
     record.status = status;
-    account::http1(shared, config, facts, connection.received(), &record);
+    account::http1(shared, config, facts, connection.received(), record);
     let mut out = buffers::text();
     respond::write_error(&mut out, status, why, false, facts.head_only);
     connection.write(config, &out).await?;
@@ -127,7 +123,23 @@ pub(crate) struct Journey<'c, 'd> {
     pub(crate) sent: usize,
 }
 
-impl Journey<'_, '_> {
+impl<'c, 'd> Journey<'c, 'd> {
+    /// At its beginning. It stays where it is made, and is lent on: a connection has room for it once.
+    pub(crate) fn new(
+        shared: &'c Shared,
+        config: &'c Config,
+        facts: &'c Facts,
+        arrived: Moment,
+        held: Held<'d>,
+    ) -> Self {
+        let record = Record {
+            waited: Some(held.waited()),
+            received_bytes: facts.head_len as u64,
+            ..Record::new(arrived)
+        };
+        Journey { shared, config, facts, record, held: Some(held), upload: None, sent: 0 }
+    }
+
     async fn run<S: ClientStream>(
         &mut self,
         connection: &mut Connection<S>,

@@ -107,11 +107,6 @@ impl<S: ClientStream> Link<'_, S> {
     ///
     /// # Errors
     /// See [`Fault`]; the origin's only as `Origin` or `OriginSlow`.
-    pub async fn read(&mut self, held: &mut Option<Buffer>) -> Result<usize, Fault> {
-        poll_fn(|context| self.poll_read(held, context)).await
-    }
-
-    /// The same as a poll.
     pub(crate) fn poll_read(
         &mut self,
         held: &mut Option<Buffer>,

@@ -12,7 +12,7 @@ use crate::buffers::{self, Buffer};
 use crate::clock;
 use crate::config::meant::RefusalConnection;
 use crate::decide::{self, Decision, Entry, Facts, Peer};
-use crate::forward;
+use crate::forward::{self, Journey};
 use crate::http1::Framing;
 use crate::outbox::Outbox;
 use crate::respond::{self, Advice, Format};
@@ -155,7 +155,7 @@ impl<S: ClientStream> Connection<S> {
             Decision::Refuse(facts, refused, format) => {
                 self.refuse(shared, &config, &facts, refused, format, Record::new(arrived)).await
             }
-            Decision::Go { facts, head, entry, format } => {
+            Decision::Go { facts, mut head, entry, format } => {
                 let held = match entry {
                     Entry::Now(held) => held,
                     Entry::Later(waiting) => {
@@ -182,10 +182,8 @@ impl<S: ClientStream> Connection<S> {
                         }
                     }
                 };
-                let record = Record::new(arrived);
-                let held = (held, format);
-                let next =
-                    forward::forward(self, shared, &config, &facts, record, head, held).await?;
+                let mut journey = Journey::new(shared, &config, &facts, arrived, held);
+                let next = forward::forward(self, &mut journey, &mut head).await?;
                 if next == Next::Keep {
                     self.peer.standing.answer();
                 }

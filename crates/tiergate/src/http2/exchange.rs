@@ -38,7 +38,7 @@ impl Journey<'_, '_> {
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => {}
         }
-        if let Some(held) = self.held.as_mut().filter(|_| self.facts.may_be_broken_off) {
+        if let Some(held) = self.held.as_mut().filter(|_| self.facts.may_be_broken_off.is_some()) {
             poll_fn(|context| held.poll_permit_interruption(context)).await;
         }
         let mut answer: Option<Buffer> = None;

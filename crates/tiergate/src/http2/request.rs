@@ -29,8 +29,8 @@ pub(super) struct Facts {
     pub(super) head_only: bool,
     /// Doing it twice is as good as once.
     pub(super) idempotent: bool,
-    /// It may be broken off while it is in service.
-    pub(super) may_be_broken_off: bool,
+    /// It may be broken off while it is in service, and how it is told then.
+    pub(super) may_be_broken_off: Option<Format>,
     /// The client, by the connection or by a trusted peer's word.
     pub(super) client: IpAddr,
     /// How it was classified.
@@ -104,7 +104,8 @@ pub(super) fn decide<'d>(
         expects,
         head_only: head.method == b"HEAD",
         idempotent: decide::is_idempotent(head.method),
-        may_be_broken_off: decide::may_be_broken_off(config, &arrival, head.method, head.body),
+        may_be_broken_off: decide::may_be_broken_off(config, &arrival, head.method, head.body)
+            .then(|| Format::accepted(fields)),
         client: view.client,
         arrival,
         visit,
@@ -115,9 +116,8 @@ pub(super) fn decide<'d>(
             return Decision::Refuse(facts, refused, Format::accepted(fields));
         }
         Answer::Later => return Decision::Gather(facts),
-        // Only a request that waits, or may be broken off, may still be refused.
-        Answer::Admitted(held) if !facts.may_be_broken_off => (Entry::Now(held), Format::Plain),
-        Answer::Admitted(held) => (Entry::Now(held), Format::accepted(fields)),
+        // Only a request that waits may still be refused.
+        Answer::Admitted(held) => (Entry::Now(held), Format::Plain),
         Answer::Wait(waiting) => (Entry::Later(waiting), Format::accepted(fields)),
     };
     Decision::Go { facts, head: origin_head(config, peer, &head, &table), entry, format }

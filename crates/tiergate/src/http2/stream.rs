@@ -134,6 +134,7 @@ async fn serve(
                 Forwarded::Ended(ended) => ended,
                 Forwarded::Interrupted(mut respond) => {
                     let refused = shared.door.broken_off(&facts.arrival);
+                    let format = facts.may_be_broken_off.unwrap_or(format);
                     request.refuse(&mut respond, &refused, format, record, (tally, peer));
                     return Ended::ByUs;
                 }
