@@ -29,8 +29,12 @@ struct Mean {
 
 impl Mean {
     fn learn(&mut self, cost: f64) {
-        self.count = (self.count + 1).min(MEMORY);
-        self.mean += (cost - self.mean) / f64::from(self.count);
+        if self.count == MEMORY {
+            self.mean += (cost - self.mean) * const { 1.0 / MEMORY as f64 };
+        } else {
+            self.count += 1;
+            self.mean += (cost - self.mean) / f64::from(self.count);
+        }
     }
 
     fn known(self) -> Option<f64> {
@@ -90,7 +94,7 @@ impl Costs {
     pub(crate) fn actual(&self, held: Duration, slots: u16, outcome: &Outcome) -> f64 {
         match self.unit {
             Costing::Requests => 1.0,
-            Costing::Seconds => held.as_secs_f64() * f64::from(slots),
+            Costing::Seconds => seconds(held) * f64::from(slots),
             Costing::Bytes => outcome.bytes as f64,
         }
     }
@@ -107,6 +111,11 @@ impl Costs {
             rule.learn(cost);
         }
     }
+}
+
+/// Without a division, which would be most of what a cost costs.
+fn seconds(span: Duration) -> f64 {
+    span.as_secs() as f64 + f64::from(span.subsec_nanos()) * 1e-9
 }
 
 #[cfg(test)]

@@ -137,8 +137,8 @@ pub struct Slot {
     class: ClassId,
     generation: u32,
     rule: Option<u32>,
+    arrived: Moment,
     admitted: Moment,
-    waited: Duration,
     grant: Grant,
     /// The flow that it was charged to, if it waited.
     turn: Turn,
@@ -156,7 +156,7 @@ impl Slot {
 
     /// How long the request waited for it.
     pub fn waited(&self) -> Duration {
-        self.waited
+        self.admitted.since(self.arrived)
     }
 
     /// How many slots it is: what its request takes.

@@ -22,7 +22,7 @@ impl<T> Gate<T> {
             return self.reject(now, class, &arrival, Reason::Ignored);
         }
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        self.let_time_pass(now);
+        self.catch_up(now);
         if let Some(shedding) = &mut self.shedding
             && shedding.is_shed(&candidate(class, &arrival))
         {
@@ -45,6 +45,9 @@ impl<T> Gate<T> {
         let deadline = now + patience;
         if !self.make_room(now, class, &arrival) {
             return self.reject(now, class, &arrival, Reason::QueueFull);
+        }
+        if self.backlog.len() == 0 {
+            self.let_time_pass(now);
         }
         self.account.classes[class.index()].queued += 1;
         self.loads[class.index()].waiting += 1;
@@ -99,7 +102,7 @@ impl<T> Gate<T> {
             generation: self.plan.generation,
             rule,
             admitted: now,
-            waited: Duration::ZERO,
+            arrived: now,
             grant,
             turn: Turn::NONE,
             charged: true,
@@ -109,7 +112,7 @@ impl<T> Gate<T> {
 
     /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was
     /// kept for.
-    fn let_time_pass(&mut self, now: Moment) {
+    fn catch_up(&mut self, now: Moment) {
         self.advance(now);
         if self.schedule.keeps_free() && self.backlog.len() > 0 {
             self.dispatch(now);
@@ -128,7 +131,7 @@ impl<T> Gate<T> {
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
             Some(Reason::Unimportant)
         } else {
-            self.let_time_pass(now);
+            self.catch_up(now);
             let at_once = self.is_admitted(now, class, &arrival);
             self.bar(now, class, &arrival, at_once, patience)
         };

@@ -12,6 +12,14 @@ use std::time::Duration;
 impl<T> Gate<T> {
     /// Lets time pass for the schedule; before a load changes.
     pub(super) fn advance(&mut self, now: Moment) {
+        if self.backlog.len() == 0 && self.schedule.rests() {
+            return;
+        }
+        self.let_time_pass(now);
+    }
+
+    /// The same, also where nobody waits: somebody is about to.
+    pub(super) fn let_time_pass(&mut self, now: Moment) {
         self.schedule.advance(now, &self.loads, self.limit.slots());
     }
 
@@ -42,7 +50,7 @@ impl<T> Gate<T> {
             generation: self.plan.generation,
             rule: waiter.rule,
             admitted,
-            waited: admitted.since(waiter.arrived),
+            arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
             charged: admitted >= self.since,

@@ -8,6 +8,7 @@
 //!
 //! Source: issue 5; the youngest is broken off since least of its work is lost.
 
+use super::wait::Chosen;
 use super::{Gate, Slot};
 use crate::class::ClassId;
 use crate::time::Moment;
@@ -170,7 +171,7 @@ impl<T> Gate<T> {
         if self.interruptible.unmarked == 0 || self.backlog.len() == 0 {
             return;
         }
-        let Some((class, slots)) = self.next(now) else {
+        let Some(Chosen { class, slots, .. }) = self.next(now) else {
             return;
         };
         if self.fits(slots) {

@@ -8,6 +8,15 @@ use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
 
+/// Whose turn it is.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen {
+    pub(super) class: ClassId,
+    pub(super) ticket: Ticket,
+    /// How many slots it takes.
+    pub(super) slots: u16,
+}
+
 impl<T> Gate<T> {
     /// Whether no more may wait in all.
     pub(super) fn is_crowded(&self) -> bool {
@@ -51,18 +60,17 @@ impl<T> Gate<T> {
     /// takes, and for no longer than its deadline and those that run. The gate then says so to the limit.
     pub(super) fn dispatch(&mut self, now: Moment) {
         while self.has_free_slot() {
-            let Some((class, slots)) = self.next(now).filter(|(_, slots)| self.fits(*slots)) else {
+            let Some(mut next) = self.next(now).filter(|next| self.fits(next.slots)) else {
                 break;
             };
             // Who has been delayed for too long leaves when another is about to be served.
-            let (class, slots) = match self.drop_delayed(now, class) {
-                false => (class, slots),
-                true => match self.next(now) {
-                    Some((class, slots)) if self.fits(slots) => (class, slots),
+            if self.drop_delayed(now, next.class) {
+                match self.next(now) {
+                    Some(other) if self.fits(other.slots) => next = other,
                     _ => break,
-                },
-            };
-            let ticket = self.backlog.first(now, class).expect("it was just asked");
+                }
+            }
+            let Chosen { class, ticket, slots } = next;
             let waiter = self.backlog.waiter(ticket).expect("just found");
             let (running, rule, arrived) = (waiter.running, waiter.rule, waiter.arrived);
             let late = waiter.late;
@@ -82,16 +90,15 @@ impl<T> Gate<T> {
         self.interrupt(now);
     }
 
-    /// The class that is served next and the slots that its next request takes, whether they are free or
-    /// not; `None` if nobody may have a slot.
-    pub(super) fn next(&mut self, now: Moment) -> Option<(ClassId, u16)> {
+    /// Who is served next, whether so many slots are free or not; `None` if nobody may have a slot.
+    pub(super) fn next(&mut self, now: Moment) -> Option<Chosen> {
         if self.schedule.looks_at_requests() {
             self.look_at_requests(now);
         }
         let class = self.schedule.pick(&self.loads, self.limit.slots())?;
         let ticket = self.backlog.first(now, class).expect("the load counts its waiters");
-        let waiter = self.backlog.waiter(ticket).expect("just found");
-        Some((class, waiter.slots))
+        let slots = self.backlog.waiter(ticket).expect("just found").slots;
+        Some(Chosen { class, ticket, slots })
     }
 
     /// Brings up to date whom each class would serve next. O(classes).

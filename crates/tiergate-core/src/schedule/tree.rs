@@ -19,6 +19,7 @@ pub struct Schedule {
     sure: Vec<f64>,
     looks_at_requests: bool,
     keeps_free: bool,
+    rests: bool,
 }
 
 /// What several sites need.
@@ -63,6 +64,7 @@ impl Schedule {
         let reserved = |(site, reserve): (super::SiteId, f64)| {
             plan.sites[site.index()].policy == Policy::Shared && reserve > 0.0
         };
+        let all_compare = policies.clone().all(Policy::compares);
         let keeps_free = policies.clone().any(|policy| policy == Policy::Fixed)
             || classes.into_iter().any(reserved)
             || several
@@ -79,6 +81,7 @@ impl Schedule {
             within: plan.sites.iter().enumerate().map(within).collect(),
             looks_at_requests: keeps_free || policies.any(Policy::compares),
             keeps_free,
+            rests: !several && matches!(plan.sites[0].policy, Policy::Strict) || all_compare,
             between,
         }
     }
@@ -91,6 +94,12 @@ impl Schedule {
     /// Whether a slot may stay free although somebody waits, because a policy keeps it for others.
     pub fn keeps_free(&self) -> bool {
         self.keeps_free
+    }
+
+    /// Whether time and grants mean nothing to it while nobody waits: [`Schedule::advance`] may then be
+    /// left until somebody is about to.
+    pub fn rests(&self) -> bool {
+        self.rests
     }
 
     /// The part of all slots that the class is sure of by its own site's policy, 0.0 to 1.0.

@@ -33,13 +33,14 @@ pub(crate) fn plan(policy: Policy, slots: u32, classes: Vec<Class>) -> Plan {
 pub(crate) struct Work {
     pub slots: u16,
     pub bytes: u64,
+    pub end: End,
     /// Times of service, in turn.
     pub services: Vec<Duration>,
 }
 
 impl Work {
     pub(crate) fn taking(service: Duration) -> Self {
-        Work { slots: 1, bytes: 1, services: vec![service] }
+        Work { slots: 1, bytes: 1, end: End::Served, services: vec![service] }
     }
 }
 
@@ -156,8 +157,8 @@ impl Busy {
             let (_, (class, slot)) = self.running.pop_first().expect("one ends");
             self.held[class] += at.since(slot.admitted()) * u32::from(slot.slots());
             self.served[class] += 1;
-            let bytes = self.work[class].bytes;
-            self.gate.finish(at, slot, Outcome { end: End::Served, first_byte: None, bytes });
+            let Work { bytes, end, .. } = self.work[class];
+            self.gate.finish(at, slot, Outcome { end, first_byte: None, bytes });
             self.wake();
             if self.active[class] {
                 self.send(class);

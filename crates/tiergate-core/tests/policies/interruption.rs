@@ -48,7 +48,9 @@ fn the_youngest_of_the_least_important_is_broken_off_one_for_each_that_waits() {
     let mut order = Vec::new();
     for wake in 0..5 {
         let _ticket = queued(&mut gate, 0, wake);
+        gate.tick(NOW);
         order.extend(std::iter::from_fn(|| gate.next_wake()));
+        assert_eq!(order.len(), (wake as usize + 1).min(4));
     }
     assert_eq!(order, [21, 20, 11, 10], "and the one that is not safe to repeat goes on");
     assert!(!gate.is_interrupted(&safe));

@@ -58,6 +58,16 @@ fn fractions_of_fixed_slots_are_had_over_time() {
 }
 
 #[test]
+fn who_asked_for_nothing_has_saved_nothing_up() {
+    let plan = shared(Policy::Fixed, 1, &[(0.1, 0.0), (0.9, 0.0)]);
+    let mut busy = busy(plan, &[0, 20], 50);
+    busy.add(0, 20);
+    busy.run(Moment::from_millis(60_000));
+    // A tenth of ten seconds, and one request.
+    assert!(busy.held[0] <= MILLI * 1_010, "{:?}", busy.held[0]);
+}
+
+#[test]
 fn what_is_not_used_is_lent_and_comes_back() {
     let plan = shared(Policy::Shared, 10, &[(0.3, 0.0), (0.7, 0.0)]);
     let mut busy = busy(plan, &[50, 0], 10);

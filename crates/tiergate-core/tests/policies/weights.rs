@@ -2,6 +2,7 @@
 
 use crate::busy::{Busy, MILLI, Work, classes, plan};
 use std::time::Duration;
+use tiergate_core::outcome::End;
 use tiergate_core::schedule::{Costing, Policy};
 use tiergate_core::time::Moment;
 
@@ -49,6 +50,18 @@ fn work_is_shared_though_costs_differ_inside_a_class_too() {
         let found = busy.part_since(&[Duration::ZERO; 3], class);
         assert!((found / part - 1.0).abs() < 0.02, "class {class}: {found}");
     }
+}
+
+/// What clients break off teaches nothing of what requests cost, but is charged with what it was.
+#[test]
+fn an_estimate_that_stays_wrong_is_put_right_each_time() {
+    let broken_off = Work { end: End::Cancelled, ..Work::taking(MILLI * 50) };
+    let mut busy = busy(&[1.0, 1.0], 4, Costing::Seconds, vec![broken_off, Work::taking(MILLI)]);
+    busy.add(0, 20);
+    busy.add(1, 20);
+    busy.run(at(60));
+    let part = busy.part_since(&[Duration::ZERO; 2], 0);
+    assert!((part / 0.5 - 1.0).abs() < 0.02, "{part}");
 }
 
 #[test]

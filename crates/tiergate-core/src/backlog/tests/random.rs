@@ -53,7 +53,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let push = (any::<u8>(), prop::bool::weighted(0.2), 0_u8..5, 0_u16..300, 0_u8..4, any::<u8>());
     let op = prop_oneof![
         14 => push.prop_map(|(c, r, f, d, p, b)| Op::Push(c, r, f, d, p, b)),
-        8 => (any::<u8>(), 1_u16..100).prop_map(|(c, cost)| Op::Serve(c, cost)),
+        // Few and whole costs, so that flows often stand at the same start.
+        4 => (any::<u8>(), 1_u16..100).prop_map(|(c, cost)| Op::Serve(c, cost)),
+        4 => (any::<u8>(), 1_u16..3).prop_map(|(c, cost)| Op::Serve(c, cost * 8)),
         2 => (any::<u8>(), any::<i16>()).prop_map(|(s, d)| Op::Correct(s, d % 100)),
         2 => any::<u8>().prop_map(Op::Cancel),
         2 => (0_u16..40).prop_map(Op::Expire),
