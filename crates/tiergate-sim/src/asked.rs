@@ -26,6 +26,9 @@ pub struct Asked {
     /// How many times the work that the server draws it is.
     #[serde(default = "one")]
     pub times: f64,
+    /// Bytes of its answer, for policies whose shares are counted in bytes.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 fn get() -> String {

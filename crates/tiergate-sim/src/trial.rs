@@ -46,12 +46,20 @@ pub struct Demand {
     pub repeatable: bool,
     /// What the server has to do.
     pub work: Work,
+    /// Bytes of its answer; 0: not known.
+    pub bytes: u64,
 }
 
 impl Demand {
     /// Of a class of which nothing else is known.
     pub fn of(class: ClassId) -> Self {
-        Demand { arrival: Arrival::of(class), refused: false, repeatable: false, work: Work::DRAWN }
+        Demand {
+            arrival: Arrival::of(class),
+            refused: false,
+            repeatable: false,
+            work: Work::DRAWN,
+            bytes: 0,
+        }
     }
 }
 

@@ -322,8 +322,9 @@ impl<'a> World<'a> {
                     Ended::Refused => End::Failed,
                 };
                 let first_byte = Some(self.moment().since(slot.admitted()));
+                let bytes = self.trial.demands[self.requests[id as usize].demand as usize].bytes;
                 self.end(id, fate);
-                self.finish(slot, Outcome { end, first_byte, bytes: 0 });
+                self.finish(slot, Outcome { end, first_byte, bytes });
             }
             Where::AtServer { counted: true } => self.end(id, fate),
             Where::AtServer { counted: false } => self.forget(id),

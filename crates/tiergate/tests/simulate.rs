@@ -339,7 +339,10 @@ fn the_policy_s_own_words_hold_a_policer_and_its_flows() {
     let desk = Desk::new();
     let police = "name = \"look\"\npolice = { rate = \"5/s\", burst = 5, per = \"flow\" }";
     let policed = POLICY.replace("name = \"look\"", police);
-    assert_ne!(policed, POLICY);
+    let cart = "path = \"/cart*\"";
+    let policed =
+        policed.replace(cart, &format!("{cart}\npolice = {{ rate = \"10/s\", burst = 5 }}"));
+    assert!(policed.contains("5/s") && policed.contains("10/s"));
     desk.write("policy.toml", &policed);
     desk.write("s.toml", &SCENARIO.replace("rate = 300", "rate = 150"));
     let out = desk.run(&["--scenario", "s.toml", "--json"]);
@@ -350,6 +353,9 @@ fn the_policy_s_own_words_hold_a_policer_and_its_flows() {
     let passed = number(&look["good"]);
     assert!((1_900.0..2_250.0).contains(&passed), "{look}");
     assert!(number(&look["refused"]["policed"]) > 500.0, "{look}");
+    // The rule's: 10/s of all clients together.
+    let passed = number(&classes(&report, "policy")["buy"]["good"]);
+    assert!((290.0..306.0).contains(&passed), "{passed}");
     assert_eq!(classes(&report, "fifo")["look"]["refused"].as_object().map(|it| it.len()), Some(0));
 }
 
@@ -367,6 +373,11 @@ fn rates_come_from_a_file() {
     let over_time: Vec<f64> = over_time.as_array().expect("points").iter().map(number).collect();
     let of = |from: usize, to: usize| over_time[from..to].iter().sum::<f64>();
     let all = over_time.len();
+    let good = number(&classes(&report, "policy")["look"]["good"]);
+    let step = number(&report["fronts"]["policy"]["over_time"]["step_seconds"]);
+    assert!((of(0, all) * step - good).abs() < 0.5, "all are somewhere");
+    let busy = over_time[..all / 3].iter().filter(|rate| **rate > 0.0).count();
+    assert!(busy > all / 4, "and not all in one place: {busy}");
     assert_eq!(of(all / 3 + 5, all * 2 / 3 - 1), 0.0, "nobody asks in the middle third");
     assert!(of(0, all / 3) > 1.5 * of(all * 2 / 3, all));
 }
@@ -396,6 +407,11 @@ fn a_scenario_s_mistakes_are_told_at_their_lines() {
             "seconds = 30",
             "seconds = 30\ncuts_s = [9, 5]",
             "s.toml:3:14: cuts_s[2]: must lie behind 9",
+        ),
+        (
+            "weight = 3 }, { path = \"/cart\" }",
+            "weight = 0 }",
+            "population[1].request: must have a weight above 0",
         ),
         (
             "path = \"/cart\"",

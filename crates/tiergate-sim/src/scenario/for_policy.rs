@@ -94,7 +94,7 @@ fn mix(
             let Sorted { arrival, refused, repeatable } =
                 sort(&described).map_err(|fault| (place, fault))?;
             let work = Work { times: asked.times, more_ns: 0 };
-            demands.push(Demand { arrival, refused, repeatable, work });
+            demands.push(Demand { arrival, refused, repeatable, work, bytes: asked.bytes });
         }
     }
     Ok(Mix { first, clients: clients.len() as u32, weights })

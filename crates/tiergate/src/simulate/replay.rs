@@ -4,7 +4,7 @@ use super::Sorter;
 use std::io;
 use std::path::{Path, PathBuf};
 use tiergate_core::request::Field;
-use tiergate_sim::asked::{Described, Known, Mix, split_query};
+use tiergate_sim::asked::{Described, Known, Mix, Sorted, split_query};
 use tiergate_sim::client::{Arrivals, Population};
 use tiergate_sim::files;
 use tiergate_sim::log::replay::{Within, times};
@@ -123,7 +123,8 @@ fn demand(line: &Line<'_>, pace: &Pace, sorter: &mut Sorter<'_>) -> Demand {
         Some(took) => Work { times: 0.0, more_ns: took },
         None => Work { times: 1.0, more_ns: (line.bytes as f64 * pace.byte_ns) as u64 },
     };
-    Demand { arrival: sorted.arrival, refused: sorted.refused, repeatable: sorted.repeatable, work }
+    let Sorted { arrival, refused, repeatable } = sorted;
+    Demand { arrival, refused, repeatable, work, bytes: line.bytes }
 }
 
 /// Adds a log to a trial, so many times as fast as it was written. A trial without a length of its own
