@@ -65,9 +65,20 @@ def serve(words, cwd):
         gateway.wait(timeout=60)
 
 
+def access_log():
+    """A minute of an access log, in the combined format: ten requests a second from twenty clients."""
+    paths = ["/", "/cart/add", "/list?page=2", "/cart/checkout", "/image.png"]
+    return "".join(
+        f'192.0.2.{number % 20} - - [21/Nov/2026:10:00:{number // 10:02} +0000] '
+        f'"GET {paths[number % len(paths)]} HTTP/1.1" 200 {512 + number} "-" "Mozilla/5.0"\n'
+        for number in range(600)
+    )
+
+
 def main():
     home = pathlib.Path(tempfile.mkdtemp(prefix="tiergate-readme-"))
     (home / "shop.toml").write_text(blocks("toml")[0])
+    (home / "access.log").write_text(access_log())
     built = ROOT / "target/release"
     os.environ["PATH"] = f"{built}:{os.environ['PATH']}"
     commands = [line for block in blocks("sh") for line in block.splitlines()]
