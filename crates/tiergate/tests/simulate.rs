@@ -18,34 +18,26 @@ const POLICY: &str = r#"
 [origin]
 servers = ["127.0.0.1:1"]
 slots = 4
-
 [[class]]
 name = "buy"
-
 [[class]]
 name = "look"
-
 [[class]]
 name = "bots"
 deadline = "500ms"
-
 [[rule]]
 path = "/admin/*"
 refuse = true
 class = "bots"
-
 [[rule]]
 header.user-agent = "*bot*"
 class = "bots"
-
 [[rule]]
 method = "POST"
 class = "buy"
-
 [[rule]]
 path = "/cart*"
 class = "buy"
-
 [[rule]]
 path = "*"
 class = "look"
