@@ -60,16 +60,9 @@ impl<T> Gate<T> {
     /// takes, and for no longer than its deadline and those that run. The gate then says so to the limit.
     pub(super) fn dispatch(&mut self, now: Moment) {
         while self.has_free_slot() {
-            let Some(mut next) = self.next(now).filter(|next| self.fits(next.slots)) else {
+            let Some(next) = self.next_undelayed(now) else {
                 break;
             };
-            // Who has been delayed for too long leaves when another is about to be served.
-            if self.drop_delayed(now, next.class) {
-                match self.next(now) {
-                    Some(other) if self.fits(other.slots) => next = other,
-                    _ => break,
-                }
-            }
             let Chosen { class, ticket, slots } = next;
             let waiter = self.backlog.waiter(ticket).expect("just found");
             let (running, rule, arrived) = (waiter.running, waiter.rule, waiter.arrived);
@@ -139,17 +132,18 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Refuses those whose delay CoDel does not let stand, before one of the class is served; whether
-    /// there were any. O(1).
-    fn drop_delayed(&mut self, now: Moment, class: ClassId) -> bool {
-        for dropped in 0..DROPS_MAX {
-            let Some(ticket) = self.backlog.delayed(now, class) else {
-                return dropped > 0;
+    /// Who is served next and fits, when those whose delay CoDel does not let stand have been refused. Each
+    /// class that is next is asked: its law goes by every request that it serves. O(classes) for each.
+    fn next_undelayed(&mut self, now: Moment) -> Option<Chosen> {
+        for _ in 0..DROPS_MAX {
+            let next = self.next(now).filter(|next| self.fits(next.slots))?;
+            let Some(delayed) = self.backlog.delayed(now, next.class) else {
+                return Some(next);
             };
-            self.refuse_waiter(now, ticket, Reason::Delayed);
-            self.triggers.changed(class, &self.loads);
+            self.refuse_waiter(now, delayed, Reason::Delayed);
+            self.triggers.changed(next.class, &self.loads);
         }
-        true
+        self.next(now).filter(|next| self.fits(next.slots))
     }
 
     /// Refuses those whose place an arrival takes, if it is to wait; whether it is. The tokens that they
