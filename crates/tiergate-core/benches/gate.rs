@@ -16,6 +16,7 @@ use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
+use tiergate_core::schedule::{Grant, Load, Next, Policy, Schedule};
 use tiergate_core::time::Moment;
 
 const ROUNDS: usize = 21;
@@ -34,14 +35,65 @@ fn main() {
     report("refused, queue full, and what it is told", || refused(None, true));
     report("the same, counted by flow, out of 1000000", || refused(Some(1_000_000), true));
     report("refused because it is ignored, out of 10", || refused(Some(10), true));
+    for (policy, name) in POLICIES {
+        for classes in [2, 8] {
+            report(&format!("{name}: who is next of {classes} classes"), || pick(policy, classes));
+        }
+        report(&format!("{name}: behind 1000 waiting, 8 classes"), || {
+            behind(under(policy, 8), 8, 1_000)
+        });
+    }
     for classes in [2, 8] {
         report(&format!("admitted at once, {classes} classes"), || at_once(classes));
         for waiting in [10, 100, 1_000, 10_000, 100_000] {
             report(&format!("behind {waiting} waiting, {classes} classes"), || {
-                behind(classes, waiting)
+                behind(plan(classes), classes, waiting)
             });
         }
     }
+}
+
+const POLICIES: [(Policy, &str); 7] = [
+    (Policy::Strict, "strict"),
+    (Policy::Weighted, "weighted"),
+    (Policy::Shared, "shared"),
+    (Policy::Fixed, "fixed"),
+    (Policy::Deadline, "deadline"),
+    (Policy::Score { ageing: 1.0 }, "score"),
+    (Policy::Fifo, "fifo"),
+];
+
+/// The plan with a policy of which every class has an equal part, and a fifth of that in reserve.
+fn under(policy: Policy, classes: u16) -> Plan {
+    let mut plan = plan(classes);
+    plan.slots = Slots::Fixed(64);
+    plan.sites[0].policy = policy;
+    for class in &mut plan.classes {
+        class.share = 1.0 / f64::from(classes);
+        class.reserve = class.share / 5.0;
+    }
+    plan
+}
+
+/// One decision alone: time passes, who is next, and is told to be.
+fn pick(policy: Policy, classes: u16) -> f64 {
+    let mut schedule = Schedule::new(&under(policy, classes));
+    let mut loads = vec![Load { waiting: 10, running: 3, ..Load::default() }; classes.into()];
+    for (load, place) in loads.iter_mut().zip(0..) {
+        load.next = Next { slots: 1, number: place, ..Next::default() };
+    }
+    let grant = Grant { slots: 1, estimate: 0.01 };
+    let mut now = Moment::ZERO;
+    let start = Instant::now();
+    for _ in 0..REQUESTS {
+        now = now + Duration::from_micros(100);
+        schedule.advance(now, &loads, 64);
+        if let Some(class) = black_box(schedule.pick(&loads, 64)) {
+            schedule.granted(class, &loads, 64, grant);
+            schedule.finished(class, grant, 0.012);
+        }
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(REQUESTS)
 }
 
 fn report(name: &str, mut round: impl FnMut() -> f64) {
@@ -166,8 +218,8 @@ fn pass_through(gate: &mut Gate<u32>, arrival: impl Fn(u32) -> Arrival) -> f64 {
 
 /// Every finish grants to a waiter and every grant is followed by an arrival, so that the backlog
 /// keeps its length.
-fn behind(classes: u16, waiting: u32) -> f64 {
-    let mut gate: Gate<u32> = Gate::new(plan(classes));
+fn behind(plan: Plan, classes: u16, waiting: u32) -> f64 {
+    let mut gate: Gate<u32> = Gate::new(plan);
     let mut now = Moment::ZERO;
     let mut running = VecDeque::new();
     let mut tickets: Vec<Option<Ticket>> = Vec::new();
