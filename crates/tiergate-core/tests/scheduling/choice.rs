@@ -174,10 +174,7 @@ fn check_level(
         Policy::Shared => owed_first(|member| member.share).and_then(then_importance),
         Policy::Weighted | Policy::Fixed => Ok(()),
         Policy::Deadline => by_deadline(state, waiting(state, members), req),
-        // Of equals the older goes first.
-        Policy::Score { ageing } => {
-            first_by(waiting(state, members), req, |it| (-points(it, ageing), it.arrived.seconds()))
-        }
+        Policy::Score { ageing } => by_points(waiting(state, members), req, ageing),
         Policy::Fifo => first_by(waiting(state, members), req, |it| it.arrived.seconds()),
     }
 }
@@ -186,6 +183,19 @@ fn check_level(
 /// so that the order of two never changes.
 pub(crate) fn points(req: &Req, ageing: f64) -> f64 {
     req.score as f64 / 1e6 - ageing * req.arrived.seconds()
+}
+
+/// Whether nobody who waits has more points, or as many and is older. Points are counted in millionths:
+/// what is less apart may go either way.
+pub(crate) fn by_points<'a>(
+    waiting: impl Iterator<Item = &'a Req> + Clone,
+    req: &Req,
+    ageing: f64,
+) -> Result<(), String> {
+    let equal = |other: &&Req| points(other, ageing) == points(req, ageing);
+    first_by(waiting.clone().filter(equal), req, |it| it.arrived)?;
+    let apart = |other: &&Req| points(other, ageing) > points(req, ageing) + 2e-6;
+    first_by(waiting.filter(apart), req, |it| -points(it, ageing))
 }
 
 /// Whether the request's deadline is the first of those that have not passed; of the late, the first that

@@ -48,11 +48,7 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
             }
         }
         Order::Deadline => choice::by_deadline(state, peers.iter().copied(), req),
-        Order::Score => {
-            let ageing = ageing_of(state, req);
-            let points = |other: &&&Req| choice::points(other, ageing);
-            wrong(peers.iter().max_by(|a, b| points(a).total_cmp(&points(b)).then(b.id.cmp(&a.id))))
-        }
+        Order::Score => choice::by_points(peers.iter().copied(), req, ageing_of(state, req)),
     }
 }
 

@@ -76,6 +76,16 @@ fn three_to_one_of_work_with_costs_a_hundred_times_apart() {
     }
 }
 
+#[test]
+fn a_request_of_several_slots_counts_for_each() {
+    for seed in 1..4 {
+        let mut sources = ["a", "b"].map(|name| users(name, None, 20, (5_000, 15_000))).to_vec();
+        sources[0].slots = 5;
+        let part = part(two_classes([1.0, 1.0], 8), sources, 40, seed);
+        assert!((part - 0.5).abs() < 0.01, "{part} of the work is the wide ones'");
+    }
+}
+
 /// How much of the work each class gets right after the second comes, ten seconds after the first, in units
 /// of the theorem's bound on their difference.
 fn off_after_coming_back(slots: u32, window_ms: u64, seed: u64) -> f64 {
