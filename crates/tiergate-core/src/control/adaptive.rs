@@ -194,7 +194,6 @@ impl AdaptiveLimit {
     /// A slot was granted. A few nanoseconds.
     pub fn admitted(&mut self, now: Moment, load: Load) {
         self.pass(now, load.running - 1);
-        self.peak = self.peak.max(load.running);
     }
 
     /// Lets time pass in which so many slots were held; before that changes. A few nanoseconds.
@@ -223,6 +222,8 @@ impl AdaptiveLimit {
     ) -> Option<Step> {
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
+        // Fewer are only ever in progress after an end: the most are seen here.
+        self.peak = self.peak.max(load.running);
         let slow = held_s >= self.held_s;
         let counts = self.window.count(load.running, admitted, outcome, slow);
         if is_answer(outcome) {
