@@ -93,7 +93,10 @@ impl Lane {
         self.biggest.put(&mut standing.biggest, number, (u64::from(u32::MAX - flow.len), tie));
     }
 
-    /// Charges a service to a flow that waits in the lane. O(log flows).
+    /// Charges a service to a flow that waits in the lane, unless it is the only one of its flow that
+    /// waits: who asks for one thing after another is ahead of nobody, and would otherwise, as soon as
+    /// it has been served once, stand behind each newcomer until all have had as much, so that under
+    /// overload no session came to its end. Returns whether it was charged. O(log flows).
     pub(super) fn charge(
         &mut self,
         standing: &mut Standing,
@@ -101,13 +104,17 @@ impl Lane {
         number: u32,
         cost: f64,
         sequence: u64,
-    ) {
+    ) -> bool {
         let flow = flows.at_mut(number);
         // One more than wait: who comes while the only flow is served goes before its next.
         let shared = self.now + cost / f64::from(self.flows + 1);
         self.now = shared.max(flow.start);
-        flow.start += cost;
         flow.tie = sequence;
+        if flow.len == 1 {
+            return false;
+        }
+        flow.start += cost;
         self.seat_turn(standing, number, flow);
+        true
     }
 }

@@ -216,7 +216,8 @@ impl<T> Backlog<T> {
         self.deadlines.first()
     }
 
-    /// Charges the service of a waiter, which is about to be settled, to its flow. The cost is in any
+    /// Charges the service of a waiter, which is about to be settled, to its flow, if others of it
+    /// wait. The cost is in any
     /// unit that is the same for all of the class, and taken to be at least a millionth. O(log flows).
     pub(crate) fn served(&mut self, ticket: Ticket, cost: f64) {
         let waiter = self.slab.at_mut(ticket.index);
@@ -228,8 +229,10 @@ impl<T> Backlog<T> {
         let number = waiter.list;
         let sequence = self.next_sequence();
         let (flows, standing) = (&mut self.flows, &mut self.standing);
-        self.lanes[lane as usize].charge(standing, flows, number, cost.max(COST_MIN), sequence);
-        self.slab.at_mut(ticket.index).turn = self.flows.turn(number);
+        let lane = &mut self.lanes[lane as usize];
+        if lane.charge(standing, flows, number, cost.max(COST_MIN), sequence) {
+            self.slab.at_mut(ticket.index).turn = self.flows.turn(number);
+        }
     }
 
     /// A service has cost so much more (or less) than was charged. Nothing happens if the flow's

@@ -164,13 +164,14 @@ impl Oracle {
             let of = self.key(&waiting);
             let mut flows: Vec<u64> =
                 self.of_kind(class, waiting.kind).iter().map(|it| it.flow).collect();
+            let is_alone = flows.iter().filter(|flow| **flow == waiting.flow).count() == 1;
             flows.sort_unstable();
             flows.dedup();
             self.numbers += 1;
             let number = self.numbers;
             let account = self.account(of);
             let start = account.start;
-            account.start = start + cost;
+            account.start = if is_alone { start } else { start + cost };
             account.tie = number;
             let present = &mut self.virtual_now[of.0][of.1];
             *present = (*present + cost / (flows.len() as f64 + 1.0)).max(start);

@@ -156,8 +156,10 @@ fn a_debt_outlives_a_moment_of_rest_and_no_more_than_the_memory() {
     for (rest, first) in [(Duration::from_millis(1), 2), (REMEMBERED, 1)] {
         let mut backlog = backlog(roomy());
         backlog.push(at(0), C, &of_flow(1), at(0) + LONG, 1);
+        let second = backlog.push(at(0), C, &of_flow(1), at(0) + LONG, 1);
         backlog.push(at(0), C, &of_flow(2), at(0) + LONG, 2);
         assert_eq!(serve(&mut backlog, at(0), C, 100.0).expect("waits").0, 1);
+        backlog.remove(second);
         assert_eq!(serve(&mut backlog, at(0), C, 1.0).expect("waits").0, 2);
         assert_eq!(backlog.len(), 0);
         let now = at(0) + rest;
@@ -171,6 +173,25 @@ fn a_debt_outlives_a_moment_of_rest_and_no_more_than_the_memory() {
         let of_one = next.iter().filter(|flow| **flow == 1).count();
         assert_eq!(of_one, if first == 2 { 0 } else { 10 }, "{next:?}");
     }
+}
+
+/// Many clients that each ask for one thing after another, three times as many as are served: who was
+/// served before is not behind who comes for the first time.
+#[test]
+fn one_request_after_another_is_no_debt() {
+    let mut backlog = backlog(roomy());
+    for flow in 0..10 {
+        backlog.push(at(0), C, &of_flow(flow), at(0) + LONG, flow as u32);
+    }
+    assert_eq!(serve(&mut backlog, at(0), C, 1.0).expect("waits").0, 0);
+    backlog.push(at(1), C, &of_flow(0), at(1) + LONG, 0);
+    for flow in 10..20 {
+        backlog.push(at(2), C, &of_flow(flow), at(2) + LONG, flow as u32);
+    }
+    let served: Vec<u32> =
+        (0..20).map(|_| serve(&mut backlog, at(3), C, 1.0).expect("waits").0).collect();
+    let came: Vec<u32> = (1..10).chain([0]).chain(10..20).collect();
+    assert_eq!(served, came);
 }
 
 #[test]
@@ -199,7 +220,12 @@ fn idle_flows_are_remembered_within_a_bound() {
     }
     // So many wait that virtual time does not catch up with those that were served.
     for flow in crowd..crowd + IDLE_MAX as u64 + 5000 {
+        // Another of its flow waits, and leaves: the debt stays.
+        let next = backlog.first(at(0), C).expect("waits");
+        let of = Arrival { flow: backlog.waiter(next).expect("waits").flow, ..Arrival::of(C) };
+        let other = backlog.push(at(0), C, &of, at(0) + LONG, 0);
         serve(&mut backlog, at(0), C, 1.0);
+        backlog.remove(other);
         backlog.push(at(0), C, &of_flow(flow), at(0) + LONG, 0);
         assert!(backlog.flows.len() <= IDLE_MAX + backlog.len());
     }
