@@ -82,6 +82,7 @@ impl<'p> Sorter<'p> {
             flow: found.flow,
             importance: found.importance.filter(|_| self.policy.plan.shedding.is_some()),
             score: found.score,
+            slots: found.slots.unwrap_or(1),
             bytes: (bytes + fields.sum::<usize>()) as u32,
             ..Arrival::of(found.class)
         }
