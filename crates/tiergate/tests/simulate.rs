@@ -491,3 +491,30 @@ fn the_scenarios_that_come_along_show_what_they_promise() {
         assert!(good("policy") > good("fifo") && good("policy") > good("none"), "{scenario}");
     }
 }
+
+/// A request that takes all four slots leaves none for another: a rule's `slots` count as in the gateway.
+#[test]
+fn a_rule_s_slots_count() {
+    let log: String = (0..600)
+        .map(|number| {
+            let second = number / 20;
+            format!("192.0.2.1 - - [21/Nov/2026:10:00:{second:02} +0000] \"GET /wide HTTP/1.1\" 200 1 \"-\" \"x\"\n")
+        })
+        .collect();
+    let words = ["--log", "access.log", "--workers", "4", "--service", "150ms", "--json"];
+    let report = |policy: &str| {
+        let desk = Desk::new();
+        desk.write("access.log", &log);
+        desk.write("policy.toml", policy);
+        let out = desk.run(&words);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    };
+    let wide = "path = \"/wide\"\nslots = 4\nclass = \"look\"\n[[rule]]\npath = \"*\"";
+    let wide = report(&POLICY.replace("path = \"*\"", wide));
+    let narrow = report(
+        &POLICY
+            .replace("path = \"*\"", "path = \"/wide\"\nclass = \"look\"\n[[rule]]\npath = \"*\""),
+    );
+    assert_ne!(wide, narrow, "all four slots for each, or one");
+}
