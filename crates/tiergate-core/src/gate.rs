@@ -65,11 +65,11 @@ pub struct Arrival {
     /// Whether it belongs to a session that was admitted before: it waits before those of its class
     /// that do not. Never set by what a client merely claims.
     pub running: bool,
-    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked
-    /// at, with what follows, only by a plan with [`Plan::shedding`].
-    pub importance: Option<u8>,
-    /// Requests of its connection that were answered before.
+    /// Requests of its connection that were answered before; 0 where it is many clients'.
     pub requests: u32,
+    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked at
+    /// only by a plan with [`Plan::shedding`], as is what follows.
+    pub importance: Option<u8>,
     /// A hash of its connection: even over all values, and the same for all of its requests.
     pub connection: u64,
     /// How urgent it is among others, where requests are served by score.

@@ -40,6 +40,11 @@ impl World {
 
     /// `per_10_ms` arrivals and one end every 10 ms, for so long.
     fn run(&mut self, lasting: Duration, per_10_ms: u32) {
+        self.run_with(lasting, per_10_ms, |_| Arrival::of(ClassId(0)));
+    }
+
+    /// The same; `arrival` makes each of so many.
+    fn run_with(&mut self, lasting: Duration, per_10_ms: u32, arrival: impl Fn(u32) -> Arrival) {
         for _ in 0..lasting.as_millis() / 10 {
             self.now = self.now + 10 * MS;
             self.gate.tick(self.now);
@@ -59,9 +64,8 @@ impl World {
                     }
                 }
             }
-            for _ in 0..per_10_ms {
-                let arrival = Arrival::of(ClassId(0));
-                match self.gate.arrive(self.now, arrival, || ()) {
+            for number in 0..per_10_ms {
+                match self.gate.arrive(self.now, arrival(number), || ()) {
                     Verdict::Admit(slot) => self.running.push(slot),
                     Verdict::Queue(ticket) => self.waiting.push(ticket),
                     Verdict::Reject(reason) => {
@@ -85,9 +89,48 @@ fn under_overload_nearly_nobody_waits_in_vain() {
     assert_eq!(world.served - served, 1000, "no slot was idle");
     let waiting = world.waiting.len();
     assert!(
-        (40..=50).contains(&waiting),
-        "{waiting} wait: nine tenths of what half a second serves"
+        (35..=45).contains(&waiting),
+        "{waiting}: nine tenths of what half a second serves, and \
+        of these seven eighths"
     );
+}
+
+#[test]
+fn whoever_goes_on_finds_a_place_that_newcomers_leave() {
+    let answered = |requests| Arrival { requests, ..Arrival::of(ClassId(0)) };
+    let mut world = World::new();
+    world.run(Duration::from_secs(5), 10);
+    let newcomer = world.gate.turn_away(world.now, answered(0));
+    assert_eq!(newcomer, Some(Reason::DeadlineInfeasible));
+    assert_eq!(world.gate.turn_away(world.now, answered(1)), None);
+    assert_eq!(world.gate.turn_away(world.now, answered(99)), None);
+    let again = world.gate.turn_away(world.now, answered(100));
+    assert_eq!(again, Some(Reason::DeadlineInfeasible), "one in a hundred as a newcomer's");
+
+    // One that goes on for each that is served, among ten newcomers: none of them is refused.
+    world.refused_at_once = 0;
+    world.expired = 0;
+    world.run_with(Duration::from_secs(10), 11, |number| answered(u32::from(number == 0)));
+    let refused = world.refused_at_once + world.expired;
+    assert!((9_900..=10_000).contains(&refused), "{refused} refused: the newcomers");
+    assert!(world.expired < 20, "{} waited in vain", world.expired);
+}
+
+#[test]
+fn the_less_steady_the_service_the_fewer_wait() {
+    let share = |stalls: bool| {
+        let mut world = World::new();
+        for _ in 0..60 {
+            world.run(700 * MS, 10);
+            // The origin does nothing for a while: nothing ends, and whoever waits waits longer.
+            let stalled = std::mem::take(&mut world.running);
+            world.run(if stalls { 300 * MS } else { Duration::ZERO }, 10);
+            world.running.extend(stalled);
+        }
+        f64::from(world.expired) / f64::from(world.served)
+    };
+    assert!(share(false) < 0.02, "{}", share(false));
+    assert!(share(true) < 0.08, "{} waited in vain for each that was served", share(true));
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn when_everything_is_important_it_recovers_by_class_and_age_at_ten_times_the_ca
         let context = format!("{limit}, seed {seed}: {gold:?} {silver:?}");
         assert!(gold.completed as f64 >= 0.97 * gold.sessions as f64, "{context}");
         assert!(gold.session.mean_ms() <= 600.0, "{context}");
-        assert!(silver.completed_share() >= 0.9, "{context}");
+        assert!(silver.completed_share() >= 0.85, "{context}");
         assert!(used(&two, &[6, 6]) >= 0.9, "{context}: {}", used(&two, &[6, 6]));
         assert_settled(&two, &context);
         // Of one class alone, the shorter ones go: who has begun comes to the end.

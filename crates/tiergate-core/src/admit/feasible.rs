@@ -7,6 +7,8 @@
 //! to wait for; and a client that is told so at once can ask elsewhere, while one that waits holds a
 //! connection and memory here.
 //!
+//! Some of the places are kept from newcomers: see [`patience`].
+//!
 //! Source: ours; the drain rate as the measure of a queue is that of RFC 8033 (PIE, §4.2).
 
 use crate::time::Moment;
@@ -18,16 +20,59 @@ const KNOWN: Duration = Duration::from_millis(100);
 const REMEMBERED: Duration = Duration::from_secs(4);
 /// What was counted before a pause this long says nothing of today.
 const STALE: Duration = Duration::from_secs(10);
-/// Share of what would be served before the deadline that may wait: the rate is an estimate, and who
-/// is served at the very last moment has waited for nothing if the client leaves then too.
-const CAUTION: f64 = 0.9;
+/// Share of what would be served before the deadline that may wait, at least and at most: the rate is an
+/// estimate, and who is served at the very last moment has waited for nothing if the client leaves then
+/// too.
+const SHARE: (f64, f64) = (0.5, 0.9);
+/// Whoever waits in vain takes a fiftieth off the share, whoever is served puts a two-thousandth of what
+/// is missing back: a share of 0.7 means that one in a hundred waits in vain.
+const TAKEN: f64 = 1.0 / 50.0;
+const PUT_BACK: f64 = 1.0 / 2000.0;
+/// Part of their patience within which all who wait in vain do so for one reason, and count as one.
+const TOGETHER: u32 = 10;
+
+/// Part of its patience that is a newcomer's.
+const NEWCOMERS: (u32, u32) = (7, 8);
+/// After so many answers a connection counts as a newcomer's once, so that connections that never end
+/// do not keep others out for ever.
+const FOLLOWING_MAX: u32 = 100;
+
+/// How long a request waits as far as the length of the backlog is concerned; `answered`: requests of its
+/// connection that were.
+///
+/// A connection of which a request was answered has a part of the places for itself: what is half
+/// done is of use only if it comes to its end, be it a page with all its pictures or a purchase, and a
+/// newcomer that is refused has cost nothing yet. Its next request comes when its last has left a place,
+/// so that a few places do; without, under overload, it and any newcomer have the same chance, and no
+/// long session comes to its end.
+///
+/// Source: ours for connections; a few places kept for whom they matter are trunk reservation (Key,
+/// "Optimal control and trunk reservation in loss networks", 1990).
+pub fn patience(deadline: Duration, answered: u32) -> Duration {
+    match answered % FOLLOWING_MAX {
+        0 => deadline * NEWCOMERS.0 / NEWCOMERS.1,
+        _ => deadline,
+    }
+}
 
 /// How fast the backlog of one class is served.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct DrainRate {
     served: f64,
     backlogged_s: f64,
     seen: Moment,
+    /// Share of what would be served before the deadline that may wait: the less steady the rate, the
+    /// less.
+    share: f64,
+    /// When something was last taken off the share.
+    taken: Moment,
+}
+
+impl Default for DrainRate {
+    fn default() -> Self {
+        let (seen, taken) = (Moment::ZERO, Moment::ZERO);
+        DrainRate { served: 0.0, backlogged_s: 0.0, seen, share: SHARE.1, taken }
+    }
 }
 
 impl DrainRate {
@@ -56,6 +101,15 @@ impl DrainRate {
     /// A request of the class left the backlog for a slot.
     pub fn served(&mut self) {
         self.served += 1.0;
+        self.share += (SHARE.1 - self.share) * PUT_BACK;
+    }
+
+    /// A request of the class waited in vain, for so long.
+    pub fn expired(&mut self, now: Moment, waited: Duration) {
+        if now.since(self.taken) >= waited / TOGETHER {
+            self.taken = now;
+            self.share = (self.share * (1.0 - TAKEN)).max(SHARE.0);
+        }
     }
 
     /// Requests a second; `None` while too little is known.
@@ -74,7 +128,7 @@ impl DrainRate {
         // One more may be about to be served: without it, a rate of nothing in a tenth of a second would
         // refuse who can wait for an hour.
         let most = (self.served + 1.0) / self.backlogged_s;
-        let served_until_then = most * deadline.as_secs_f64() * CAUTION;
+        let served_until_then = most * deadline.as_secs_f64() * self.share;
         self.per_second().is_none() || f64::from(waiting) < served_until_then
     }
 }

@@ -101,6 +101,10 @@ const WINDOW_STALE: Duration = Duration::from_secs(60);
 /// they cost: with few requests in progress neither the gateway nor the origin finds several at once
 /// to work on, and each pays for waking up.
 const UNNOTICED: Duration = Duration::from_millis(1);
+/// The same for a few requests: the first few at once give more throughput than the curve shows, because
+/// while one is computed another is read or written; a limit of two or three costs a real Apache with
+/// CGI up to a tenth. Five, as long as they take no more than 20 ms.
+const UNNOTICED_FEW: (f64, Duration) = (5.0, Duration::from_millis(20));
 /// Most that the limit grows or shrinks between two windows.
 const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;
 /// How far probes go, as ln: at least far enough to tell something, at most where it still costs
@@ -111,7 +115,7 @@ const SEARCH_WINDOWS: u32 = 16;
 const SEARCH_DOUBT: f64 = 0.25;
 /// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
 /// on average over all windows, when the curve is sure and when it is not.
-const PROBE_BUDGET: (f64, f64) = (0.01, 0.04);
+const PROBE_BUDGET: (f64, f64) = (0.01, 0.02);
 /// A probe downward costs at least this share of what it takes away, however sure it seems that it
 /// costs nothing.
 const PROBE_COST_MIN: f64 = 0.1;
@@ -326,8 +330,7 @@ impl AdaptiveLimit {
         self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
         let rate = f64::from(measured.served) / measured.seconds;
-        let unnoticed = (rate * UNNOTICED.as_secs_f64()).floor();
-        let low = f64::from(self.settings.slots_min.max(1)).max(unnoticed).ln();
+        let low = f64::from(self.settings.slots_min.max(1)).max(unnoticed(rate)).ln();
         let high = f64::from(self.settings.slots_max).ln().max(low);
         self.ln_base = ln_best.clamp(before - LN_STEP_MAX, before + LN_STEP_MAX).clamp(low, high);
         let moved = self.ln_base - before;
@@ -345,7 +348,8 @@ impl AdaptiveLimit {
         let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
         // A limit on the move shows other concurrencies anyway.
-        let aside = if moved.abs() > reach { 0.0 } else { self.probe(base, wide, reach) };
+        let aside =
+            if moved.abs() > reach { 0.0 } else { self.probe(base, low.exp(), wide, reach) };
         let slots = base + aside;
         let cause = match aside {
             0.0 if moved > 0.0 => Cause::Grew,
@@ -355,8 +359,9 @@ impl AdaptiveLimit {
         self.enter(now, slots as u32, cause)
     }
 
-    /// How many slots above or below the limit the next window looks: as often as the budget allows.
-    fn probe(&mut self, base: f64, wide: f64, reach: f64) -> f64 {
+    /// How many slots above or below the limit the next window looks: as often as the budget allows, and
+    /// never below what the limit may be, because nothing would follow from it.
+    fn probe(&mut self, base: f64, low: f64, wide: f64, reach: f64) -> f64 {
         let budget = if self.searching { PROBE_BUDGET.1 } else { PROBE_BUDGET.0 };
         let up = ((base * wide.exp()).round() - base).max(1.0);
         let down = (base - (base / reach.exp()).round()).max(1.0);
@@ -369,7 +374,7 @@ impl AdaptiveLimit {
         if self.credit_up >= cost_up {
             self.credit_up -= cost_up;
             up
-        } else if self.credit_down >= cost_down && base > 1.0 {
+        } else if self.credit_down >= cost_down && base - down >= low - 0.5 {
             self.credit_down -= cost_down;
             -down
         } else {
@@ -419,4 +424,11 @@ impl AdaptiveLimit {
         // value counts, and fades.
         self.dispersion = (self.dispersion * DISPERSION_FADING).max(now).min(DISPERSION_MAX);
     }
+}
+
+/// How many slots nobody notices, where each second brings so many answers.
+fn unnoticed(rate: f64) -> f64 {
+    let (few, time) = UNNOTICED_FEW;
+    let few = (rate * time.as_secs_f64()).min(few);
+    (rate * UNNOTICED.as_secs_f64()).max(few).floor()
 }

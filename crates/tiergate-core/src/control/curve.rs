@@ -171,10 +171,12 @@ impl Curve {
                 self.scatter = self.scatter.min(SCATTER_MAX);
             }
             if surprise > SURPRISE_CHANGED && count > 1 {
-                // The origin has changed: only what is known since counts.
+                // The origin has changed: only what is known since counts. What the old curve
+                // promised of more than was tried is not known of the new one.
                 self.points.clear();
                 self.windows = 0;
                 self.width = CHANGED_WIDTH;
+                self.centre = self.centre.min(point.ln_slots);
             } else if surprise > SURPRISE_DOUBTED && count < SUSPECTS {
                 return None;
             }

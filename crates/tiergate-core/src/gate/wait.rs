@@ -1,6 +1,7 @@
 //! Waiting: in which list, for how long, and how it ends.
 
 use super::{Arrival, Gate};
+use crate::admit::feasible;
 use crate::backlog::{DROPS_MAX, Room, State, Ticket, list_of};
 use crate::class::ClassId;
 use crate::control::Limit;
@@ -44,6 +45,7 @@ impl<T> Gate<T> {
     ) -> bool {
         let ahead = self.backlog.ahead(class, arrival);
         let drain = &self.drains[list_of(class, arrival.running)];
+        let patience = feasible::patience(patience, arrival.requests);
         drain.is_feasible(ahead, patience, self.limit.slots())
     }
 
@@ -127,7 +129,10 @@ impl<T> Gate<T> {
     /// Refuses whoever waited past the deadline.
     pub(super) fn expire(&mut self, now: Moment) {
         while let Some(ticket) = self.backlog.expired(now) {
+            let waiter = self.backlog.waiter(ticket).expect("it waits");
+            let (running, waited) = (waiter.running, now.since(waiter.arrived));
             let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
+            self.drains[list_of(class, running)].expired(now, waited);
             self.triggers.changed(class, &self.loads);
         }
     }

@@ -22,8 +22,9 @@ const PREFIX: &str = "tglab";
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// Where `ip netns` keeps the names.
 const DIRECTORY: &str = "/run/netns";
-/// Addresses of the clients' machine: 10.77.0.2 and so on.
-pub(super) const CLIENT_ADDRESSES: u8 = 40;
+/// Addresses of the clients' machine: 10.77.0.2 and so on. So many that, as with people, few who are
+/// there at the same time share one.
+pub(super) const CLIENT_ADDRESSES: u8 = 240;
 /// A shaped link's queue: how long a packet may wait in it.
 const QUEUE: &str = "200ms";
 

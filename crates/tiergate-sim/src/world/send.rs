@@ -86,14 +86,14 @@ impl World<'_> {
     fn arrival(&self, asking: &Asking) -> Arrival {
         let of = self.trial.demands[asking.demand as usize].arrival;
         let generation = self.gate.as_ref().map_or(0, |gate| gate.plan().generation);
+        let connection = self.connection(asking.session);
         if self.one_class {
             let (flow, slots, bytes) = (of.flow, of.slots, of.bytes);
-            let class = ClassId(0);
-            return Arrival { flow, slots, bytes, generation, ..Arrival::of(class) };
+            let requests = connection.requests;
+            return Arrival { flow, slots, bytes, generation, requests, ..Arrival::of(ClassId(0)) };
         }
         let running = asking.session.is_some_and(|id| self.sessions.runs(id));
         let believed = running || !self.trial.sessions;
-        let connection = self.connection(asking.session);
         Arrival {
             generation,
             running: self.trial.sessions && running,

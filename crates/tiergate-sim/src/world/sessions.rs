@@ -71,11 +71,12 @@ impl World<'_> {
         Some(self.sessions.all.len() as u32 - 1)
     }
 
-    /// What the gate is told of the connection of a request; without a session, it has one of its own.
+    /// What the gate is told of the connection of a request. Without a session it has one of its own that
+    /// has been answered before, as the connections that a pool keeps open are.
     pub(super) fn connection(&self, session: Option<u32>) -> Arrival {
         let hashed = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let Some(id) = session else {
-            return Arrival { connection: hashed(self.count), ..Arrival::default() };
+            return Arrival { requests: 1, connection: hashed(self.count), ..Arrival::default() };
         };
         let session = &self.sessions.all[id as usize];
         let important = session.important_from.is_some_and(|from| session.answered >= from);
