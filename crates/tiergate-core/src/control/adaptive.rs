@@ -115,7 +115,7 @@ const SEARCH_WINDOWS: u32 = 16;
 const SEARCH_DOUBT: f64 = 0.25;
 /// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
 /// on average over all windows, when the curve is sure and when it is not.
-const PROBE_BUDGET: (f64, f64) = (0.01, 0.02);
+const PROBE_BUDGET: (f64, f64) = (0.01, 0.04);
 /// A probe downward costs at least this share of what it takes away, however sure it seems that it
 /// costs nothing.
 const PROBE_COST_MIN: f64 = 0.1;
