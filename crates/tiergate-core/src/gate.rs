@@ -65,11 +65,14 @@ pub struct Arrival {
     /// Whether it belongs to a session that was admitted before: it waits before those of its class
     /// that do not. Never set by what a client merely claims.
     pub running: bool,
-    /// Requests of its connection that were answered before; 0 where it is many clients'.
-    pub requests: u32,
-    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked at
-    /// only by a plan with [`Plan::shedding`], as is what follows.
+    /// Whether an answer to its client lets it go on ([`crate::admit::feasible::goes_on`]), or nothing is
+    /// known of that; newcomers may wait a little less.
+    pub goes_on: bool,
+    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked
+    /// at, with what follows, only by a plan with [`Plan::shedding`].
     pub importance: Option<u8>,
+    /// Requests of its connection that were answered before.
+    pub requests: u32,
     /// A hash of its connection: even over all values, and the same for all of its requests.
     pub connection: u64,
     /// How urgent it is among others, where requests are served by score.
@@ -92,6 +95,7 @@ impl Arrival {
             policer: None,
             flow: 0,
             running: false,
+            goes_on: false,
             importance: None,
             requests: 0,
             connection: 0,

@@ -81,6 +81,22 @@ fn settles_near_the_knee_from_far_below_and_far_above() {
 }
 
 #[test]
+fn a_few_at_once_are_not_too_many_while_they_are_quick() {
+    for (workers, service_ms, least, most) in
+        [(1, 2, 5, 8), (1, 5, 4, 6), (1, 40, 1, 2), (2, 4, 5, 8)]
+    {
+        let mut origin = Origin::new(Settings::default());
+        let service = Duration::from_millis(service_ms);
+        origin.serve(20_000, workers, service, End::Served, 1000);
+        for _ in 0..5_000 {
+            origin.serve(1, workers, service, End::Served, 1000);
+            let found = origin.limit.slots();
+            assert!((least..=most).contains(&found), "{workers} workers, {service_ms} ms: {found}");
+        }
+    }
+}
+
+#[test]
 fn lasting_saturation_does_not_move_it() {
     let mut origin = Origin::new(Settings::default());
     for round in 0..50 {

@@ -302,7 +302,9 @@ pub fn judge<'d>(
         policer: verdict.policer,
         flow: verdict.flow,
         running: visit.as_deref().is_some_and(Visit::is_running),
-        requests: answered(config, peer),
+        // A trusted peer's connection is many clients': nothing is known of this one's past. A body that
+        // is still to be read asks again.
+        goes_on: asked.trusted || peer.standing.goes_on(!gather),
         score: verdict.score,
         slots: verdict.slots.unwrap_or(1),
         bytes: asked.bytes,
@@ -355,12 +357,8 @@ pub fn held_bytes(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Requests of the client's connection that were answered; a trusted peer's connection is many clients'.
-fn answered(config: &Config, peer: &Peer) -> u32 {
-    if is_trusted(config, peer.address.ip()) { 0 } else { peer.standing.answered() }
-}
-
-/// Notes how important the request's connection is; `said`: what rules say of the request.
+/// Notes how important the request's connection is and how much it has got; `said`: what rules say of
+/// the request.
 fn weigh(arrival: &mut Arrival, config: &Config, peer: &Peer, said: Option<u8>) {
     if is_trusted(config, peer.address.ip()) {
         // The connection is many clients': each request is worth what it is worth by itself.
@@ -368,6 +366,7 @@ fn weigh(arrival: &mut Arrival, config: &Config, peer: &Peer, said: Option<u8>) 
         arrival.connection = arrival.flow;
     } else {
         arrival.importance = peer.standing.importance_after(said);
+        arrival.requests = peer.standing.answered();
         arrival.connection = standing::hash_of(peer.address);
     }
 }

@@ -1,9 +1,9 @@
-//! What a connection is worth when the least important must go: how important its client is, and how
-//! much it has got.
+//! What a connection is worth when somebody must go: how important its client is, how much it has got,
+//! and whether it goes on with something.
 //!
 //! | state | who writes | who reads |
 //! |---|---|---|
-//! | importance, answered | the connection's tasks | the same |
+//! | importance, answered, may go on | the connection's tasks | the same |
 //!
 //! All tasks of a connection are on one thread: the atomics only say so to the compiler.
 
@@ -11,12 +11,15 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use tiergate_core::admit::feasible;
 
 /// What a connection is worth. 8 bytes.
 #[derive(Debug, Default)]
 pub struct Standing {
     /// One more than its importance; 0: nothing has said any.
     importance: AtomicU16,
+    /// Requests that answers let go on and that have not come yet.
+    going_on: AtomicU16,
     answered: AtomicU32,
 }
 
@@ -37,8 +40,19 @@ impl Standing {
 
     /// Another request was answered by the origin.
     pub fn answer(&self) {
-        let answered = self.answered.load(Ordering::Relaxed);
-        self.answered.store(answered.saturating_add(1), Ordering::Relaxed);
+        let answered = self.answered.load(Ordering::Relaxed).saturating_add(1);
+        self.answered.store(answered, Ordering::Relaxed);
+        let more = u16::from(feasible::goes_on(answered));
+        let going_on = self.going_on.load(Ordering::Relaxed).saturating_add(more);
+        self.going_on.store(going_on, Ordering::Relaxed);
+    }
+
+    /// Whether a request goes on after an answer. Each answer lets one do so: many at once, as over
+    /// HTTP/2, have to wait for as many. `takes`: the request is to be the one.
+    pub fn goes_on(&self, takes: bool) -> bool {
+        let going_on = self.going_on.load(Ordering::Relaxed);
+        self.going_on.store(going_on.saturating_sub(u16::from(takes)), Ordering::Relaxed);
+        going_on > 0
     }
 
     /// Requests that were answered.
@@ -68,6 +82,22 @@ mod tests {
         assert_eq!(standing.importance_after(None), Some(0));
         standing.answer();
         assert_eq!(standing.answered(), 1);
+    }
+
+    #[test]
+    fn each_answer_lets_one_request_go_on() {
+        let standing = Standing::default();
+        assert!(!standing.goes_on(true), "a newcomer");
+        standing.answer();
+        assert!(standing.goes_on(false), "only asked");
+        assert!(standing.goes_on(true));
+        assert!(!standing.goes_on(true), "a second at the same time");
+        (0..98).for_each(|_| standing.answer());
+        assert_eq!((0..200).filter(|_| standing.goes_on(true)).count(), 98);
+        standing.answer();
+        assert!(!standing.goes_on(true), "the hundredth");
+        standing.answer();
+        assert!(standing.goes_on(true));
     }
 
     #[test]

@@ -25,34 +25,37 @@ const STALE: Duration = Duration::from_secs(10);
 /// too.
 const SHARE: (f64, f64) = (0.5, 0.9);
 /// Whoever waits in vain takes a fiftieth off the share, whoever is served puts a two-thousandth of what
-/// is missing back: a share of 0.7 means that one in a hundred waits in vain.
+/// is missing back, and each second a 128th: at a share of 0.7 somewhat less than one in a hundred
+/// waits in vain.
 const TAKEN: f64 = 1.0 / 50.0;
 const PUT_BACK: f64 = 1.0 / 2000.0;
-/// Part of their patience within which all who wait in vain do so for one reason, and count as one.
+const PUT_BACK_A_SECOND: f64 = 1.0 / 128.0;
+/// Part of the deadline within which all who wait in vain do so for one reason, and count as one.
 const TOGETHER: u32 = 10;
 
-/// Part of its patience that is a newcomer's.
-const NEWCOMERS: (u32, u32) = (7, 8);
-/// After so many answers a connection counts as a newcomer's once, so that connections that never end
-/// do not keep others out for ever.
-const FOLLOWING_MAX: u32 = 100;
+/// Part of its patience that a newcomer lacks.
+const NEWCOMERS_LACK: u32 = 8;
+/// One in so many answers does not let its connection go on: connections that never end shall not keep
+/// others out for ever.
+const GOING_ON_MAX: u32 = 100;
 
-/// How long a request waits as far as the length of the backlog is concerned; `answered`: requests of its
-/// connection that were.
+/// How long a request may wait as far as the length of the backlog is concerned.
 ///
-/// A connection of which a request was answered has a part of the places for itself: what is half
-/// done is of use only if it comes to its end, be it a page with all its pictures or a purchase, and a
-/// newcomer that is refused has cost nothing yet. Its next request comes when its last has left a place,
-/// so that a few places do; without, under overload, it and any newcomer have the same chance, and no
-/// long session comes to its end.
+/// Whoever goes on after an answer has a part of the places for itself: what is half done is of use
+/// only if it comes to its end, and a newcomer that is refused has cost nothing yet. Each answer lets
+/// one request go on, which comes when the answered one has left its place, so that a few places do;
+/// without, under overload, it and any newcomer have the same chance, and no long session comes to its
+/// end.
 ///
 /// Source: ours for connections; a few places kept for whom they matter are trunk reservation (Key,
 /// "Optimal control and trunk reservation in loss networks", 1990).
-pub fn patience(deadline: Duration, answered: u32) -> Duration {
-    match answered % FOLLOWING_MAX {
-        0 => deadline * NEWCOMERS.0 / NEWCOMERS.1,
-        _ => deadline,
-    }
+pub fn patience(deadline: Duration, is_newcomer: bool) -> Duration {
+    if is_newcomer { deadline - deadline / NEWCOMERS_LACK } else { deadline }
+}
+
+/// Whether the connection that has had so many requests answered may go on after the latest.
+pub fn goes_on(answered: u32) -> bool {
+    answered > 0 && !answered.is_multiple_of(GOING_ON_MAX)
 }
 
 /// How fast the backlog of one class is served.
@@ -86,6 +89,8 @@ impl DrainRate {
     pub fn pass(&mut self, now: Moment, waiting: bool) {
         let elapsed = now.since(self.seen);
         self.seen = now;
+        let put_back = (elapsed.as_secs_f64() * PUT_BACK_A_SECOND).min(1.0);
+        self.share += (SHARE.1 - self.share) * put_back;
         if waiting {
             self.backlogged_s += elapsed.as_secs_f64();
             if self.backlogged_s > REMEMBERED.as_secs_f64() {
@@ -104,9 +109,19 @@ impl DrainRate {
         self.share += (SHARE.1 - self.share) * PUT_BACK;
     }
 
-    /// A request of the class waited in vain, for so long.
-    pub fn expired(&mut self, now: Moment, waited: Duration) {
-        if now.since(self.taken) >= waited / TOGETHER {
+    /// A request waited in vain for so long, with so many others. Nothing is learned from one that
+    /// would wait whatever the share, nor from one whose own deadline was much shorter than its
+    /// class's.
+    pub fn expired(
+        &mut self,
+        now: Moment,
+        waited: Duration,
+        deadline: Duration,
+        waiting: u32,
+        slots: u32,
+    ) {
+        let tells = waiting > slots && waited >= deadline / 2;
+        if tells && now.since(self.taken) >= deadline / TOGETHER {
             self.taken = now;
             self.share = (self.share * (1.0 - TAKEN)).max(SHARE.0);
         }
@@ -175,6 +190,34 @@ mod tests {
         assert!((170..=182).contains(&len), "{len}: nine tenths of 200");
         let len = longest(&drain, HALF * 2, 16);
         assert!((350..=362).contains(&len), "{len}: twice the deadline");
+    }
+
+    #[test]
+    fn waits_in_vain_lower_the_share_and_time_brings_it_back() {
+        let mut drain = DrainRate::default();
+        served(&mut drain, 0.0, 400.0, 2.0);
+        let before = longest(&drain, HALF, 16);
+        for number in 1..=100 {
+            let now = at(2.0 + f64::from(number) / 10.0);
+            drain.expired(now, HALF, HALF, 16, 16);
+            drain.expired(now, HALF / 10, HALF, 100, 16);
+        }
+        assert_eq!(longest(&drain, HALF, 16), before, "nothing could have been foreseen");
+        (0..100).for_each(|_| drain.expired(at(13.0), HALF, HALF, 100, 16));
+        assert!(longest(&drain, HALF, 16) >= before * 97 / 100, "all at once are one");
+        for number in 0..100 {
+            drain.expired(at(14.0 + f64::from(number) / 10.0), HALF, HALF, 100, 16);
+        }
+        let half = longest(&drain, HALF, 16);
+        assert!((98..=102).contains(&half), "{half}: half of what is served");
+        served(&mut drain, 24.0, 400.0, 20.0);
+        assert!(longest(&drain, HALF, 16) >= before * 9 / 10, "served in time again");
+    }
+
+    #[test]
+    fn no_deadline_is_too_long_for_a_newcomer() {
+        assert_eq!(patience(Duration::MAX, false), Duration::MAX);
+        assert!(patience(Duration::MAX, true) < Duration::MAX);
     }
 
     #[test]

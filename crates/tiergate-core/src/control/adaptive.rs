@@ -364,7 +364,7 @@ impl AdaptiveLimit {
     fn probe(&mut self, base: f64, low: f64, wide: f64, reach: f64) -> f64 {
         let budget = if self.searching { PROBE_BUDGET.1 } else { PROBE_BUDGET.0 };
         let up = ((base * wide.exp()).round() - base).max(1.0);
-        let down = (base - (base / reach.exp()).round()).max(1.0);
+        let down = (base - (base / reach.exp()).round()).clamp(1.0, (base - low).max(1.0));
         self.credit_up = (self.credit_up + budget).min(1.0);
         self.credit_down = (self.credit_down + budget).min(1.0);
         let cost_up = LATENCY_PRICE * (up / base).ln_1p();

@@ -45,7 +45,8 @@ impl<T> Gate<T> {
     ) -> bool {
         let ahead = self.backlog.ahead(class, arrival);
         let drain = &self.drains[list_of(class, arrival.running)];
-        let patience = feasible::patience(patience, arrival.requests);
+        let is_newcomer = !arrival.goes_on && !arrival.running;
+        let patience = feasible::patience(patience, is_newcomer);
         drain.is_feasible(ahead, patience, self.limit.slots())
     }
 
@@ -131,8 +132,11 @@ impl<T> Gate<T> {
         while let Some(ticket) = self.backlog.expired(now) {
             let waiter = self.backlog.waiter(ticket).expect("it waits");
             let (running, waited) = (waiter.running, now.since(waiter.arrived));
+            let waiting = self.backlog.len_of_list(waiter.class, running);
             let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
-            self.drains[list_of(class, running)].expired(now, waited);
+            let deadline = self.plan.classes[class.index()].deadline;
+            let drain = &mut self.drains[list_of(class, running)];
+            drain.expired(now, waited, deadline, waiting, self.limit.slots());
             self.triggers.changed(class, &self.loads);
         }
     }

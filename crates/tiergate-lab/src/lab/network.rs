@@ -1,7 +1,7 @@
 //! Three machines on one: clients, gateway and origin, each in a network namespace of its own.
 //!
 //! ```text
-//!  clients 10.77.0.2–.250 ──veth── 10.77.0.1 gateway 10.77.1.1 ──veth── 10.77.1.2 origin
+//!  clients 10.77.0.2–.241 ──veth── 10.77.0.1 gateway 10.77.1.1 ──veth── 10.77.1.2 origin
 //! ```
 //!
 //! The gateway's machine forwards packets, so that with nothing in front the clients reach the

@@ -4,6 +4,7 @@ use super::{Event, Fate, World};
 use crate::asked::Mix;
 use crate::client::Arrivals;
 use crate::distribution::exponential;
+use tiergate_core::admit::feasible;
 use tiergate_core::gate::Arrival;
 
 /// A session that has begun.
@@ -71,17 +72,19 @@ impl World<'_> {
         Some(self.sessions.all.len() as u32 - 1)
     }
 
-    /// What the gate is told of the connection of a request. Without a session it has one of its own that
-    /// has been answered before, as the connections that a pool keeps open are.
+    /// What the gate is told of the connection of a request. Without a session it has one of its own, of
+    /// whose past nothing is known.
     pub(super) fn connection(&self, session: Option<u32>) -> Arrival {
         let hashed = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let Some(id) = session else {
-            return Arrival { requests: 1, connection: hashed(self.count), ..Arrival::default() };
+            let connection = hashed(self.count);
+            return Arrival { goes_on: true, connection, ..Arrival::default() };
         };
         let session = &self.sessions.all[id as usize];
         let important = session.important_from.is_some_and(|from| session.answered >= from);
         Arrival {
             importance: important.then_some(1),
+            goes_on: feasible::goes_on(session.answered),
             requests: session.answered,
             connection: hashed(u64::from(id)),
             ..Arrival::default()

@@ -75,7 +75,9 @@ fn matrix(results: &Results) -> String {
         }
         if !shortfalls.is_empty() {
             let title = link(&plain(&experiment.title));
-            all_shortfalls += &format!("- {title}: {}.\n", shortfalls.join("; "));
+            let why = experiment.remarks.get("tiergate").map(|remark| sentence(remark));
+            let why = why.unwrap_or_else(|| "Why is not known.".into());
+            all_shortfalls += &format!("- {title}: {}. {why}\n", shortfalls.join("; "));
         }
         out += "\n";
     }
