@@ -125,12 +125,18 @@ fn a_few_who_matter_are_served_at_a_hundred_times_the_capacity() {
         sessions("all", 2.0, 6, FROM_FIRST, false),
         sessions("all", 50.0 * CAPACITY, 2, "", false),
     ];
-    let report = report(LIMITS[0], &["all"], &populations, 1);
-    let few = of(&report, 0);
-    println!("{} of {} in {:.0} ms", few.completed, few.sessions, few.session.mean_ms());
-    assert!(few.completed as f64 >= 0.95 * few.sessions as f64, "{few:?}");
-    assert!(few.session.mean_ms() <= 4000.0, "{}", few.session.mean_ms());
-    assert_settled(&report, "100x");
+    let (mut completed, mut begun) = (0, 0);
+    for seed in 1..4 {
+        let report = report(LIMITS[0], &["all"], &populations, seed);
+        let few = of(&report, 0);
+        println!("{} of {} in {:.0} ms", few.completed, few.sessions, few.session.mean_ms());
+        completed += few.completed;
+        begun += few.sessions;
+        assert!(few.session.mean_ms() <= 4000.0, "{}", few.session.mean_ms());
+        assert_settled(&report, "100x");
+    }
+    // Some hundred sessions of a seed are too few to tell 93 % from 97 %.
+    assert!(completed as f64 >= 0.95 * begun as f64, "{completed} of {begun}");
 }
 
 /// All are important: the lesser class goes first, and of it the shorter sessions; what begins ends.
