@@ -216,9 +216,9 @@ impl<T> Backlog<T> {
         self.deadlines.first()
     }
 
-    /// Charges the service of a waiter, which is about to be settled, to its flow, if others of it
-    /// wait. The cost is in any
-    /// unit that is the same for all of the class, and taken to be at least a millionth. O(log flows).
+    /// Charges the service of a waiter, which is about to be settled, to its flow, if others of it wait.
+    /// The cost is in any unit that is the same for all of the class, and taken to be at least a
+    /// millionth. O(log flows).
     pub(crate) fn served(&mut self, ticket: Ticket, cost: f64) {
         let waiter = self.slab.at_mut(ticket.index);
         waiter.estimate = cost;
