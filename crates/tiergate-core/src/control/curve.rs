@@ -347,3 +347,28 @@ impl Curve {
         shape[whole] + (shape[whole + 1] - shape[whole]) * part
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(slots: f64, rate: f64) -> Point {
+        Point { ln_slots: slots.ln(), ln_rate: rate.ln(), variance: 0.01 }
+    }
+
+    #[test]
+    fn what_was_never_tried_is_forgotten_with_the_old_curve() {
+        let mut curve = Curve::new(10.0);
+        for slots in [5.0, 7.0, 10.0, 14.0, 20.0, 20.0] {
+            curve.add(point(slots, 25.0 * slots));
+        }
+        let promised = curve.centre.exp();
+        assert!(promised > 30.0, "{promised}: more than 20 give more");
+        let mut latest = None;
+        while latest.is_none_or(|advice: Advice| advice.windows > 3) {
+            latest = curve.add(point(20.0, 60.0));
+        }
+        let best = latest.expect("the loop ends with one").ln_best.exp();
+        assert!(best < promised && best < 30.0, "{best} of the changed origin, {promised} before");
+    }
+}
