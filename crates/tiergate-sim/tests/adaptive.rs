@@ -8,7 +8,7 @@ use tiergate_sim::compare::{Ratios, Situation, Subject, best_fixed, judge, satur
 use tiergate_sim::compare::{factor_of, subjects};
 use tiergate_sim::run;
 use tiergate_sim::scenario::LimitKind;
-use tiergate_sim::server::{Fault, FaultKind};
+use tiergate_sim::server::{Fault, FaultKind, Step};
 
 /// Judges every subject in a situation; the slowest to learn are given where they differ.
 fn near_the_best_fixed_limit(situation: Situation, seeds: std::ops::Range<u64>) {
@@ -142,4 +142,23 @@ fn five_requests_a_second_are_enough_to_learn_from() {
     let phase = &report.phases[1];
     assert!(phase.goodput() > 4.5, "{}", phase.goodput());
     assert!(phase.slots() < 3.0, "{}", phase.slots());
+}
+
+#[test]
+fn capacity_that_comes_back_is_used_within_seconds() {
+    // Half of sixteen workers fail and are restarted eight seconds later.
+    let mut good = Vec::new();
+    for seed in 1..=30 {
+        let subject = &subjects()[1];
+        let mut scenario = saturated(subject, 2.0, LimitKind::Adaptive, 20.0);
+        scenario.cuts_s = vec![5.0, 13.0];
+        scenario.server.workers = Some(16);
+        let workers = |at_s, workers| Step { at_s, workers: Some(workers), cores: None, speed: None };
+        scenario.server.step = vec![workers(5.0, 8), workers(13.0, 16)];
+        good.push(run(&scenario, seed).phases[2].goodput() / (subject.capacity / 2.0));
+    }
+    good.sort_by(f64::total_cmp);
+    let mean = good.iter().sum::<f64>() / good.len() as f64;
+    println!("{mean:.3}, {good:.3?}");
+    assert!(mean > 0.88 && good[3] > 0.75, "{mean:.3} of the capacity that is back, {good:.2?}");
 }

@@ -14,6 +14,7 @@
 
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
 use super::mix::Mix;
+use super::regain::Regain;
 use super::window::{Measured, Window, is_answer};
 use crate::class::ClassId;
 use crate::outcome::Outcome;
@@ -163,6 +164,9 @@ pub struct AdaptiveLimit {
     held_count: u32,
     /// Variance over mean of the count of answers.
     dispersion: f64,
+    regain: Regain,
+    /// This window looks whether lost capacity is back.
+    looking: bool,
 }
 
 impl AdaptiveLimit {
@@ -186,6 +190,8 @@ impl AdaptiveLimit {
             held_s: 0.0,
             held_count: 0,
             dispersion: 0.0,
+            regain: Regain::new(),
+            looking: false,
             settings,
         }
     }
@@ -242,6 +248,10 @@ impl AdaptiveLimit {
         if self.window.is_losing() {
             return self.back_off(now, load.running);
         }
+        if self.looking && now.since(self.window.opened()) > self.unused() {
+            // Nobody needs so many: there is nothing to see.
+            return self.look_no_more(now);
+        }
         self.come_down(now)
     }
 
@@ -253,13 +263,18 @@ impl AdaptiveLimit {
         }
         let peak = std::mem::replace(&mut self.peak, 0);
         let counted = self.peak_until > Moment::ZERO;
-        self.peak_until = now + UNUSED.max(UNUSED_HELD * self.held());
+        self.peak_until = now + self.unused();
         let slots = peak.max(self.settings.slots_start);
         if !counted || slots >= self.slots || self.doubt <= SEARCH_DOUBT {
             return None;
         }
         self.ln_base = f64::from(slots).ln();
+        self.looking = false;
         self.enter(now, slots, Cause::Unused)
+    }
+
+    fn unused(&self) -> Duration {
+        UNUSED.max(UNUSED_HELD * self.held())
     }
 
     /// Classes have other numbers from now on: what their requests take is learned anew.
@@ -287,7 +302,7 @@ impl AdaptiveLimit {
     fn served_wanted(&self) -> u32 {
         let least = match self.doubt {
             doubt if doubt > 0.7 => 16,
-            _ if self.searching => 40,
+            _ if self.hurries() => 40,
             _ => 240,
         };
         ((f64::from(least) * self.dispersion.max(1.0)) as u32).max(self.slots)
@@ -295,8 +310,13 @@ impl AdaptiveLimit {
 
     /// Binding time that makes a window: each slot is used about once.
     fn time_wanted(&self) -> Duration {
-        let least = if self.searching { WINDOW_MIN } else { WINDOW_SETTLED_MIN };
+        let least = if self.hurries() { WINDOW_MIN } else { WINDOW_SETTLED_MIN };
         least.max(self.held())
+    }
+
+    /// Whether little will tell enough: what is looked for is large.
+    fn hurries(&self) -> bool {
+        self.searching || self.looking
     }
 
     fn held(&self) -> Duration {
@@ -317,11 +337,15 @@ impl AdaptiveLimit {
             ln_rate: (self.mix.answers() / measured.seconds).ln(),
             variance: self.variance(measured),
         };
+        if self.looking && self.curve.expects(point) {
+            return self.look_no_more(now);
+        }
         let advice = self.curve.add(point);
         self.curve.rescale(self.mix.accept());
         let Some(Advice { ln_best, doubt, windows }) = advice else {
             return self.enter(now, self.slots, Cause::Probed);
         };
+        self.looking = false;
         if windows < self.windows {
             self.mix.changed();
         }
@@ -347,6 +371,10 @@ impl AdaptiveLimit {
         let wide = wide.clamp(LN_PROBE.0, highest);
         let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
+        if !self.searching && let Some(ln_slots) = self.regain.look(now, self.ln_base) {
+            self.looking = true;
+            return self.enter(now, ln_slots.exp().round() as u32, Cause::Probed);
+        }
         // A limit on the move shows other concurrencies anyway.
         let aside =
             if moved.abs() > reach { 0.0 } else { self.probe(base, low.exp(), wide, reach) };
@@ -357,6 +385,15 @@ impl AdaptiveLimit {
             _ => Cause::Probed,
         };
         self.enter(now, slots as u32, cause)
+    }
+
+    /// Lost capacity is not back: the limit stays where it was.
+    fn look_no_more(&mut self, now: Moment) -> Option<Step> {
+        self.looking = false;
+        // Where service times vary much a look takes long, and tells little all the same.
+        let took = now.since(self.window.opened()).mul_f64(self.dispersion.max(1.0));
+        self.regain.in_vain(now, took);
+        self.enter(now, self.ln_base.exp().round() as u32, Cause::Probed)
     }
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows, and
@@ -389,6 +426,7 @@ impl AdaptiveLimit {
         self.curve.flush(self.ln_base);
         self.doubt = f64::INFINITY;
         self.searching = true;
+        self.looking = false;
         self.enter(now, self.ln_base.exp().round() as u32, Cause::Lost)
     }
 

@@ -159,12 +159,11 @@ impl Curve {
     /// Adds a window. `None` if it fits so badly that another at the same concurrency is needed.
     pub(super) fn add(&mut self, point: Point) -> Option<Advice> {
         let scatter = self.scatter.max(1.0);
-        let variance = point.variance * scatter + MISFIT_VARIANCE;
-        let point = Point { variance, ..point };
+        let point = self.weighed(point);
         if self.points.len() >= 2 {
             self.suspects.push(point);
             let count = self.suspects.len();
-            let surprise = self.surprise();
+            let surprise = self.surprise().abs();
             if count == 1 {
                 let found = (surprise * surprise).min(SURPRISE_SQUARE_MAX) * scatter;
                 self.scatter += (found - self.scatter) * SCATTER_WEIGHT;
@@ -189,6 +188,24 @@ impl Curve {
         self.suspects.clear();
         self.fit(point.ln_slots);
         Some(self.advise())
+    }
+
+    /// Whether a window shows no more than was to be expected. It is not added.
+    pub(super) fn expects(&mut self, point: Point) -> bool {
+        if self.points.len() < 2 || !self.suspects.is_empty() {
+            return false;
+        }
+        let point = self.weighed(point);
+        self.suspects.push(point);
+        let surprise = self.surprise();
+        self.suspects.clear();
+        surprise < SURPRISE_DOUBTED
+    }
+
+    /// A window with the variance that is believed.
+    fn weighed(&self, point: Point) -> Point {
+        let variance = point.variance * self.scatter.max(1.0) + MISFIT_VARIANCE;
+        Point { variance, ..point }
     }
 
     /// Multiplies the rates of all windows: they are counted in another unit from now on.
@@ -236,7 +253,7 @@ impl Curve {
         kept.variance = (1.0 / (first + second)).max(MISFIT_VARIANCE);
     }
 
-    /// Distance of the suspects, all at one concurrency, from what the other windows predict, in
+    /// How far the suspects, all at one concurrency, are above what the other windows predict, in
     /// standard deviations.
     fn surprise(&self) -> f64 {
         let (mut precision, mut rate) = (0.0, 0.0);
@@ -255,7 +272,7 @@ impl Curve {
         }
         let known: f64 = self.points.iter().map(|point| 1.0 / point.variance).sum();
         let variance = (square - mean * mean).max(0.0) + 1.0 / precision + 1.0 / known;
-        (rate / precision - mean).abs() / variance.sqrt()
+        (rate / precision - mean) / variance.sqrt()
     }
 
     /// Gives each knee its likelihood. O(kinds × knees × windows), about 15 µs.

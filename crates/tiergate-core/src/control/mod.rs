@@ -3,6 +3,7 @@
 pub mod adaptive;
 mod curve;
 mod mix;
+mod regain;
 mod window;
 
 use adaptive::AdaptiveLimit;

@@ -1,0 +1,105 @@
+//! Capacity that was there a while ago may come back: a machine of two that failed is restarted, a
+//! cache is warm again. Nothing tells so but a look far above the limit, because the few slots left are
+//! as busy as before. [`Regain`] remembers how many slots were right and says when to look whether they
+//! are again: the longer ago that was, the less often, so that what is gone for good costs ever less.
+//!
+//! Source: ours; the growing interval is that of exponential backoff.
+
+use crate::time::Moment;
+use std::time::Duration;
+
+/// A limit that fell by less, in ln, is regained by the usual looks above it.
+const LN_FELL: f64 = 0.4;
+/// A look goes to twice the limit at most: what comes back shows, and what does not is overloaded
+/// little.
+const LN_FAR: f64 = std::f64::consts::LN_2;
+/// From one look to the next it takes this part of the time since so many slots were right, and at
+/// least so many times as long as the look.
+const PART: f64 = 1.0 / 6.0;
+const LOOKS: u32 = 4;
+
+/// How many slots were right, and when to look whether they are again.
+#[derive(Clone, Debug)]
+pub(super) struct Regain {
+    /// ln of the most slots that were right, until they were so many fewer that it is worth looking.
+    ln_slots: f64,
+    /// When so many were right for the last time.
+    left: Moment,
+    /// When to look next.
+    next: Moment,
+}
+
+impl Regain {
+    /// Nothing is remembered.
+    pub(super) fn new() -> Self {
+        Regain { ln_slots: f64::NEG_INFINITY, left: Moment::ZERO, next: Moment::ZERO }
+    }
+
+    /// The limit is known to be right at `ln_slots`. Returns ln of the slots at which the next window
+    /// had better look, if it is time.
+    pub(super) fn look(&mut self, now: Moment, ln_slots: f64) -> Option<f64> {
+        if self.ln_slots < ln_slots + LN_FELL {
+            self.ln_slots = self.ln_slots.max(ln_slots);
+            self.left = now;
+            self.next = now;
+            return None;
+        }
+        (now >= self.next).then(|| self.ln_slots.min(ln_slots + LN_FAR))
+    }
+
+    /// A look that took so long showed nothing.
+    pub(super) fn in_vain(&mut self, now: Moment, took: Duration) {
+        self.next = now + now.since(self.left).mul_f64(PART).max(LOOKS * took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOK: Duration = Duration::from_millis(100);
+
+    fn seconds(seconds: f64) -> Moment {
+        Moment::ZERO + Duration::from_secs_f64(seconds)
+    }
+
+    /// Moments in seconds, and slots, of all looks while the limit stays at `slots` after 16 were right
+    /// until second 10. None of them finds anything.
+    fn looks(slots: f64, until_s: f64) -> Vec<(f64, f64)> {
+        let mut regain = Regain::new();
+        assert_eq!(regain.look(seconds(10.0), 16_f64.ln()), None);
+        let mut looks = Vec::new();
+        let mut at = 10.1;
+        while at < until_s {
+            if let Some(ln_slots) = regain.look(seconds(at), slots.ln()) {
+                looks.push((at, ln_slots.exp()));
+                regain.in_vain(seconds(at), TOOK);
+            }
+            at += 0.1;
+        }
+        looks
+    }
+
+    #[test]
+    fn what_was_lost_long_ago_is_looked_for_ever_less_often() {
+        let looks = looks(8.0, 10_000.0);
+        let early = looks.iter().filter(|(at, _)| *at < 18.0).count();
+        assert!((8..=16).contains(&early), "{early} looks in the first eight seconds: {looks:?}");
+        let late = looks.iter().filter(|(at, _)| *at > 1000.0).count();
+        assert!((10..=20).contains(&late), "{late} looks between 1,000 and 10,000 s");
+        assert!(looks.windows(2).all(|two| two[1].0 - two[0].0 > 0.39), "{looks:?}");
+    }
+
+    #[test]
+    fn a_look_goes_to_what_was_right_but_not_beyond_twice_the_limit() {
+        assert!(looks(8.0, 20.0).iter().all(|(_, slots)| (slots - 16.0).abs() < 1e-9));
+        assert!(looks(3.0, 20.0).iter().all(|(_, slots)| (slots - 6.0).abs() < 1e-9));
+        assert!(looks(10.0, 20.0).iter().all(|(_, slots)| (slots - 16.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn a_limit_that_is_near_what_was_right_needs_no_look() {
+        assert_eq!(looks(12.0, 1000.0), []);
+        assert_eq!(looks(20.0, 1000.0), []);
+    }
+}
