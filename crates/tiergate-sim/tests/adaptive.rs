@@ -153,7 +153,8 @@ fn capacity_that_comes_back_is_used_within_seconds() {
         let mut scenario = saturated(subject, 2.0, LimitKind::Adaptive, 20.0);
         scenario.cuts_s = vec![5.0, 13.0];
         scenario.server.workers = Some(16);
-        let workers = |at_s, workers| Step { at_s, workers: Some(workers), cores: None, speed: None };
+        let workers =
+            |at_s, workers| Step { at_s, workers: Some(workers), cores: None, speed: None };
         scenario.server.step = vec![workers(5.0, 8), workers(13.0, 16)];
         good.push(run(&scenario, seed).phases[2].goodput() / (subject.capacity / 2.0));
     }

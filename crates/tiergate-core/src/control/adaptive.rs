@@ -342,9 +342,12 @@ impl AdaptiveLimit {
         }
         let advice = self.curve.add(point);
         self.curve.rescale(self.mix.accept());
-        let Some(Advice { ln_best, doubt, windows }) = advice else {
+        let Some(advice) = advice else {
             return self.enter(now, self.slots, Cause::Probed);
         };
+        let is_back = self.looking && advice.windows < self.windows;
+        let recalled = if is_back { self.curve.recall() } else { None };
+        let Advice { ln_best, doubt, windows } = recalled.unwrap_or(advice);
         self.looking = false;
         if windows < self.windows {
             self.mix.changed();
@@ -371,9 +374,13 @@ impl AdaptiveLimit {
         let wide = wide.clamp(LN_PROBE.0, highest);
         let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
-        if !self.searching && let Some(ln_slots) = self.regain.look(now, self.ln_base) {
-            self.looking = true;
-            return self.enter(now, ln_slots.exp().round() as u32, Cause::Probed);
+        if !self.searching {
+            if self.regain.is_right(now, self.ln_base) {
+                self.curve.remember();
+            } else if let Some(ln_slots) = self.regain.look(now, self.ln_base) {
+                self.looking = true;
+                return self.enter(now, ln_slots.exp().round() as u32, Cause::Probed);
+            }
         }
         // A limit on the move shows other concurrencies anyway.
         let aside =

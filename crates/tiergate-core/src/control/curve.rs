@@ -91,6 +91,9 @@ pub(super) struct Curve {
     points: Vec<Point>,
     /// The latest windows, which do not fit; the next one decides.
     suspects: Vec<Point>,
+    /// What the origin was like that may come back, and the windows taken in by then.
+    remembered: Vec<Point>,
+    windows_then: u32,
     /// Windows taken in since the last flush.
     windows: u32,
     /// Mean square of how far windows are off, over the variance that they claim. Above 1 where the
@@ -135,6 +138,8 @@ impl Curve {
         Curve {
             points: Vec::with_capacity(POINTS),
             suspects: Vec::with_capacity(SUSPECTS),
+            remembered: Vec::with_capacity(POINTS),
+            windows_then: 0,
             windows: 0,
             scatter: 1.0,
             centre: slots.ln(),
@@ -182,12 +187,36 @@ impl Curve {
         } else {
             self.suspects.push(point);
         }
-        for place in 0..self.suspects.len() {
-            self.take(self.suspects[place]);
-        }
-        self.suspects.clear();
+        self.take_suspects();
         self.fit(point.ln_slots);
         Some(self.advise())
+    }
+
+    /// Remembers what the origin is like.
+    pub(super) fn remember(&mut self) {
+        self.remembered.clone_from(&self.points);
+        self.windows_then = self.windows;
+    }
+
+    /// The origin has just changed. If it is like what is remembered, what was known then is known again.
+    pub(super) fn recall(&mut self) -> Option<Advice> {
+        let ln_slots = self.points.last()?.ln_slots;
+        if self.remembered.is_empty() || self.points.len() > SUSPECTS {
+            return None;
+        }
+        self.suspects.clone_from(&self.points);
+        self.points.clone_from(&self.remembered);
+        self.fit(ln_slots);
+        let is_alike = self.surprise().abs() < SURPRISE_DOUBTED;
+        if is_alike {
+            self.windows = self.windows_then;
+        } else {
+            self.points.clear();
+            self.windows = 0;
+        }
+        self.take_suspects();
+        self.fit(ln_slots);
+        is_alike.then(|| self.advise())
     }
 
     /// Whether a window shows no more than was to be expected. It is not added.
@@ -211,12 +240,20 @@ impl Curve {
     /// Multiplies the rates of all windows: they are counted in another unit from now on.
     pub(super) fn rescale(&mut self, factor: f64) {
         let ln = factor.ln();
-        for point in self.points.iter_mut().chain(&mut self.suspects) {
+        let remembered = &mut self.remembered;
+        for point in self.points.iter_mut().chain(&mut self.suspects).chain(remembered) {
             point.ln_rate += ln;
         }
         for height in self.heights.as_flattened_mut() {
             *height += ln;
         }
+    }
+
+    fn take_suspects(&mut self) {
+        for place in 0..self.suspects.len() {
+            self.take(self.suspects[place]);
+        }
+        self.suspects.clear();
     }
 
     fn take(&mut self, point: Point) {

@@ -15,7 +15,7 @@ const LN_FELL: f64 = 0.4;
 const LN_FAR: f64 = std::f64::consts::LN_2;
 /// From one look to the next it takes this part of the time since so many slots were right, and at
 /// least so many times as long as the look.
-const PART: f64 = 1.0 / 6.0;
+const PART: f64 = 1.0 / 8.0;
 const LOOKS: u32 = 4;
 
 /// How many slots were right, and when to look whether they are again.
@@ -35,15 +35,21 @@ impl Regain {
         Regain { ln_slots: f64::NEG_INFINITY, left: Moment::ZERO, next: Moment::ZERO }
     }
 
-    /// The limit is known to be right at `ln_slots`. Returns ln of the slots at which the next window
-    /// had better look, if it is time.
-    pub(super) fn look(&mut self, now: Moment, ln_slots: f64) -> Option<f64> {
-        if self.ln_slots < ln_slots + LN_FELL {
+    /// The limit is known to be right at `ln_slots`. Whether that is about as many as ever, and to be
+    /// remembered.
+    pub(super) fn is_right(&mut self, now: Moment, ln_slots: f64) -> bool {
+        let right = self.ln_slots < ln_slots + LN_FELL;
+        if right {
             self.ln_slots = self.ln_slots.max(ln_slots);
             self.left = now;
             self.next = now;
-            return None;
         }
+        right
+    }
+
+    /// ln of the slots at which the next window had better look, if it is time; the limit is right at
+    /// `ln_slots`, far fewer than once.
+    pub(super) fn look(&self, now: Moment, ln_slots: f64) -> Option<f64> {
         (now >= self.next).then(|| self.ln_slots.min(ln_slots + LN_FAR))
     }
 
@@ -67,11 +73,13 @@ mod tests {
     /// until second 10. None of them finds anything.
     fn looks(slots: f64, until_s: f64) -> Vec<(f64, f64)> {
         let mut regain = Regain::new();
-        assert_eq!(regain.look(seconds(10.0), 16_f64.ln()), None);
+        assert!(regain.is_right(seconds(10.0), 16_f64.ln()));
         let mut looks = Vec::new();
         let mut at = 10.1;
         while at < until_s {
-            if let Some(ln_slots) = regain.look(seconds(at), slots.ln()) {
+            if !regain.is_right(seconds(at), slots.ln())
+                && let Some(ln_slots) = regain.look(seconds(at), slots.ln())
+            {
                 looks.push((at, ln_slots.exp()));
                 regain.in_vain(seconds(at), TOOK);
             }
