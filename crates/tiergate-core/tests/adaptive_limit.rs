@@ -234,6 +234,77 @@ fn a_mixture_that_swings_is_no_change_of_the_origin() {
     assert!(told < 4.0 && told < 0.7 * untold, "{told} slots too many, {untold} without classes");
 }
 
+/// An origin of sixteen workers that has become one of eight, served until the limit is known again.
+fn halved() -> Origin {
+    let mut origin = Origin::new(Settings::default());
+    origin.serve(20_000, 16, Duration::from_millis(40), End::Served, 1000);
+    let before = origin.limit.slots();
+    assert!((14..=22).contains(&before), "{before} before");
+    origin.serve(4_000, 8, Duration::from_millis(40), End::Served, 1000);
+    origin
+}
+
+/// Serves requests one by one until the limit looks far above what eight workers need.
+fn until_it_looks(origin: &mut Origin) -> Moment {
+    for _ in 0..20_000 {
+        origin.serve(1, 8, Duration::from_millis(40), End::Served, 1000);
+        if origin.limit.slots() > 12 {
+            return origin.now;
+        }
+    }
+    panic!("the limit stays at {}", origin.limit.slots());
+}
+
+#[test]
+fn capacity_that_is_back_is_known_again_at_once() {
+    let mut origin = halved();
+    until_it_looks(&mut origin);
+    origin.serve(400, 16, Duration::from_millis(40), End::Served, 1000);
+    // No search in between: it never leaves the neighbourhood of what it was.
+    for _ in 0..4_000 {
+        origin.serve(1, 16, Duration::from_millis(40), End::Served, 1000);
+        let found = origin.limit.slots();
+        assert!((13..=22).contains(&found), "{found} slots for sixteen workers");
+    }
+}
+
+#[test]
+fn a_look_that_clients_do_not_bear_does_no_harm() {
+    let mut origin = halved();
+    let (begun, mut looks, mut before) = (origin.now, 0, 8);
+    while origin.now.since(begun) < Duration::from_secs(600) {
+        let end = if before > 12 { End::Cancelled } else { End::Served };
+        origin.serve(1, 8, Duration::from_millis(40), end, 1000);
+        let slots = origin.limit.slots();
+        assert!(slots >= 6, "{slots} slots after {looks} looks");
+        looks += u32::from(slots > 12 && before <= 12);
+        before = slots;
+    }
+    assert!((5..60).contains(&looks), "{looks} looks in ten minutes");
+}
+
+#[test]
+fn a_look_that_nobody_needs_ends_by_itself() {
+    let mut origin = halved();
+    until_it_looks(&mut origin);
+    origin.idle(100, 3);
+    let found = origin.limit.slots();
+    assert!((7..=11).contains(&found), "{found} two seconds later");
+}
+
+#[test]
+fn other_numbers_of_classes_are_no_change_of_the_origin() {
+    let mut origin = Origin::new(Settings::default());
+    origin.serve(20_000, 50, Duration::from_millis(10), End::Served, 1000);
+    origin.slots = 0;
+    for round in 0..600 {
+        origin.serve(300 + round % 50, 50, Duration::from_millis(10), End::Served, 1000);
+        origin.limit.renumbered();
+        let found = origin.limit.slots();
+        assert!((40..=72).contains(&found), "{found} in round {round}");
+    }
+}
+
 #[test]
 fn bounds_hold_whatever_happens() {
     let settings = Settings { slots_min: 5, slots_max: 20, slots_start: 1 };

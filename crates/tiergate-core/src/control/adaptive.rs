@@ -156,8 +156,6 @@ pub struct AdaptiveLimit {
     /// Most requests at once since a while ago, and until when that is counted.
     peak: u32,
     peak_until: Moment,
-    /// Windows that the curve is made of.
-    windows: u32,
     mix: Mix,
     /// Mean time a slot is held by an answered request, seconds, and answers in it.
     held_s: f64,
@@ -183,7 +181,6 @@ impl AdaptiveLimit {
             credit_down: 0.0,
             window: Window::open(Moment::ZERO, slots, false, Duration::ZERO),
             curve: Curve::new(f64::from(slots)),
-            windows: 0,
             peak: 0,
             peak_until: Moment::ZERO,
             mix: Mix::new(),
@@ -245,12 +242,13 @@ impl AdaptiveLimit {
         if self.window_is_over() {
             return self.conclude(now);
         }
+        if self.looking {
+            // Too many for the origin, or nobody needs so many.
+            let over = now.since(self.window.opened()) > self.unused();
+            return if over || self.window.is_losing() { self.look_no_more(now) } else { None };
+        }
         if self.window.is_losing() {
             return self.back_off(now, load.running);
-        }
-        if self.looking && now.since(self.window.opened()) > self.unused() {
-            // Nobody needs so many: there is nothing to see.
-            return self.look_no_more(now);
         }
         self.come_down(now)
     }
@@ -269,7 +267,7 @@ impl AdaptiveLimit {
             return None;
         }
         self.ln_base = f64::from(slots).ln();
-        self.looking = false;
+        self.curve.dismiss();
         self.enter(now, slots, Cause::Unused)
     }
 
@@ -280,6 +278,7 @@ impl AdaptiveLimit {
     /// Classes have other numbers from now on: what their requests take is learned anew.
     pub fn renumbered(&mut self) {
         self.mix = Mix::new();
+        self.window.restart();
     }
 
     /// Time has passed; returns a step, if any. Does nothing: without ends there is no evidence.
@@ -326,6 +325,9 @@ impl AdaptiveLimit {
     /// The window is complete: adds it to the curve and chooses the next.
     fn conclude(&mut self, now: Moment) -> Option<Step> {
         if now.since(self.window.opened()) > WINDOW_STALE {
+            if self.looking {
+                return self.look_no_more(now);
+            }
             self.window = Window::open(now, self.slots, self.window.is_full(), Duration::ZERO);
             self.mix.open();
             return None;
@@ -345,14 +347,16 @@ impl AdaptiveLimit {
         let Some(advice) = advice else {
             return self.enter(now, self.slots, Cause::Probed);
         };
-        let is_back = self.looking && advice.windows < self.windows;
+        let looked = std::mem::take(&mut self.looking);
+        if !advice.changed && looked {
+            self.regain.in_vain(now, self.looked(now));
+        }
+        let is_back = advice.changed && looked && self.regain.is_near(point.ln_slots);
         let recalled = if is_back { self.curve.recall() } else { None };
-        let Advice { ln_best, doubt, windows } = recalled.unwrap_or(advice);
-        self.looking = false;
-        if windows < self.windows {
+        let Advice { ln_best, doubt, windows, changed } = recalled.unwrap_or(advice);
+        if changed {
             self.mix.changed();
         }
-        self.windows = windows;
         self.doubt = doubt;
         self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
@@ -374,8 +378,9 @@ impl AdaptiveLimit {
         let wide = wide.clamp(LN_PROBE.0, highest);
         let reach = (0.7 * doubt).clamp(LN_PROBE.0, deepest);
         let base = self.ln_base.exp().round();
-        if !self.searching {
-            if self.regain.is_right(now, self.ln_base) {
+        let standing = moved.abs() <= reach;
+        if standing && !self.searching {
+            if self.regain.settled(now, self.ln_base) {
                 self.curve.remember();
             } else if let Some(ln_slots) = self.regain.look(now, self.ln_base) {
                 self.looking = true;
@@ -383,8 +388,7 @@ impl AdaptiveLimit {
             }
         }
         // A limit on the move shows other concurrencies anyway.
-        let aside =
-            if moved.abs() > reach { 0.0 } else { self.probe(base, low.exp(), wide, reach) };
+        let aside = if standing { self.probe(base, low.exp(), wide, reach) } else { 0.0 };
         let slots = base + aside;
         let cause = match aside {
             0.0 if moved > 0.0 => Cause::Grew,
@@ -397,10 +401,15 @@ impl AdaptiveLimit {
     /// Lost capacity is not back: the limit stays where it was.
     fn look_no_more(&mut self, now: Moment) -> Option<Step> {
         self.looking = false;
-        // Where service times vary much a look takes long, and tells little all the same.
-        let took = now.since(self.window.opened()).mul_f64(self.dispersion.max(1.0));
-        self.regain.in_vain(now, took);
+        self.curve.dismiss();
+        self.regain.in_vain(now, self.looked(now));
         self.enter(now, self.ln_base.exp().round() as u32, Cause::Probed)
+    }
+
+    /// How long this look took; longer where service times vary much, because it tells little then.
+    fn looked(&self, now: Moment) -> Duration {
+        let took = now.since(self.window.opened()).min(self.unused());
+        took.mul_f64(self.dispersion.max(1.0))
     }
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows, and
@@ -433,7 +442,6 @@ impl AdaptiveLimit {
         self.curve.flush(self.ln_base);
         self.doubt = f64::INFINITY;
         self.searching = true;
-        self.looking = false;
         self.enter(now, self.ln_base.exp().round() as u32, Cause::Lost)
     }
 

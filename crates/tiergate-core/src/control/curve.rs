@@ -83,6 +83,8 @@ pub(super) struct Advice {
     pub(super) doubt: f64,
     /// Windows taken in since nothing was known.
     pub(super) windows: u32,
+    /// The origin has just changed: what was known does not hold any more.
+    pub(super) changed: bool,
 }
 
 /// Windows, and the likelihood of each knee.
@@ -94,7 +96,7 @@ pub(super) struct Curve {
     /// What the origin was like that may come back, and the windows taken in by then.
     remembered: Vec<Point>,
     windows_then: u32,
-    /// Windows taken in since the last flush.
+    /// Windows that what is known is made of.
     windows: u32,
     /// Mean square of how far windows are off, over the variance that they claim. Above 1 where the
     /// service times seen hide how much the services vary.
@@ -165,6 +167,7 @@ impl Curve {
     pub(super) fn add(&mut self, point: Point) -> Option<Advice> {
         let scatter = self.scatter.max(1.0);
         let point = self.weighed(point);
+        let mut changed = false;
         if self.points.len() >= 2 {
             self.suspects.push(point);
             let count = self.suspects.len();
@@ -177,6 +180,7 @@ impl Curve {
             if surprise > SURPRISE_CHANGED && count > 1 {
                 // The origin has changed: only what is known since counts. What the old curve
                 // promised of more than was tried is not known of the new one.
+                changed = true;
                 self.points.clear();
                 self.windows = 0;
                 self.width = CHANGED_WIDTH;
@@ -189,7 +193,7 @@ impl Curve {
         }
         self.take_suspects();
         self.fit(point.ln_slots);
-        Some(self.advise())
+        Some(Advice { changed, ..self.advise() })
     }
 
     /// Remembers what the origin is like.
@@ -216,7 +220,12 @@ impl Curve {
         }
         self.take_suspects();
         self.fit(ln_slots);
-        is_alike.then(|| self.advise())
+        is_alike.then(|| Advice { changed: true, ..self.advise() })
+    }
+
+    /// Forgets what did not fit and was to be looked at again: the next window is of another concurrency.
+    pub(super) fn dismiss(&mut self) {
+        self.suspects.clear();
     }
 
     /// Whether a window shows no more than was to be expected. It is not added.
@@ -364,7 +373,12 @@ impl Curve {
         // Not the mean: where nothing tells one knee from another it would drift away from the limit
         // without evidence.
         self.centre = ln_best;
-        Advice { ln_best, doubt: (square - mean * mean).max(0.0).sqrt(), windows: self.windows }
+        Advice {
+            ln_best,
+            doubt: (square - mean * mean).max(0.0).sqrt(),
+            windows: self.windows,
+            changed: false,
+        }
     }
 
     /// Expected share of the highest throughput that a concurrency misses.
@@ -424,5 +438,37 @@ mod tests {
         }
         let best = latest.expect("the loop ends with one").ln_best.exp();
         assert!(best < promised && best < 30.0, "{best} of the changed origin, {promised} before");
+    }
+    /// A curve of an origin with `workers` that each answer 25 requests a second.
+    fn learned(workers: f64) -> Curve {
+        let mut curve = Curve::new(10.0);
+        for slots in [8.0, 12.0, 16.0, 24.0, 16.0, 20.0, 14.0, 18.0] {
+            curve.add(point(slots, 25.0 * workers.min(slots)));
+        }
+        curve
+    }
+
+    /// What a remembered curve of sixteen workers says when one of eight has changed so that 16 slots
+    /// give `rate`.
+    fn recalled(rate: f64) -> Option<Advice> {
+        let mut curve = learned(16.0);
+        curve.remember();
+        for slots in [16.0, 16.0, 10.0, 8.0, 6.0, 8.0, 10.0, 8.0] {
+            curve.add(point(slots, 25.0 * slots.min(8.0)));
+        }
+        for _ in 0..3 {
+            if curve.add(point(16.0, rate)).is_some_and(|advice| advice.changed) {
+                return curve.recall();
+            }
+        }
+        panic!("{rate} is no surprise");
+    }
+
+    #[test]
+    fn what_is_like_what_was_is_known_again() {
+        let advice = recalled(400.0).expect("the same rate as before");
+        let best = advice.ln_best.exp();
+        assert!((14.0..20.0).contains(&best) && advice.doubt < 0.25, "{best}, {advice:?}");
+        assert_eq!(recalled(900.0), None);
     }
 }
