@@ -409,7 +409,7 @@ impl AdaptiveLimit {
     /// How long this look took; longer where service times vary much, because it tells little then.
     fn looked(&self, now: Moment) -> Duration {
         let took = now.since(self.window.opened()).min(self.unused());
-        took.mul_f64(self.dispersion.max(1.0))
+        took.mul_f64(self.dispersion.max(1.0).powi(2))
     }
 
     /// How many slots above or below the limit the next window looks: as often as the budget allows, and
