@@ -41,7 +41,8 @@ fn near_the_best_fixed_limit_five_seconds_after_the_first_request() {
 
 #[test]
 fn near_the_best_fixed_limit_five_seconds_after_half_the_capacity_is_gone() {
-    near_the_best_fixed_limit(Situation::Down, 1..4);
+    // More seeds: bimodal services are near what is allowed, and three are chance.
+    near_the_best_fixed_limit(Situation::Down, 1..13);
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl Cell {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Compared(Overall::Ahead) => "▲ ahead",
-            Self::Compared(Overall::Level) => "＝ level",
+            Self::Compared(Overall::Level) => "= level",
             Self::Compared(Overall::Behind) => "▼ **behind**",
             Self::Compared(Overall::Mixed) => "◆ **mixed**",
             Self::LeftOut => "–",
