@@ -33,8 +33,7 @@ pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, Discipline, LISTS, State, Turn};
 use crate::class::ClassId;
 use crate::classify::score::Score;
-use crate::control::Limit;
-use crate::control::adaptive::{self, Step};
+use crate::control::{Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
@@ -188,7 +187,6 @@ pub struct ClassState {
 pub struct Gate<T> {
     plan: Plan,
     limit: Limit,
-    last_step: Option<(Moment, Step)>,
     schedule: Schedule,
     costs: Costs,
     backlog: Backlog<T>,
@@ -201,8 +199,6 @@ pub struct Gate<T> {
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
-    /// Whether slots are free that nobody who waits may have.
-    kept: bool,
     /// When the plan in force came in force.
     since: Moment,
     generations: Generations,
@@ -221,13 +217,22 @@ impl<T> Gate<T> {
     /// # Panics
     /// If the plan fails [`Plan::check`].
     pub fn new(plan: Plan) -> Self {
+        let law = plan.slots.law();
+        Gate::with_law(plan, law)
+    }
+
+    /// The same, with a law of the limit in place of that of [`Plan::slots`], until a plan with another
+    /// [`Plan::slots`] comes.
+    ///
+    /// # Panics
+    /// If the plan fails [`Plan::check`].
+    pub fn with_law(plan: Plan, law: Box<dyn Law>) -> Self {
         if let Err(fault) = plan.check() {
             panic!("an unchecked plan reached the gate: {fault}");
         }
         let classes = plan.classes.len();
         Gate {
-            limit: Limit::new(&plan.slots),
-            last_step: None,
+            limit: Limit::new(law),
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost, classes, plan.rules),
             backlog: Backlog::new(Discipline::of_plan(&plan)),
@@ -237,7 +242,6 @@ impl<T> Gate<T> {
             interruptible: Interruptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
-            kept: false,
             since: Moment::ZERO,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
@@ -302,7 +306,7 @@ impl<T> Gate<T> {
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
         let class = self.generations.translate(slot.generation, slot.class);
         self.advance(now);
-        let load = self.control_load();
+        let load = OriginLoad { running: self.running, waiting: self.backlog.len() as u32 };
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(&slot, class, held, &outcome);
@@ -315,32 +319,20 @@ impl<T> Gate<T> {
         {
             shedding.finished();
         }
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.finished(now, class, admitted, &outcome, load);
-            self.note(now, step);
-        }
+        self.limit.finished(now, class, admitted, &outcome, load);
         self.dispatch(now);
     }
 
     /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
-    /// now, lets limit and shedding look around. Returns when to call again; [`Moment::NEVER`] if
+    /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
     /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
         self.advance(now);
-        let load = self.control_load();
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.tick(now, load);
-            self.note(now, step);
-        }
         self.expire(now);
         self.dispatch(now);
-        let control = match &self.limit {
-            Limit::Fixed(_) => Moment::NEVER,
-            Limit::Adaptive(limit) => limit.next_tick(),
-        };
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        control.min(shed).min(self.next_due(now))
+        shed.min(self.next_due(now))
     }
 
     /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
@@ -397,7 +389,7 @@ impl<T> Gate<T> {
 
     /// The last change of the limit, and when.
     pub fn last_step(&self) -> Option<(Moment, Step)> {
-        self.last_step
+        self.limit.last_step()
     }
 
     /// Slots held by all classes.
@@ -424,15 +416,5 @@ impl<T> Gate<T> {
     /// What has been counted since the start.
     pub fn account(&self) -> &Account {
         &self.account
-    }
-
-    fn note(&mut self, now: Moment, step: Option<Step>) {
-        if let Some(step) = step {
-            self.last_step = Some((now, step));
-        }
-    }
-
-    fn control_load(&self) -> adaptive::Load {
-        adaptive::Load { running: self.running, waiting: self.backlog.len() as u32 }
     }
 }

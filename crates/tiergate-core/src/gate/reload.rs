@@ -92,8 +92,7 @@ impl<T> Gate<T> {
             None => Shedding::new(now, aim, plan.classes.len()),
         });
         if plan.slots != self.plan.slots {
-            self.limit = Limit::new(&plan.slots);
-            self.last_step = None;
+            self.limit = Limit::new(plan.slots.law());
         } else if (0..).zip(&moved).any(|(place, class)| class.0 != place) {
             self.limit.renumbered();
         }

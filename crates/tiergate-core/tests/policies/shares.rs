@@ -3,7 +3,7 @@
 use crate::busy::{Busy, MILLI, Work, classes, plan};
 use std::time::Duration;
 use tiergate_core::class::ClassId;
-use tiergate_core::control::{Slots, adaptive};
+use tiergate_core::control::{Bounds, Slots};
 use tiergate_core::gate::{Arrival, Gate, Verdict};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::Policy;
@@ -160,7 +160,7 @@ fn the_adaptive_limit_is_found_beside_reserves() {
         (Policy::Shared, [(0.5, 0.0), (0.5, 0.0)]),
     ] {
         let mut plan = shared(policy, 1, &shares);
-        plan.slots = Slots::Adaptive(adaptive::Settings::default());
+        plan.slots = Slots::Adaptive(Bounds::default());
         let clients: &[usize] = if policy == Policy::Fixed { &[400, 400] } else { &[0, 800] };
         // Forty workers: what is beyond waits at the origin.
         let mut busy = Busy::new(plan, vec![Work::taking(MILLI * 10); 2]);
