@@ -11,9 +11,10 @@
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
-//! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
+//! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
 
 mod arrive;
+mod effect;
 mod generations;
 mod grant;
 mod interrupt;
@@ -40,6 +41,8 @@ use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::schedule::{Grant, Load, Schedule};
 use crate::time::Moment;
+pub use effect::Effect;
+use effect::Effects;
 use generations::Generations;
 use interrupt::Interruptible;
 pub use signal::Refused;
@@ -115,7 +118,7 @@ impl Arrival {
 pub enum Verdict {
     /// Go on to the origin.
     Admit(Slot),
-    /// Wait; the waker given is handed back by [`Gate::next_wake`] when the wait ends.
+    /// Wait; the waker given is handed back by [`Effect::Wake`] when the wait ends.
     Queue(Ticket),
     /// Answer the client with a refusal.
     Reject(Reason),
@@ -207,7 +210,7 @@ pub struct Gate<T> {
     shedding: Option<Shedding>,
     ignoring: Option<Ignoring>,
     draining: bool,
-    wakes: Vec<T>,
+    effects: Effects<T>,
     account: Account,
 }
 
@@ -232,7 +235,6 @@ impl<T> Gate<T> {
         }
         let classes = plan.classes.len();
         Gate {
-            limit: Limit::new(law),
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost, classes, plan.rules),
             backlog: Backlog::new(Discipline::of_plan(&plan)),
@@ -249,7 +251,8 @@ impl<T> Gate<T> {
             shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
             ignoring: plan.ignore.map(Ignoring::new),
             draining: false,
-            wakes: Vec::new(),
+            effects: Effects::new(law.slots()),
+            limit: Limit::new(law),
             account: Account::sized(classes, plan.rules),
             plan,
         }
@@ -346,11 +349,6 @@ impl<T> Gate<T> {
         self.advance(now);
         let change = self.schedule.next_change(&self.loads, self.limit.slots());
         deadline.min(change.map_or(Moment::NEVER, |after| now + after))
-    }
-
-    /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
-    pub fn next_wake(&mut self) -> Option<T> {
-        self.wakes.pop()
     }
 
     /// Takes no new work; whoever waits or runs goes on to the end.

@@ -15,7 +15,7 @@ use request::{Asking, Fate, Request, Where};
 use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tiergate_core::gate::{Claim, Gate, Slot};
+use tiergate_core::gate::{Claim, Effect, Gate, Slot};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -397,7 +397,9 @@ impl<'a> World<'a> {
 
     /// Tells the owners of settled tickets and of slots that are wanted back.
     fn settle(&mut self) {
-        while let Some(id) = self.gate.as_mut().and_then(Gate::next_wake) {
+        while let Some(id) =
+            self.gate.as_mut().and_then(Gate::next_effect).and_then(Effect::into_wake)
+        {
             let gate = self.gate.as_mut().expect("it woke someone");
             match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
                 Where::Waiting(ticket) => match gate.claim(ticket) {

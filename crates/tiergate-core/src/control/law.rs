@@ -57,6 +57,8 @@ pub enum Cause {
     Failures,
     /// Fewer slots were needed for a while.
     Unused,
+    /// A plan with another limit came into force.
+    Reload,
 }
 
 impl Cause {
@@ -68,6 +70,7 @@ impl Cause {
             Cause::Probed => "probed",
             Cause::Failures => "failures",
             Cause::Unused => "unused",
+            Cause::Reload => "reload",
         }
     }
 }

@@ -151,7 +151,7 @@ impl<T> Interruptible<T> {
 
 impl<T> Gate<T> {
     /// Says that the request in the slot is safe to repeat and may be broken off for a more important
-    /// one: `wake` is then handed back by [`Gate::next_wake`], [`Gate::is_interrupted`] is true, and the
+    /// one: `wake` is then handed back by [`Effect::Wake`](super::Effect::Wake), [`Gate::is_interrupted`] is true, and the
     /// slot is to come back soon, with [`crate::outcome::End::Interrupted`]. `false`, and nothing
     /// noted, where the class is not interruptible or it was said before. O(1) and a look at who waits.
     pub fn permit_interruption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
@@ -198,7 +198,7 @@ impl<T> Gate<T> {
         if let Some(victim) = victim
             && let Some(wake) = self.interruptible.mark(ClassId(victim as u16))
         {
-            self.wakes.push(wake);
+            self.effects.wake(wake);
         }
     }
 

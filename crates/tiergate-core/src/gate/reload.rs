@@ -50,8 +50,10 @@ impl<T> Gate<T> {
         let names = (&plan.policers[..], &self.plan.policers[..]);
         self.policers.inherit(now, names, former, &moved);
         let former = std::mem::replace(&mut self.ignoring, plan.ignore.map(Ignoring::new));
-        if let (Some(ignoring), Some(former)) = (&mut self.ignoring, former) {
-            ignoring.inherit(former);
+        if let Some(former) = former
+            && !self.ignoring.as_mut().is_some_and(|ignoring| ignoring.inherit(former))
+        {
+            self.effects.unblock_all();
         }
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];

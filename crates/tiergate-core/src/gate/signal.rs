@@ -111,7 +111,9 @@ impl<T> Gate<T> {
         };
         let spared = self.is_spared(class, running);
         if let Some(ignoring) = self.ignoring.as_mut().filter(|_| counts && !spared) {
-            ignoring.refused(now, flow);
+            if let Some(until) = ignoring.refused(now, flow) {
+                self.effects.block(flow, until);
+            }
         }
     }
 

@@ -79,7 +79,7 @@ impl<T> Gate<T> {
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
             let wake = self.backlog.settle(ticket, State::Granted(now));
-            self.wakes.push(wake);
+            self.effects.wake(wake);
         }
         self.note_kept(now);
         self.interrupt(now);
@@ -184,7 +184,7 @@ impl<T> Gate<T> {
         self.account.refused(class, reason);
         self.count_refusal(now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));
-        self.wakes.push(wake);
+        self.effects.wake(wake);
         class
     }
 }

@@ -4,7 +4,7 @@ use crate::busy::{Busy, MILLI, Work, classes, plan};
 use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::{Bounds, Slots};
-use tiergate_core::gate::{Arrival, Gate, Verdict};
+use tiergate_core::gate::{Arrival, Effect, Gate, Verdict};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
@@ -141,7 +141,7 @@ fn fifo_is_first_come_first_served() {
         let outcome =
             tiergate_core::outcome::Outcome::without_answer(tiergate_core::outcome::End::Served);
         gate.finish(Moment::ZERO, slot.take().expect("one runs"), outcome);
-        assert_eq!(gate.next_wake(), Some(u32::from(class)));
+        assert_eq!(gate.next_effect().and_then(Effect::into_wake), Some(u32::from(class)));
         match gate.claim(ticket) {
             tiergate_core::gate::Claim::Admitted(next) => slot = Some(next),
             other => panic!("{other:?}"),
