@@ -56,7 +56,12 @@ pub(super) struct Effects<T> {
 impl<T> Effects<T> {
     /// Nothing; there are so many slots.
     pub(super) fn new(slots: u32) -> Self {
-        Effects { wakes: Vec::new(), slots, blocks: VecDeque::new(), unblock_all: false }
+        Effects {
+            wakes: Vec::new(),
+            slots,
+            blocks: VecDeque::with_capacity(BLOCKS_MAX),
+            unblock_all: false,
+        }
     }
 
     pub(super) fn wake(&mut self, owner: T) {
