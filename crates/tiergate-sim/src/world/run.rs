@@ -6,8 +6,7 @@ use crate::client::Arrivals;
 use crate::report::Report;
 use crate::server::Ended;
 use std::cmp::Reverse;
-use tiergate_core::control::{Slots, adaptive};
-use tiergate_core::gate::{Claim, Gate, Slot};
+use tiergate_core::gate::{Claim, Effect, Gate, Slot};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -216,7 +215,6 @@ impl World<'_> {
             Where::Nowhere => {}
             Where::Waiting(ticket) => {
                 self.gate.as_mut().expect("only a gate makes wait").cancel(now, ticket);
-                self.law_released();
                 self.end(id, Fate::LeftWaiting);
             }
             Where::Running(slot) => {
@@ -249,33 +247,7 @@ impl World<'_> {
     fn finish(&mut self, slot: Slot, outcome: Outcome) {
         let now = self.moment();
         let gate = self.gate.as_mut().expect("a slot comes from a gate");
-        if let Some(law) = &mut self.law {
-            let load = adaptive::Load { running: gate.running(), waiting: gate.waiting() as u32 };
-            law.finished(now, slot.admitted(), &outcome, load);
-        }
         gate.finish(now, slot, outcome);
-        self.law_released();
-    }
-
-    /// Lets a law under comparison set the gate's slots: a reload, as an operator would.
-    fn law_released(&mut self) {
-        let (Some(law), Some(gate)) = (&mut self.law, &mut self.gate) else {
-            return;
-        };
-        let slots = law.slots().max(1);
-        if slots != gate.slots() {
-            let mut plan = gate.plan().clone();
-            plan.generation += 1;
-            plan.slots = Slots::Fixed(slots);
-            gate.reconfigure(Moment::from_nanos(self.now), plan);
-        }
-    }
-
-    pub(super) fn law_admitted(&mut self) {
-        if let (Some(law), Some(gate)) = (&mut self.law, &self.gate) {
-            let load = adaptive::Load { running: gate.running(), waiting: gate.waiting() as u32 };
-            law.admitted(Moment::from_nanos(self.now), load);
-        }
     }
 
     fn tick_by(&mut self, at: u64) {
@@ -301,14 +273,13 @@ impl World<'_> {
 
     /// Tells the owners of settled tickets and of slots that are wanted back.
     fn settle(&mut self) {
-        while let Some(id) = self.gate.as_mut().and_then(Gate::next_wake) {
+        while let Some(id) =
+            self.gate.as_mut().and_then(Gate::next_effect).and_then(Effect::into_wake)
+        {
             let gate = self.gate.as_mut().expect("it woke someone");
             match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
                 Where::Waiting(ticket) => match gate.claim(ticket) {
-                    Claim::Admitted(slot) => {
-                        self.law_admitted();
-                        self.forward(id, Where::Running(slot));
-                    }
+                    Claim::Admitted(slot) => self.forward(id, Where::Running(slot)),
                     Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
                     Claim::Waiting => self.requests[id as usize].place = Where::Waiting(ticket),
                 },

@@ -3,7 +3,6 @@
 use super::request::Request;
 use super::sessions::Sessions;
 use crate::client::{Population, Profile};
-use crate::laws::Law;
 use crate::report::{ClassReport, Phase};
 use crate::series::Series;
 use crate::server::{Ended, Server};
@@ -11,7 +10,6 @@ use crate::trial::{BUCKETS, Front, Trial};
 use fastrand::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tiergate_core::control::adaptive;
 use tiergate_core::gate::Gate;
 
 /// What happens at a moment.
@@ -47,7 +45,6 @@ pub(crate) struct World<'a> {
     pub(super) requests: Vec<Request>,
     pub(super) free: Vec<u32>,
     pub(super) gate: Option<Gate<u32>>,
-    pub(super) law: Option<Box<dyn Law>>,
     pub(super) server: Server,
     pub(super) ended: Vec<(u32, Ended)>,
     pub(super) sessions: Sessions,
@@ -92,9 +89,10 @@ impl<'a> World<'a> {
             .collect();
         let plan = trial.plan_behind(front);
         let lends_all = plan.as_ref().is_some_and(|plan| trial.lends_all(plan));
-        let gate = plan.map(Gate::new);
-        let law = trial.law.filter(|_| front == Front::Policy);
-        let law = law.map(|kind| kind.build(&adaptive::Settings::default()));
+        let gate = plan.map(|plan| match trial.law.filter(|_| front == Front::Policy) {
+            Some(law) => Gate::with_law(plan, law.build()),
+            None => Gate::new(plan),
+        });
         let server = Server::new(trial.server.clone(), rng.u64(..));
         let highest =
             |population: &Population| population.arrivals.rate().map_or(0.0, Profile::highest);
@@ -108,7 +106,6 @@ impl<'a> World<'a> {
             requests: Vec::new(),
             free: Vec::new(),
             gate,
-            law,
             server,
             ended: Vec::new(),
             sessions: Sessions::default(),
