@@ -46,11 +46,9 @@ pub(super) fn policy(
     let default_class = resolve_rules::default_class(raw.default_class, &classes, on.faults);
     let trusted = on.trusted(raw.trusted);
     let listeners = on.listeners(raw.listener, trusted.is_empty());
-    let mut resources = Vec::new();
     let mut named = resolve_rules::Named {
         classes: &classes,
         listeners: &listeners,
-        resources: &mut resources,
         policers: &mut policers,
     };
     let rules = resolve_rules::rules(raw.rule, &mut named, lines, on.faults);
@@ -110,7 +108,6 @@ pub(super) fn policy(
         classifier,
         rules,
         score,
-        resources,
         session,
         shed,
         refusal,
