@@ -114,16 +114,8 @@ fn rule(
         conditions: conditions(&raw, named.listeners, faults),
         ..Rule::default()
     };
-    let keys = [
-        "refuse",
-        "class",
-        "police",
-        "importance",
-        "score",
-        "flow",
-        "slots",
-        "deadline_header",
-    ];
+    let keys =
+        ["refuse", "class", "police", "importance", "score", "flow", "slots", "deadline_header"];
     let says = polices || rule.outputs().next().is_some();
     if !says && !keys.iter().any(|key| faults.at_key(place, key)) {
         let how = "write class = \"…\", or refuse = true";

@@ -138,6 +138,7 @@ Rule 2 (p.toml:16) decides: query q = x* and content length 1MiB.. → a, flow c
   yes  content length 1MiB..: it is 2MiB
 
 Class a, 1 of 2 in importance: waits at most 2s, at most 10000 in the queue
+  it takes 3 slots
 
 Beside the class
   importance 7: rule 1 (p.toml:12), country DE or AT and listener main
