@@ -1,16 +1,27 @@
 //! Files of secrets: read once, line by line, and forgotten. Faults name a line and never repeat it.
 
-use crate::config::meant::NamedFile;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key};
 use data_encoding::BASE64;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 /// Longest file of secrets: some hundred thousand keys.
 const FILE_LEN_MAX: u64 = 64 << 20;
 
 /// Shortest secret that signs, in bytes: as many as the hash is long (RFC 7518 §3.2).
 const SIGNING_LEN_MIN: usize = 32;
+
+/// A file that the policy names and that is read with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The key that names it, such as `key[1].secret_file`.
+    pub key: String,
+    /// Where in the policy's text, in bytes.
+    pub at: usize,
+}
 
 /// The text of a file of secrets. Warns if everybody may read it.
 ///

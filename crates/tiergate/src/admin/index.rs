@@ -1,6 +1,6 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
-use super::Phase;
+use super::context::Phase;
 use super::status::{ClassStatus, Quantiles, Status};
 use crate::observe::origin::Health;
 use crate::observe::words;

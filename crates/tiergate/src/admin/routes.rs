@@ -1,7 +1,8 @@
 //! What is answered to which path.
 
+use super::context::{Context, unready};
 use super::status::Status;
-use super::{Context, guard, index, mask, unready};
+use super::{guard, index, mask};
 use crate::observe::history::History;
 use crate::observe::metrics::{Form, Readings};
 use crate::observe::refusals;

@@ -1,6 +1,6 @@
 //! The listener: accepts a bounded number of connections, each for a bounded time.
 
-use super::Context;
+use super::context::Context;
 use super::routes::{Admin, answer};
 use crate::observe::history::SAMPLE_INTERVAL;
 use hyper::server::conn::http1;

@@ -1,6 +1,6 @@
 //! `/status`: the whole state as one JSON object, and the type that `tiergate top` reads it by.
 
-use super::{Context, Mode, Phase, unready};
+use super::context::{ConfigInForce, Context, Mode, Phase, unready};
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Protocol, STATUS_CLASSES, Totals};
 use crate::observe::history::{History, Point};
@@ -293,7 +293,7 @@ impl Status {
     }
 }
 
-fn config_status(context: &Context, config: &super::ConfigInForce) -> ConfigStatus {
+fn config_status(context: &Context, config: &ConfigInForce) -> ConfigStatus {
     let last = context.counters.last_reload();
     ConfigStatus {
         path: config.path.as_ref().map(|path| path.display().to_string()),

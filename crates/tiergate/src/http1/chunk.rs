@@ -1,7 +1,7 @@
 //! Chunked bodies (RFC 9112 §7.1), checked byte by byte as they pass, or taken apart.
 
-use super::Parsed;
 use super::fields::parse_trailer;
+use super::message::Parsed;
 use std::ops::Range;
 use tiergate_core::request::Field;
 

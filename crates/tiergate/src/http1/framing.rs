@@ -1,10 +1,13 @@
 //! What the fields that govern the message itself say: framing, connection, upgrade.
 
-use super::fields::Kind;
+use super::kind::Kind;
+use super::message::HeadError;
 use super::scan::{is_token, trim};
-use super::{CONNECTION_OPTIONS_MAX, HeadError};
 use arrayvec::ArrayVec;
 use tiergate_core::request::Field;
+
+/// Names that `Connection` may list besides `close`, `keep-alive`, `upgrade` and `te`.
+pub const CONNECTION_OPTIONS_MAX: usize = 16;
 
 /// A length with more digits than this does not fit `i64`, which some origin may count with.
 const LENGTH_DIGITS_MAX: usize = 18;

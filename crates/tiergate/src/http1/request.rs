@@ -1,9 +1,9 @@
 //! Request heads (RFC 9112 §3).
 
 use super::fields::FieldTable;
+use super::message::{Framing, HeadError, HeadLimits, Parsed, Version};
 use super::scan::{target_end, token_len};
 use super::target::{Target, check_host, host_name};
-use super::{Framing, HeadError, HeadLimits, Parsed, Version};
 
 /// Bytes of a method; a longer one is none that anybody implements, and gets 501.
 pub const METHOD_LEN_MAX: usize = 32;

@@ -2,9 +2,9 @@
 
 use super::fields::FieldTable;
 use super::framing::Facts;
+use super::message::{Framing, HeadError, HeadLimits, Parsed, Version};
 use super::request::parse_version;
 use super::scan::value_end;
-use super::{Framing, HeadError, HeadLimits, Parsed, Version};
 
 /// A response head, borrowed from the buffer it was read into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! Messages that came, or go, by HTTP/2: the same fields, another framing.
 
-use super::fields::{FieldTable, Kind};
-use super::request::finish;
+use super::fields::FieldTable;
+use super::kind::Kind;
+use super::message::{Framing, HeadError, Version};
+use super::request::{METHOD_LEN_MAX, RequestHead, finish};
+use super::response::ResponseHead;
 use super::scan::target_end;
 use super::target::{Target, check_host};
-use super::{Framing, HeadError, METHOD_LEN_MAX, RequestHead, ResponseHead, Version};
 use tiergate_core::request::Field;
 
 /// A request's head from its parts; the caller has pushed its fields into `fields`. `ends`: no body

@@ -1,8 +1,10 @@
 //! The request head that the origin gets.
 
-use super::fields::{FieldTable, Kind};
+use super::fields::FieldTable;
+use super::kind::Kind;
+use super::message::{Framing, Version};
 use super::peer::ForwardInfo;
-use super::{Framing, RequestHead, Version};
+use super::request::RequestHead;
 use tiergate_core::request::Field;
 
 /// Bytes that our own lines need at most, about; only saves growing the buffer twice.

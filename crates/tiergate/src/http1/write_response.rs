@@ -1,8 +1,10 @@
 //! The response head that the client gets.
 
-use super::fields::{FieldTable, Kind};
+use super::fields::FieldTable;
+use super::kind::Kind;
+use super::message::{Framing, Version};
+use super::response::ResponseHead;
 use super::write_request::{put, put_length};
-use super::{Framing, ResponseHead, Version};
 use tiergate_core::request::Field;
 
 /// How a response's body must be passed to a client.

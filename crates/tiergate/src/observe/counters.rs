@@ -10,55 +10,11 @@
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
 
 use crate::budget::Budget;
-use crate::names::NameCounters;
+use crate::reverse_dns::LookupCounters;
+use crate::tally::{Tally, ThreadTally};
 use crate::tokens::Proof;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Tally(AtomicU64);
-
-impl Tally {
-    /// Counts one.
-    pub fn one(&self) {
-        self.add(1);
-    }
-
-    /// Counts `amount`.
-    pub fn add(&self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// What was counted so far.
-    pub fn total(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A number that only grows and that one thread alone adds to. A load and a store: a sixth of the
-/// cost of an addition that others may share in. A second writer would lose counts, nothing worse.
-#[derive(Debug, Default)]
-pub struct ThreadTally(AtomicU64);
-
-impl ThreadTally {
-    /// Counts one.
-    pub fn one(&self) {
-        self.add(1);
-    }
-
-    /// Counts `amount`.
-    pub fn add(&self, amount: u64) {
-        let total = self.0.load(Ordering::Relaxed).wrapping_add(amount);
-        self.0.store(total, Ordering::Relaxed);
-    }
-
-    /// What was counted so far.
-    pub fn total(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The protocol that a request came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,8 +175,8 @@ pub struct Counters {
     pub access_log: LogCounters,
     /// Memory kept for slow clients.
     pub buffered: Arc<Budget>,
-    /// Look-ups of clients' names.
-    pub names: Arc<NameCounters>,
+    /// Lookups of clients' names.
+    pub reverse_dns: Arc<LookupCounters>,
     /// Retries that the origin's budget did not allow.
     pub retries_denied: Arc<Tally>,
     /// Reloads that put a new configuration in force.
@@ -251,7 +207,7 @@ impl Counters {
             servers: RwLock::default(),
             access_log: LogCounters::default(),
             buffered: Arc::default(),
-            names: Arc::default(),
+            reverse_dns: Arc::default(),
             retries_denied: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),

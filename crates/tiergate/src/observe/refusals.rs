@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::SystemTime;
 use tiergate_core::reason::Reason;
 
-use super::counters::Tally;
+use crate::tally::Tally;
 
 /// Refusals kept. Enough to see who is turned away; about 60 KiB.
 pub const CAPACITY: usize = 256;

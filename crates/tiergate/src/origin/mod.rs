@@ -9,7 +9,8 @@ pub use attempts::Attempts;
 
 use crate::clock;
 use crate::config::meant::{self, Server};
-use crate::observe::counters::{Counters, ServerCounters, Tally};
+use crate::observe::counters::{Counters, ServerCounters};
+use crate::tally::Tally;
 use arc_swap::ArcSwap;
 use pool::ServerKey;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -9,14 +9,15 @@
 //!
 //! | state | who reads | who writes | lock |
 //! |---|---|---|---|
-//! | the table | each request of a policy with `[session]`, at its head, its answer, its end; a scrape | the same | `table`, shortly; never with the gate's, never across an await |
+//! | the table | each request of a policy with `[session]`, at its head, its answer, its end; a scrape | the same | `sessions`, shortly; never with the gate's, never across an await |
 
 pub mod set_cookie;
+pub mod settings;
 pub mod token;
 
 use crate::clock;
-use crate::config::meant::{Recognised, Session};
 use set_cookie::Change;
+use settings::{Recognised, Session};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,8 +37,8 @@ const RENEWED_AFTER: u32 = 8;
 
 /// The sessions of a process.
 #[derive(Debug)]
-pub struct Desk {
-    table: Mutex<Sessions>,
+pub struct SessionTable {
+    sessions: Mutex<Sessions>,
     /// Keys are hashes that nobody outside can compute.
     hasher: RandomState,
 }
@@ -51,27 +52,27 @@ pub struct Readings {
     pub classes: Vec<SessionAccount>,
 }
 
-impl Desk {
+impl SessionTable {
     /// No session yet.
     pub fn new(settings: Option<&Session>, classes: usize) -> Self {
-        let table = Mutex::new(Sessions::new(bounds(settings), classes));
-        Desk { table, hasher: RandomState::new() }
+        let sessions = Mutex::new(Sessions::new(bounds(settings), classes));
+        SessionTable { sessions, hasher: RandomState::new() }
     }
 
     /// Puts another policy in force; `moved` gives the new places of the former plan's classes.
     pub fn reconfigure(&self, settings: Option<&Session>, moved: &[ClassId], classes: usize) {
-        self.table().reconfigure(bounds(settings), moved, classes);
+        self.lock().reconfigure(bounds(settings), moved, classes);
     }
 
     /// What was counted so far.
     pub fn readings(&self) -> Readings {
-        let mut table = self.table();
+        let mut table = self.lock();
         table.sweep(clock::now());
         Readings { running: table.len(), classes: table.account().to_vec() }
     }
 
-    fn table(&self) -> MutexGuard<'_, Sessions> {
-        self.table.lock().expect("no code panics while it holds the table")
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().expect("no code panics while it holds the table")
     }
 
     fn key(&self, name: &[u8]) -> u64 {
@@ -89,8 +90,8 @@ fn bounds(settings: Option<&Session>) -> Bounds {
 
 /// A request's part in a session. Dropped, the request is over.
 #[derive(Debug)]
-pub struct Visit {
-    desk: Arc<Desk>,
+pub struct SessionGuard {
+    table: Arc<SessionTable>,
     class: ClassId,
     /// What names the session; 0: nothing yet.
     key: AtomicU64,
@@ -110,17 +111,17 @@ struct Own {
     now: u32,
 }
 
-impl Visit {
+impl SessionGuard {
     /// Looks at the cookies of a request. `secure`: it came by TLS.
     pub fn open(
-        desk: &Arc<Desk>,
+        table: &Arc<SessionTable>,
         settings: &Session,
         view: &RequestView<'_>,
         class: ClassId,
         secure: bool,
-    ) -> Visit {
-        let mut visit = Visit {
-            desk: desk.clone(),
+    ) -> SessionGuard {
+        let mut guard = SessionGuard {
+            table: table.clone(),
             class,
             key: AtomicU64::new(0),
             member: AtomicBool::new(false),
@@ -131,9 +132,9 @@ impl Visit {
             Recognised::Application(name) => {
                 let value = view.cookie(name.as_bytes()).filter(|value| !value.is_empty());
                 if let Some(value) = value {
-                    let key = desk.key(value);
-                    visit.key = key.into();
-                    visit.running = desk.table().arrive(clock::now(), key);
+                    let key = table.key(value);
+                    guard.key = key.into();
+                    guard.running = table.lock().arrive(clock::now(), key);
                 }
             }
             Recognised::Own(secrets) => {
@@ -142,16 +143,16 @@ impl Visit {
                 let read = |text| Token::read(text, secrets, view.host, now, idle, lifetime);
                 let token = view.cookie(COOKIE.as_bytes()).and_then(read);
                 if let Some(token) = token {
-                    let key = desk.key(&token.name);
+                    let key = table.key(&token.name);
                     let age = Duration::from_secs(u64::from(now.saturating_sub(token.begun)));
-                    visit.key = key.into();
-                    visit.running = desk.table().resume(clock::now(), key, age, class);
+                    guard.key = key.into();
+                    guard.running = table.lock().resume(clock::now(), key, age, class);
                 }
-                visit.own = Some(Own { token, host: view.host.into(), secure, now });
+                guard.own = Some(Own { token, host: view.host.into(), secure, now });
             }
         }
-        visit.member = visit.running.into();
-        visit
+        guard.member = guard.running.into();
+        guard
     }
 
     /// Whether the request belongs to a session that runs, and goes before those that begin one.
@@ -162,7 +163,7 @@ impl Visit {
     /// The request was refused.
     pub fn refused(&self) {
         let key = self.running.then(|| self.key.load(Ordering::Relaxed));
-        self.desk.table().refused(key, self.class);
+        self.table.lock().refused(key, self.class);
     }
 
     /// The head of the origin's final answer is there. Gives the value of a `Set-Cookie` to be added.
@@ -190,7 +191,7 @@ impl Visit {
                     }
                     None => (well && may_set).then(|| {
                         let token = Token::new(own.now);
-                        self.count(self.desk.key(&token.name), true);
+                        self.count(self.table.key(&token.name), true);
                         token
                     }),
                 }?;
@@ -199,7 +200,7 @@ impl Visit {
                 let _ = write!(line, "; Path=/; HttpOnly; SameSite=Lax{secure}");
                 Some(line)
             }
-            // A reload lies between; the visit ends as it is.
+            // A reload lies between; nothing is counted.
             (Recognised::Own(_), None) => None,
         }
     }
@@ -210,12 +211,12 @@ impl Visit {
         match change {
             Change::Ended => {
                 if self.running {
-                    self.desk.table().end(former);
+                    self.table.lock().end(former);
                 }
             }
             Change::Set(value) => {
-                let key = self.desk.key(value);
-                if self.running && self.desk.table().rename(former, key) {
+                let key = self.table.key(value);
+                if self.running && self.table.lock().rename(former, key) {
                     self.key.store(key, Ordering::Relaxed);
                 }
                 self.count(key, well);
@@ -226,17 +227,17 @@ impl Visit {
     }
 
     fn count(&self, key: u64, well: bool) {
-        if self.desk.table().answered(clock::now(), key, self.class, well) {
+        if self.table.lock().answered(clock::now(), key, self.class, well) {
             self.key.store(key, Ordering::Relaxed);
             self.member.store(true, Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for Visit {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         if self.member.load(Ordering::Relaxed) {
-            self.desk.table().leave(self.key.load(Ordering::Relaxed));
+            self.table.lock().leave(self.key.load(Ordering::Relaxed));
         }
     }
 }

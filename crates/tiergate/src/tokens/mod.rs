@@ -8,39 +8,19 @@
 //! line and never repeat it.
 
 mod keys;
+mod proof;
+pub mod settings;
 mod token;
 
-use crate::config::meant::{self, NamedFile};
+pub use proof::Proof;
+
+use crate::secrets::NamedFile;
 use keys::Keys;
+use settings::{KeyTable, Token};
 use std::fmt;
 use std::time::SystemTime;
 use tiergate_core::request::Field;
 use token::Verifier;
-
-/// How a key or token was found to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// It holds.
-    Verified,
-    /// It is unknown, malformed, not signed by us, or not meant for us.
-    Rejected,
-    /// It held once, or will.
-    Untimely,
-}
-
-impl Proof {
-    /// Every proof, in the order of their indices.
-    pub const ALL: [Proof; 3] = [Proof::Verified, Proof::Rejected, Proof::Untimely];
-
-    /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Proof::Verified => "verified",
-            Proof::Rejected => "rejected",
-            Proof::Untimely => "untimely",
-        }
-    }
-}
 
 /// The secrets of a policy, read.
 #[derive(Default)]
@@ -61,18 +41,19 @@ impl Credentials {
     /// # Errors
     /// Everything that is wrong with them, at their lines of the policy.
     pub fn load(
-        identity: &meant::Identity,
+        tables: &[KeyTable],
+        token: Option<&Token>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Vec<(NamedFile, String)>> {
         let mut faults = Vec::new();
         let mut credentials = Credentials::default();
-        for table in &identity.keys {
+        for table in tables {
             match Keys::load(table, warnings) {
                 Ok(keys) => credentials.keys.push(keys),
                 Err(fault) => faults.push((table.file.clone(), fault)),
             }
         }
-        if let Some(settings) = &identity.token {
+        if let Some(settings) = token {
             match Verifier::load(settings, warnings) {
                 Ok(token) => credentials.token = Some(token),
                 Err(fault) => faults.push((settings.file.clone(), fault)),

@@ -1,6 +1,6 @@
 //! One thread's lines on their way to the writer.
 
-use super::Entry;
+use super::entry::Entry;
 use super::format::Formatter;
 use crate::config::meant::LogFormat;
 use crate::observe::counters::Counters;

@@ -1,6 +1,6 @@
 //! How a line looks.
 
-use super::Entry;
+use super::entry::Entry;
 use super::escape;
 use super::time::Clock;
 use crate::config::meant::LogFormat;

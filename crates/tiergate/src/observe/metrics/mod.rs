@@ -16,7 +16,7 @@ use super::counters::{Counters, ServerCounters, Totals};
 use super::origin::OriginStatus;
 use super::refusals::Refusals;
 use super::snapshot::Snapshot;
-use crate::names::Ended;
+use crate::reverse_dns::LookupCounters;
 use crate::session;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
@@ -36,22 +36,12 @@ pub struct Readings {
     reloads: [u64; 2],
     reload_failed: bool,
     refusals_skipped: u64,
-    names: Names,
+    reverse_dns: Arc<LookupCounters>,
     started: SystemTime,
     now: SystemTime,
     version: &'static str,
     process: process::Usage,
     sessions: session::Readings,
-}
-
-/// Names of clients.
-#[derive(Clone, Copy, Debug)]
-struct Names {
-    known: u64,
-    /// By [`Ended::ALL`].
-    ended: [u64; Ended::ALL.len()],
-    /// For want of room in the queue, by the network's share.
-    dropped: [u64; 2],
 }
 
 impl Readings {
@@ -74,14 +64,7 @@ impl Readings {
             reloads: [counters.reloads_ok.total(), counters.reloads_failed.total()],
             reload_failed: counters.last_reload().fault.is_some(),
             refusals_skipped: refusals.skipped(),
-            names: Names {
-                known: counters.names.known(),
-                ended: counters.names.ended(),
-                dropped: [
-                    counters.names.dropped_queue.total(),
-                    counters.names.dropped_network.total(),
-                ],
-            },
+            reverse_dns: counters.reverse_dns.clone(),
             started: counters.started(),
             now: SystemTime::now(),
             version,

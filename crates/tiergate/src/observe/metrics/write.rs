@@ -2,10 +2,10 @@
 
 use super::Readings;
 use super::page::Page;
-use crate::names::Ended;
 use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES, ServerCounters};
 use crate::observe::origin::ServerStatus;
 use crate::observe::snapshot::ClassSnapshot;
+use crate::reverse_dns::LookupResult;
 use crate::tokens::Proof;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -36,7 +36,7 @@ impl Collector for Readings {
         self.policers(&mut page)?;
         self.clients(&mut page)?;
         self.origin(&mut page)?;
-        self.names(&mut page)?;
+        self.reverse_dns(&mut page)?;
         self.house(&mut page)
     }
 }
@@ -281,19 +281,22 @@ impl Readings {
         Ok(())
     }
 
-    fn names(&self, page: &mut Page<'_>) -> Result<(), Error> {
+    fn reverse_dns(&self, page: &mut Page<'_>) -> Result<(), Error> {
         let rows = Proof::ALL.iter().zip(self.totals.credentials);
         let rows = rows.map(|(proof, count)| ([("result", proof.name())], count));
         page.counters("tiergate_credentials", "Keys and tokens looked at, by result", rows)?;
-        let rows = Ended::ALL.iter().zip(self.names.ended);
-        let rows = rows.map(|(ended, count)| ([("result", ended.name())], count));
-        page.counters("tiergate_name_lookups", "Look-ups of clients' names, by result", rows)?;
-        let rows = ["queue", "network"].iter().zip(self.names.dropped);
-        let rows = rows.map(|(bound, count)| ([("bound", *bound)], count));
-        let help = "Look-ups of clients' names that were put off, by the bound that was met";
-        page.counters("tiergate_name_lookups_dropped", help, rows)?;
-        let help = "Client addresses whose name is known or being looked up";
-        page.gauge("tiergate_name_addresses", help, self.names.known)
+        let rows = LookupResult::ALL.iter().zip(self.reverse_dns.results());
+        let rows = rows.map(|(result, count)| ([("result", result.name())], count));
+        let name = "tiergate_reverse_dns_lookups";
+        page.counters(name, "Reverse DNS lookups of clients, by result", rows)?;
+        let dropped = [
+            ([("bound", "queue")], self.reverse_dns.dropped_queue.total()),
+            ([("bound", "network")], self.reverse_dns.dropped_network.total()),
+        ];
+        let help = "Reverse DNS lookups dropped, by the bound that was met";
+        page.counters("tiergate_reverse_dns_lookups_dropped", help, dropped)?;
+        let help = "Client addresses in the cache of names";
+        page.gauge("tiergate_reverse_dns_cache_entries", help, self.reverse_dns.entries())
     }
 
     fn house(&self, page: &mut Page<'_>) -> Result<(), Error> {

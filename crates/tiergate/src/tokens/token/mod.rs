@@ -3,8 +3,8 @@
 //! The signature is checked before anything of the content is looked at, and the algorithm is ours to
 //! say: a token that names another, or none, is rejected (RFC 8725 §3.1).
 
-use super::Proof;
-use crate::config::meant;
+use super::proof::Proof;
+use super::settings::Token;
 use crate::secrets;
 use aws_lc_rs::hmac::{self, Key};
 use data_encoding::BASE64URL_NOPAD;
@@ -72,10 +72,7 @@ impl Verifier {
     ///
     /// # Errors
     /// The first line that is wrong, never with its content.
-    pub(super) fn load(
-        settings: &meant::Token,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self, String> {
+    pub(super) fn load(settings: &Token, warnings: &mut Vec<String>) -> Result<Self, String> {
         let secrets = secrets::signing(&settings.file, SECRETS_MAX, warnings)?;
         Ok(Verifier {
             header: settings.header.clone(),
