@@ -1,8 +1,8 @@
 //! What the admin listener shows, as closures over the parts that know it.
 
 use crate::observe::counters::Counters;
-use crate::observe::origin::OriginStatus;
 use crate::observe::refusals::Refusals;
+use crate::observe::server::ServerStatus;
 use crate::observe::snapshot::Snapshot;
 use crate::session;
 use serde::{Deserialize, Serialize};
@@ -61,8 +61,8 @@ pub struct Context {
     pub refusals: Arc<Refusals>,
     /// What the gateway is doing.
     pub phase: Box<dyn Fn() -> Phase + Send + Sync>,
-    /// How the origin servers are.
-    pub origin: Box<dyn Fn() -> OriginStatus + Send + Sync>,
+    /// The origin servers, in the policy's order.
+    pub origin: Box<dyn Fn() -> Vec<ServerStatus> + Send + Sync>,
     /// Where clients connect, in words: `https 0.0.0.0:443`.
     pub listeners: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The configuration in force.
@@ -71,12 +71,12 @@ pub struct Context {
     pub reload: Box<dyn Fn() -> Reload + Send + Sync>,
 }
 
-/// What stands against readiness; `None`: the gateway is ready.
-pub fn unready(phase: Phase, origin: &OriginStatus) -> Option<&'static str> {
+/// Why the gateway is not ready; `None`: it is.
+pub fn unready(phase: Phase, origin: &[ServerStatus]) -> Option<&'static str> {
     match phase {
         Phase::Starting => Some("starting: not listening yet"),
         Phase::Draining => Some("draining: takes no new requests"),
-        Phase::Serving if origin.usable() => None,
+        Phase::Serving if origin.iter().any(|server| server.health.usable()) => None,
         Phase::Serving => Some("no origin server is usable"),
     }
 }

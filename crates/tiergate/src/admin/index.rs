@@ -2,7 +2,7 @@
 
 use super::context::Phase;
 use super::status::{ClassStatus, Quantiles, Status};
-use crate::observe::origin::Health;
+use crate::observe::server::{Health, ServerStatus};
 use crate::observe::words;
 use std::fmt::Write;
 
@@ -94,7 +94,7 @@ fn class(class: &ClassStatus) -> String {
 }
 
 fn origin(status: &Status) -> String {
-    let row = |server: &super::status::OriginServer| {
+    let row = |server: &ServerStatus| {
         let health = match server.health {
             Health::Up => "up".to_owned(),
             other => {

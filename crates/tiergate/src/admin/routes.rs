@@ -4,7 +4,7 @@ use super::context::{Context, unready};
 use super::status::Status;
 use super::{guard, index, mask};
 use crate::observe::history::History;
-use crate::observe::metrics::{Form, Readings};
+use crate::observe::metrics::{Format, Readings};
 use crate::observe::refusals;
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -91,12 +91,16 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
         "/metrics" => {
             let accept = request.headers().get(ACCEPT);
             let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-            let form = Form::accepted(accept);
-            let (counters, refusals) = (&context.counters, &context.refusals);
-            let (snapshot, origin) = ((context.snapshot)(), (context.origin)());
-            let readings = Readings::take(snapshot, counters, refusals, origin, context.version);
-            let readings = readings.with_sessions((context.sessions)());
-            respond(StatusCode::OK, form.content_type(), readings.encode(form))
+            let format = Format::accepted(accept);
+            let readings = Readings {
+                snapshot: (context.snapshot)(),
+                sessions: (context.sessions)(),
+                servers: (context.origin)(),
+                counters: &context.counters,
+                refusals: &context.refusals,
+                version: context.version,
+            };
+            respond(StatusCode::OK, format.content_type(), readings.encode(format))
         }
         "/status" => json(&admin.status()),
         "/config" => config(context),

@@ -8,7 +8,7 @@ pub mod access_log;
 pub mod counters;
 pub mod history;
 pub mod metrics;
-pub mod origin;
 pub mod refusals;
+pub mod server;
 pub mod snapshot;
 pub mod words;

@@ -9,11 +9,12 @@
 //! outlive it, so that clients resume across a reload, but not where clients have certificates.
 
 mod client;
+mod error;
 mod files;
 mod names;
 mod revocation;
 
-pub use files::TlsError;
+pub use error::TlsError;
 
 use crate::buffers::Buffer;
 use crate::config::meant;
@@ -52,7 +53,8 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
     for (chain, key) in &settings.certificates {
         certificates.push(Arc::new(files::load(chain, key, &provider)?));
     }
-    let resolver = ByName::new(certificates).ok_or(TlsError::NoCertificates)?;
+    let resolver = ByName::new(certificates)
+        .ok_or_else(|| TlsError::new("name at least one certificate and its key"))?;
     let verifier = match &settings.client {
         Some(authority) => client::verifier(authority, &provider)?,
         None => WebPkiClientVerifier::no_client_auth(),
@@ -69,7 +71,7 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
     config.ticketer = match settings.client {
         // Who resumes is not asked for a certificate again: a ticket from a listener that asks for
         // none, or believes others, or did so before a reload, must not count here.
-        Some(_) => aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?,
+        Some(_) => new_ticketer()?,
         None => ticketer()?,
     };
     config.send_tls13_tickets = TICKETS;
@@ -78,11 +80,15 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
 }
 
 fn ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
-    if let Some(ticketer) = TICKETER.get() {
-        return Ok(ticketer.clone());
+    match TICKETER.get() {
+        Some(ticketer) => Ok(ticketer.clone()),
+        None => new_ticketer().map(|fresh| TICKETER.get_or_init(|| fresh).clone()),
     }
-    let fresh = aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?;
-    Ok(TICKETER.get_or_init(|| fresh).clone())
+}
+
+fn new_ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
+    aws_lc_rs::Ticketer::new()
+        .map_err(|error| TlsError::new(format!("no keys for session tickets: {error}")))
 }
 
 /// The server's part of the handshake, bounded by `timer`, which the caller has armed. `early` was read
