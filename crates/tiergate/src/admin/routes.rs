@@ -71,13 +71,12 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
         }
         ("/reload", _) => not_allowed("POST"),
         (path, &Method::GET | &Method::HEAD) => show(admin, path, &request),
-        (path, _) if PATHS.contains(&path) => not_allowed("GET, HEAD"),
+        (path, _) if index::ENDPOINTS.iter().any(|(known, _)| *known == path) => {
+            not_allowed("GET, HEAD")
+        }
         _ => not_found(),
     }
 }
-
-const PATHS: [&str; 7] =
-    ["/", "/healthz", "/readyz", "/metrics", "/status", "/config", "/refusals"];
 
 fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
     let context = &admin.context;
@@ -140,7 +139,7 @@ async fn reload(admin: &Admin) -> Answer {
     match tokio::time::timeout(RELOAD_PATIENCE, task).await {
         Ok(Ok(Ok(text))) => plain(StatusCode::OK, line(text)),
         Ok(Ok(Err(fault))) => plain(StatusCode::UNPROCESSABLE_ENTITY, line(fault)),
-        Ok(Err(_)) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off\n"),
+        Ok(Err(_)) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the reload failed unexpectedly\n"),
         Err(_) => plain(StatusCode::GATEWAY_TIMEOUT, "the reload is still under way\n"),
     }
 }

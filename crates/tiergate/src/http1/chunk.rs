@@ -1,7 +1,7 @@
 //! Chunked bodies (RFC 9112 §7.1), checked byte by byte as they pass, or taken apart.
 
 use super::fields::parse_trailer;
-use super::message::Parsed;
+use super::message::Stop;
 use std::ops::Range;
 use tiergate_core::request::Field;
 
@@ -174,11 +174,11 @@ impl ChunkScanner {
     pub fn trailers(&self) -> impl Iterator<Item = Field<'_>> {
         let mut rest = &self.trailers[..self.trailer_line_at];
         std::iter::from_fn(move || match parse_trailer(rest) {
-            Ok(Parsed::Complete((field, len))) => {
+            Ok((field, len)) => {
                 rest = &rest[len..];
                 Some(field)
             }
-            _ => None,
+            Err(_) => None,
         })
     }
 
@@ -249,10 +249,10 @@ impl ChunkScanner {
         }
         let line = &self.trailers[self.trailer_line_at..];
         match parse_trailer(line) {
-            Ok(Parsed::Complete((_, line_len))) if line_len == line.len() => {}
-            // Cannot be, since the line ends with its first LF; refused rather than believed.
-            Ok(_) => return wrong("bare LF"),
-            Err(error) => return wrong(error.why),
+            Ok((_, line_len)) if line_len == line.len() => {}
+            Err(Stop::Error(error)) => return wrong(error.why),
+            // Cannot be, since the line ends with its first LF; refused all the same.
+            Ok(_) | Err(Stop::Partial) => return wrong("bare LF"),
         }
         self.trailer_fields += 1;
         self.trailer_line_at = self.trailers.len();

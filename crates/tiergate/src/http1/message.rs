@@ -77,3 +77,21 @@ impl HeadError {
         HeadError { status: 400, why }
     }
 }
+
+/// Why a parser has no result: more must come, or the head is refused.
+pub(super) enum Stop {
+    Partial,
+    Error(HeadError),
+}
+
+impl From<HeadError> for Stop {
+    fn from(error: HeadError) -> Self {
+        Stop::Error(error)
+    }
+}
+
+/// Refuses a malformed head with status 400.
+#[cold]
+pub(super) fn malformed<T>(why: &'static str) -> Result<T, Stop> {
+    Err(Stop::Error(HeadError::bad(why)))
+}

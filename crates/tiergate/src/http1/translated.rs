@@ -37,8 +37,8 @@ pub fn request_from_parts<'b>(
     if parts.authority.is_some() {
         return Err(HeadError::bad("target is not a path"));
     }
-    let facts = &fields.facts;
-    if facts.chunked || facts.close || facts.keep_alive || facts.upgrade_option {
+    let control = &fields.control;
+    if control.chunked || control.close || control.keep_alive || control.upgrade_option {
         return Err(HeadError::bad("field that concerns the connection"));
     }
     let head = RequestHead {
@@ -47,13 +47,13 @@ pub fn request_from_parts<'b>(
         path: parts.path,
         query: parts.query.unwrap_or_default(),
         has_query: parts.query.is_some(),
-        host: host(authority, facts.host)?,
+        host: host(authority, control.host)?,
         version: Version::Http11,
-        body: framing(method, ends, facts.content_length),
+        body: framing(method, ends, control.content_length),
         keep_alive: true,
         expect_continue: false,
         upgrade: None,
-        te_trailers: facts.te_trailers,
+        te_trailers: control.te_trailers,
         max_forwards: None,
         len: 0,
     };

@@ -5,10 +5,10 @@
 
 mod gate;
 mod gateway;
-#[cfg(test)]
-mod lint;
 mod page;
 mod process;
+#[cfg(test)]
+mod tests;
 
 pub use page::Format;
 

@@ -164,7 +164,7 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_queue_wait_seconds_count{class="browse"} 2"#,
         r#"tiergate_queue_wait_seconds_bucket{le="0.032768",class="browse"} 2"#,
         r#"tiergate_queue_wait_seconds_bucket{le="0.016384",class="browse"} 0"#,
-        r#"tiergate_slots_last_step{cause="grew"} 2"#,
+        r#"tiergate_slots_last_change{cause="grew"} 2"#,
         r#"tiergate_rule_hits_total{rule="0"} 3"#,
         "tiergate_rule_unmatched_total 3",
         "tiergate_shed_fraction 0.0",
@@ -174,5 +174,16 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_origin_connects_total{server="/run/app.sock"} 0"#,
     ] {
         assert!(text.lines().any(|it| it == line), "missing: {line}\n{text}");
+    }
+}
+
+#[test]
+fn the_documentation_lists_every_metric() {
+    let documentation = include_str!("../../../../../docs/observability.md");
+    let text = encoded(Format::Prometheus);
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = line.split(' ').next().unwrap_or_default();
+        let name = name.strip_prefix("tiergate_").unwrap_or(name);
+        assert!(documentation.contains(&format!("`{name}`")), "{name} is not documented");
     }
 }
