@@ -300,13 +300,13 @@ fn table<const N: usize>(
 fn short_reason(reason: &str) -> String {
     match reason {
         "queue_full" => "full".to_owned(),
-        "deadline_infeasible" => "no time".to_owned(),
+        "deadline_infeasible" => "infeas.".to_owned(),
         "deadline_expired" => "expired".to_owned(),
-        "delayed" => "delay".to_owned(),
+        "queue_delay" => "delay".to_owned(),
         "origin_down" => "down".to_owned(),
         "site_policed" => "site".to_owned(),
-        "unimportant" => "shed".to_owned(),
-        "interrupted" => "preempt".to_owned(),
+        "backlog_trigger" => "trigger".to_owned(),
+        "preempted" => "preempt".to_owned(),
         "draining" => "drain".to_owned(),
         "reconfigured" => "reload".to_owned(),
         other => cut(&harmless(other), 7),
