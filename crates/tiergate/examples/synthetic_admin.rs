@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
-use tiergate::admin::{self, ConfigInForce, Context, Mode, Phase};
+use tiergate::admin::{self, ConfigInForce, Context, Phase};
 use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
@@ -118,7 +118,6 @@ fn context(
             path: Some("/etc/tiergate/shop.toml".into()),
             text: "[origin]\nservers = [\"10.0.0.5:8080\", \"10.0.0.6:8080\"]\n".to_owned(),
             generation: 0,
-            mode: Mode::Enforce,
         }),
         reload: Box::new(move || {
             counted.reloaded(Ok(()));

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A reload under way: the answer is a sentence for a person, either way.
+/// A reload under way: the result is a sentence for people, either way.
 pub type Reload = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
 /// What the gateway as a whole is doing.
@@ -25,14 +25,6 @@ pub enum Phase {
     Draining,
 }
 
-/// What is done with verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// They hold.
-    Enforce,
-}
-
 /// The configuration in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigInForce {
@@ -42,8 +34,6 @@ pub struct ConfigInForce {
     pub text: String,
     /// The plan's generation.
     pub generation: u32,
-    /// What is done with verdicts.
-    pub mode: Mode,
 }
 
 /// What the admin listener shows, and the one thing it can ask for. The closures are called on the
@@ -53,7 +43,7 @@ pub struct Context {
     pub version: &'static str,
     /// Copies the gate's numbers: [`Snapshot::take`] under its lock.
     pub snapshot: Box<dyn Fn() -> Snapshot + Send + Sync>,
-    /// Copies what is known of sessions.
+    /// Copies the counts of sessions.
     pub sessions: Box<dyn Fn() -> session::Readings + Send + Sync>,
     /// The gateway's counters.
     pub counters: Arc<Counters>,
@@ -67,7 +57,7 @@ pub struct Context {
     pub listeners: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The configuration in force.
     pub config: Box<dyn Fn() -> ConfigInForce + Send + Sync>,
-    /// Loads the configuration anew; all or nothing. Goes on even if whoever asked leaves.
+    /// Reloads the configuration, all or nothing. It continues if the client leaves.
     pub reload: Box<dyn Fn() -> Reload + Send + Sync>,
 }
 

@@ -1,8 +1,8 @@
 //! The admin listener: health, readiness, metrics, status, configuration, refusals, reload.
 //!
-//! It shows what others know ([`Context`]) and decides nothing. It is bound to loopback unless the
+//! It shows the state of other parts ([`Context`]) and decides nothing. It is bound to loopback unless the
 //! policy says otherwise, has no authentication of its own, and defends a loopback address against
-//! web pages that reach for it ([`guard`]). Everything is bounded: connections, heads, bodies, time.
+//! web pages that request it ([`guard`]). Everything is bounded: connections, heads, bodies, time.
 
 mod context;
 mod guard;
@@ -14,5 +14,5 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
-pub use context::{ConfigInForce, Context, Mode, Phase, Reload, unready};
+pub use context::{ConfigInForce, Context, Phase, Reload, unready};
 pub use server::{bind, serve, spawn};

@@ -1,6 +1,6 @@
 //! `/status`: the whole state as one JSON object, and the type that `tiergate top` reads it by.
 
-use super::context::{ConfigInForce, Context, Mode, Phase, unready};
+use super::context::{ConfigInForce, Context, Phase, unready};
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point};
@@ -27,8 +27,6 @@ pub struct Status {
     pub phase: Phase,
     /// Why it is not ready; absent if it is.
     pub unready: Option<String>,
-    /// What is done with verdicts.
-    pub mode: Mode,
     /// The configuration in force.
     pub config: ConfigStatus,
     /// The number of slots.
@@ -239,7 +237,6 @@ impl Status {
             uptime_seconds: uptime.unwrap_or_default().as_secs_f64(),
             phase,
             unready: unready(phase, &origin).map(str::to_owned),
-            mode: config.mode,
             config: config_status(context, &config),
             limit: limit_status(&snapshot, history),
             shedding: snapshot.shedding,

@@ -89,7 +89,6 @@ fn start() -> (SocketAddr, Arc<House>) {
             path: Some("/etc/tiergate.toml".into()),
             text: "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n".to_owned(),
             generation: 0,
-            mode: Mode::Enforce,
         }),
         reload: Box::new(move || {
             let house = Arc::clone(&c);

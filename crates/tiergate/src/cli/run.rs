@@ -1,6 +1,6 @@
 //! `tiergate run`: the gateway itself.
 
-use crate::admin::{self, ConfigInForce, Context, Mode, Phase};
+use crate::admin::{self, ConfigInForce, Context, Phase};
 use crate::clock;
 use crate::config;
 use crate::config::meant::Policy;
@@ -135,7 +135,6 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
                 path: path.clone(),
                 text: config.policy.text.clone(),
                 generation: config.generation,
-                mode: Mode::Enforce,
             }
         }),
         reload: Box::new(move || {

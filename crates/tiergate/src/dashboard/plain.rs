@@ -5,7 +5,7 @@ use crate::admin::status::Quantiles;
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 
-/// What stands for a figure that is not known.
+/// Shown for an unknown figure.
 pub(super) const NONE: &str = "-";
 
 /// The whole view as text, one thing a line.

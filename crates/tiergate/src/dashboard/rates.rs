@@ -1,11 +1,11 @@
-//! From two readings to what is shown.
+//! Rates, from two readings.
 
 use crate::admin::status::{ClassStatus, Quantiles, Status};
 use crate::observe::refusals::Shown;
 use crate::observe::server::ServerStatus;
 use std::collections::BTreeMap;
 
-/// What the gateway said at one moment.
+/// The gateway's status at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
     pub(super) status: Status,
@@ -111,8 +111,8 @@ fn main_reason(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> O
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::admin::Phase;
     use crate::admin::status::{Clients, ConfigStatus, LastChange, LimitStatus, LogStatus, Spread};
-    use crate::admin::{Mode, Phase};
     use crate::observe::history::Point;
     use crate::observe::server::Health;
 
@@ -182,7 +182,6 @@ pub(super) mod tests {
                 uptime_seconds: second as f64,
                 phase: Phase::Serving,
                 unready: None,
-                mode: Mode::Enforce,
                 config: ConfigStatus {
                     path: Some("/etc/tiergate/shop.toml".to_owned()),
                     generation: 3,

@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn on, given back.
+//! The terminal: acquired, drawn on, restored.
 
 use super::draw;
 use super::fetch::{News, keep_reading};
@@ -10,10 +10,10 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How soon news is shown and a key is felt.
+/// How soon news is shown and a key takes effect.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// What a key asks for.
+/// The command of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Leave,
@@ -23,8 +23,8 @@ enum Wish {
     Nothing,
 }
 
-/// Gives the terminal back however the function that holds it is left. A panic gives it back
-/// earlier, in the hook that `ratatui` sets, so that its message can be read.
+/// Restores the terminal when it is dropped. A panic restores it earlier, in the hook that `ratatui` sets,
+/// so that its message can be read.
 struct Taken;
 
 impl Drop for Taken {

@@ -78,6 +78,28 @@ impl HeadError {
     }
 }
 
+/// Why bytes other than a head (chunks, a PROXY header) are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// What is wrong, for the log.
+    pub why: &'static str,
+}
+
+impl Malformed {
+    #[cold]
+    pub(crate) fn because<T>(why: &'static str) -> Result<T, Self> {
+        Err(Malformed { why })
+    }
+}
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.why)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
 /// Why a parser has no result: more must come, or the head is refused.
 pub(super) enum Stop {
     Partial,

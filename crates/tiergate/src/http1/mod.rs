@@ -28,13 +28,13 @@ mod write_request;
 mod write_response;
 
 pub use chunk::{
-    CHUNK_SIZE_DIGITS_MAX, ChunkError, ChunkScanner, EXTENSION_LEN_MAX, EXTENSIONS_LEN_MAX, Scan,
-    Step, TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX,
+    CHUNK_SIZE_DIGITS_MAX, ChunkScanner, EXTENSION_LEN_MAX, EXTENSIONS_LEN_MAX, Scan, Step,
+    TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX,
 };
 pub(crate) use fields::may_be_trailer;
 pub use fields::{FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch};
 pub use framing::CONNECTION_OPTIONS_MAX;
-pub use message::{Framing, HeadError, HeadLimits, Parsed, Version};
+pub use message::{Framing, HeadError, HeadLimits, Malformed, Parsed, Version};
 pub use peer::{ForwardInfo, PeerText};
 pub(crate) use put::put_decimal;
 pub use request::{METHOD_LEN_MAX, RequestHead, parse_request};

@@ -5,7 +5,7 @@ use super::message::{Framing, HeadError, HeadLimits, Parsed, Stop, Version, malf
 use super::scan::{target_end, token_len};
 use super::target::{Target, check_host, host_name};
 
-/// Bytes of a method; a longer one is none that anybody implements, and gets 501.
+/// Bytes of a method; no longer one is implemented anywhere, and it gets 501.
 pub const METHOD_LEN_MAX: usize = 32;
 
 /// A request head, borrowed from the buffer it was read into.

@@ -31,7 +31,7 @@ pub fn request_from_parts<'b>(
         return Err(HeadError::new(501, "method too long"));
     }
     if target_end(target) < target.len() {
-        return Err(HeadError::bad("byte in the target that may not be there"));
+        return Err(HeadError::bad("byte in the target that is not allowed"));
     }
     let parts = Target::parse(method, target)?;
     if parts.authority.is_some() {

@@ -1,4 +1,4 @@
-//! The last minute, sampled each second: windows for quantiles, the limit's course.
+//! The last minute, sampled every second: windows for quantiles, the course of the limit.
 
 use super::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,15 @@
-//! Sessions: which requests belong to one that was admitted before.
+//! Sessions: whether a request belongs to one that was admitted before.
 //!
 //! | cookie | a request belongs to a running session if |
 //! |---|---|
-//! | the application's | its value is in the table: an answer set it, or a request that carried it was admitted and answered well |
-//! | our own | it is signed by a secret of ours, for this host, and neither idle nor old for too long |
+//! | the application's | its value is in the table: a response set it, or a request that carried it succeeded |
+//! | our own | it is signed by one of the secrets, for this host, and within the idle time and lifetime |
 //!
 //! The table of [`tiergate_core::admit::session`] also counts sessions, whichever cookie names them.
 //!
-//! | state | who reads | who writes | lock |
+//! | state | read by | written by | lock |
 //! |---|---|---|---|
-//! | the table | each request of a policy with `[session]`, at its head, its answer, its end; a scrape | the same | `sessions`, shortly; never with the gate's, never across an await |
+//! | the table | requests under a policy with `[session]`, at head, response and end; a scrape | the same | `sessions`, shortly; never with the gate's, never across an await |
 
 pub mod set_cookie;
 pub mod settings;
@@ -31,19 +31,19 @@ use token::Token;
 /// Name of our own cookie.
 pub const COOKIE: &str = "tiergate_session";
 
-/// Our own cookie is made anew when this share of the idle time has passed since it was made: seldom
-/// enough for caches and connections, and a session is never taken for idle much too early.
+/// Our own cookie is renewed when this part of the idle time (1/8) has passed: rarely enough for caches,
+/// often enough that a session is not taken for idle much too early.
 const RENEWED_AFTER: u32 = 8;
 
 /// The sessions of a process.
 #[derive(Debug)]
 pub struct SessionTable {
     sessions: Mutex<Sessions>,
-    /// Keys are hashes that nobody outside can compute.
+    /// Keys are hashes under a secret seed.
     hasher: RandomState,
 }
 
-/// What a scrape shows.
+/// Counts for a scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Readings {
     /// Sessions in the table.
@@ -59,12 +59,12 @@ impl SessionTable {
         SessionTable { sessions, hasher: RandomState::new() }
     }
 
-    /// Puts another policy in force; `moved` gives the new places of the former plan's classes.
+    /// Puts another policy in force; `moved` maps the former plan's classes to their new places.
     pub fn reconfigure(&self, settings: Option<&Session>, moved: &[ClassId], classes: usize) {
         self.lock().reconfigure(bounds(settings), moved, classes);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn readings(&self) -> Readings {
         let mut table = self.lock();
         table.sweep(clock::now());
@@ -81,30 +81,30 @@ impl SessionTable {
     }
 }
 
-/// The bounds; without `[session]` there is nothing to be kept.
+/// The bounds; without `[session]` nothing is kept.
 fn bounds(settings: Option<&Session>) -> Bounds {
     let none =
         Bounds { idle: Duration::ZERO, lifetime: Duration::ZERO, sessions_max: 0, at_once_max: 0 };
     settings.map_or(none, |settings| settings.bounds)
 }
 
-/// A request's part in a session. Dropped, the request is over.
+/// A request's membership in a session; dropping it ends the request.
 #[derive(Debug)]
 pub struct SessionGuard {
     table: Arc<SessionTable>,
     class: ClassId,
-    /// What names the session; 0: nothing yet.
+    /// The key of the session; 0: none yet.
     key: AtomicU64,
-    /// Whether it is counted among the session's requests at once.
+    /// Whether it counts among the session's concurrent requests.
     member: AtomicBool,
     running: bool,
     own: Option<Own>,
 }
 
-/// What our own cookie needs for its renewal.
+/// What the renewal of our own cookie needs.
 #[derive(Debug)]
 struct Own {
-    /// The session so far; `None`: it would begin now.
+    /// The session's token; `None`: a session would begin now.
     token: Option<Token>,
     host: Box<[u8]>,
     secure: bool,
@@ -112,7 +112,7 @@ struct Own {
 }
 
 impl SessionGuard {
-    /// Looks at the cookies of a request. `secure`: it came by TLS.
+    /// Reads the cookies of a request. `secure`: it came by TLS.
     pub fn open(
         table: &Arc<SessionTable>,
         settings: &Session,
@@ -155,7 +155,7 @@ impl SessionGuard {
         guard
     }
 
-    /// Whether the request belongs to a session that runs, and goes before those that begin one.
+    /// Whether the request belongs to a running session, which has priority over new ones.
     pub fn is_running(&self) -> bool {
         self.running
     }
@@ -166,7 +166,7 @@ impl SessionGuard {
         self.table.lock().refused(key, self.class);
     }
 
-    /// The head of the origin's final answer is there. Gives the value of a `Set-Cookie` to be added.
+    /// Takes in the head of the final response. Returns the value of a `Set-Cookie` to be added.
     pub fn answered(
         &self,
         settings: &Session,
@@ -180,7 +180,7 @@ impl SessionGuard {
                 None
             }
             (Recognised::Own(secrets), Some(own)) => {
-                // What a shared cache or a former answer's copy gets would be many clients' cookie.
+                // A cookie in a shared cache would be given to many clients.
                 let may_set = status != 304 && !set_cookie::is_shared(fields);
                 let token = match own.token {
                     Some(token) => {
@@ -200,12 +200,12 @@ impl SessionGuard {
                 let _ = write!(line, "; Path=/; HttpOnly; SameSite=Lax{secure}");
                 Some(line)
             }
-            // A reload lies between; nothing is counted.
+            // A reload came in between: nothing is counted.
             (Recognised::Own(_), None) => None,
         }
     }
 
-    /// What the application's answer says of its own cookie.
+    /// Follows what the response does to the application's cookie.
     fn follow(&self, change: Change<'_>, well: bool) {
         let former = self.key.load(Ordering::Relaxed);
         match change {

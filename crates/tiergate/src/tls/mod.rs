@@ -31,19 +31,19 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Sessions kept for clients of TLS 1.2 that know no tickets: rare, and about 1 KiB each.
+/// Sessions kept for clients of TLS 1.2 without tickets: rare, and about 1 KiB each.
 const SESSIONS_MAX: usize = 1024;
 
 /// Tickets given after a full handshake of TLS 1.3. Browsers open several connections at once and use
 /// each ticket once (RFC 8446 §C.4); OpenSSL and rustls give two as well.
 const TICKETS: usize = 2;
 
-/// What makes tickets: one of the process, with keys that change every six hours, so that a ticket
-/// outlives the configuration it was given under. rustls takes one only for the name it was given for.
+/// The ticketer of the process, whose keys change every six hours: tickets outlive the configuration that
+/// they were given under. rustls accepts a ticket only for the name that it was given for.
 static TICKETER: OnceLock<Arc<dyn ProducesTickets>> = OnceLock::new();
 
-/// What a listener needs to speak TLS 1.2 and 1.3, from the files that the policy names. `http2`: it is
-/// offered by ALPN, before HTTP/1.1. Reads files: not for a thread that serves.
+/// The configuration of a TLS 1.2 and 1.3 listener, from the files that the policy names. `http2`: it is
+/// offered by ALPN, before HTTP/1.1. Blocks on files: not for a serving thread.
 ///
 /// # Errors
 /// The first file that is missing, unreadable or does not fit, and what to do about it.
@@ -69,8 +69,8 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
         false => vec![b"http/1.1".to_vec()],
     };
     config.ticketer = match settings.client {
-        // Who resumes is not asked for a certificate again: a ticket from a listener that asks for
-        // none, or believes others, or did so before a reload, must not count here.
+        // A resumed connection presents no certificate again: a ticket of a listener with other (or no)
+        // authorities, also before a reload, must not be valid here.
         Some(_) => new_ticketer()?,
         None => ticketer()?,
     };
@@ -95,8 +95,8 @@ fn new_ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
 /// already, behind a PROXY header.
 ///
 /// # Errors
-/// `TimedOut`; `UnexpectedEof` when the client left; `InvalidData` with rustls' words when the two do
-/// not understand each other (the client was told by an alert); else what the socket says.
+/// `TimedOut`; `UnexpectedEof` when the client left; `InvalidData` with rustls' message for a failed
+/// handshake (the client got an alert); otherwise the error of the socket.
 pub async fn handshake(
     stream: TcpStream,
     early: Option<Buffer>,

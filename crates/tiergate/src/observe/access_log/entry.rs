@@ -1,4 +1,4 @@
-//! What a line says of a request.
+//! The content of a line.
 
 use crate::observe::counters::Protocol;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 
-/// What the gate, or the parser before it, said to the request.
+/// What the gate, or the parser before it, decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It got a slot at once.
@@ -15,7 +15,7 @@ pub enum Verdict {
     Queued,
     /// It was refused on arrival.
     Refused,
-    /// It was malformed, too large or too slow, and never reached the gate.
+    /// It was malformed, too large or too slow, and did not reach the gate.
     Bad,
 }
 
@@ -63,7 +63,7 @@ pub struct Entry<'a> {
     pub class: Option<&'a str>,
     /// Index of the rule that decided the class.
     pub rule: Option<u32>,
-    /// What was said to it.
+    /// What was decided.
     pub verdict: Verdict,
     /// Why it was refused.
     pub reason: Option<Reason>,

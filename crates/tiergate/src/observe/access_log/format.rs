@@ -1,4 +1,4 @@
-//! How a line looks.
+//! Writes a line.
 
 use super::entry::Entry;
 use super::escape;
@@ -7,7 +7,7 @@ use crate::config::meant::LogFormat;
 use std::io::Write;
 use std::time::Duration;
 
-/// What formatting needs beside the entry.
+/// State of the formatting besides the entry.
 #[derive(Debug, Default)]
 pub(super) struct Formatter {
     clock: Clock,
