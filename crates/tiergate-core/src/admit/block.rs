@@ -88,12 +88,14 @@ impl Blocking {
         }
     }
 
-    /// Takes over what `former` knows, if it has a table of the same size.
-    pub(crate) fn inherit(&mut self, former: Blocking) {
-        if former.table.places() == self.table.places() {
+    /// Takes over what `former` knows, if it has a table of the same size; whether it has.
+    pub(crate) fn inherit(&mut self, former: Blocking) -> bool {
+        let is_kept = former.table.places() == self.table.places();
+        if is_kept {
             self.table = former.table;
             self.last_until = former.last_until;
         }
+        is_kept
     }
 
     /// How long the flow is still blocked; `None`: it is not. O(1), and a comparison while no flow is.
@@ -108,26 +110,25 @@ impl Blocking {
         blocked.then(|| Moment::from_millis(moment(number)).since(now).min(self.settings.lasting))
     }
 
-    /// The flow was refused. O(1).
-    pub(crate) fn refused(&mut self, now: Moment, flow: u64) {
+    /// The flow was refused. Returns until when it is blocked, if it is from now on. O(1).
+    pub(crate) fn refused(&mut self, now: Moment, flow: u64) -> Option<Moment> {
         let (now_ms, within_ms) = (millis(now), self.within_ms);
         let is_over = |number| is_over(number, now_ms, within_ms);
-        let Some(number) = self.table.entry(flow, is_over) else {
-            return;
-        };
+        let number = self.table.entry(flow, is_over)?;
         let (count, since) = match is_over(*number) {
             true => (1, now_ms),
             // Refused by what it had begun before it was blocked.
-            false if *number & BLOCKED != 0 => return,
+            false if *number & BLOCKED != 0 => return None,
             false => ((*number >> MOMENT_BITS) + 1, moment(*number)),
         };
-        *number = if count >= u64::from(self.settings.after) {
-            let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
-            self.last_until = self.last_until.max(until);
-            BLOCKED | until
-        } else {
-            count << MOMENT_BITS | since
-        };
+        if count < u64::from(self.settings.after) {
+            *number = count << MOMENT_BITS | since;
+            return None;
+        }
+        let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
+        *number = BLOCKED | until;
+        self.last_until = self.last_until.max(until);
+        Some(Moment::from_millis(until))
     }
 }
 
@@ -224,7 +225,8 @@ mod tests {
     #[test]
     fn a_reload_keeps_blocked_flows() {
         let mut former = Blocking::new(SETTINGS);
-        (0..3).for_each(|_| former.refused(at(0), 7));
+        let blocked = [0, 1, 2].map(|ms| former.refused(at(ms), 7));
+        assert_eq!(blocked, [None, None, Some(at(502))]);
         let mut blocking = Blocking::new(Settings { after: 9, ..SETTINGS });
         blocking.inherit(former.clone());
         assert!(blocking.left(at(100), 7).is_some());

@@ -15,7 +15,7 @@ use crate::time::Moment;
 
 impl<T> Gate<T> {
     /// Says that the request in the slot is safe to repeat and may be preempted by a more important
-    /// one: `wake` is then handed back by [`Gate::next_wake`], [`Gate::is_preempted`] is true, and the
+    /// one: `wake` is then handed back as an [`Effect::Wake`](super::Effect::Wake), [`Gate::is_preempted`] is true, and the
     /// slot is to come back soon, with [`crate::outcome::End::Preempted`]. `false`, and nothing
     /// noted, where the class is not preemptible or it was said before. O(1) and a look at who waits.
     pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
@@ -56,8 +56,10 @@ impl<T> Gate<T> {
             return;
         }
         let mut below = (class.index() + 1..self.loads.len()).rev().map(|it| ClassId(it as u16));
-        if let Some(victim) = below.find(|&it| self.preemptible.has(it) && self.may_give(it)) {
-            self.wakes.extend(self.preemptible.mark(victim));
+        if let Some(victim) = below.find(|&it| self.preemptible.has(it) && self.may_give(it))
+            && let Some(wake) = self.preemptible.mark(victim)
+        {
+            self.effects.wake(wake);
         }
     }
 
