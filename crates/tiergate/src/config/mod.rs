@@ -85,7 +85,8 @@ pub fn load(path: &Path) -> Result<Policy, ConfigError> {
     let mut policy = parse(&text, &path.to_string_lossy()).map_err(ConfigError::Faults)?;
     policy.text = text;
     let warnings = &mut policy.warnings;
-    let credentials = Credentials::load(&policy.identity, warnings);
+    let credentials =
+        Credentials::load(&policy.identity.keys, policy.identity.token.as_ref(), warnings);
     let secrets = load_secrets(policy.session.as_mut(), warnings);
     match (credentials, secrets, Geo::load(&policy.identity.geo)) {
         (Ok(credentials), Ok(()), Ok(geo)) => {
@@ -170,7 +171,6 @@ impl Policy {
             classifier: Classifier::of_default(ClassId(0)),
             rules: Vec::new(),
             score: None,
-            resources: Vec::new(),
             session: None,
             shed: defaults::SHED,
             refusal: defaults::REFUSAL,
