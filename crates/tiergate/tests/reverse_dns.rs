@@ -14,7 +14,7 @@ use support::gateway::{Gateway, Policy, Port};
 use support::origin::Origin;
 use support::{eventually, eventually_is};
 use tiergate::config::parse;
-use tiergate::names::Ended;
+use tiergate::reverse_dns::LookupResult;
 use tiergate::run::{Process, run};
 use tokio::sync::oneshot;
 
@@ -61,8 +61,8 @@ impl Running {
         assert_eq!(client.answer().status, 200);
     }
 
-    fn ended(&self, ended: Ended) -> u64 {
-        self.process.shared.counters.names.ended()[ended as usize]
+    fn ended(&self, ended: LookupResult) -> u64 {
+        self.process.shared.counters.reverse_dns.results()[ended as usize]
     }
 }
 
@@ -85,8 +85,8 @@ fn no_request_waits_while_look_ups_hang() {
         Running::get(&mut client, &format!("192.0.2.{}", number % 50));
     }
     // All of them were answered before the first look-up ended.
-    assert_eq!(gateway.process.shared.counters.names.ended(), [0; 4]);
-    assert_eq!(gateway.process.shared.counters.names.known(), 50);
+    assert_eq!(gateway.process.shared.counters.reverse_dns.results(), [0; 4]);
+    assert_eq!(gateway.process.shared.counters.reverse_dns.entries(), 50);
     assert_eq!(dns.subjects(), 1);
 }
 
@@ -105,13 +105,13 @@ fn a_name_is_known_after_the_first_request_and_a_reload_keeps_it() {
         }
     }
     eventually("three look-ups end", || {
-        let found = [Ended::Confirmed, Ended::Unconfirmed, Ended::Nameless];
+        let found = [LookupResult::Confirmed, LookupResult::Unconfirmed, LookupResult::NoName];
         found.map(|ended| gateway.ended(ended)) == [1, 1, 1]
     });
     let name = || {
         let config = gateway.process.shared.config.load_full();
-        let names = config.names.clone().expect("wanted");
-        names.of([192, 0, 2, 1].into(), tiergate::clock::now())
+        let names = config.reverse_dns.clone().expect("wanted");
+        names.name_of([192, 0, 2, 1].into(), tiergate::clock::now())
     };
     assert_eq!(name().as_deref(), Some("crawl.bots.test"));
     let asked = dns.asked();
@@ -121,7 +121,7 @@ fn a_name_is_known_after_the_first_request_and_a_reload_keeps_it() {
     assert_eq!(dns.asked(), asked);
     // Look-ups go on after the reload.
     Running::get(&mut client, "192.0.2.4");
-    eventually("a fourth look-up ends", || gateway.ended(Ended::Nameless) == 2);
+    eventually("a fourth look-up ends", || gateway.ended(LookupResult::NoName) == 2);
 }
 
 /// A gateway with these rules and these settings of `[names]`, as a process.
@@ -138,11 +138,11 @@ fn classes(gateway: &Gateway) -> [u64; 2] {
     [0, 1].map(|class| gateway.number(&format!("/classes/{class}/arrived")))
 }
 
-/// Look-ups that ended so, by [`Ended::ALL`].
+/// Look-ups that ended so, by [`LookupResult::ALL`].
 fn ended(gateway: &Gateway) -> [u64; 4] {
     let page = Client::connect(gateway.admin).get_local("/metrics").text();
-    Ended::ALL.map(|ended| {
-        let series = format!("tiergate_name_lookups_total{{result=\"{}\"}} ", ended.name());
+    LookupResult::ALL.map(|ended| {
+        let series = format!("tiergate_reverse_dns_lookups_total{{result=\"{}\"}} ", ended.name());
         let count = page.lines().find_map(|line| line.strip_prefix(&series));
         count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{series}in\n{page}"))
     })

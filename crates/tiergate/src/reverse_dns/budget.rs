@@ -1,5 +1,5 @@
-//! How many look-ups a network may cause: nobody with many addresses (an IPv6 client has 2^64 and
-//! more) can use up the resolver, or fill the cache faster than at this rate.
+//! A rate limit for lookups by network: a client with many addresses (an IPv6 client has 2^64 and more)
+//! can neither use up the resolver nor fill the cache faster than this.
 
 use foldhash::quality::RandomState;
 use std::hash::BuildHasher;
@@ -7,18 +7,18 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tiergate_core::time::Moment;
 
-/// Counted by IPv4 /24 and IPv6 /48, the least that is routed: whoever has more has paid for it.
+/// Networks are IPv4 /24 and IPv6 /48, the smallest that are routed.
 const PREFIX_V4: u32 = 24;
 const PREFIX_V6: u32 = 48;
 
-/// Look-ups that a network may cause at once; a /24 full of crawlers is known within a minute.
+/// Lookups of a network in a burst; a /24 full of crawlers is known within a minute.
 const BURST: u64 = 64;
 
-/// One more each so many nanoseconds: four a second.
+/// Nanoseconds between two more: four a second.
 const INTERVAL: u64 = 250_000_000;
 
-/// Cells. Networks that share one share its budget; which do depends on a key of this process, so that
-/// nobody can choose to share. 32 KiB.
+/// Cells. Networks of the same cell share its budget; the cell depends on a key of this process, so that
+/// a client cannot choose it. 32 KiB.
 const CELLS: usize = 4096;
 
 /// A token bucket for each network, as the moment when it is full again (GCRA). No lock.
@@ -34,7 +34,7 @@ impl Budget {
         Budget { full_at, hasher: RandomState::default() }
     }
 
-    /// Takes one look-up from the budget of the address's network, if there is one left.
+    /// Takes one lookup from the budget of the address's network; `false`: it is used up.
     pub(super) fn take(&self, address: Ipv6Addr, now: Moment) -> bool {
         let cell = self.hasher.hash_one(network(address)) as usize % CELLS;
         let now = now.nanos();

@@ -21,26 +21,26 @@ fn settings(server: SocketAddr) -> meant::Names {
     }
 }
 
-/// Names that are looked up by a task of the test's.
-fn resolving(settings: meant::Names) -> Arc<Names> {
-    let names = Arc::new(Names::new(settings, Arc::default()));
+/// ReverseDns that are looked up by a task of the test's.
+fn resolving(settings: meant::Names) -> Arc<ReverseDns> {
+    let names = Arc::new(ReverseDns::new(settings, Arc::default()));
     let resolver = names.clone();
     tokio::spawn(async move { resolver.resolve().await });
     names
 }
 
-fn of(names: &Names, address: &str) -> Option<String> {
-    names.of(address.parse().unwrap(), clock::now()).map(|name| name.to_string())
+fn of(names: &ReverseDns, address: &str) -> Option<String> {
+    names.name_of(address.parse().unwrap(), clock::now()).map(|name| name.to_string())
 }
 
-/// Asks until as many look-ups as that have ended.
-async fn ended(names: &Names, count: u64) -> [u64; 4] {
+/// Asks until as many lookups as that have ended.
+async fn ended(names: &ReverseDns, count: u64) -> [u64; 4] {
     let until = Instant::now() + Duration::from_secs(20);
-    while names.counters.ended().iter().sum::<u64>() < count {
-        assert!(Instant::now() < until, "look-ups end: {:?}", names.counters);
+    while names.counters.results().iter().sum::<u64>() < count {
+        assert!(Instant::now() < until, "lookups end: {:?}", names.counters);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    names.counters.ended()
+    names.counters.results()
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_client_has_its_name_after_the_first_request_if_the_name_agrees() {
     let names = resolving(settings(server.address));
     for address in ["192.0.2.1", "2001:db8::1", "192.0.2.7"] {
         assert_eq!(of(&names, address), None, "unknown at first");
-        assert_eq!(of(&names, address), None, "and filed once");
+        assert_eq!(of(&names, address), None, "and queued once");
     }
     assert_eq!(ended(&names, 3).await, [2, 1, 0, 0]);
     assert_eq!(of(&names, "192.0.2.1").as_deref(), Some("crawl-1.bots.test"));
@@ -63,7 +63,7 @@ async fn a_client_has_its_name_after_the_first_request_if_the_name_agrees() {
     assert_eq!(of(&names, "2001:db8::1").as_deref(), Some("six.test"));
     assert_eq!(of(&names, "192.0.2.7"), None);
     assert_eq!(server.asked(), 5, "PTR each, and an address for those with a name");
-    assert_eq!(names.counters.known(), 3);
+    assert_eq!(names.counters.entries(), 3);
     drop(names);
 }
 
@@ -98,7 +98,11 @@ async fn who_lies_gets_no_name() {
         assert_eq!(of(&names, &format!("192.0.2.{last}")), None, "{last}");
     }
     assert_eq!(of(&names, "192.0.2.5").as_deref(), Some("own.test"));
-    assert_eq!(names.counters.ended().iter().sum::<u64>(), 5, "what is unconfirmed is remembered");
+    assert_eq!(
+        names.counters.results().iter().sum::<u64>(),
+        5,
+        "what is unconfirmed is remembered"
+    );
 }
 
 #[tokio::test]
@@ -107,18 +111,18 @@ async fn with_a_server_that_says_nothing_nobody_waits_and_nobody_has_a_name() {
     let server = DnsServer::start(zone);
     server.mute(true);
     let names = resolving(settings(server.address));
-    // All requests are through before the first look-up ends.
+    // All requests are through before the first lookup ends.
     for round in 0..1000 {
         assert_eq!(of(&names, &format!("192.0.2.{}", round % 40)), None);
     }
-    assert_eq!(names.counters.ended(), [0; 4]);
-    assert_eq!(names.counters.known(), 40);
+    assert_eq!(names.counters.results(), [0; 4]);
+    assert_eq!(names.counters.entries(), 40);
     let mut at_once = 0;
-    while names.counters.ended() == [0; 4] {
+    while names.counters.results() == [0; 4] {
         at_once = server.subjects();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(at_once, 4, "as many look-ups at once as there may be");
+    assert_eq!(at_once, 4, "as many lookups at once as there may be");
     assert_eq!(ended(&names, 1).await[..3], [0; 3]);
     assert_eq!(of(&names, "192.0.2.1"), None);
 }
@@ -138,23 +142,24 @@ async fn nothing_is_lost_when_no_server_is_there_and_it_recovers() {
     let later = clock::now() + Duration::from_secs(11);
     let address = "192.0.2.1".parse().unwrap();
     assert_eq!(server.asked(), asked);
-    assert_eq!(names.of(address, later), None);
+    assert_eq!(names.name_of(address, later), None);
     assert_eq!(ended(&names, 2).await, [1, 0, 0, 1]);
-    assert_eq!(names.of(address, clock::now()).as_deref(), Some("a.test"));
+    assert_eq!(names.name_of(address, clock::now()).as_deref(), Some("a.test"));
 }
 
 #[tokio::test]
-async fn look_ups_beyond_the_bounds_are_put_off_and_counted() {
+async fn lookups_beyond_the_bounds_are_put_off_and_counted() {
     // Nothing resolves: the queue fills.
     let server = "127.0.0.1:9".parse().unwrap();
-    let names = Names::new(meant::Names { entries_max: 4096, ..settings(server) }, Arc::default());
+    let names =
+        ReverseDns::new(meant::Names { entries_max: 4096, ..settings(server) }, Arc::default());
     let address = |network: u32, host: u32| IpAddr::from((network << 8 | host).to_be_bytes());
     for host in 0..200 {
-        assert_eq!(names.of(address(1, host), Moment::ZERO), None);
+        assert_eq!(names.name_of(address(1, host), Moment::ZERO), None);
     }
     assert_eq!(names.counters.dropped_network.total(), 200 - 64);
     for network in 2..2000 {
-        names.of(address(network, 1), Moment::ZERO);
+        names.name_of(address(network, 1), Moment::ZERO);
     }
     let queued = QUEUE_LEN_MAX as u64;
     assert_eq!(names.queue.capacity(), 0);
@@ -163,7 +168,7 @@ async fn look_ups_beyond_the_bounds_are_put_off_and_counted() {
     let by_queue = names.counters.dropped_queue.total();
     assert_eq!(by_network + by_queue, 200 + 1998 - queued);
     assert!(by_queue > 900, "{by_queue}");
-    assert!(names.counters.known() <= queued);
+    assert!(names.counters.entries() <= queued);
 }
 
 #[tokio::test]
@@ -185,8 +190,8 @@ async fn an_answer_is_believed_within_the_bounds_of_the_policy() {
     ended(&names, 3).await;
     let after = |address: &str, seconds| {
         let set = key(address.parse().unwrap());
-        let look = names.cache.look(set, second(clock::now()) + seconds, || false);
-        (look.name.is_some(), look.wanted)
+        let look = names.cache.get(set, second(clock::now()) + seconds, || false);
+        (look.name.is_some(), look.due)
     };
     assert_eq!(after("192.0.2.1", 40), (true, false));
     assert_eq!(after("192.0.2.1", 62), (false, true));
@@ -201,7 +206,7 @@ async fn an_answer_is_believed_within_the_bounds_of_the_policy() {
 async fn the_task_may_be_replaced() {
     let zone = Zone::default().says("192.0.2.1", "a.test.", 300).has("a.test.", "192.0.2.1", 300);
     let server = DnsServer::start(zone);
-    let names = Arc::new(Names::new(settings(server.address), Arc::default()));
+    let names = Arc::new(ReverseDns::new(settings(server.address), Arc::default()));
     for _ in 0..2 {
         let resolver = names.clone();
         let task = tokio::spawn(async move { resolver.resolve().await });

@@ -1,11 +1,11 @@
-//! Forward-confirmed reverse DNS: the name that an address says it has, if the name agrees.
+//! Forward-confirmed reverse DNS: the PTR name of an address, if the name's own records have the address.
 //!
-//! Whoever has an address writes its PTR record, and may write anybody's name into it. Only the name's
-//! owner writes its A and AAAA records, so a name counts if these have the address (RFC 8499 "FCrDNS",
+//! The owner of an address writes its PTR record, and may write any name into it. Only the owner of the
+//! name writes its A and AAAA records, so a name counts if these have the address (RFC 8499 "FCrDNS",
 //! Apache's `HostnameLookups Double`).
 
-use super::Name;
-use super::set::Said;
+use super::counters::LookupResult;
+use super::set::{Answer, Name};
 use crate::config::meant;
 use hickory_resolver::config::{
     ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
@@ -18,52 +18,23 @@ use hickory_resolver::{Resolver, TokioResolver};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Names of an address that are confirmed, in alphabetical order; one with more has too many to be any.
+/// PTR names of an address that are tried, in alphabetical order.
 const PTR_MAX: usize = 4;
 
-/// Seconds for which an address is left alone after its look-up failed: a server that is down is not
-/// asked for each request, and one that is up again is noticed soon.
+/// Lifetime of a failed lookup in seconds: a server that is down is not asked for each request, and one
+/// that is up again is noticed soon.
 const FAILED_TTL: u32 = 10;
 
-/// How a look-up ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The address has a name that agrees.
-    Confirmed,
-    /// It has none.
-    Nameless,
-    /// It has one that does not agree.
-    Unconfirmed,
-    /// No server gave an answer in time.
-    Failed,
-}
-
-impl Ended {
-    /// Every end, in the order of their indices.
-    pub const ALL: [Ended; 4] =
-        [Ended::Confirmed, Ended::Nameless, Ended::Unconfirmed, Ended::Failed];
-
-    /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Ended::Confirmed => "confirmed",
-            Ended::Nameless => "nameless",
-            Ended::Unconfirmed => "unconfirmed",
-            Ended::Failed => "failed",
-        }
-    }
-}
-
-/// Asks the servers.
+/// Queries the DNS servers.
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct DnsClient {
     dns: TokioResolver,
     timeout: Duration,
     ttl_min: u32,
     ttl_max: u32,
 }
 
-impl Asker {
+impl DnsClient {
     /// Reads the system's settings if the policy names no servers.
     ///
     /// # Errors
@@ -86,7 +57,7 @@ impl Asker {
             Resolver::builder_with_config(config, provider)
         };
         options(builder.options_mut(), settings);
-        Ok(Asker {
+        Ok(DnsClient {
             dns: builder.build()?,
             timeout: settings.timeout,
             ttl_min: whole_seconds(settings.ttl_min),
@@ -94,21 +65,18 @@ impl Asker {
         })
     }
 
-    /// The name of an address, if it has one that agrees. Never fails and takes no longer than the
-    /// policy's `timeout`: what goes wrong is an answer without a name.
-    pub(super) async fn ask(&self, address: IpAddr) -> (Ended, Said) {
-        match tokio::time::timeout(self.timeout, self.confirmed(address)).await {
-            Ok(Ok((name, ttl))) => {
-                let name = Some(Name::from(name));
-                (Ended::Confirmed, Said { name, ttl: self.bounded(ttl), failed: false })
-            }
-            Ok(Err(Without { ended: Ended::Failed, .. })) | Err(_) => {
-                (Ended::Failed, Said { name: None, ttl: FAILED_TTL, failed: true })
-            }
-            Ok(Err(Without { ended, ttl })) => {
-                (ended, Said { name: None, ttl: self.bounded(ttl), failed: false })
-            }
-        }
+    /// The confirmed name of an address. Takes no longer than the policy's `timeout`; a fault is an
+    /// answer without a name.
+    pub(super) async fn lookup(&self, address: IpAddr) -> (LookupResult, Answer) {
+        let found = tokio::time::timeout(self.timeout, self.confirmed(address)).await;
+        let (result, name, ttl) = match found {
+            Ok(Ok((name, ttl))) => (LookupResult::Confirmed, Some(Name::from(name)), ttl),
+            Ok(Err(Without { result, ttl })) => (result, None, ttl),
+            Err(_) => (LookupResult::Failed, None, 0),
+        };
+        let failed = result == LookupResult::Failed;
+        let ttl = if failed { FAILED_TTL } else { ttl.clamp(self.ttl_min, self.ttl_max) };
+        (result, Answer { name, ttl, failed })
     }
 
     async fn confirmed(&self, address: IpAddr) -> Result<(String, u32), Without> {
@@ -124,7 +92,7 @@ impl Asker {
             })
             .collect();
         names.sort_unstable();
-        let mut without = Without { ended: Ended::Unconfirmed, ttl };
+        let mut without = Without { result: LookupResult::Unconfirmed, ttl };
         for (text, name) in names.into_iter().take(PTR_MAX) {
             let kind = match address {
                 IpAddr::V4(_) => RecordType::A,
@@ -143,43 +111,39 @@ impl Asker {
                     without.ttl = without.ttl.min(ttl_of(&addresses));
                 }
                 Err(error) if error.is_no_records_found() => {}
-                Err(_) => without.ended = Ended::Failed,
+                Err(_) => without.result = LookupResult::Failed,
             }
         }
         Err(without)
     }
-
-    fn bounded(&self, ttl: u32) -> u32 {
-        ttl.clamp(self.ttl_min, self.ttl_max)
-    }
 }
 
-/// Why there is no name, and for how many seconds.
+/// Why there is no name, and its lifetime in seconds.
 struct Without {
-    ended: Ended,
+    result: LookupResult,
     ttl: u32,
 }
 
 fn without(error: NetError) -> Without {
     match error {
         NetError::Dns(DnsError::NoRecordsFound(no)) => {
-            Without { ended: Ended::Nameless, ttl: no.negative_ttl.unwrap_or(0) }
+            Without { result: LookupResult::NoName, ttl: no.negative_ttl.unwrap_or(0) }
         }
-        _ => Without { ended: Ended::Failed, ttl: 0 },
+        _ => Without { result: LookupResult::Failed, ttl: 0 },
     }
 }
 
-/// Seconds for which all that was answered holds.
+/// The shortest TTL of the records, in seconds.
 fn ttl_of(lookup: &Lookup) -> u32 {
     lookup.answers().iter().map(|record| record.ttl).min().unwrap_or(0)
 }
 
 fn options(options: &mut ResolverOpts, settings: &meant::Names) {
-    // A lost packet is sent once more within the time that the policy gives.
+    // A lost packet is retried once within the policy's timeout.
     options.timeout = settings.timeout / 2;
     options.attempts = 2;
     options.max_active_requests = settings.lookups_max.max(options.max_active_requests);
-    // Ours is the only cache: it is bounded, and knows who asks.
+    // `super::cache` is the only cache: it is bounded, by network too.
     options.cache_size = 0;
     options.use_hosts_file = ResolveHosts::Never;
     options.case_randomization = false;
@@ -191,8 +155,8 @@ fn whole_seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX).max(1)
 }
 
-/// A name as rules see it: lower case, no final dot; `None` if it is not made of letters, digits,
-/// hyphens and underscores, so that nothing else ever gets into logs.
+/// A name as rules see it: lower case, no final dot; `None` if it has characters other than letters,
+/// digits, hyphens and underscores, which keeps them out of logs.
 fn written(name: &DnsName) -> Option<String> {
     let mut text = String::with_capacity(name.len());
     for label in name.iter() {

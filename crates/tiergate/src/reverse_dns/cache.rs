@@ -3,10 +3,10 @@
 //! | state | written by | read by | lock |
 //! |---|---|---|---|
 //! | a set | requests (use), the resolver (answers) | requests | its own, held for at most 8 comparisons |
-//! | number of places taken | the resolver, requests that file | a scrape | none |
+//! | number of entries | the resolver, requests | a scrape | none |
 
-use super::NameCounters;
-use super::set::{Look, Said, Set, WAYS};
+use super::counters::LookupCounters;
+use super::set::{Answer, Cached, Set, WAYS};
 use foldhash::quality::RandomState;
 use std::hash::BuildHasher;
 use std::net::Ipv6Addr;
@@ -18,28 +18,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(super) struct Cache {
     sets: Box<[Mutex<Set>]>,
-    /// Keyed by the process: nobody can choose addresses that fall into the same set.
+    /// Keyed by the process: a client cannot choose addresses of one set.
     hasher: RandomState,
     taken: AtomicUsize,
-    counters: Arc<NameCounters>,
+    counters: Arc<LookupCounters>,
 }
 
 impl Cache {
     /// A cache of at most `entries_max` addresses, and of at least one set.
-    pub(super) fn new(entries_max: usize, counters: Arc<NameCounters>) -> Self {
+    pub(super) fn new(entries_max: usize, counters: Arc<LookupCounters>) -> Self {
         let sets = (entries_max / WAYS).max(1);
         let sets = (0..sets).map(|_| Mutex::default()).collect();
         Cache { sets, hasher: RandomState::default(), taken: AtomicUsize::new(0), counters }
     }
 
-    /// Addresses that are known or looked up.
+    /// Addresses that are looked up or being looked up.
     pub(super) fn len(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
     fn one_more(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
-        self.counters.known.fetch_add(1, Ordering::Relaxed);
+        self.counters.entries.fetch_add(1, Ordering::Relaxed);
     }
 
     fn set(&self, address: Ipv6Addr) -> MutexGuard<'_, Set> {
@@ -47,20 +47,25 @@ impl Cache {
         self.sets[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of an address at second `now`. If a look-up is due, `file` is asked to file it,
-    /// under the set's lock, so that no address is filed twice; it must not block.
-    pub(super) fn look(&self, address: Ipv6Addr, now: u32, file: impl FnOnce() -> bool) -> Look {
+    /// The entry of an address at second `now`. If a lookup is due, `enqueue` is called under the set's
+    /// lock, so that no address is queued twice; it must not block, and returns whether there was room.
+    pub(super) fn get(
+        &self,
+        address: Ipv6Addr,
+        now: u32,
+        enqueue: impl FnOnce() -> bool,
+    ) -> Cached {
         let mut set = self.set(address);
-        let look = set.look(address, now);
-        if look.wanted && file() && set.file(address, now) {
+        let found = set.get(address, now);
+        if found.due && enqueue() && set.mark_pending(address, now) {
             self.one_more();
         }
-        look
+        found
     }
 
-    /// The look-up of an address has ended.
-    pub(super) fn settle(&self, address: Ipv6Addr, said: Said, now: u32) {
-        if self.set(address).settle(address, said, now) {
+    /// Takes in the answer of a lookup.
+    pub(super) fn store(&self, address: Ipv6Addr, answer: Answer, now: u32) {
+        if self.set(address).store(address, answer, now) {
             self.one_more();
         }
     }
@@ -68,7 +73,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.counters.known.fetch_sub(self.len() as u64, Ordering::Relaxed);
+        self.counters.entries.fetch_sub(self.len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -77,13 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_no_more_than_it_may() {
+    fn it_holds_at_most_entries_max() {
         for (entries_max, least) in [(1, 8), (64, 64), (1000, 1000)] {
             let cache = Cache::new(entries_max, Arc::default());
             for number in 0..20_000u128 {
                 let address = Ipv6Addr::from(number);
-                assert!(cache.look(address, 0, || true).wanted);
-                assert!(!cache.look(address, 0, || panic!("filed twice")).wanted);
+                assert!(cache.get(address, 0, || true).due);
+                assert!(!cache.get(address, 0, || panic!("queued twice")).due);
             }
             assert_eq!(cache.len(), least, "{entries_max}");
         }
@@ -92,15 +97,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_filed_may_be_filed_later() {
+    fn a_lookup_that_was_not_queued_may_be_queued_later() {
         let cache = Cache::new(100, Arc::default());
         let address = Ipv6Addr::LOCALHOST;
-        assert!(cache.look(address, 0, || false).wanted);
+        assert!(cache.get(address, 0, || false).due);
         assert_eq!(cache.len(), 0);
-        assert!(cache.look(address, 0, || true).wanted);
-        assert!(!cache.look(address, 0, || true).wanted);
-        cache.settle(address, Said { name: Some("a.test".into()), ttl: 9, failed: false }, 0);
-        assert_eq!(cache.look(address, 1, || false).name.as_deref(), Some("a.test"));
+        assert!(cache.get(address, 0, || true).due);
+        assert!(!cache.get(address, 0, || true).due);
+        cache.store(address, Answer { name: Some("a.test".into()), ttl: 9, failed: false }, 0);
+        assert_eq!(cache.get(address, 1, || false).name.as_deref(), Some("a.test"));
         assert_eq!(cache.len(), 1);
     }
 }
