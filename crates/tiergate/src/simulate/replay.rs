@@ -1,6 +1,6 @@
 //! An access log as the requests of a trial.
 
-use super::Sorter;
+use super::sort::Sorter;
 use std::io;
 use std::path::{Path, PathBuf};
 use tiergate_core::request::Field;

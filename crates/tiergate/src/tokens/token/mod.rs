@@ -1,10 +1,10 @@
 //! Signed tokens: JSON Web Tokens (RFC 7519) with HMAC-SHA256 (`HS256`, RFC 7518 §3.2).
 //!
-//! The signature is checked before anything of the content is looked at, and the algorithm is ours to
-//! say: a token that names another, or none, is rejected (RFC 8725 §3.1).
+//! The signature is checked before the content is read, and the algorithm is fixed: a token that names
+//! another, or none, is rejected (RFC 8725 §3.1).
 
-use super::Proof;
-use crate::config::meant;
+use super::proof::Proof;
+use super::settings::Token;
 use crate::secrets;
 use aws_lc_rs::hmac::{self, Key};
 use data_encoding::BASE64URL_NOPAD;
@@ -14,10 +14,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-/// Secrets at once: while one is replaced by another, both count.
+/// Most secrets: during a rotation the old and the new one are valid.
 const SECRETS_MAX: usize = 16;
 
-/// Longest token that is looked at; and of its header and subject.
+/// Longest token, header and subject.
 const TOKEN_LEN_MAX: usize = 16 << 10;
 const HEADER_LEN_MAX: usize = 1024;
 const SUBJECT_LEN_MAX: usize = 256;
@@ -38,16 +38,16 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// What a token says of itself.
+/// A token's header.
 #[derive(Deserialize)]
 struct Header<'t> {
     #[serde(borrow)]
     alg: Cow<'t, str>,
-    /// Extensions that must be understood (RFC 7515 §4.1.11): we know none.
+    /// Extensions that must be understood (RFC 7515 §4.1.11); none is supported.
     crit: Option<IgnoredAny>,
 }
 
-/// What a token says of whoever presents it.
+/// A token's claims.
 #[derive(Deserialize)]
 struct Claims<'t> {
     #[serde(borrow)]
@@ -72,10 +72,7 @@ impl Verifier {
     ///
     /// # Errors
     /// The first line that is wrong, never with its content.
-    pub(super) fn load(
-        settings: &meant::Token,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self, String> {
+    pub(super) fn load(settings: &Token, warnings: &mut Vec<String>) -> Result<Self, String> {
         let secrets = secrets::signing(&settings.file, SECRETS_MAX, warnings)?;
         Ok(Verifier {
             header: settings.header.clone(),
@@ -86,8 +83,8 @@ impl Verifier {
         })
     }
 
-    /// Whom a token stands for at second `now` of UNIX time: where it lies in `claims`, which is filled
-    /// with the token's content. Costs one HMAC of the token for each secret until one fits, and the
+    /// The subject of a token at second `now` of UNIX time, as a range of `claims`, which is filled with
+    /// the token's content. Costs one HMAC of the token for each secret until one fits, and the
     /// reading of two small JSON texts; `examples/identity_cost.rs` measures it.
     pub(super) fn subject(
         &self,
@@ -104,7 +101,7 @@ impl Verifier {
             (Some(_), None) => false,
         };
         let issuer = self.issuer.is_none() || self.issuer.as_deref() == said.iss.as_deref();
-        // No name that could not stand in a policy, or would look like another in a log.
+        // Control characters cannot be in a policy, and would garble a log.
         let plain = |letter: char| !letter.is_control();
         let named = !said.sub.is_empty()
             && said.sub.len() <= SUBJECT_LEN_MAX
@@ -129,7 +126,7 @@ impl Verifier {
         }
     }
 
-    /// The content of a token whose signature holds.
+    /// The content of a token whose signature is valid.
     fn content<'c>(&self, token: &[u8], claims: &'c mut Vec<u8>) -> Option<&'c [u8]> {
         if token.len() > TOKEN_LEN_MAX {
             return None;
@@ -158,7 +155,7 @@ impl Verifier {
     }
 }
 
-/// Decodes into `room`, in place of what was there.
+/// Decodes into `room`, whose content is replaced.
 fn decoded<'r>(text: &[u8], room: &'r mut Vec<u8>) -> Option<&'r [u8]> {
     room.clear();
     room.resize(BASE64URL_NOPAD.decode_len(text.len()).ok()?, 0);

@@ -1,10 +1,10 @@
 //! Country and autonomous system of an address, from MaxMind databases (`.mmdb`).
 //!
-//! Databases are read into memory whole, because a mapped file that somebody truncates ends the process;
-//! a reload reads them anew. Any database counts that has `country.iso_code` or
-//! `autonomous_system_number`: GeoLite2, GeoIP2, DB-IP, IPinfo's in that form.
+//! Databases are read into memory, because truncating a mapped file would kill the process; a reload
+//! reads them again. Every database with `country.iso_code` or `autonomous_system_number` works:
+//! GeoLite2, GeoIP2, DB-IP, IPinfo's in that form.
 
-use crate::config::meant::NamedFile;
+use crate::secrets::NamedFile;
 use maxminddb::{PathElement, Reader};
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// Largest database: GeoIP2 City has 130 MB.
 const FILE_LEN_MAX: u64 = 1 << 30;
 
-/// What is known of an address.
+/// The country and network of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// ISO 3166, upper case; zero: unknown.
@@ -21,7 +21,7 @@ pub struct Place {
     pub asn: u32,
 }
 
-/// The databases of a policy; the first that knows has the word.
+/// The databases of a policy; the first one that has an entry decides.
 #[derive(Default)]
 pub struct Geo {
     databases: Vec<Database>,
@@ -44,7 +44,7 @@ impl Geo {
     /// Reads and checks the databases.
     ///
     /// # Errors
-    /// Everything that is wrong with them, and what to do about it.
+    /// All errors, and what to do about them.
     pub fn load(files: &[NamedFile]) -> Result<Self, Vec<(NamedFile, String)>> {
         let mut faults = Vec::new();
         let mut geo = Geo::default();
@@ -60,12 +60,12 @@ impl Geo {
         }
     }
 
-    /// Whether there is nothing to look into.
+    /// Whether there are no databases.
     pub fn is_empty(&self) -> bool {
         self.databases.is_empty()
     }
 
-    /// Where an address is. A walk of at most 128 steps for each database, no allocation.
+    /// The country and network of an address. At most 128 steps for each database, no allocation.
     pub fn of(&self, address: IpAddr) -> Place {
         let address = address.to_canonical();
         let mut place = Place::default();
@@ -107,7 +107,7 @@ impl Database {
         let content = std::fs::read(&file.path).map_err(unreadable)?;
         let broken = |cause| format!("{shown} is no MaxMind database, or broken: {cause}");
         let reader = Reader::from_source(content).map_err(broken)?;
-        // A broken tree or record is found now and not by a request.
+        // A malformed tree or record is found now, not by a request.
         reader.verify().map_err(broken)?;
         let only_v4 = reader.metadata().ip_version == 4;
         Ok(Database { reader, only_v4 })
