@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::defaults;
 use crate::observe::counters::Protocol;
-use crate::observe::origin::{Health, ServerStatus};
+use crate::observe::server::Health;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tiergate_core::admit::session::Sessions;
@@ -15,7 +15,7 @@ use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
 
 /// A gate that has admitted, queued, refused and finished, with a class name that needs escaping.
-fn readings() -> Readings {
+fn encoded(format: Format) -> String {
     let mut plan = Plan::protective();
     plan.classes = vec![Class::named("check\"out\\"), Class::named("browse")];
     plan.classes[1].queue_len_max = 2;
@@ -41,24 +41,22 @@ fn readings() -> Readings {
     let cause = Cause::Grew;
     snapshot.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
     let counters = Counters::new(2);
-    counters.set_servers(&["10.0.0.5:8080".to_owned(), "/run/app.sock".to_owned()]);
     counters.thread(0).request(Protocol::Http11);
     counters.thread(1).response(503);
     counters.thread(1).bad_request(431);
-    let origin = OriginStatus {
-        servers: vec![ServerStatus {
-            address: "10.0.0.5:8080".to_owned(),
-            health: Health::Down,
-            outstanding: 4,
-            detail: None,
-        }],
+    let server = |address: &str, health, outstanding| {
+        let address = address.to_owned();
+        ServerStatus { address, health, outstanding, ..ServerStatus::default() }
     };
+    let servers =
+        vec![server("10.0.0.5:8080", Health::Down, 4), server("/run/app.sock", Health::Up, 0)];
     let mut sessions = Sessions::new(defaults::SESSION, 2);
     sessions.answered(Moment::ZERO, 1, ClassId(0), true);
     sessions.end(1);
     let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };
-    Readings::take(snapshot, &counters, &Refusals::default(), origin, "0.1.0")
-        .with_sessions(sessions)
+    let refusals = Refusals::default();
+    let (counters, refusals) = (&counters, &refusals);
+    Readings { snapshot, sessions, servers, counters, refusals, version: "0.1.0" }.encode(format)
 }
 
 /// Name and labels of a sample line, and its value.
@@ -79,7 +77,7 @@ fn family<'a>(name: &'a str, types: &BTreeMap<&str, &str>) -> &'a str {
 
 #[test]
 fn every_sample_has_a_type_and_help_and_comes_once_and_together() {
-    let text = readings().encode(Form::Prometheus);
+    let text = encoded(Format::Prometheus);
     let (mut types, mut helps) = (BTreeMap::new(), BTreeSet::new());
     let (mut series, mut closed, mut current) = (BTreeSet::new(), BTreeSet::new(), "");
     for line in text.lines() {
@@ -107,8 +105,8 @@ fn every_sample_has_a_type_and_help_and_comes_once_and_together() {
 
 #[test]
 fn names_keep_the_rules() {
-    for form in [Form::Prometheus, Form::OpenMetrics] {
-        let text = readings().encode(form);
+    for format in [Format::Prometheus, Format::OpenMetrics] {
+        let text = encoded(format);
         for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
             let (name, kind) = line.split_once(' ').expect("a type");
             let known = name.starts_with("tiergate_") || name.starts_with("process_");
@@ -116,16 +114,16 @@ fn names_keep_the_rules() {
             let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'_');
             assert!(name.bytes().all(plain), "{line}");
             assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
-            let total = kind == "counter" && form == Form::Prometheus;
+            let total = kind == "counter" && format == Format::Prometheus;
             assert_eq!(name.ends_with("_total"), total, "{line}");
         }
-        assert_eq!(text.ends_with("# EOF\n"), form == Form::OpenMetrics);
+        assert_eq!(text.ends_with("# EOF\n"), format == Format::OpenMetrics);
     }
 }
 
 #[test]
 fn histograms_are_cumulative_and_end_in_their_count() {
-    let text = readings().encode(Form::Prometheus);
+    let text = encoded(Format::Prometheus);
     let mut histograms = BTreeMap::<(&str, String), Vec<(f64, f64)>>::new();
     let mut counts = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -156,7 +154,7 @@ fn histograms_are_cumulative_and_end_in_their_count() {
 
 #[test]
 fn the_values_are_the_gate_s_own() {
-    let text = readings().encode(Form::Prometheus);
+    let text = encoded(Format::Prometheus);
     for line in [
         r#"tiergate_requests_arrived_total{class="check\"out\\"} 2"#,
         r#"tiergate_requests_refused_total{class="browse",reason="queue_full"} 8"#,
@@ -165,7 +163,7 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_queue_wait_seconds_count{class="browse"} 2"#,
         r#"tiergate_queue_wait_seconds_bucket{le="0.032768",class="browse"} 2"#,
         r#"tiergate_queue_wait_seconds_bucket{le="0.016384",class="browse"} 0"#,
-        r#"tiergate_slots_last_step{cause="grew"} 2"#,
+        r#"tiergate_slots_last_change{cause="grew"} 2"#,
         r#"tiergate_rule_hits_total{rule="0"} 3"#,
         "tiergate_rule_unmatched_total 3",
         "tiergate_shed_fraction 0.0",
@@ -175,5 +173,16 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_origin_connects_total{server="/run/app.sock"} 0"#,
     ] {
         assert!(text.lines().any(|it| it == line), "missing: {line}\n{text}");
+    }
+}
+
+#[test]
+fn the_documentation_lists_every_metric() {
+    let documentation = include_str!("../../../../../docs/observability.md");
+    let text = encoded(Format::Prometheus);
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = line.split(' ').next().unwrap_or_default();
+        let name = name.strip_prefix("tiergate_").unwrap_or(name);
+        assert!(documentation.contains(&format!("`{name}`")), "{name} is not documented");
     }
 }
