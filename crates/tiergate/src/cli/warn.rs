@@ -321,7 +321,7 @@ mod tests {
             warned(
                 "[[rule]]\npath = \"/x/*\"\nimportance = 5\n\
                  [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
-                 [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nlevel = 1\n\
+                 [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nslots = 2\n\
                  [[rule]]\npath = \"/x/z\"\nimportance = 7\n[shedding]\n"
             ),
             [
@@ -350,7 +350,7 @@ mod tests {
         );
         assert_eq!(warned(&rules("[shedding]\n[session]\nown = true\n")), [""; 0]);
         assert_eq!(warned(&rules("client = \"10.0.0.0/8\"\n[shedding]\n")), [""; 0]);
-        let without = by_cookie.replace("importance = 200", "level = 1");
+        let without = by_cookie.replace("importance = 200", "slots = 2");
         assert_eq!(
             warned(&format!("{without}[shedding]\ndelay = \"2s\"\n")),
             [

@@ -222,7 +222,5 @@ pub const QUEUE_MAX: u64 = 1_000_000;
 pub const THREADS_MAX: u64 = 1024;
 /// Longest name of a class: it stands in every line of the log and in every metric.
 pub const CLASS_NAME_LEN_MAX: usize = 64;
-/// Most resources that rules name: each will have a sensor and a controller.
-pub const RESOURCES_MAX: usize = 64;
 /// Longest time: what is meant to be longer is a mistake in the unit.
 pub const TIME_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -34,8 +34,6 @@ pub struct Policy {
     pub rules: Vec<PolicyRule>,
     /// The tables that give a score, for explanations; the classifier has them compiled.
     pub score: Option<ScoreTables>,
-    /// The names of resources; a rule's resource is a place in here.
-    pub resources: Vec<String>,
     /// How sessions are known again; `None`: no request belongs to one.
     pub session: Option<Session>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.

@@ -171,7 +171,6 @@ impl Policy {
             classifier: Classifier::of_default(ClassId(0)),
             rules: Vec::new(),
             score: None,
-            resources: Vec::new(),
             session: None,
             shed: defaults::SHED,
             refusal: defaults::REFUSAL,

@@ -223,12 +223,6 @@ table! {
         /// How much it matters that such a request's session is kept, 0 least to 255 most.
         #[schemars(range(max = 255))]
         importance: u64,
-        /// The level of service, 0 for none.
-        #[schemars(range(max = 255))]
-        level: u64,
-        /// The resource that such requests use most.
-        #[schemars(regex(pattern = "^[A-Za-z0-9_.-]{1,64}$"))]
-        resource: String,
         /// The score, instead of that of the tables.
         score: PointsNumber,
         /// What fairness inside the class is counted by; by default as the class says.
@@ -247,6 +241,7 @@ table! {
         /// Header in which a `trusted` peer says how many milliseconds such a request may wait.
         deadline_header: String,
     }
+    not yet "level", "resource"
 }
 
 table! {

@@ -193,13 +193,15 @@ pub(super) fn plain(field: &'static str) -> &'static str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
-/// Defines a table of the file: its keys, how to read it, and its part of the schema.
+/// Defines a table of the file: its keys, how to read it, and its part of the schema. `not yet`: keys
+/// whose meaning is settled, and which are refused until something reads them.
 macro_rules! table {
     (
         $(#[$about:meta])*
         struct $Name:ident {
             $( $(#[$field_about:meta])* $field:ident: $Type:ty, )*
         }
+        $( not yet $( $later:literal ),* )?
     ) => {
         $(#[$about])*
         #[derive(Clone, Debug, Default, schemars::JsonSchema)]
@@ -224,6 +226,10 @@ macro_rules! table {
                             let place = place.of_key(known, value.span());
                             read.$field = read_at(value, place, faults);
                         } )*
+                        $($( $later => {
+                            let place = place.of_key($later, key.span());
+                            faults.add(&place, "is not supported yet; leave it out".to_owned());
+                        } )*)?
                         other => {
                             let place = place.of_key(other, key.span());
                             let known = [$( super::read::plain(stringify!($field)) ),*];

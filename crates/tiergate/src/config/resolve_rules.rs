@@ -43,8 +43,6 @@ pub(super) fn class_named(
 pub(super) struct Named<'p> {
     pub classes: &'p [Class],
     pub listeners: &'p [Listener],
-    /// Resources, in the order in which rules first name them.
-    pub resources: &'p mut Vec<String>,
     pub policers: &'p mut Policers,
 }
 
@@ -100,17 +98,14 @@ fn rule(
             faults.add(place, "has no effect on requests that are refused; leave it out");
         }
     }
-    let mut byte = |at: &Option<At<u64>>| {
-        let at = at.as_ref()?;
-        let number = Some((at.value, at.place.clone()));
-        Some(within(number, 0, 0..=255, faults, |number| number.to_string()) as u8)
-    };
+    let importance = raw.importance.as_ref().map(|importance| {
+        let number = Some((importance.value, importance.place.clone()));
+        within(number, 0, 0..=255, faults, |number| number.to_string()) as u8
+    });
     let rule = Rule {
-        importance: byte(&raw.importance),
-        level: byte(&raw.level),
+        importance,
         score: raw.score.as_ref().map(|score| Score::of(score.value.0)),
         flow: raw.flow.as_ref().map(|flow| flow.value.0.clone()),
-        resource: raw.resource.as_ref().and_then(|name| resource(name, named.resources, faults)),
         class: raw.class.as_ref().and_then(|name| class_named(name, named.classes, faults)),
         deadline: time(raw.deadline.clone(), faults),
         refuse,
@@ -119,18 +114,8 @@ fn rule(
         conditions: conditions(&raw, named.listeners, faults),
         ..Rule::default()
     };
-    let keys = [
-        "refuse",
-        "class",
-        "police",
-        "importance",
-        "level",
-        "score",
-        "flow",
-        "resource",
-        "slots",
-        "deadline_header",
-    ];
+    let keys =
+        ["refuse", "class", "police", "importance", "score", "flow", "slots", "deadline_header"];
     let says = polices || rule.outputs().next().is_some();
     if !says && !keys.iter().any(|key| faults.at_key(place, key)) {
         let how = "write class = \"…\", or refuse = true";
@@ -149,25 +134,7 @@ fn header(name: &At<String>, faults: &mut Faults) -> Option<Box<str>> {
     Some(name.value.to_ascii_lowercase().into())
 }
 
-/// The place of a resource by its name, which is added if it is new.
-fn resource(name: &At<String>, known: &mut Vec<String>, faults: &mut Faults) -> Option<u16> {
-    if !is_name(&name.value) {
-        faults.add(&name.place, name_expected(&name.value));
-        return None;
-    }
-    let place = known.iter().position(|known| *known == name.value).unwrap_or_else(|| {
-        known.push(name.value.clone());
-        known.len() - 1
-    });
-    if place >= defaults::RESOURCES_MAX {
-        let max = defaults::RESOURCES_MAX;
-        faults.add(&name.place, format!("all rules together may name at most {max} resources"));
-        return None;
-    }
-    Some(place as u16)
-}
-
-/// Whether a text can be the name of a class, a resource or a listener.
+/// Whether a text can be the name of a class or a listener.
 pub(super) fn is_name(text: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     !text.is_empty() && text.len() <= defaults::CLASS_NAME_LEN_MAX && text.bytes().all(letter)

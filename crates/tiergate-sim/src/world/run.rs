@@ -1,149 +1,24 @@
-//! The world: one event loop in which clients, the gate and the server meet.
+//! The event loop.
 
-mod ends;
-mod request;
-mod send;
-mod sessions;
-
+use super::request::{Asking, Fate, Where};
+use super::state::{Event, World};
 use crate::client::Arrivals;
-use crate::report::{ClassReport, Phase, Report};
-use crate::series::Series;
-use crate::server::{Ended, Server};
-use crate::trial::{BUCKETS, Front, Trial};
-use fastrand::Rng;
-use request::{Asking, Fate, Request, Where};
-use sessions::Sessions;
+use crate::report::Report;
+use crate::server::Ended;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use tiergate_core::gate::{Claim, Effect, Gate, Slot};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
 /// Events after which progress is told.
 const PROGRESS_EVENTS: u64 = 65_536;
-
 /// The gateway looks around no more often than this.
 const TICK_MIN_NS: u64 = 1_000_000;
 
-/// What happens at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// A population's next request (open loop).
-    Arrive(u16),
-    /// A user's next request (closed loop): population and client.
-    Ask(u16, u32),
-    /// A retry: population, demand and tries so far.
-    Retry(u16, u32, u32),
-    /// The log's next request.
-    Replay,
-    /// A session's next request, or a retry: session and tries so far.
-    Continue(u32, u32),
-    /// The client of request `.0` leaves, if it is still the same request (`.1`).
-    Leave(u32, u32),
-    /// The gateway gives up on the origin.
-    GiveUp(u32, u32),
-    /// The gate's own time.
-    Tick,
-}
-
-/// A simulation under way.
-pub(crate) struct World<'a> {
-    trial: &'a Trial,
-    /// Whether every request is of one class for the gate.
-    one_class: bool,
-    rng: Rng,
-    now: u64,
-    sequence: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    requests: Vec<Request>,
-    free: Vec<u32>,
-    gate: Option<Gate<u32>>,
-    server: Server,
-    ended: Vec<(u32, Ended)>,
-    sessions: Sessions,
-    closed: Vec<u32>,
-    tick_at: u64,
-    phases: Vec<Phase>,
-    phase: usize,
-    slots: Vec<(f64, u32)>,
-    slots_since: u64,
-    /// Running may exceed the limit only by what ran when the limit fell.
-    running_allowed: u32,
-    count: u64,
-    /// Requests without an outcome, by the gate's class.
-    unsettled: Vec<u64>,
-    /// The highest rate of each population.
-    highest: Vec<f64>,
-    /// The log's next line.
-    replayed: usize,
-    /// Whether a slot that is free is for whoever waits.
-    lends_all: bool,
-    /// Whether every request takes one slot.
-    narrow: bool,
-    series: Series,
-}
-
-impl<'a> World<'a> {
-    pub(crate) fn new(trial: &'a Trial, front: Front, seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let classes = trial.plan.classes.len();
-        let mut bounds: Vec<f64> = trial.cuts_s.clone();
-        bounds.insert(0, 0.0);
-        bounds.push(trial.seconds);
-        let phases = bounds
-            .windows(2)
-            .map(|pair| Phase {
-                from_s: pair[0],
-                to_s: pair[1],
-                classes: vec![ClassReport::default(); classes],
-                populations: vec![ClassReport::default(); trial.populations.len()],
-                slot_seconds: 0.0,
-            })
-            .collect();
-        let plan = trial.plan_behind(front);
-        let lends_all = plan.as_ref().is_some_and(|plan| trial.lends_all(plan));
-        let gate = plan.map(|plan| match trial.law.filter(|_| front == Front::Policy) {
-            Some(law) => Gate::with_law(plan, law.build()),
-            None => Gate::new(plan),
-        });
-        let server = Server::new(trial.server.clone(), rng.u64(..));
-        let highest = |population: &crate::client::Population| {
-            population.arrivals.rate().map_or(0.0, crate::client::Profile::highest)
-        };
-        let mut world = World {
-            trial,
-            one_class: front == Front::Fifo,
-            rng,
-            now: 0,
-            sequence: 0,
-            events: BinaryHeap::new(),
-            requests: Vec::new(),
-            free: Vec::new(),
-            gate,
-            server,
-            ended: Vec::new(),
-            sessions: Sessions::default(),
-            closed: vec![0; trial.seconds.ceil() as usize],
-            tick_at: u64::MAX,
-            phases,
-            phase: 0,
-            slots: Vec::new(),
-            slots_since: 0,
-            running_allowed: 0,
-            count: 0,
-            unsettled: vec![0; classes],
-            highest: trial.populations.iter().map(highest).collect(),
-            replayed: 0,
-            lends_all,
-            narrow: trial.is_narrow(),
-            series: Series::new(trial.seconds, BUCKETS, classes),
-        };
-        world.begin();
-        world
-    }
-
+impl World<'_> {
     /// Runs to the end. `progress` is told now and then how much is done, 0.0 to 1.0.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(f64)) -> Report {
+        self.begin();
         let end = (self.trial.seconds * 1e9) as u64;
         for step in 0_u64.. {
             if step.is_multiple_of(PROGRESS_EVENTS) {
@@ -205,7 +80,7 @@ impl<'a> World<'a> {
         self.settle();
     }
 
-    fn at(&mut self, at: u64, event: Event) {
+    pub(super) fn at(&mut self, at: u64, event: Event) {
         self.sequence += 1;
         self.events.push(Reverse((at, self.sequence, event)));
     }
@@ -228,7 +103,7 @@ impl<'a> World<'a> {
         self.now = now;
     }
 
-    fn moment(&self) -> Moment {
+    pub(super) fn moment(&self) -> Moment {
         Moment::from_nanos(self.now)
     }
 
@@ -274,14 +149,14 @@ impl<'a> World<'a> {
         }
     }
 
-    fn forward(&mut self, id: u32, place: Where) {
+    pub(super) fn forward(&mut self, id: u32, place: Where) {
         let request = &mut self.requests[id as usize];
         request.submitted = self.now;
         request.place = place;
         let incarnation = request.incarnation;
         let class = &self.trial.plan.classes[usize::from(request.class)].name;
-        let mut work = self.trial.demands[request.demand as usize].work;
-        work.times *= request.session.map_or(1.0, |session| self.sessions.work(session));
+        let mut work = self.trial.demands[request.asking.demand as usize].work;
+        work.times *= request.asking.session.map_or(1.0, |session| self.sessions.work(session));
         if self.server.submit(self.now, id, class, work) {
             if let Some(longest) = self.trial.origin_timeout.filter(|_| self.gate.is_some()) {
                 let at = (Moment::from_nanos(self.now) + longest).nanos();
@@ -319,7 +194,8 @@ impl<'a> World<'a> {
                     Ended::Refused => End::Failed,
                 };
                 let first_byte = Some(self.moment().since(slot.admitted()));
-                let bytes = self.trial.demands[self.requests[id as usize].demand as usize].bytes;
+                let bytes =
+                    self.trial.demands[self.requests[id as usize].asking.demand as usize].bytes;
                 self.end(id, fate);
                 self.finish(slot, Outcome { end, first_byte, bytes });
             }
@@ -433,7 +309,7 @@ impl<'a> World<'a> {
     fn permit_preemption(&mut self, id: u32) {
         let now = self.moment();
         let request = &mut self.requests[id as usize];
-        let repeatable = self.trial.demands[request.demand as usize].repeatable;
+        let repeatable = self.trial.demands[request.asking.demand as usize].repeatable;
         if let (Some(gate), Where::Running(slot), true) =
             (&mut self.gate, &mut request.place, repeatable)
         {

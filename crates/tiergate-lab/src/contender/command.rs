@@ -1,9 +1,9 @@
 //! `tiergate-lab contender haproxy`: one of them in front of an origin, until it is interrupted.
 
-use super::{Contender, Front, Place};
+use super::place::Place;
+use super::{Contender, Front};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,9 +44,7 @@ pub(crate) struct Settings {
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     // Before anything is started, so that nothing is started that a signal would leave.
     let mut interruption = crate::Interruption::catch()?;
-    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
-    // Workers may run as another user than we do.
-    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
+    let scratch = crate::process::scratch()?;
     let template = settings.template.as_deref().map(std::fs::read_to_string);
     let template = template.transpose().context("cannot read the template")?;
     let place = Place {
@@ -58,8 +56,9 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         rate: settings.rate,
         namespace: None,
         processors: settings.processors.as_deref(),
-        gateway: settings.gateway.as_deref(),
+        program: settings.gateway.as_deref(),
         template: template.as_deref(),
+        values: &[],
     };
     let contender = settings.contender;
     let mut front = contender

@@ -12,10 +12,10 @@ mod figures;
 
 pub(crate) use figures::Figures;
 
+use crate::load::population::{Population, Session};
+use crate::load::{Arrivals, Step};
 use crate::process::{Program, find, output};
-use crate::units;
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -29,50 +29,16 @@ const PROCESSES_MAX: u32 = 32;
 /// How much longer than its workload httperf may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Clients of one kind.
-#[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Workload {
-    /// What results call it.
-    pub(crate) name: String,
-    /// What it asks for: path and query.
-    #[serde(default = "root")]
-    pub(crate) uri: String,
-    /// If not empty, asked for in turn instead of `uri`; an experiment with a static site fills it.
-    #[serde(skip)]
+/// Clients of one kind in one step: single requests, or sessions, which are over at their first refusal
+/// (503) or timeout.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Workload<'a> {
+    /// How they behave.
+    pub(crate) population: &'a Population,
+    /// How many, and how long they begin.
+    pub(crate) step: Step,
+    /// What they ask for: path and query; several are asked for in turn.
     pub(crate) uris: Vec<String>,
-    /// Connections begun a second, or sessions.
-    pub(crate) rate: f64,
-    /// How long they begin.
-    #[serde(with = "units::text")]
-    pub(crate) lasting: Duration,
-    /// How long a client waits without progress.
-    #[serde(with = "units::text")]
-    pub(crate) timeout: Duration,
-    /// Sessions instead of single requests.
-    #[serde(default)]
-    pub(crate) session: Option<Session>,
-    /// Request fields such as `Cookie: user=gold`.
-    #[serde(default)]
-    pub(crate) headers: Vec<String>,
-    /// Whether they begin independently of each other (Poisson) or evenly spaced.
-    #[serde(default)]
-    pub(crate) poisson: bool,
-}
-
-fn root() -> String {
-    "/".into()
-}
-
-/// What a session does; it is over at its first refusal (503) or timeout.
-#[derive(Deserialize, Serialize, Clone, Copy, Debug, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Session {
-    /// Calls.
-    pub(crate) calls: u32,
-    /// Time between an answer and the next call.
-    #[serde(with = "units::text")]
-    pub(crate) think: Duration,
 }
 
 /// Where clients are.
@@ -89,13 +55,13 @@ pub(crate) struct Place<'a> {
 
 /// Runs workloads at the same time, each to its end, and returns their figures in the same order.
 /// Cancel safe: dropped, every httperf is killed.
-pub(crate) async fn run(workloads: &[Workload], place: &Place<'_>) -> Result<Vec<Figures>> {
+pub(crate) async fn run(workloads: &[Workload<'_>], place: &Place<'_>) -> Result<Vec<Figures>> {
     if let Some(namespace) = place.namespace {
         give_ports(namespace).await?;
     }
     let mut all = JoinSet::new();
     for (number, workload) in workloads.iter().enumerate() {
-        let patience = workload.lasting + workload.holds_at_most() + PATIENCE;
+        let patience = workload.step.lasting + workload.holds_at_most() + PATIENCE;
         for program in workload.programs(number, place)? {
             all.spawn(async move { (number, output(program, patience).await) });
         }
@@ -104,10 +70,10 @@ pub(crate) async fn run(workloads: &[Workload], place: &Place<'_>) -> Result<Vec
     while let Some(done) = all.join_next().await {
         let (number, said) = done?;
         let workload = &workloads[number];
-        let said = said.with_context(|| format!("workload {}", workload.name))?;
-        let rate = workload.rate / f64::from(workload.processes()?);
-        let figures =
-            figures::read(&said, rate, workload.session.is_some()).with_context(|| {
+        let said = said.with_context(|| format!("workload {}", workload.population.name))?;
+        let rate = workload.step.rate / f64::from(workload.processes()?);
+        let figures = figures::read(&said, rate, workload.population.session.is_some())
+            .with_context(|| {
                 format!("httperf printed something else than expected:\n{}", said.trim_end())
             })?;
         parts[number].push(figures);
@@ -126,32 +92,34 @@ async fn give_ports(namespace: &str) -> Result<()> {
     Ok(())
 }
 
-impl Workload {
+impl Workload<'_> {
+    /// Calls of a connection, and the time between an answer and the next call.
+    fn calls(&self) -> (u32, Duration) {
+        let session = self.population.session.as_ref();
+        session.map_or((1, Duration::ZERO), |session| (session.requests, session.think))
+    }
+
     /// How long a connection stays open when all goes as slowly as clients bear, about.
     fn holds(&self) -> Duration {
-        match self.session {
-            None => self.timeout,
-            Some(session) => session.think * session.calls + self.timeout,
-        }
+        let (calls, think) = self.calls();
+        think * calls + self.population.patience
     }
 
     /// And at the very most: each step of each call just in time.
     fn holds_at_most(&self) -> Duration {
-        let (calls, think) = self.session.map_or((1, Duration::ZERO), |s| (s.calls, s.think));
-        (think + self.timeout * 4) * calls
+        let (calls, think) = self.calls();
+        (think + self.population.patience * 4) * calls
     }
 
     fn begun(&self) -> u64 {
-        (self.rate * self.lasting.as_secs_f64()).round() as u64
+        (self.step.rate * self.step.lasting.as_secs_f64()).round() as u64
     }
 
     fn processes(&self) -> Result<u32> {
-        let name = &self.name;
-        ensure!(self.rate > 0.0 && self.rate.is_finite(), "{name}: rate must be above 0");
-        ensure!(!self.timeout.is_zero(), "{name}: timeout must be above 0");
-        ensure!(self.session.is_none_or(|s| s.calls > 0), "{name}: calls must be at least 1");
-        ensure!(self.begun() > 0, "{name}: nothing begins in {:?}", self.lasting);
-        let open = self.rate * self.holds().as_secs_f64();
+        let (name, rate) = (&self.population.name, self.step.rate);
+        ensure!(rate > 0.0 && rate.is_finite(), "{name}: rate must be above 0");
+        ensure!(self.begun() > 0, "{name}: nothing begins in {:?}", self.step.lasting);
+        let open = rate * self.holds().as_secs_f64();
         let processes = (open / OPEN_MAX).ceil().max(1.0);
         ensure!(
             processes <= f64::from(PROCESSES_MAX),
@@ -170,7 +138,7 @@ impl Workload {
             let program = Program::new("httperf", &path).args(self.args(part, processes, place)?);
             let list = place.scratch.join(format!("httperf-{number}-{part}.uris"));
             let program = match self.uris.len() {
-                0 => program,
+                0 | 1 => program,
                 _ => {
                     // Each begins elsewhere in the list.
                     let mut uris = self.uris.clone();
@@ -187,36 +155,40 @@ impl Workload {
 
     /// Arguments of part `part` of `parts`, without the list of URIs.
     fn args(&self, part: u32, parts: u32, place: &Place<'_>) -> Result<Vec<String>> {
-        let period = f64::from(parts) / self.rate;
+        let period = f64::from(parts) / self.step.rate;
         let (part_64, parts_64) = (u64::from(part), u64::from(parts));
         let begun = self.begun() / parts_64 + u64::from(part_64 < self.begun() % parts_64);
+        let poisson = self.population.arrivals == Arrivals::Poisson;
+        let spread = if poisson { "e" } else { "d" };
         let mut args = vec![
             format!("--server={}", place.target.ip()),
             format!("--port={}", place.target.port()),
             // Also the seed of a Poisson process.
             format!("--client={part}/{parts}"),
-            format!("--timeout={}", self.timeout.as_secs_f64()),
-            format!("--period={}{period:.9}", if self.poisson { "e" } else { "d" }),
+            format!("--timeout={}", self.population.patience.as_secs_f64()),
+            format!("--period={spread}{period:.9}"),
         ];
-        if self.uris.is_empty() {
-            args.push(format!("--uri={}", self.uri));
+        if let [uri] = &self.uris[..] {
+            args.push(format!("--uri={uri}"));
         }
-        match self.session {
+        match &self.population.session {
             None => args.push(format!("--num-conns={begun}")),
-            Some(Session { calls, think }) => args.extend([
-                format!("--wsess={begun},{calls},{}", think.as_secs_f64()),
+            Some(Session { requests, think, .. }) => args.extend([
+                format!("--wsess={begun},{requests},{}", think.as_secs_f64()),
                 // Else a refused call would count as any other.
                 "--failure-status=503".into(),
             ]),
         }
-        for header in &self.headers {
-            let plain = header.contains(':') && !header.contains(['\r', '\n', '\\']);
-            ensure!(plain, "{}: a header is written Name: value, got {header:?}", self.name);
-        }
-        if !self.headers.is_empty() {
+        let mut headers = String::new();
+        for (name, value) in &self.population.headers {
+            ensure!(
+                !value.contains('\\'),
+                "httperf cannot send a header with a backslash: {value:?}"
+            );
             // httperf's own escape, and its only way to end a line.
-            args.push(format!("--add-header={}\\n", self.headers.join("\\n")));
+            headers += &format!("{name}: {value}\\n");
         }
+        args.extend((!headers.is_empty()).then(|| format!("--add-header={headers}")));
         Ok(args)
     }
 }

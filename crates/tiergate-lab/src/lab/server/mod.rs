@@ -7,7 +7,6 @@ use crate::units;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -78,8 +77,7 @@ impl Default for Nginx {
 pub(crate) struct Place<'a> {
     /// The lab's own program.
     pub(crate) lab: &'a Path,
-    /// A directory that is removed in the end; made readable, since servers started as root serve
-    /// as another user.
+    /// A directory that is removed in the end ([`crate::process::scratch`]).
     pub(crate) scratch: &'a Path,
     /// Where it listens.
     pub(crate) listen: SocketAddr,
@@ -92,7 +90,6 @@ pub(crate) struct Place<'a> {
 impl Server {
     /// Starts it and waits until it listens.
     pub(crate) async fn start(&self, place: &Place<'_>) -> Result<Started> {
-        std::fs::set_permissions(place.scratch, std::fs::Permissions::from_mode(0o755))?;
         let dir = place.scratch.join("origin");
         std::fs::create_dir_all(&dir)?;
         let files = dir.join("files");
@@ -207,7 +204,7 @@ impl Apache {
             self.workers
         );
         let kept = if self.keep_alive.is_zero() { "Off" } else { "On" };
-        Ok(include_str!("../../origins/apache.conf")
+        Ok(include_str!("../../../origins/apache.conf")
             .replace("@LISTEN@", &listen.to_string())
             .replace("@DIR@", &dir.display().to_string())
             .replace("@FILES@", &files.display().to_string())
@@ -219,7 +216,7 @@ impl Apache {
 }
 
 fn nginx_configuration(listen: SocketAddr, dir: &Path, files: &Path) -> String {
-    include_str!("../../origins/nginx.conf")
+    include_str!("../../../origins/nginx.conf")
         .replace("@LISTEN@", &listen.to_string())
         .replace("@DIR@", &dir.display().to_string())
         .replace("@FILES@", &files.display().to_string())
@@ -229,7 +226,7 @@ fn nginx_configuration(listen: SocketAddr, dir: &Path, files: &Path) -> String {
 async fn compile_page(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     let source = dir.with_file_name("page.c");
-    std::fs::write(&source, include_str!("../../origins/page.c"))?;
+    std::fs::write(&source, include_str!("../../../origins/page.c"))?;
     let cc = find("cc").context("cc is not installed; run scripts/setup.sh")?;
     let program = Program::new("the C compiler", cc)
         .args(["-O2", "-Wall", "-Werror", "-o"])

@@ -2,61 +2,58 @@
 //!
 //! A factor keeps a peer's arithmetic where its operator would look for it, in the configuration.
 
-use super::Place;
+use super::place::Place;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
-/// What can be filled in.
-pub(super) struct Values<'a> {
-    /// Addresses and the origin's capacity.
-    pub(super) place: &'a Place<'a>,
-    /// The contender's own directory.
-    pub(super) dir: &'a Path,
-}
+impl Place<'_> {
+    /// Fills in every `@…@`; `dir`: the contender's own directory. `@@` is the sign itself, as nginx's
+    /// named locations have it; a stray one is an error.
+    pub(crate) fn configuration(&self, template: &str, dir: &Path) -> Result<String> {
+        let mut parts = template.split('@');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        while let Some(word) = parts.next() {
+            let after =
+                parts.next().with_context(|| format!("@{word}: the second @ is missing"))?;
+            text += &if word.is_empty() { "@".to_owned() } else { self.value(word, dir)? };
+            text += after;
+        }
+        Ok(text)
+    }
 
-impl Values<'_> {
-    /// The value of `name`, or of `name*factor`: rounded, at least 1.
-    fn of(&self, word: &str) -> Result<String> {
+    /// The value of a name, or of `name*factor`: rounded, at least 1.
+    fn value(&self, word: &str, dir: &Path) -> Result<String> {
         let (name, factor) = match word.split_once('*') {
             Some((name, factor)) => {
                 (name, factor.parse::<f64>().with_context(|| format!("@{word}@: bad factor"))?)
             }
             None => (word, 1.0),
         };
-        let place = self.place;
+        // Of an address also its parts: `LISTEN_HOST`, `LISTEN_PORT`.
+        for (known, address) in
+            [("LISTEN", self.listen), ("ADMIN", self.admin), ("ORIGIN", self.origin)]
+        {
+            match name.strip_prefix(known) {
+                Some("") => return Ok(address.to_string()),
+                Some("_HOST") => return Ok(address.ip().to_string()),
+                Some("_PORT") => return Ok(address.port().to_string()),
+                _ => {}
+            }
+        }
         Ok(match name {
-            "LISTEN" => place.listen.to_string(),
-            "LISTEN_HOST" => place.listen.ip().to_string(),
-            "LISTEN_PORT" => place.listen.port().to_string(),
-            "ADMIN" => place.admin.to_string(),
-            "ADMIN_HOST" => place.admin.ip().to_string(),
-            "ADMIN_PORT" => place.admin.port().to_string(),
-            "ORIGIN" => place.origin.to_string(),
-            "ORIGIN_HOST" => place.origin.ip().to_string(),
-            "ORIGIN_PORT" => place.origin.port().to_string(),
-            "DIR" => self.dir.display().to_string(),
-            "SLOTS" => whole(f64::from(place.slots) * factor),
-            "RATE" => whole(place.rate * factor),
-            _ => bail!("@{word}@ is none of the values that can be filled in"),
+            "DIR" => dir.display().to_string(),
+            "SLOTS" => whole(f64::from(self.slots) * factor),
+            "RATE" => whole(self.rate * factor),
+            _ => match self.values.iter().find(|(known, _)| *known == name) {
+                Some((_, value)) => value.clone(),
+                None => bail!("@{word}@ is none of the values that can be filled in"),
+            },
         })
     }
 }
 
 fn whole(number: f64) -> String {
     number.round().max(1.0).to_string()
-}
-
-/// Fills in every `@…@`. `@@` is the sign itself, as nginx's named locations have it; a stray one is
-/// an error.
-pub(super) fn fill(template: &str, values: &Values<'_>) -> Result<String> {
-    let mut parts = template.split('@');
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    while let Some(word) = parts.next() {
-        let after = parts.next().with_context(|| format!("@{word}: the second @ is missing"))?;
-        text += &if word.is_empty() { "@".to_owned() } else { values.of(word)? };
-        text += after;
-    }
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -76,10 +73,11 @@ mod tests {
             rate: 400.0,
             namespace: None,
             processors: None,
-            gateway: None,
+            program: None,
             template: None,
+            values: &[],
         };
-        fill(template, &Values { place: &place, dir: Path::new("/scratch/x") })
+        place.configuration(template, Path::new("/scratch/x"))
     }
 
     #[test]

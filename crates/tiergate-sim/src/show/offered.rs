@@ -1,54 +1,7 @@
-//! What came out of a trial behind each front, for people and for machines.
+//! The load that a trial offers to its server.
 
-mod chart;
-mod json;
-pub mod svg;
-mod sweep;
-mod table;
-mod text;
-
-pub use json::json;
-pub use sweep::sweep;
-pub use table::table;
-pub use text::{Paint, Tone};
-
-use crate::report::{ClassReport, Report};
-use crate::trial::{Front, Trial};
-
-/// One trial, run behind several fronts.
-#[derive(Clone, Debug)]
-pub struct Compared {
-    /// What it is about, in a line: the files.
-    pub title: String,
-    /// What the server is, and how much is asked of it, in lines.
-    pub about: Vec<String>,
-    /// The classes' names, most important first.
-    pub classes: Vec<String>,
-    /// What came out, the policy first.
-    pub reports: Vec<(Front, Report)>,
-}
-
-impl Compared {
-    /// What came out behind the policy.
-    pub fn policy(&self) -> &Report {
-        &self.reports[0].1
-    }
-
-    /// Each front's classes over the whole run, and all together last.
-    pub(crate) fn sums(&self) -> Vec<Vec<ClassReport>> {
-        let sums = self.reports.iter().map(|(_, report)| {
-            let mut sums: Vec<ClassReport> =
-                (0..self.classes.len()).map(|class| report.class(class)).collect();
-            let mut all = ClassReport::default();
-            for class in &sums {
-                all.add(class);
-            }
-            sums.push(all);
-            sums
-        });
-        sums.collect()
-    }
-}
+use crate::client::Arrivals;
+use crate::trial::Trial;
 
 /// How much a trial asks of its server, as a share of what it can do at its beginning; `None` if there
 /// is nothing that bounds it. What users of a closed population ask for depends on what they get, and
@@ -85,7 +38,7 @@ pub fn offered(trial: &Trial) -> Option<f64> {
             before = *sum;
         }
         let each = match &population.arrivals {
-            crate::client::Arrivals::Sessions { requests, .. } => f64::from(*requests),
+            Arrivals::Sessions { requests, .. } => f64::from(*requests),
             _ => 1.0,
         };
         work += requests * each * if mix.weights.is_empty() { of(mix.first) } else { mean };

@@ -7,10 +7,13 @@
 mod check;
 pub mod for_policy;
 
+use crate::asked::Mix;
 use crate::client::Population;
+use crate::demand::Demand;
 use crate::fault::{Fault, Source};
 use crate::laws::LawKind;
 use crate::server::Shape;
+use crate::trial::{Front, Trial};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::time::Duration;
@@ -21,63 +24,66 @@ use tiergate_core::plan::Plan;
 
 /// Everything that one simulation is made of.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     /// What the scenario shows, in a sentence.
-    #[serde(default)]
     pub about: String,
     /// How long it lasts, in virtual seconds. 0, and absent: a log says it.
-    #[serde(default)]
     pub seconds: f64,
     /// The seed where the command line names none.
-    #[serde(default = "one")]
     pub seed: u64,
     /// Moments that cut the run into phases that are counted apart.
-    #[serde(default)]
     pub cuts_s: Vec<f64>,
-    /// Who limits the requests in progress.
-    #[serde(default)]
+    /// What limits the requests in progress.
     pub limit: LimitKind,
     /// Whether the gateway knows sessions, and so which of them run already.
-    #[serde(default)]
     pub sessions: bool,
     /// The delay of the backlog at which requests are shed by importance; absent: none are. Each
     /// session is a persistent connection, every other request has one of its own.
-    #[serde(default)]
     pub shed_aim_ms: Option<f64>,
     /// How long the gateway waits for an answer before it gives up.
-    #[serde(default = "origin_timeout")]
     pub origin_timeout_ms: f64,
     /// The classes, most important first.
-    #[serde(default)]
     pub class: Vec<ClassShape>,
     /// The server.
     pub server: Shape,
     /// The clients.
-    #[serde(default)]
     pub population: Vec<Population>,
     /// What must come out.
-    #[serde(default)]
     pub expect: Vec<Expectation>,
 }
 
-fn one() -> u64 {
-    1
+/// How long the gateway waits for an answer where the scenario does not say it.
+const ORIGIN_TIMEOUT_MS: f64 = 60_000.0;
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Scenario {
+            about: String::new(),
+            seconds: 0.0,
+            seed: 1,
+            cuts_s: Vec::new(),
+            limit: LimitKind::default(),
+            sessions: false,
+            shed_aim_ms: None,
+            origin_timeout_ms: ORIGIN_TIMEOUT_MS,
+            class: Vec::new(),
+            server: Shape::default(),
+            population: Vec::new(),
+            expect: Vec::new(),
+        }
+    }
 }
 
-fn origin_timeout() -> f64 {
-    60_000.0
-}
-
-/// Who limits the requests in progress.
+/// What limits the requests in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
-    /// Whoever the policy file says.
+    /// What the policy file says.
     #[default]
     #[serde(skip)]
     Policy,
-    /// Nobody: requests go straight to the server.
+    /// Nothing: requests go straight to the server.
     None,
     /// Tiergate with its adaptive limit.
     Adaptive,
@@ -96,7 +102,7 @@ pub struct ClassShape {
     /// Longest wait.
     #[serde(default = "deadline")]
     pub deadline_ms: f64,
-    /// Share of the slots that it is sure of.
+    /// Guaranteed share of the slots.
     #[serde(default)]
     pub minimum: f64,
     /// Most that may wait.
@@ -178,6 +184,7 @@ impl Scenario {
             scenario.limit != LimitKind::Policy && scenario.seconds > 0.0,
             "a scenario without a policy file needs `limit`, `seconds` and [[class]]"
         );
+        ensure!(scenario.server != Shape::default(), "[server] is missing");
         scenario.plan().check().map_err(anyhow::Error::msg)?;
         for population in &scenario.population {
             ensure!(population.request.is_empty(), "`request` is for scenarios of a policy file");
@@ -237,10 +244,44 @@ impl Scenario {
         Trigger { of, waiting: shape.waiting, until: shape.until.unwrap_or(shape.waiting) }
     }
 
-    /// How long the gateway waits for an answer, unless that is longer than anybody waits.
-    pub(crate) fn origin_timeout(&self) -> Option<Duration> {
+    /// The trial of a scenario that names its classes itself.
+    ///
+    /// # Panics
+    /// If it was not made by [`Scenario::parse`] and names a class that is not there.
+    pub fn trial(&self) -> Trial {
+        let classes = 0..self.class.len() as u16;
+        let mix = |population: &Population| {
+            let class = self.class_index(&population.class).expect("checked by `parse`");
+            Mix::single(class as u32)
+        };
         let timeout = Duration::from_secs_f64(self.origin_timeout_ms / 1e3);
-        (self.origin_timeout_ms < origin_timeout()).then_some(timeout)
+        Trial {
+            seconds: self.seconds,
+            cuts_s: self.cuts_s.clone(),
+            plan: self.plan(),
+            law: match self.limit {
+                LimitKind::Law(kind) => Some(kind),
+                _ => None,
+            },
+            sessions: self.sessions,
+            // Longer than the default, clients have left before.
+            origin_timeout: (self.origin_timeout_ms < ORIGIN_TIMEOUT_MS).then_some(timeout),
+            server: self.server.clone(),
+            populations: self.population.clone(),
+            mixes: self.population.iter().map(mix).collect(),
+            demands: classes.map(|class| Demand::of(ClassId(class))).collect(),
+            replay: Vec::new(),
+        }
+    }
+
+    /// What stands in front of the server: the gateway, or nothing.
+    pub fn front(&self) -> Front {
+        if self.limit == LimitKind::None { Front::Nothing } else { Front::Policy }
+    }
+
+    /// The classes' names, most important first.
+    pub fn class_names(&self) -> Vec<&str> {
+        self.class.iter().map(|class| class.name.as_str()).collect()
     }
 
     /// A class's place in the order of importance.

@@ -1,11 +1,14 @@
-//! The contenders of the lab: what may stand in front of the origin.
+//! The contenders: what may stand in front of the origin, in the lab and in the bench.
 //!
 //! Each peer has one configuration for all experiments, in `peers/lab/`: that of an operator who
 //! knows what the origin can take, and says so wherever the peer has a word for it. Tiergate is told
 //! nothing about it. Each runs with one thread, or with all its threads on one processor.
 
 pub(crate) mod command;
+mod place;
 mod template;
+
+pub(crate) use place::Place;
 
 use crate::cpu::Processes;
 use crate::process::{Program, Running, find, output};
@@ -15,7 +18,6 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use template::{Values, fill};
 
 /// What stands in front of the origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -35,30 +37,6 @@ pub(crate) enum Contender {
     Envoy,
     /// A small Go proxy around failsafe-go's adaptive limiter.
     Failsafe,
-}
-
-/// Where a contender is to stand, and what its operator knows.
-pub(crate) struct Place<'a> {
-    /// A directory for its files; the caller removes it.
-    pub(crate) scratch: &'a Path,
-    /// Where clients find it. [`Contender::None`] listens nowhere.
-    pub(crate) listen: SocketAddr,
-    /// Where it tells its state, if it does.
-    pub(crate) admin: SocketAddr,
-    /// Whom it forwards to.
-    pub(crate) origin: SocketAddr,
-    /// Requests that the origin works on at once. Tiergate is not told.
-    pub(crate) slots: u32,
-    /// Requests a second that the origin can serve. Tiergate is not told.
-    pub(crate) rate: f64,
-    /// The network namespace that it runs in; `None`: ours.
-    pub(crate) namespace: Option<&'a str>,
-    /// The processors that it may use, in the words of `taskset`; `None`: all.
-    pub(crate) processors: Option<&'a str>,
-    /// The gateway's program; `None`: `tiergate` beside this one.
-    pub(crate) gateway: Option<&'a Path>,
-    /// Another configuration than the usual one, for an experiment with a policy of its own.
-    pub(crate) template: Option<&'a str>,
 }
 
 impl Contender {
@@ -94,7 +72,7 @@ impl Contender {
     }
 
     /// Whether it is what is built here.
-    pub(super) fn is_ours(self) -> bool {
+    pub(crate) fn is_ours(self) -> bool {
         self == Self::Tiergate
     }
 
@@ -151,7 +129,8 @@ impl Contender {
         let installed = |name| find(name).context("not installed; `scripts/peers.sh` installs it");
         match self {
             Self::None => bail!("nothing has no program"),
-            Self::Tiergate => crate::gateway_program(place.gateway),
+            Self::Tiergate => crate::gateway_program(place.program),
+            _ if place.program.is_some() => Ok(place.program.unwrap_or(Path::new("")).into()),
             Self::ModQos => {
                 for file in [MOD_QOS, LIBPCRE] {
                     ensure!(Path::new(file).exists(), "{file} is missing; see `scripts/peers.sh`");
@@ -165,8 +144,8 @@ impl Contender {
 
     /// Its arguments, once its configuration is written to `dir`.
     fn args(self, place: &Place<'_>, dir: &Path) -> Result<Vec<OsString>> {
-        let values = Values { place, dir };
-        let text = fill(place.template.unwrap_or(self.template()), &values)
+        let text = place
+            .configuration(place.template.unwrap_or(self.template()), dir)
             .with_context(|| format!("configuration of {}", self.name()))?;
         if self == Self::Failsafe {
             return Ok(text.split_ascii_whitespace().map(Into::into).collect());
@@ -186,7 +165,7 @@ impl Contender {
     }
 
     /// Its configuration, with `@…@` where values belong.
-    pub(super) fn template(self) -> &'static str {
+    pub(crate) fn template(self) -> &'static str {
         match self {
             Self::None => "",
             Self::Tiergate => include_str!("../../peers/lab/tiergate.toml"),
@@ -253,6 +232,14 @@ impl Front {
         self.running.as_mut()?.ended()
     }
 
+    /// Waits until it listens on another address too.
+    pub(crate) async fn ready(&mut self, address: SocketAddr) -> Result<()> {
+        match &mut self.running {
+            Some(running) => running.ready(address).await,
+            None => Ok(()),
+        }
+    }
+
     /// Processor time that it and all its descendants have used since they began.
     pub(crate) fn used(&self) -> Result<Duration> {
         self.pid().map_or(Ok(Duration::ZERO), |pid| Processes::of(pid).used())
@@ -278,6 +265,11 @@ mod tests {
         assert_eq!(
             version_in("envoy  version: 9e5580933739/1.40.0/Clean/RELEASE/BoringSSL"),
             Some("1.40.0")
+        );
+        assert_eq!(version_in("nginx version: nginx/1.22.1"), Some("1.22.1"));
+        assert_eq!(
+            version_in("HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https"),
+            Some("2.6.12-1+deb12u4")
         );
         assert_eq!(version_in("failsafe-go v0.9.8, go1.26.8"), Some("v0.9.8,"));
     }
