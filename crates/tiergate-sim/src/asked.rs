@@ -35,8 +35,7 @@ fn get() -> String {
     "GET".to_owned()
 }
 
-/// For what is a factor or a share where nothing is said.
-pub(crate) fn one() -> f64 {
+fn one() -> f64 {
     1.0
 }
 

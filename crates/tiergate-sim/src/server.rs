@@ -110,8 +110,12 @@ pub struct Fault {
     /// What goes wrong.
     pub what: FaultKind,
     /// Share of the requests that it happens to (ignored by `stall`).
-    #[serde(default = "crate::asked::one")]
+    #[serde(default = "all")]
     pub share: f64,
+}
+
+fn all() -> f64 {
+    1.0
 }
 
 /// What goes wrong.
@@ -133,6 +137,8 @@ pub enum Ended {
     Served,
     /// A 5xx.
     Error,
+    /// The connection was refused.
+    Refused,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
