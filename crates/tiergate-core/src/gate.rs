@@ -6,7 +6,7 @@
 //! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
-//! | running → to be broken off | whoever waits ([`Gate::permit_interruption`]) |
+//! | running → to be preempted | a waiting request of a class above ([`Gate::permit_preemption`]) |
 //! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
@@ -16,16 +16,16 @@
 mod arrive;
 mod generations;
 mod grant;
-mod interrupt;
+mod preempt;
 mod reload;
 mod signal;
 mod stream;
 mod wait;
 
 use crate::account::Account;
+use crate::admit::block::Blocking;
 use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
-use crate::admit::ignore::Ignoring;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
@@ -42,7 +42,7 @@ use crate::reason::Reason;
 use crate::schedule::{Grant, Load, Schedule};
 use crate::time::Moment;
 use generations::Generations;
-use interrupt::Interruptible;
+use preempt::Preemptible;
 pub use signal::Refused;
 use std::time::Duration;
 pub use stream::Stream;
@@ -148,8 +148,8 @@ pub struct Slot {
     turn: Turn,
     /// Whether the schedule in force knows of the grant.
     charged: bool,
-    /// Its place among those that may be broken off.
-    interruptible: u32,
+    /// Its place among the preemptible ones.
+    preemptible: u32,
 }
 
 impl Slot {
@@ -197,7 +197,7 @@ pub struct Gate<T> {
     requests: Vec<u32>,
     /// By class: streams that are open.
     streams: Vec<u32>,
-    interruptible: Interruptible<T>,
+    preemptible: Preemptible<T>,
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
@@ -209,7 +209,7 @@ pub struct Gate<T> {
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
-    ignoring: Option<Ignoring>,
+    blocking: Option<Blocking>,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -234,7 +234,7 @@ impl<T> Gate<T> {
             loads: vec![Load::default(); classes],
             requests: vec![0; classes],
             streams: vec![0; classes],
-            interruptible: Interruptible::new(classes),
+            preemptible: Preemptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
             kept: false,
@@ -243,7 +243,7 @@ impl<T> Gate<T> {
             policers: Policers::new(Moment::ZERO, &plan.policers),
             triggers: Triggers::new(&plan.classes, &vec![Load::default(); classes]),
             shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
-            ignoring: plan.ignore.map(Ignoring::new),
+            blocking: plan.block.map(Blocking::new),
             draining: false,
             wakes: Vec::new(),
             account: Account::sized(classes, plan.rules),
@@ -309,9 +309,9 @@ impl<T> Gate<T> {
         self.release(slot, class);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
-        // broken off say nothing.
+        // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
-            && !matches!(outcome.end, End::Cancelled | End::Interrupted)
+            && !matches!(outcome.end, End::Cancelled | End::Preempted)
         {
             shedding.finished();
         }

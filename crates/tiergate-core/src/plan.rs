@@ -1,6 +1,6 @@
 //! The settings of a gate, as a whole: what a reload replaces.
 
-use crate::admit::ignore;
+use crate::admit::block;
 use crate::admit::policer::{self, PolicerId};
 use crate::admit::trigger::Trigger;
 use crate::class::Class;
@@ -26,8 +26,8 @@ pub struct Plan {
     pub site_policer: Option<PolicerId>,
     /// The delay of the backlog beyond which the least important are shed; `None`: nobody is.
     pub shedding: Option<Duration>,
-    /// Which flows are ignored after refusals; `None`: none ever.
-    pub ignore: Option<ignore::Settings>,
+    /// Which flows are blocked after refusals; `None`: none ever.
+    pub block: Option<block::Settings>,
     /// The sites; [`crate::class::Class::site`] is a place in here. Never empty, at most
     /// [`Plan::SITES_MAX`].
     pub sites: Vec<Site>,
@@ -57,7 +57,7 @@ impl Plan {
             policers: Vec::new(),
             site_policer: None,
             shedding: None,
-            ignore: None,
+            block: None,
             sites: vec![Site::named("default")],
             between_sites: Policy::default(),
             cost: Costing::default(),
@@ -94,8 +94,8 @@ impl Plan {
         if self.shedding.is_some_and(|aim| aim.is_zero()) {
             return Err("the delay beyond which requests are shed must be more than 0".to_owned());
         }
-        if let Some(ignore) = &self.ignore {
-            ignore.check()?;
+        if let Some(block) = &self.block {
+            block.check()?;
         }
         self.check_policers()
     }

@@ -180,7 +180,7 @@ impl World {
                 match gate.arrive(*now, arrival, || 0) {
                     Verdict::Admit(slot) => running.push(slot),
                     Verdict::Queue(ticket) => waiting.push(ticket),
-                    Verdict::Reject(Reason::Unimportant) => {
+                    Verdict::Reject(Reason::Shed) => {
                         assert!(sheds, "nobody was to be shed");
                         *shed += 1;
                     }
@@ -193,7 +193,7 @@ impl World {
                 let reason = gate.turn_away(*now, arrival);
                 let after: u64 = gate.account().classes.iter().map(|class| class.arrived).sum();
                 assert_eq!(after - came, u64::from(reason.is_some()), "counted if refused");
-                *shed += u64::from(reason == Some(Reason::Unimportant));
+                *shed += u64::from(reason == Some(Reason::Shed));
             }
             Op::Finish(which) if !running.is_empty() => {
                 let slot = running.swap_remove(usize::from(which) % running.len());
@@ -237,7 +237,7 @@ impl World {
                 false
             }
             Claim::Rejected(reason) => {
-                assert_ne!(reason, Reason::Unimportant, "whoever waits is not shed");
+                assert_ne!(reason, Reason::Shed, "whoever waits is not shed");
                 false
             }
         });
@@ -269,7 +269,7 @@ proptest! {
         if !reloads {
             let classes = &world.gate.account().classes;
             let refused = |class: &tiergate_core::account::ClassAccount| {
-                class.refused[Reason::Unimportant.index()]
+                class.refused[Reason::Shed.index()]
             };
             prop_assert_eq!(classes.iter().map(refused).sum::<u64>(), world.shed);
             let sum = |count: fn(&tiergate_core::account::ClassAccount) -> u64| {

@@ -18,15 +18,15 @@ impl<T> Gate<T> {
         let class = self.generations.translate(arrival.generation, arrival.class);
         let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
         self.account.arrived(class, rule);
-        if self.is_ignored(now, class, &arrival) {
-            return self.reject(now, class, &arrival, Reason::Ignored);
+        if self.is_blocked(now, class, &arrival) {
+            return self.reject(now, class, &arrival, Reason::Blocked);
         }
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
         self.catch_up(now);
         if let Some(shedding) = &mut self.shedding
             && shedding.is_shed(&candidate(class, &arrival))
         {
-            return self.reject(now, class, &arrival, Reason::Unimportant);
+            return self.reject(now, class, &arrival, Reason::Shed);
         }
         let at_once = self.is_admitted(now, class, &arrival);
         if let Some(reason) = self.bar(now, class, &arrival, at_once, patience) {
@@ -106,7 +106,7 @@ impl<T> Gate<T> {
             grant,
             turn: Turn::NONE,
             charged: true,
-            interruptible: Slot::NOT_INTERRUPTIBLE,
+            preemptible: Slot::NOT_PREEMPTIBLE,
         }
     }
 
@@ -126,10 +126,10 @@ impl<T> Gate<T> {
         let class = self.generations.translate(arrival.generation, arrival.class);
         let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
         let candidate = candidate(class, &arrival);
-        let barred = if self.is_ignored(now, class, &arrival) {
-            Some(Reason::Ignored)
+        let barred = if self.is_blocked(now, class, &arrival) {
+            Some(Reason::Blocked)
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
-            Some(Reason::Unimportant)
+            Some(Reason::Shed)
         } else {
             self.catch_up(now);
             let at_once = self.is_admitted(now, class, &arrival);
@@ -190,7 +190,7 @@ impl<T> Gate<T> {
             return None;
         }
         if self.triggers.bars(class) {
-            return Some(Reason::Backlog);
+            return Some(Reason::BacklogTrigger);
         }
         let room = self.backlog.room(class, arrival, 0);
         if room == Room::None

@@ -54,7 +54,7 @@ impl<T> Gate<T> {
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
             charged: admitted >= self.since,
-            interruptible: Slot::NOT_INTERRUPTIBLE,
+            preemptible: Slot::NOT_PREEMPTIBLE,
         }
     }
 
@@ -81,8 +81,8 @@ impl<T> Gate<T> {
         self.loads[class.index()].running -= slots;
         self.requests[class.index()] -= 1;
         self.generations.released(slot.generation);
-        if slot.interruptible != Slot::NOT_INTERRUPTIBLE {
-            self.interruptible.remove(slot.interruptible);
+        if slot.preemptible != Slot::NOT_PREEMPTIBLE {
+            self.preemptible.remove(slot.preemptible);
         }
     }
 }

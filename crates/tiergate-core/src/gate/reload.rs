@@ -3,8 +3,8 @@
 use super::Gate;
 use super::generations::Moved;
 use crate::account::Account;
+use crate::admit::block::Blocking;
 use crate::admit::feasible::DrainRate;
-use crate::admit::ignore::Ignoring;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{self, PolicerId, Policers};
 use crate::admit::trigger::Triggers;
@@ -49,9 +49,9 @@ impl<T> Gate<T> {
         let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
         let names = (&plan.policers[..], &self.plan.policers[..]);
         self.policers.inherit(now, names, former, &moved);
-        let former = std::mem::replace(&mut self.ignoring, plan.ignore.map(Ignoring::new));
-        if let (Some(ignoring), Some(former)) = (&mut self.ignoring, former) {
-            ignoring.inherit(former);
+        let former = std::mem::replace(&mut self.blocking, plan.block.map(Blocking::new));
+        if let (Some(blocking), Some(former)) = (&mut self.blocking, former) {
+            blocking.inherit(former);
         }
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
@@ -79,7 +79,7 @@ impl<T> Gate<T> {
         let mut costs = Costs::new(plan.cost, plan.classes.len(), plan.rules);
         costs.inherit(&self.costs, kept.map(|(old, new)| (ClassId(old as u16), new)));
         self.costs = costs;
-        self.interruptible.reclass(plan.classes.len(), &moved);
+        self.preemptible.reclass(plan.classes.len(), &moved);
         (self.requests, self.streams) = (requests, streams);
         self.loads = loads;
         self.drains = drains;

@@ -105,7 +105,7 @@ fn rules(policy: &Policy) -> Vec<String> {
 
 fn refusal(policy: &Policy) -> Vec<String> {
     let mut lines = policy.refusal.words(policy.refusal_page.as_ref());
-    lines.extend(policy.plan.ignore.iter().map(block::words));
+    lines.extend(policy.plan.block.iter().map(block::words));
     lines
 }
 

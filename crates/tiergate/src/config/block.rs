@@ -1,11 +1,11 @@
-//! `[refusal.ignore]`: clients that ignore `Retry-After` are blocked for a while.
+//! `[refusal.block]`: clients that ignore `Retry-After` are blocked for a while.
 
 use super::kind::Kind;
 use super::section::section;
 use super::show;
 use super::values::{TIME_IN_MS, whole};
 use std::time::Duration;
-use tiergate_core::admit::ignore::Settings;
+use tiergate_core::admit::block::Settings;
 
 section! {
     /// Clients that are refused again and again are blocked for a while: refused at once with 429, and
@@ -36,7 +36,7 @@ pub(super) fn block(raw: Block) -> Settings {
 /// For `tiergate check`.
 pub(crate) fn words(settings: &Settings) -> String {
     format!(
-        "clients refused {} times within {} are blocked for {}; {} flows, {}",
+        "a client refused {} times within {} is blocked for {}; {} flows, {}",
         settings.after,
         show::time(settings.within),
         show::time(settings.lasting),

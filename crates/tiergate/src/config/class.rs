@@ -73,7 +73,7 @@ section! {
         /// Why: one client in a loop should not starve the others of its class.
         fair: bool = Flag.or(true);
         /// CoDel (RFC 8289), `{ target, interval }`: while a queueing delay of more than `target` stands for
-        /// `interval`, the requests that waited longest are refused (reason `delayed`), the more often the
+        /// `interval`, the requests that waited longest are refused (reason `queue_delay`), the more often the
         /// longer it lasts.
         codel: Option<At<CodelKeys>> = table().placed().optional("none");
         /// What is dropped when its queue is full: `"refuse-new"`; `"drop-oldest"`; `"drop-least"`: the
@@ -88,8 +88,8 @@ section! {
         late: Late = Choice(&[("refuse", Late::Refuse), ("last", Late::Last)]).or("refuse");
         /// Bytes of requests (heads, and bodies that were read) that may wait at once.
         queue_bytes: u64 = bytes(0..=u64::MAX).or("256MiB");
-        /// Whether GET and HEAD in service are preempted for a class above, below.
-        interruptible: bool = Flag.or(false);
+        /// Whether GET and HEAD in service are preempted by a class above, below.
+        preemptible: bool = Flag.or(false);
         /// Concurrent streams of events or messages that hold no slot, below; further ones keep theirs.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
@@ -170,7 +170,7 @@ pub(super) fn classes(
             when_full: raw.when_full,
             late: raw.late,
             queue_bytes_max: raw.queue_bytes,
-            interruptible: raw.interruptible,
+            preemptible: raw.preemptible,
             streams_max: raw.streams,
         };
         (class, raw.flow)
@@ -299,8 +299,8 @@ fn served_words(class: &Class, site: &Site) -> String {
     if class.queue_bytes_max != Class::QUEUE_BYTES_MAX_DEFAULT {
         words += &format!(", at most {} in the queue", show::bytes(class.queue_bytes_max));
     }
-    if class.interruptible {
-        words += ", GET and HEAD preempted for classes above";
+    if class.preemptible {
+        words += ", GET and HEAD preempted by classes above";
     }
     if class.streams_max != Class::STREAMS_MAX_DEFAULT {
         words += &format!(", at most {} streams", class.streams_max);

@@ -216,7 +216,7 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
     };
     let rules = rules(raw.rule, &mut references);
     let score = raw.score.map(|raw| score(raw, &classes));
-    let (refusal, refusal_page, ignore) = refusal(raw.refusal);
+    let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
     let slots = raw.origin.as_ref().map(|origin| origin.slots.clone()).unwrap_or_default();
     let origin = raw.origin.map(origin);
@@ -237,7 +237,7 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
         policers: policers.finish(),
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),
-        ignore,
+        block,
         sites,
         between_sites,
         cost: raw.scheduling.value.cost,

@@ -1,6 +1,6 @@
 //! `[refusal]`: what a refused client gets.
 
-use super::block::{Block, block};
+use super::block::{Block, block as resolve_block};
 use super::kind::{Choice, Kind, table};
 use super::place::At;
 use super::section::section;
@@ -8,7 +8,7 @@ use super::show;
 use super::values::{FileName, HEADER, TIME};
 use std::path::PathBuf;
 use std::time::Duration;
-use tiergate_core::admit::ignore;
+use tiergate_core::admit::block;
 
 /// Longest page that is kept in memory for refusals.
 pub(super) const PAGE_LEN_MAX: u64 = 256 << 10;
@@ -34,7 +34,7 @@ section! {
             TIME.optional("`\"30s\"`, or `retry_after` if that is more");
         /// Clients that are blocked for a while because they ignore `Retry-After`.
         /// Why: not every client can be told apart by its address.
-        ignore: Option<At<Block>> = table().placed().optional("none");
+        block: Option<At<Block>> = table().placed().optional("none");
         /// Response header that carries the reason, such as `queue_full`.
         /// Why: why requests are refused is the operator's business unless they say otherwise.
         reason_header: Option<String> = HEADER.optional("none");
@@ -72,7 +72,7 @@ pub enum RefusalConnection {
 /// What a refused client gets, the file of its page, and which clients are blocked.
 pub(super) fn refusal(
     At { value: raw, place }: At<RefusalKeys>,
-) -> (Refusal, Option<PathBuf>, Option<ignore::Settings>) {
+) -> (Refusal, Option<PathBuf>, Option<block::Settings>) {
     let least = raw.retry_after;
     let most = raw.retry_after_max.unwrap_or(Duration::from_secs(30).max(least));
     if most < least {
@@ -87,7 +87,7 @@ pub(super) fn refusal(
         reason_header: raw.reason_header,
         page_html: None,
     };
-    (refusal, raw.page_html, raw.ignore.map(|raw| block(raw.value)))
+    (refusal, raw.page_html, raw.block.map(|raw| resolve_block(raw.value)))
 }
 
 impl Refusal {

@@ -232,9 +232,9 @@ pub(crate) fn warn(plan: &Plan, scored: bool, warnings: &mut Vec<String>) {
         let whose = format!("class {}", class.name);
         parts::warn(&whose, "policy", policy, &class.terms(), warnings);
     }
-    if let Some(first) = plan.classes.first().filter(|class| class.interruptible) {
+    if let Some(first) = plan.classes.first().filter(|class| class.preemptible) {
         let name = &first.name;
-        warnings.push(format!("class {name}: interruptible has no effect: no class is above it"));
+        warnings.push(format!("class {name}: preemptible has no effect: no class is above it"));
     }
     if !scored {
         warn_unscored(plan, warnings);
