@@ -296,7 +296,7 @@ fn show(options: &Options, compared: &[(f64, Compared)]) -> anyhow::Result<()> {
     }
     let paint = Paint(std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     let shown = if options.json { json(last) } else { text(paint) };
-    super::print(Ok::<_, anyhow::Error>(shown))
+    super::stdout::print(Ok::<_, anyhow::Error>(shown))
 }
 
 fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {

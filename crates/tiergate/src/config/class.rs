@@ -1,13 +1,13 @@
 //! `[[class]]`: tiers of service.
 
-use super::kind::{Choice, Kind, list, one_or_many, table};
+use super::kind::{Choice, list, one_or_many};
 use super::lookup::find;
 use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
 use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
-use super::section::section;
+use super::section::{Kind, section, table};
 use super::show;
 use super::values::{Flag, Name, PointsNumber, SHARE, TEXT, TIME, bytes, check_unique, whole};
 use std::time::Duration;
@@ -28,7 +28,7 @@ section! {
         /// is refused at once: one behind more requests than its class is expected to have served in nine
         /// tenths of that time, or less where that varies ([ADR
         /// 8](adr/0008-infeasible-deadlines-are-refused-at-once.md)); an eighth less for requests that are no
-        /// continuation ([ADR 13](adr/0013-whoever-was-answered-before-goes-on.md)).
+        /// continuation ([ADR 13](adr/0013-continuations-before-new-connections.md)).
         /// Why: long enough to ride out a burst, shorter than the patience of people and of most client
         /// timeouts.
         deadline: Duration = TIME.or("2s");
@@ -226,12 +226,6 @@ fn trigger(
         place.fault_at("until", format!("must be at most {waiting}, got {until}"));
     }
     Some(Trigger { of, waiting, until })
-}
-
-/// The class of this name; reports one that does not exist.
-pub(super) fn class_named(name: &str, classes: &[Class], place: &Place) -> Option<ClassId> {
-    let names = classes.iter().map(|class| class.name.as_str());
-    find("class", name, names, place).map(|index| ClassId(index as u16))
 }
 
 /// For `tiergate check`: what a class's requests get.

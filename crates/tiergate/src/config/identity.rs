@@ -1,9 +1,9 @@
 //! `[[key]]`, `[token]` and `[geo]`: how clients are identified beyond their addresses.
 
-use super::kind::{Kind, one_or_many, values};
+use super::kind::{one_or_many, values};
 use super::place::At;
 use super::reverse_dns::Names;
-use super::section::section;
+use super::section::{Kind, section};
 use super::values::{FileToRead, HEADER, TEXT, TIME, check_unique};
 use crate::named_file::NamedFile;
 use crate::tokens::settings::{KeyTable, TokenSettings};

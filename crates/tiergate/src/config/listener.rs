@@ -1,8 +1,8 @@
 //! `[[listener]]`: the sockets that clients connect to.
 
-use super::kind::{Choice, Kind, list, one_or_many, table, values};
+use super::kind::{Choice, list, one_or_many, values};
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section, table};
 use super::values::{ADDRESS, FileName, Flag, Name, check_unique};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

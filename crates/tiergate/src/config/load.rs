@@ -1,10 +1,10 @@
 //! Policies from texts and files.
 
 use super::error::{ConfigError, Errors};
-use super::kind::{Kind, table};
 use super::place::{File, Place};
 use super::policy::{Policy, Root, policy};
 use super::refusal::PAGE_LEN_MAX;
+use super::section::{Kind, table};
 use crate::geo::Geo;
 use crate::named_file::NamedFile;
 use crate::session::settings::{Recognised, Session};

@@ -2,6 +2,7 @@
 
 use super::error::{instead, shortened};
 use super::place::Place;
+use tiergate_core::class::{Class, ClassId};
 
 /// The place of what is called `name` among those of its kind; reports one that does not exist.
 pub(super) fn find<'n>(
@@ -16,4 +17,10 @@ pub(super) fn find<'n>(
         place.fault(format!("no {kind} is called {:?}{instead}", shortened(name)));
     }
     found
+}
+
+/// The class of this name; reports one that does not exist.
+pub(super) fn class_named(name: &str, classes: &[Class], place: &Place) -> Option<ClassId> {
+    let names = classes.iter().map(|class| class.name.as_str());
+    find("class", name, names, place).map(|index| ClassId(index as u16))
 }

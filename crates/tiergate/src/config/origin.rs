@@ -1,8 +1,8 @@
 //! `[origin]`: the servers that requests go to.
 
-use super::kind::{Kind, Parsed, Text, list, table, values, wrong};
-use super::place::{At, Place};
-use super::section::{Definitions, section};
+use super::kind::{Parsed, Text, list, values};
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
 use super::show;
 use super::values::{SHARE, TEXT, TIME, whole};
 use serde_json::{Value as Json, json};

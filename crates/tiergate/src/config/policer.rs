@@ -1,10 +1,9 @@
 //! `[[policer]]` and `police`: how many requests pass in a time.
 
-use super::class::class_named;
-use super::kind::{Choice, Kind, list, table, wrong};
-use super::lookup::find;
-use super::place::{At, Place};
-use super::section::{Definitions, section};
+use super::kind::{Choice, list};
+use super::lookup::{class_named, find};
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
 use super::show;
 use super::values::{Flag, Name, RATE, SHARE, TEXT, check_unique, whole};
 use serde_json::{Value as Json, json};

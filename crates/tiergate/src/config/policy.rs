@@ -1,22 +1,24 @@
 //! A policy: everything that one configuration says, checked and in the types that the gateway uses.
 
 use super::access_log::AccessLog;
-use super::class::{ClassKeys, class_named, classes};
+use super::class::{ClassKeys, classes};
 use super::forwarding::{Buffering, Forwarding, ForwardingKeys};
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
-use super::kind::{Kind, list, or_empty, table, values};
+use super::kind::{list, values};
 use super::limits::{Limits, limits};
 use super::listener::{self, Listener, ListenerKeys, listeners};
+use super::lookup::class_named;
 use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
 use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
 use super::reverse_dns::{ReverseDnsKeys, reverse_dns};
-use super::rule::{PolicyRule, References, RuleKeys, compile, rules};
+use super::rule::RuleKeys;
 use super::rule_values::FLOW;
+use super::rules::{PolicyRule, References, compile, rules};
 use super::scheduling::{Scheduling, SiteKeys, sites};
 use super::score::{ScoreKeys, score};
-use super::section::section;
+use super::section::{Kind, or_empty, section, table};
 use super::session::{SessionKeys, session};
 use super::shedding::Shedding;
 use super::timeouts::Timeouts;

@@ -1,8 +1,8 @@
 //! `[reverse_dns]`: names of clients by forward-confirmed reverse DNS.
 
-use super::kind::{Kind, list, values};
+use super::kind::{list, values};
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::{ADDRESS, TIME, whole};
 use std::net::SocketAddr;

@@ -1,28 +1,24 @@
-//! `[[rule]]`: which requests belong to which class, and what else becomes of them.
+//! `[[rule]]` as written: conditions, and what becomes of requests that match.
 
-use super::class::class_named;
-use super::conditions::conditions;
-use super::kind::{Kind, Named};
+use super::error::{instead, shortened};
+use super::kind::{Named, values};
 use super::listener::Listener;
 use super::place::{At, Place};
-use super::policer::{Police, PoliceKind, Policers};
+use super::policer::{Police, PoliceKind};
 use super::rule_values::{
     ASN, COUNTRY, DOMAIN, DSCP, EXTENSION, FLOW, HOST, MEDIA_TYPE, METHOD, PATH, REGEX, SIZES,
     URGENCY, Values, any_of,
 };
-use super::section::section;
-use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, whole};
+use super::section::{Kind, section};
+use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, is_token, whole};
 use ipnet::IpNet;
 use std::time::Duration;
-use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
-use tiergate_core::classify::rule::Rule;
-use tiergate_core::classify::score::{Points, Score, ScoreTables};
-use tiergate_core::classify::{Classifier, CompileError, PathRegex, Span};
+use tiergate_core::classify::rule::{Condition, Number};
+use tiergate_core::classify::score::Points;
+use tiergate_core::classify::{PathRegex, Span};
 
-/// Most resources that rules name: each will have a sensor and a controller.
-const RESOURCES_MAX: usize = 64;
 /// Most slots of one request: as many as any origin of which a policy knows the number has.
 const SLOTS_MAX: u64 = 10_000;
 
@@ -125,123 +121,75 @@ section! {
     }
 }
 
-/// A rule of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyRule {
-    /// The line that it begins on, from 1.
-    pub line: usize,
-    /// What it says.
-    pub rule: Rule,
+/// The conditions of a rule; its other keys are left alone.
+pub(super) fn conditions(raw: &RuleKeys, place: &Place, listeners: &[Listener]) -> Vec<Condition> {
+    fn inner<T: Clone>(given: &Option<Vec<At<T>>>) -> Option<Vec<T>> {
+        given.clone().map(values)
+    }
+    let number = |of, spans: Option<Vec<Span>>| spans.map(|spans| Condition::Number { of, spans });
+    let mut all = Vec::new();
+    all.extend(inner(&raw.client).map(Condition::Client));
+    all.extend(inner(&raw.domain).map(Condition::Domain));
+    all.extend(number(Number::Country, inner(&raw.country)));
+    all.extend(number(Number::Asn, inner(&raw.asn)));
+    all.extend(raw.certificate.clone().map(Condition::Certificate));
+    all.extend(raw.subject.clone().map(Condition::Subject));
+    all.extend(number(Number::Dscp, inner(&raw.dscp)));
+    all.extend(number(Number::Listener, listener_places(&raw.listener, listeners)));
+    all.extend(inner(&raw.destination).map(Condition::Destination));
+    all.extend(inner(&raw.sni).map(Condition::Sni));
+    all.extend(inner(&raw.host).map(Condition::Host));
+    all.extend(inner(&raw.method).map(Condition::Method));
+    all.extend(inner(&raw.path).map(Condition::Path));
+    all.extend(inner(&raw.path_regex).map(Condition::PathRegex));
+    all.extend(inner(&raw.extension).map(Condition::Extension));
+    for (name, values) in named(&raw.query, None) {
+        all.push(Condition::Query { name: name.into(), values });
+    }
+    all.extend(inner(&raw.content_type).map(Condition::ContentType));
+    all.extend(number(Number::ContentLength, inner(&raw.content_length)));
+    if raw.prefetch == Some(false) {
+        let message = "must be true; leave it out for requests of either kind";
+        place.fault_at("prefetch", message);
+    }
+    all.extend(raw.prefetch.map(|_| Condition::Prefetch));
+    all.extend(number(Number::Urgency, inner(&raw.urgency)));
+    for (name, values) in named(&raw.header, Some("a header")) {
+        all.push(Condition::Header { name: name.into(), values });
+    }
+    for (name, values) in named(&raw.cookie, Some("a cookie")) {
+        all.push(Condition::Cookie { name: name.into(), values });
+    }
+    all
 }
 
-/// What rules refer to.
-pub(super) struct References<'p> {
-    pub(super) classes: &'p [Class],
-    pub(super) listeners: &'p [Listener],
-    /// Resources, in the order in which rules first name them.
-    pub(super) resources: &'p mut Vec<String>,
-    pub(super) policers: &'p mut Policers,
-}
-
-/// The rules in order, each with its place.
-pub(super) fn rules(
-    raw: Option<Vec<At<RuleKeys>>>,
-    references: &mut References<'_>,
-) -> Vec<(PolicyRule, Place)> {
-    let resolved = |(index, At { value: mut raw, place }): (usize, At<RuleKeys>)| {
-        let own = format!("rule.{}", index + 1);
-        let police = raw.police.take();
-        let mut rule = rule(raw, &place, references);
-        rule.policer = police.and_then(|police| references.policers.find(police, &own));
-        (PolicyRule { line: place.line(), rule }, place)
+/// Places of listeners that are named, or given by their address.
+fn listener_places(given: &Option<Vec<At<String>>>, listeners: &[Listener]) -> Option<Vec<Span>> {
+    let place_of = |At { value: text, place }: &At<String>| {
+        let found = listeners.iter().position(|listener| listener.is_called(text));
+        if found.is_none() {
+            let addresses = listeners.iter().map(|listener| listener.address.to_string());
+            let names = listeners.iter().filter_map(|listener| listener.name.clone());
+            let known: Vec<String> = names.chain(addresses).collect();
+            let instead = instead(text, known.iter().map(String::as_str));
+            let text = shortened(text);
+            place.fault(format!("no listener is called {text:?} or has that address{instead}"));
+        }
+        found.map(|place| Span::one(place as u64))
     };
-    raw.into_iter().flatten().enumerate().map(resolved).collect()
+    given.as_ref().map(|given| given.iter().filter_map(place_of).collect())
 }
 
-fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
-    let refuse = raw.refuse == Some(true);
-    if refuse {
-        let useless = ["police", "deadline", "slots", "deadline_header"];
-        for key in useless.into_iter().filter(|key| place.has(key)) {
-            place.fault_at(key, "has no effect on requests that are refused; leave it out");
+/// Names and patterns; `what`: what the names must be those of.
+fn named(
+    given: &Option<Vec<(String, At<Vec<Pattern>>)>>,
+    what: Option<&str>,
+) -> Vec<(String, Vec<Pattern>)> {
+    let named = given.iter().flatten().map(|(name, At { value, place })| {
+        if let Some(what) = what.filter(|_| !is_token(name)) {
+            place.fault(format!("must be the name of {what}, got {:?}", shortened(name)));
         }
-    } else if raw.deadline.is_some() && !place.has("class") {
-        place.fault_at("deadline", "needs `class`, because both come from one rule");
-    }
-    const OUTPUTS: [&str; 9] = [
-        "class",
-        "police",
-        "importance",
-        "level",
-        "score",
-        "flow",
-        "resource",
-        "slots",
-        "deadline_header",
-    ];
-    // What is wrong with `refuse` itself has been reported.
-    let refused = refuse || place.has("refuse") && raw.refuse.is_none();
-    if !refused && !OUTPUTS.iter().any(|key| place.has(key)) {
-        place.missing("class", "write class = \"…\", or refuse = true");
-    }
-    let class = raw.class.as_ref();
-    Rule {
-        conditions: conditions(&raw, place, references.listeners),
-        importance: raw.importance,
-        level: raw.level,
-        score: raw.score.map(Score::of),
-        class: class.and_then(|name| class_named(name, references.classes, &place.key("class"))),
-        resource: raw.resource.and_then(|name| resource(name, place, references.resources)),
-        flow: raw.flow,
-        deadline: raw.deadline,
-        refuse,
-        slots: raw.slots,
-        deadline_header: raw.deadline_header.map(|name| name.to_ascii_lowercase().into()),
-        ..Rule::default()
-    }
-}
-
-/// The place of a resource by its name, which is added if it is new.
-fn resource(name: String, rule: &Place, known: &mut Vec<String>) -> Option<u16> {
-    let index = known.iter().position(|known| *known == name).unwrap_or_else(|| {
-        known.push(name);
-        known.len() - 1
+        (name.clone(), value.clone())
     });
-    if index >= RESOURCES_MAX {
-        let message = format!("all rules together may name at most {RESOURCES_MAX} resources");
-        rule.fault_at("resource", message);
-        return None;
-    }
-    Some(index as u16)
-}
-
-/// Compiles the rules; `None` if they exceed a bound. `flows`: what fairness is counted by, and in each
-/// class.
-pub(super) fn compile(
-    rules: &[(PolicyRule, Place)],
-    default_class: ClassId,
-    score: Option<&ScoreTables>,
-    flows: (Flow, Vec<Option<Flow>>),
-) -> Option<Classifier> {
-    let plain: Vec<Rule> = rules.iter().map(|(rule, _)| rule.rule.clone()).collect();
-    match Classifier::compile(&plain, default_class) {
-        Ok(classifier) => {
-            let classifier = classifier.with_flows(flows.0, flows.1);
-            Some(match score {
-                Some(tables) => classifier.with_score(tables),
-                None => classifier,
-            })
-        }
-        Err(fault) => {
-            let index = match fault {
-                CompileError::TooManyRules => Classifier::RULES_MAX,
-                CompileError::TooManyConditions(index)
-                | CompileError::TooManyAlternatives(index)
-                | CompileError::NoAlternative(index) => index,
-                CompileError::ExpressionsTooLarge => 0,
-            };
-            rules[index].1.fault(fault.to_string());
-            None
-        }
-    }
+    named.collect()
 }

@@ -1,9 +1,9 @@
 //! The kinds of values that only rules have: patterns, extensions, expressions, ranges, flows.
 
-use super::kind::{Kind, List, Parsed, Text, found, one_or_many, wrong};
-use super::place::Place;
+use super::kind::{List, Parsed, Text, one_or_many};
+use super::place::{Place, found, wrong};
 use super::quantities::size;
-use super::section::Definitions;
+use super::section::{Definitions, Kind};
 use super::values::is_token;
 use serde_json::{Value as Json, json};
 use tiergate_core::classify::flow::Flow;

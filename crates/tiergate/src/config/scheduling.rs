@@ -1,9 +1,9 @@
 //! `[scheduling]` and `[[site]]`: which request gets the next free slot.
 
-use super::kind::{Choice, Kind};
+use super::kind::Choice;
 use super::parts::{self, Part, Sums};
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section};
 use super::values::{Name, PointsNumber, SHARE, check_unique, points, whole};
 use tiergate_core::class::{Class, Order, WhenFull};
 use tiergate_core::classify::Match;

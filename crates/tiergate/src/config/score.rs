@@ -1,10 +1,10 @@
 //! `[score]`: a number by who asks and what for.
 
-use super::class::class_named;
 use super::error::shortened;
-use super::kind::{Kind, Named, list, table};
+use super::kind::{Named, list};
+use super::lookup::class_named;
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section, table};
 use super::values::{PointsNumber, TEXT};
 use ipnet::IpNet;
 use std::collections::HashMap;

@@ -1,12 +1,16 @@
 //! Tables of the file as declarations: each key once, with its kind, default, meaning and reason. What is
 //! read, the schema for editors and the reference page all come from there.
+//!
+//! Reading goes on after a fault, so that all faults of a file are reported at once. Deserialisation by
+//! serde ends at the first fault and forgets where values were; hence this.
 
 use super::error::instead;
-use super::kind::Key;
-use super::place::Place;
+use super::place::{At, Place, wrong};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use toml::de::DeTable;
+use std::marker::PhantomData;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// A table of the file with known keys; made by [`section!`].
 pub(super) trait Section: Sized {
@@ -135,11 +139,258 @@ impl Definitions {
     }
 }
 
+/// A kind of value.
+pub(super) trait Kind: Sized {
+    /// What it is read as.
+    type Value;
+
+    /// The value; `None` after a fault, which has been reported.
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Self::Value>;
+
+    /// Its part of the schema.
+    fn schema(&self, definitions: &mut Definitions) -> Json;
+
+    /// Its bounds as the reference page says them, such as `1 to 64`.
+    fn range(&self) -> Option<String> {
+        None
+    }
+
+    /// A key that may be left out. `default` says what holds then, for the reference page.
+    fn optional(self, default: &'static str) -> Optional<Self> {
+        Optional(self, default)
+    }
+
+    /// A key with a default, as it would be written.
+    fn or(self, default: impl Into<Literal>) -> Or<Self> {
+        Or(self, default.into())
+    }
+
+    /// A key that must be given; `how` says what to write.
+    fn required(self, how: &'static str) -> Required<Self> {
+        Required(self, how)
+    }
+
+    /// The value together with its place.
+    fn placed(self) -> Placed<Self> {
+        Placed(self)
+    }
+}
+
+/// What a table does with a key, given or not.
+pub(super) trait Key {
+    /// What it is read as.
+    type Value;
+
+    /// Reads the key; `value` is `None` if the table does not have it.
+    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value;
+
+    /// The key's part of the schema.
+    fn schema(&self, definitions: &mut Definitions) -> Json;
+
+    /// The bounds of its value.
+    fn range(&self) -> Option<String>;
+
+    /// What holds where it is left out; `None`: it must be given.
+    fn default(&self) -> Option<String>;
+}
+
+/// A key that may be left out.
+pub(super) struct Optional<K>(K, &'static str);
+
+impl<K: Kind> Key for Optional<K> {
+    type Value = Option<K::Value>;
+
+    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value {
+        let value = value?;
+        let place = table.key_at(key, value.span().start).of_value(value.get_ref());
+        self.0.read(value.get_ref(), &place)
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        self.0.schema(definitions)
+    }
+
+    fn range(&self) -> Option<String> {
+        self.0.range()
+    }
+
+    fn default(&self) -> Option<String> {
+        Some(self.1.to_owned())
+    }
+}
+
+/// A key that must be given.
+pub(super) struct Required<K>(K, &'static str);
+
+impl<K: Kind> Key for Required<K> {
+    type Value = Option<K::Value>;
+
+    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value {
+        let Some(value) = value else {
+            table.missing(key, self.1);
+            return None;
+        };
+        let place = table.key_at(key, value.span().start).of_value(value.get_ref());
+        self.0.read(value.get_ref(), &place)
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        self.0.schema(definitions)
+    }
+
+    fn range(&self) -> Option<String> {
+        self.0.range()
+    }
+
+    fn default(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A default, as it would be written.
+pub(super) struct Literal(Json);
+
+impl From<&str> for Literal {
+    fn from(text: &str) -> Self {
+        Literal(text.into())
+    }
+}
+
+impl From<u64> for Literal {
+    fn from(number: u64) -> Self {
+        Literal(number.into())
+    }
+}
+
+impl From<bool> for Literal {
+    fn from(flag: bool) -> Self {
+        Literal(flag.into())
+    }
+}
+
+/// A key with a default.
+pub(super) struct Or<K>(K, Literal);
+
+impl<K: Kind> Key for Or<K> {
+    type Value = K::Value;
+
+    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value {
+        let read = value
+            .and_then(|value| self.0.read(value.get_ref(), &table.key_at(key, value.span().start)));
+        read.unwrap_or_else(|| {
+            // Texts, numbers and truth values are written alike in JSON and TOML.
+            let literal = self.1.0.to_string();
+            let value = DeValue::parse(&literal).expect("a default is a TOML value");
+            self.0.read(value.get_ref(), &table.key(key)).expect("a default is in its bounds")
+        })
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        let mut schema = self.0.schema(definitions);
+        schema["default"] = self.1.0.clone();
+        schema
+    }
+
+    fn range(&self) -> Option<String> {
+        self.0.range()
+    }
+
+    fn default(&self) -> Option<String> {
+        Some(format!("`{}`", self.1.0))
+    }
+}
+
+/// A table that is the same, left out or empty.
+pub(super) struct OrEmpty<T>(PhantomData<T>);
+
+/// A key of a table of which every key may be left out.
+pub(super) fn or_empty<T: Section>() -> OrEmpty<T> {
+    OrEmpty(PhantomData)
+}
+
+impl<T: Section> Key for OrEmpty<T> {
+    type Value = At<T>;
+
+    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> At<T> {
+        let given = value.and_then(|value| {
+            let place = table.key_at(key, value.span().start).of_value(value.get_ref());
+            TableOf(PhantomData).placed().read(value.get_ref(), &place)
+        });
+        given.unwrap_or_else(|| {
+            let place = table.key(key);
+            At { value: Table::empty(&place).read(), place }
+        })
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        table::<T>().schema(definitions)
+    }
+
+    fn range(&self) -> Option<String> {
+        None
+    }
+
+    fn default(&self) -> Option<String> {
+        Some("every default".to_owned())
+    }
+}
+
+/// A value with its place.
+pub(super) struct Placed<K>(K);
+
+impl<K: Kind> Kind for Placed<K> {
+    type Value = At<K::Value>;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<At<K::Value>> {
+        let value = self.0.read(value, place)?;
+        Some(At { value, place: place.clone() })
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        self.0.schema(definitions)
+    }
+
+    fn range(&self) -> Option<String> {
+        self.0.range()
+    }
+}
+
+/// The kind of a table.
+pub(super) struct TableOf<T>(PhantomData<T>);
+
+/// A table with known keys.
+pub(super) fn table<T: Section>() -> TableOf<T> {
+    TableOf(PhantomData)
+}
+
+impl<T: Section> Kind for TableOf<T> {
+    type Value = T;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
+        match value {
+            DeValue::Table(entries) => Some(Table::open::<T>(entries, place).read()),
+            _ => wrong(value, place, "a table"),
+        }
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        definitions.reference::<T>()
+    }
+}
+
 /// A field's name as a key: `r#for` is `for`.
 pub(super) const fn plain(field: &'static str) -> &'static str {
     match field.as_bytes() {
         [b'r', b'#', ..] => field.split_at(2).1,
         _ => field,
+    }
+}
+
+/// A struct's name as a table's: `ClassKeys` is `Class`.
+pub(super) const fn table_name(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [.., b'K', b'e', b'y', b's'] => name.split_at(name.len() - 4).0,
+        _ => name,
     }
 }
 
@@ -161,7 +412,7 @@ macro_rules! section {
         }
 
         impl $crate::config::section::Section for $Name {
-            const NAME: &'static str = stringify!($Name);
+            const NAME: &'static str = $crate::config::section::table_name(stringify!($Name));
             const ABOUT: &'static [&'static str] = &[$($about),*];
             const KEYS: &'static [&'static str] =
                 &[$( $crate::config::section::plain(stringify!($field)) ),*];
@@ -175,7 +426,7 @@ macro_rules! section {
             fn describe(
                 definitions: &mut $crate::config::section::Definitions,
             ) -> Vec<$crate::config::section::KeyDoc> {
-                use $crate::config::kind::Key;
+                use $crate::config::section::Key;
                 vec![$( {
                     fn key() -> impl Key<Value = $Type> { $key }
                     let name = $crate::config::section::plain(stringify!($field));

@@ -1,8 +1,7 @@
 //! `[session]`: how requests of running sessions are recognised.
 
-use super::kind::Kind;
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::{COOKIE, FileToRead, Flag, TIME, whole};
 use crate::named_file::NamedFile;

@@ -129,7 +129,7 @@ impl Names {
         let asker = match Asker::new(&self.settings) {
             Ok(asker) => Arc::new(asker),
             Err(error) => {
-                tracing::error!(%error, "no client has a name: set names.servers in the policy");
+                tracing::error!(%error, "no client has a name: set reverse_dns.servers in the policy");
                 return std::future::pending().await;
             }
         };

@@ -8,41 +8,18 @@
 //! line and never repeat it.
 
 mod keys;
+mod proof;
 pub mod settings;
 mod token;
 
 use crate::named_file::NamedFile;
 use keys::Keys;
+pub use proof::Proof;
 use settings::{KeyTable, TokenSettings};
 use std::fmt;
 use std::time::SystemTime;
 use tiergate_core::request::Field;
 use token::Verifier;
-
-/// How a key or token was found to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// It holds.
-    Verified,
-    /// It is unknown, malformed, not signed by us, or not meant for us.
-    Rejected,
-    /// It held once, or will.
-    Untimely,
-}
-
-impl Proof {
-    /// Every proof, in the order of their indices.
-    pub const ALL: [Proof; 3] = [Proof::Verified, Proof::Rejected, Proof::Untimely];
-
-    /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Proof::Verified => "verified",
-            Proof::Rejected => "rejected",
-            Proof::Untimely => "untimely",
-        }
-    }
-}
 
 /// The secrets of a policy, read.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 //! The signature is checked before anything of the content is looked at, and the algorithm is ours to
 //! say: a token that names another, or none, is rejected (RFC 8725 §3.1).
 
-use super::Proof;
+use super::proof::Proof;
 use super::settings::TokenSettings;
 use crate::secrets;
 use aws_lc_rs::hmac::{self, Key};
