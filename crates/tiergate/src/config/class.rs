@@ -41,8 +41,8 @@ section! {
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
         /// Backlogs at which it is refused, `[{ backlog = "total", waiting = 200 }, …]`.
         /// Why: the deadline bounds the wait.
-        refuse_at: Option<Vec<At<TriggerKeys>>> =
-            list(table(), Trigger::COUNT_MAX, "backlogs").optional("none");
+        refuse_at: Vec<At<TriggerKeys>> =
+            list(table(), Trigger::COUNT_MAX, "backlogs").or_none("none");
         /// How many requests may wait at once; further ones are refused at once.
         /// Why: at 1 to 2 KiB each below 20 MiB; the deadline bounds the wait long before.
         queue: u32 = whole(0..=QUEUE_MAX).or(10_000);
@@ -101,8 +101,8 @@ section! {
     #[derive(Clone, Debug)]
     pub(super) struct TriggerKeys {
         /// Whose waiting requests count: `"total"`: all; `"own"`; the name of a class, or a list of them.
-        backlog: Option<Vec<At<String>>> = one_or_many(TEXT, usize::MAX, "classes")
-            .required("write backlog = \"total\", \"own\", or a class");
+        backlog: Vec<At<String>> = one_or_many(TEXT, usize::MAX, "classes")
+            .needed("write backlog = \"total\", \"own\", or a class");
         /// The class is refused from so many on.
         waiting: Option<u32> = whole(1..=QUEUE_MAX).required("write waiting = 100");
         /// And until there are fewer than so many; less than `waiting` keeps it from flapping.
@@ -127,18 +127,18 @@ section! {
 /// The classes, most important first, and what fairness is counted by in each; one class with every
 /// default if none is given.
 pub(super) fn classes(
-    raw: Option<Vec<At<ClassKeys>>>,
+    raw: Vec<At<ClassKeys>>,
     sites: &[Site],
     between: Policy,
     policers: &mut Policers,
 ) -> (Vec<Class>, Vec<Option<Flow>>) {
     let between = (sites.len() > 1).then_some(between);
-    let Some(raw) = raw else {
+    if raw.is_empty() {
         // Where slots are divided, it has them all.
         let share = if sites[0].policy.is_by_share() { 1.0 } else { 0.0 };
         let order = default_order(&sites[0], between);
         return (vec![Class { order, share, ..Class::named("default") }], vec![None]);
-    };
+    }
     let raw: Vec<_> = raw.into_iter().filter(|raw| raw.value.name.is_some()).collect();
     // A backlog may be that of a class further down.
     let names: Vec<String> = raw.iter().filter_map(|raw| raw.value.name.clone()).collect();
@@ -158,7 +158,7 @@ pub(super) fn classes(
             policer: raw.police.and_then(|police| policers.find(police, &own)),
             deadline: raw.deadline,
             queue_len_max: raw.queue,
-            refuse_at: raw.refuse_at.into_iter().flatten().filter_map(trigger).collect(),
+            refuse_at: raw.refuse_at.into_iter().filter_map(trigger).collect(),
             minimum: part.minimum,
             weight: part.weight,
             share: part.share,
@@ -209,9 +209,9 @@ fn trigger(
     own: ClassId,
     names: &[String],
 ) -> Option<Trigger> {
-    let (backlog, waiting) = (raw.backlog?, raw.waiting?);
+    let waiting = raw.waiting?;
     let mut of = Backlogs::NONE;
-    for At { value: name, place } in backlog {
+    for At { value: name, place } in raw.backlog {
         of = match name.as_str() {
             "total" => Backlogs::ALL,
             "own" => of.and(own),

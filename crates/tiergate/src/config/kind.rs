@@ -87,9 +87,30 @@ impl<K: Kind> Kind for List<K> {
     }
 }
 
-/// The values of a list without their places.
-pub(super) fn values<T>(list: Vec<At<T>>) -> Vec<T> {
-    list.into_iter().map(|element| element.value).collect()
+/// A list without the places of its values.
+pub(super) struct Plain<K>(List<K>);
+
+impl<K: Kind> List<K> {
+    /// The same without the places of its values.
+    pub(super) fn plain(self) -> Plain<K> {
+        Plain(self)
+    }
+}
+
+impl<K: Kind> Kind for Plain<K> {
+    type Value = Vec<K::Value>;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Vec<K::Value>> {
+        Some(self.0.read(value, place)?.into_iter().map(|element| element.value).collect())
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        self.0.schema(definitions)
+    }
+
+    fn range(&self) -> Option<String> {
+        self.0.range()
+    }
 }
 
 /// A table whose keys are names of the user's choice.

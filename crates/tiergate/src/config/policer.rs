@@ -36,7 +36,7 @@ section! {
         /// others do, and promises nothing.
         announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");
         /// Parts of the tokens that classes are guaranteed: `[[policer.share]]` tables.
-        share: Option<Vec<At<PolicerShare>>> = list(table(), usize::MAX, "shares").optional("none");
+        share: Vec<At<PolicerShare>> = list(table(), usize::MAX, "shares").or_none("none");
     }
 }
 
@@ -119,16 +119,16 @@ pub(super) struct Policers {
 
 impl Policers {
     /// The policers that have a name.
-    pub(super) fn named(raw: Option<Vec<At<PolicerKeys>>>) -> Self {
+    pub(super) fn named(raw: Vec<At<PolicerKeys>>) -> Self {
         let mut policers = Policers::default();
-        for At { value: raw, place } in raw.into_iter().flatten() {
+        for At { value: raw, place } in raw {
             let Some(name) = raw.name else { continue };
             let before = policers.settings.iter().map(|other| other.name.as_str());
             check_unique("policer", &name, before, &place.key("name"));
             let PolicerKeys { rate, burst, per, flows_max, announce, .. } = raw;
             let own = OwnPolicer { rate, burst, per, flows_max, announce };
-            if let Some(shares) = raw.share {
-                policers.shares.push((policers.settings.len(), place.key("share"), shares));
+            if !raw.share.is_empty() {
+                policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
             }
             policers.settings.push(own.resolve(name, &place));
         }

@@ -4,7 +4,7 @@ use super::access_log::AccessLog;
 use super::class::{ClassKeys, classes};
 use super::forwarding::{Buffering, Forwarding, ForwardingKeys};
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
-use super::kind::{list, values};
+use super::kind::list;
 use super::limits::{Limits, limits};
 use super::listener::{self, Listener, ListenerKeys, listeners};
 use super::lookup::class_named;
@@ -12,13 +12,13 @@ use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
 use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
-use super::reverse_dns::{ReverseDnsKeys, reverse_dns};
+use super::reverse_dns::{ReverseDns, reverse_dns};
 use super::rule::RuleKeys;
 use super::rule_values::FLOW;
 use super::rules::{PolicyRule, References, compile, rules};
 use super::scheduling::{Scheduling, SiteKeys, sites};
 use super::score::{ScoreKeys, score};
-use super::section::{Kind, or_empty, section, table};
+use super::section::{Kind, defaults, section, table};
 use super::session::{SessionKeys, session};
 use super::shedding::Shedding;
 use super::timeouts::Timeouts;
@@ -46,25 +46,25 @@ section! {
     #[derive(Clone, Debug)]
     pub(super) struct Root {
         /// Sockets that clients connect to.
-        listener: Option<Vec<At<ListenerKeys>>> =
-            list(table(), listener::COUNT_MAX, "listeners").optional("one at `127.0.0.1:8080`");
+        listener: Vec<At<ListenerKeys>> =
+            list(table(), listener::COUNT_MAX, "listeners").or_none("one at `127.0.0.1:8080`");
         /// The servers that requests go to.
         origin: Option<OriginKeys> =
             table().required("write [origin] with servers = [\"host:port\"]");
         /// Tiers of service, most important first.
-        class: Option<Vec<At<ClassKeys>>> =
-            list(table(), Plan::CLASSES_MAX, "classes").optional("one, `default`");
+        class: Vec<At<ClassKeys>> =
+            list(table(), Plan::CLASSES_MAX, "classes").or_none("one, `default`");
         /// Which request gets the next free slot.
-        scheduling: At<Scheduling> = or_empty();
+        scheduling: At<Scheduling> = defaults();
         /// Classes that are served as one, such as hosts.
-        site: Option<Vec<At<SiteKeys>>> =
-            list(table(), Plan::SITES_MAX, "sites").optional("one for all classes");
+        site: Vec<At<SiteKeys>> =
+            list(table(), Plan::SITES_MAX, "sites").or_none("one for all classes");
         /// Which requests belong to which class; the first rule that matches decides.
-        rule: Option<Vec<At<RuleKeys>>> =
-            list(table(), usize::MAX, "rules").optional("none: the default class takes every request");
+        rule: Vec<At<RuleKeys>> =
+            list(table(), usize::MAX, "rules").or_none("none: the default class takes every request");
         /// Token buckets that rules and classes name.
-        policer: Option<Vec<At<PolicerKeys>>> =
-            list(table(), Settings::COUNT_MAX, "policers").optional("none");
+        policer: Vec<At<PolicerKeys>> =
+            list(table(), Settings::COUNT_MAX, "policers").or_none("none");
         /// The policer that every request is subject to: its name, or `{ rate, burst, … }`; beyond it 503.
         /// Why: the slots protect the origin; this is for a bound that you were given.
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
@@ -84,11 +84,11 @@ section! {
         /// Which requests are shed under overload.
         shedding: Option<Shedding> = table().optional("none");
         /// What a refused client gets.
-        refusal: At<RefusalKeys> = or_empty();
+        refusal: At<RefusalKeys> = defaults();
         /// Bounds on sizes and numbers.
-        limits: At<Limits> = or_empty();
+        limits: At<Limits> = defaults();
         /// Bounds on time.
-        timeouts: At<Timeouts> = or_empty();
+        timeouts: At<Timeouts> = defaults();
         /// Where requests are logged.
         access_log: Option<AccessLog> = table().optional("nowhere");
         /// Address of metrics and status; `false`: none.
@@ -97,17 +97,17 @@ section! {
         /// Addresses and networks of peers whose `X-Forwarded-For`, `Forwarded` and PROXY headers are
         /// trusted.
         /// Why: anybody can write these headers, and rules by `client` rely on them.
-        trusted: Option<Vec<At<IpNet>>> = list(NETWORK, TRUSTED_MAX, "networks").optional("none");
+        trusted: Vec<IpNet> = list(NETWORK, TRUSTED_MAX, "networks").plain().or_none("none");
         /// Threads that serve requests.
         /// Why: a thread never blocks, so more would only take turns.
         threads: Option<usize> = whole(1..=1024).optional("one for each processor");
         /// How requests and responses are passed on.
-        forwarding: At<ForwardingKeys> = or_empty();
+        forwarding: At<ForwardingKeys> = defaults();
         /// Names of clients by reverse DNS, for rules with `domain`.
-        reverse_dns: At<ReverseDnsKeys> = or_empty();
+        reverse_dns: At<ReverseDns> = defaults();
         /// Keys that clients present in a header, and their subjects.
-        key: Option<Vec<At<KeyTableKeys>>> =
-            list(table(), KEY_TABLES_MAX, "tables").optional("none");
+        key: Vec<At<KeyTableKeys>> =
+            list(table(), KEY_TABLES_MAX, "tables").or_none("none");
         /// Signed tokens (JWT, HS256) that clients present, and their subjects.
         token: Option<TokenKeys> = table().optional("none");
         /// Countries and autonomous systems of addresses.
@@ -207,8 +207,7 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
     let default_class = raw
         .default_class
         .and_then(|name| class_named(&name, &classes, &place.key("default_class")));
-    let trusted = values(raw.trusted.unwrap_or_default());
-    let listeners = listeners(raw.listener, !trusted.is_empty());
+    let listeners = listeners(raw.listener, !raw.trusted.is_empty());
     let mut resources = Vec::new();
     let mut references = References {
         classes: &classes,
@@ -265,7 +264,7 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
         refusal,
         refusal_page,
         text: String::new(),
-        trusted,
+        trusted: raw.trusted,
         forwarding,
         buffering,
         admin: raw.admin,

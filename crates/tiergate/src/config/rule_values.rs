@@ -63,9 +63,7 @@ impl Kind for Values {
     fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Vec<Pattern>> {
         match value {
             DeValue::Boolean(true) => Some(vec![Pattern::Any]),
-            DeValue::String(_) | DeValue::Array(_) => {
-                any_of(VALUE).read(value, place).map(super::kind::values)
-            }
+            DeValue::String(_) | DeValue::Array(_) => any_of(VALUE).plain().read(value, place),
             _ => wrong(value, place, "a pattern, a list of patterns, or true for \"present\""),
         }
     }

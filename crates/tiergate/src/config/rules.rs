@@ -34,7 +34,7 @@ pub(super) struct References<'p> {
 
 /// The rules in order, each with its place.
 pub(super) fn rules(
-    raw: Option<Vec<At<RuleKeys>>>,
+    raw: Vec<At<RuleKeys>>,
     references: &mut References<'_>,
 ) -> Vec<(PolicyRule, Place)> {
     let resolved = |(index, At { value: mut raw, place }): (usize, At<RuleKeys>)| {
@@ -44,7 +44,7 @@ pub(super) fn rules(
         rule.policer = police.and_then(|police| references.policers.find(police, &own));
         (PolicyRule { line: place.line(), rule }, place)
     };
-    raw.into_iter().flatten().enumerate().map(resolved).collect()
+    raw.into_iter().enumerate().map(resolved).collect()
 }
 
 fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {

@@ -91,15 +91,15 @@ fn is_scored(policy: Policy) -> bool {
 /// The sites, and the policy between them; one site if none is given.
 pub(super) fn sites(
     At { value: raw, place }: &At<Scheduling>,
-    sites: Option<Vec<At<SiteKeys>>>,
+    sites: Vec<At<SiteKeys>>,
 ) -> (Vec<Site>, Policy) {
     let one = || Site { policy: aged(raw.policy, raw.ageing), ..Site::named("default") };
     let mut resolved: Vec<Site> = Vec::new();
     let mut sums = Sums::default();
     // A single site has all the slots.
-    let several = sites.as_ref().is_some_and(|sites| sites.len() > 1);
+    let several = sites.len() > 1;
     let between = if several { raw.between_sites } else { Policy::Strict };
-    for At { value: site, place } in sites.into_iter().flatten() {
+    for At { value: site, place } in sites {
         let SiteKeys { weight, minimum, share, reserve, .. } = site;
         let part = Part { weight, minimum, share, reserve };
         let Some(name) = site.name else { continue };

@@ -30,7 +30,7 @@ pub(super) trait Section: Sized {
 
 /// A table that is being read.
 pub(super) struct Table<'t, 'd> {
-    entries: Option<&'t DeTable<'d>>,
+    entries: &'t DeTable<'d>,
     place: &'t Place,
 }
 
@@ -44,12 +44,7 @@ impl<'t, 'd> Table<'t, 'd> {
                 place.key_at(name, key.span().start).fault(format!("unknown key{instead}"));
             }
         }
-        Table { entries: Some(entries), place }
-    }
-
-    /// A table without keys.
-    pub(super) fn empty(place: &'t Place) -> Self {
-        Table { entries: None, place }
+        Table { entries, place }
     }
 
     /// All of it.
@@ -58,8 +53,8 @@ impl<'t, 'd> Table<'t, 'd> {
     }
 
     /// One key.
-    pub(super) fn key<K: Key>(&self, name: &str, key: &K) -> K::Value {
-        key.read(self.entries.and_then(|entries| entries.get(name)), self.place, name)
+    pub(super) fn key<K: Kind, V>(&self, name: &str, key: &Key<K, V>) -> V {
+        key.read(self.entries.get(name), self.place, name)
     }
 }
 
@@ -74,22 +69,6 @@ pub(super) struct KeyDoc {
     pub(super) range: Option<String>,
     /// `None`: it must be given.
     pub(super) default: Option<String>,
-}
-
-impl KeyDoc {
-    /// Of a key and the lines above it, of which those from `Why:` on are the reason.
-    pub(super) fn of(
-        name: &'static str,
-        lines: &[&str],
-        key: &impl Key,
-        definitions: &mut Definitions,
-    ) -> Self {
-        let text = joined(lines);
-        let (meaning, why) = text.split_once(" Why: ").unwrap_or((&text, ""));
-        let (meaning, why) = (meaning.to_owned(), why.to_owned());
-        let (range, default) = (key.range(), key.default());
-        KeyDoc { name, meaning, why, schema: key.schema(definitions), range, default }
-    }
 }
 
 /// The lines of a comment as one.
@@ -124,9 +103,7 @@ impl Definitions {
             keys.iter().filter(|key| key.default.is_none()).map(|key| key.name).collect();
         let mut properties = Map::new();
         for key in &keys {
-            let mut schema = key.schema.clone();
-            schema["description"] = key.meaning.as_str().into();
-            properties.insert(key.name.to_owned(), schema);
+            properties.insert(key.name.to_owned(), key.schema.clone());
         }
         self.keys.insert(T::NAME, keys);
         json!({
@@ -155,19 +132,36 @@ pub(super) trait Kind: Sized {
         None
     }
 
-    /// A key that may be left out. `default` says what holds then, for the reference page.
-    fn optional(self, default: &'static str) -> Optional<Self> {
-        Optional(self, default)
+    /// A key that may be left out; `default` says what holds then, for the reference page.
+    fn optional(self, default: &'static str) -> Key<Self, Option<Self::Value>> {
+        Key { kind: self, absent: Absent::Optional(default), becomes: |read| read }
+    }
+
+    /// The same of a list, which is then empty.
+    fn or_none(self, default: &'static str) -> Key<Self, Self::Value>
+    where
+        Self::Value: Default,
+    {
+        Key { kind: self, absent: Absent::Optional(default), becomes: Option::unwrap_or_default }
     }
 
     /// A key with a default, as it would be written.
-    fn or(self, default: impl Into<Literal>) -> Or<Self> {
-        Or(self, default.into())
+    fn or(self, default: impl Into<Json>) -> Key<Self, Self::Value> {
+        let becomes = |read: Option<_>| read.expect("a default is of its kind and in its bounds");
+        Key { kind: self, absent: Absent::Default(default.into()), becomes }
     }
 
     /// A key that must be given; `how` says what to write.
-    fn required(self, how: &'static str) -> Required<Self> {
-        Required(self, how)
+    fn required(self, how: &'static str) -> Key<Self, Option<Self::Value>> {
+        Key { kind: self, absent: Absent::Required(how), becomes: |read| read }
+    }
+
+    /// The same with an empty value after a fault.
+    fn needed(self, how: &'static str) -> Key<Self, Self::Value>
+    where
+        Self::Value: Default,
+    {
+        Key { kind: self, absent: Absent::Required(how), becomes: Option::unwrap_or_default }
     }
 
     /// The value together with its place.
@@ -176,163 +170,74 @@ pub(super) trait Kind: Sized {
     }
 }
 
-/// What a table does with a key, given or not.
-pub(super) trait Key {
-    /// What it is read as.
-    type Value;
-
-    /// Reads the key; `value` is `None` if the table does not have it.
-    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value;
-
-    /// The key's part of the schema.
-    fn schema(&self, definitions: &mut Definitions) -> Json;
-
-    /// The bounds of its value.
-    fn range(&self) -> Option<String>;
-
-    /// What holds where it is left out; `None`: it must be given.
-    fn default(&self) -> Option<String>;
+/// A key of a table, read as `V`.
+pub(super) struct Key<K: Kind, V> {
+    kind: K,
+    absent: Absent,
+    /// `None` after a fault, or if it is optional and left out.
+    becomes: fn(Option<K::Value>) -> V,
 }
 
-/// A key that may be left out.
-pub(super) struct Optional<K>(K, &'static str);
-
-impl<K: Kind> Key for Optional<K> {
-    type Value = Option<K::Value>;
-
-    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value {
-        let value = value?;
-        let place = table.key_at(key, value.span().start).of_value(value.get_ref());
-        self.0.read(value.get_ref(), &place)
-    }
-
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        self.0.schema(definitions)
-    }
-
-    fn range(&self) -> Option<String> {
-        self.0.range()
-    }
-
-    fn default(&self) -> Option<String> {
-        Some(self.1.to_owned())
-    }
+/// What holds where a key is left out.
+enum Absent {
+    /// Nothing; in words.
+    Optional(&'static str),
+    /// This value.
+    Default(Json),
+    /// A fault; what to write.
+    Required(&'static str),
 }
 
-/// A key that must be given.
-pub(super) struct Required<K>(K, &'static str);
-
-impl<K: Kind> Key for Required<K> {
-    type Value = Option<K::Value>;
-
-    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value {
-        let Some(value) = value else {
-            table.missing(key, self.1);
-            return None;
-        };
-        let place = table.key_at(key, value.span().start).of_value(value.get_ref());
-        self.0.read(value.get_ref(), &place)
-    }
-
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        self.0.schema(definitions)
-    }
-
-    fn range(&self) -> Option<String> {
-        self.0.range()
-    }
-
-    fn default(&self) -> Option<String> {
-        None
-    }
-}
-
-/// A default, as it would be written.
-pub(super) struct Literal(Json);
-
-impl From<&str> for Literal {
-    fn from(text: &str) -> Self {
-        Literal(text.into())
-    }
-}
-
-impl From<u64> for Literal {
-    fn from(number: u64) -> Self {
-        Literal(number.into())
-    }
-}
-
-impl From<bool> for Literal {
-    fn from(flag: bool) -> Self {
-        Literal(flag.into())
-    }
-}
-
-/// A key with a default.
-pub(super) struct Or<K>(K, Literal);
-
-impl<K: Kind> Key for Or<K> {
-    type Value = K::Value;
-
-    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> Self::Value {
-        let read = value
-            .and_then(|value| self.0.read(value.get_ref(), &table.key_at(key, value.span().start)));
-        read.unwrap_or_else(|| {
-            // Texts, numbers and truth values are written alike in JSON and TOML.
-            let literal = self.1.0.to_string();
-            let value = DeValue::parse(&literal).expect("a default is a TOML value");
-            self.0.read(value.get_ref(), &table.key(key)).expect("a default is in its bounds")
-        })
-    }
-
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        let mut schema = self.0.schema(definitions);
-        schema["default"] = self.1.0.clone();
-        schema
-    }
-
-    fn range(&self) -> Option<String> {
-        self.0.range()
-    }
-
-    fn default(&self) -> Option<String> {
-        Some(format!("`{}`", self.1.0))
-    }
-}
-
-/// A table that is the same, left out or empty.
-pub(super) struct OrEmpty<T>(PhantomData<T>);
-
-/// A key of a table of which every key may be left out.
-pub(super) fn or_empty<T: Section>() -> OrEmpty<T> {
-    OrEmpty(PhantomData)
-}
-
-impl<T: Section> Key for OrEmpty<T> {
-    type Value = At<T>;
-
-    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, key: &str) -> At<T> {
+impl<K: Kind, V> Key<K, V> {
+    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, name: &str) -> V {
         let given = value.and_then(|value| {
-            let place = table.key_at(key, value.span().start).of_value(value.get_ref());
-            TableOf(PhantomData).placed().read(value.get_ref(), &place)
+            let place = table.key_at(name, value.span().start).of_value(value.get_ref());
+            self.kind.read(value.get_ref(), &place)
         });
-        given.unwrap_or_else(|| {
-            let place = table.key(key);
-            At { value: Table::empty(&place).read(), place }
+        (self.becomes)(match &self.absent {
+            Absent::Default(default) if given.is_none() => {
+                // Texts, numbers, truth values and empty tables are written alike in JSON and TOML.
+                let written = default.to_string();
+                let value = DeValue::parse(&written).expect("a default is a TOML value");
+                self.kind.read(value.get_ref(), &table.key(name))
+            }
+            Absent::Required(how) if value.is_none() => {
+                table.missing(name, how);
+                None
+            }
+            _ => given,
         })
     }
 
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        table::<T>().schema(definitions)
+    /// What schema and reference page say of it; in its comment's lines, those from `Why:` on are the
+    /// reason for its default.
+    pub(super) fn describe(
+        &self,
+        name: &'static str,
+        lines: &[&str],
+        definitions: &mut Definitions,
+    ) -> KeyDoc {
+        let text = joined(lines);
+        let (meaning, why) = text.split_once(" Why: ").unwrap_or((&text, ""));
+        let mut schema = self.kind.schema(definitions);
+        let default = match &self.absent {
+            Absent::Optional(default) => Some((*default).to_owned()),
+            Absent::Default(Json::Object(_)) => Some("every default".to_owned()),
+            Absent::Default(default) => {
+                schema["default"] = default.clone();
+                Some(format!("`{default}`"))
+            }
+            Absent::Required(_) => None,
+        };
+        schema["description"] = meaning.into();
+        let (meaning, why) = (meaning.to_owned(), why.to_owned());
+        KeyDoc { name, meaning, why, schema, range: self.kind.range(), default }
     }
+}
 
-    fn range(&self) -> Option<String> {
-        None
-    }
-
-    fn default(&self) -> Option<String> {
-        Some("every default".to_owned())
-    }
+/// A table that is the same left out or empty.
+pub(super) fn defaults<T: Section>() -> Key<Placed<TableOf<T>>, At<T>> {
+    table().placed().or(Map::new())
 }
 
 /// A value with its place.
@@ -426,11 +331,11 @@ macro_rules! section {
             fn describe(
                 definitions: &mut $crate::config::section::Definitions,
             ) -> Vec<$crate::config::section::KeyDoc> {
-                use $crate::config::section::Key;
                 vec![$( {
-                    fn key() -> impl Key<Value = $Type> { $key }
+                    use $crate::config::section::{Key, Kind};
+                    fn key() -> Key<impl Kind, $Type> { $key }
                     let name = $crate::config::section::plain(stringify!($field));
-                    $crate::config::section::KeyDoc::of(name, &[$($doc),*], &key(), definitions)
+                    key().describe(name, &[$($doc),*], definitions)
                 } ),*]
             }
         }
