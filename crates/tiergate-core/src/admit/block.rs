@@ -88,12 +88,14 @@ impl Blocking {
         }
     }
 
-    /// Takes over what `former` knows, if it has a table of the same size.
-    pub(crate) fn inherit(&mut self, former: Blocking) {
-        if former.table.places() == self.table.places() {
+    /// Takes over what `former` knows, if it has a table of the same size; whether it has.
+    pub(crate) fn inherit(&mut self, former: Blocking) -> bool {
+        let is_kept = former.table.places() == self.table.places();
+        if is_kept {
             self.table = former.table;
             self.last_until = former.last_until;
         }
+        is_kept
     }
 
     /// How long the flow is still blocked; `None`: it is not. O(1), and a comparison while nobody is.
@@ -109,27 +111,25 @@ impl Blocking {
         blocked.then(|| Moment::from_millis(moment(number)).since(now).min(self.settings.lasting))
     }
 
-    /// The flow was refused. O(1).
-    pub(crate) fn refused(&mut self, now: Moment, flow: u64) {
+    /// The flow was refused. Returns until when it is blocked, if it is from now on. O(1).
+    pub(crate) fn refused(&mut self, now: Moment, flow: u64) -> Option<Moment> {
         let now_ms = millis(now);
-        let Some(spot) = self.table.find(flow, |number| self.is_over(number, now_ms)) else {
-            return;
-        };
+        let spot = self.table.find(flow, |number| self.is_over(number, now_ms))?;
         let known = self.table.number(spot, flow);
         let (count, since) = match self.is_over(known, now_ms) {
             true => (1, now_ms),
             // Refused by what it had begun before it was blocked.
-            false if known & BLOCKED != 0 => return,
+            false if known & BLOCKED != 0 => return None,
             false => ((known >> MOMENT_BITS) + 1, moment(known)),
         };
-        let number = if count >= u64::from(self.settings.after) {
-            let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
-            self.last_until = self.last_until.max(until);
-            BLOCKED | until
-        } else {
-            count << MOMENT_BITS | since
-        };
-        self.table.set(spot, flow, number);
+        if count < u64::from(self.settings.after) {
+            self.table.set(spot, flow, count << MOMENT_BITS | since);
+            return None;
+        }
+        let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
+        self.last_until = self.last_until.max(until);
+        self.table.set(spot, flow, BLOCKED | until);
+        Some(Moment::from_millis(until))
     }
 
     /// Whether a number means nothing any more.
@@ -226,7 +226,8 @@ mod tests {
     #[test]
     fn a_reload_keeps_blocked_flows() {
         let mut former = Blocking::new(SETTINGS);
-        (0..3).for_each(|_| former.refused(at(0), 7));
+        let blocked = [0, 1, 2].map(|ms| former.refused(at(ms), 7));
+        assert_eq!(blocked, [None, None, Some(at(502))]);
         let mut blocking = Blocking::new(Settings { after: 9, ..SETTINGS });
         blocking.inherit(former.clone());
         assert!(blocking.left(at(100), 7).is_some());

@@ -3,7 +3,6 @@
 use super::{Gate, Slot};
 use crate::backlog::Waiter;
 use crate::class::ClassId;
-use crate::control::Limit;
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
 use crate::time::Moment;
@@ -33,9 +32,7 @@ impl<T> Gate<T> {
     ) -> Grant {
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         self.schedule.granted(class, &self.loads, self.limit.slots(), grant);
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            limit.pass(now, self.running);
-        }
+        self.limit.pass(now, self.running);
         self.running += u32::from(slots);
         self.loads[class.index()].running += u32::from(slots);
         self.requests[class.index()] += 1;

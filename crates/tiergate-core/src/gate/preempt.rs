@@ -151,7 +151,7 @@ impl<T> Preemptible<T> {
 
 impl<T> Gate<T> {
     /// Says that the request in the slot is safe to repeat and may be preempted by a more important
-    /// one: `wake` is then handed back by [`Gate::next_wake`], [`Gate::is_preempted`] is true, and the
+    /// one: `wake` is then handed back as an [`Effect::Wake`](super::Effect::Wake), [`Gate::is_preempted`] is true, and the
     /// slot is to come back soon, with [`crate::outcome::End::Preempted`]. `false`, and nothing
     /// noted, where the class is not preemptible or it was said before. O(1) and a look at who waits.
     pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
@@ -198,7 +198,7 @@ impl<T> Gate<T> {
         if let Some(victim) = victim
             && let Some(wake) = self.preemptible.mark(ClassId(victim as u16))
         {
-            self.wakes.push(wake);
+            self.effects.wake(wake);
         }
     }
 
