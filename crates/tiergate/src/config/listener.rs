@@ -7,7 +7,7 @@ use super::values::{ADDRESS, FileName, Flag, Name, check_unique};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Loopback: nothing is offered to a network that nobody asked for.
+/// Loopback: no network is served unless the policy names it.
 pub(super) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// Most listeners: each thread has a socket for each.
 pub(super) const COUNT_MAX: usize = 64;

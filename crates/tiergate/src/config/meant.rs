@@ -8,6 +8,6 @@ pub use super::listener::{ClientAuthority, ClientCertificate, Listener, ProxyPro
 pub use super::origin::{HealthCheck, Origin, Server};
 pub use super::policy::{Policy, Wanted};
 pub use super::refusal::{Refusal, RefusalConnection};
-pub use super::reverse_dns::ReverseDns;
+pub use super::reverse_dns::ReverseDns as Names;
 pub use super::rules::PolicyRule;
 pub use super::timeouts::Timeouts;

@@ -23,7 +23,7 @@ section! {
             .or_else("must name at least one server")
             .needed("write servers = [\"host:port\"]");
         /// How many requests all servers together work on at once: `"adaptive"`, or a number up to 1000000.
-        /// Why: nobody has to know what the server can take, and it changes.
+        /// Why: the capacity of the server need not be known, and it changes.
         slots: Slots = SlotsKind.or("adaptive");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");

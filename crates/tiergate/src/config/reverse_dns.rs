@@ -15,14 +15,14 @@ section! {
     /// Names of clients by forward-confirmed reverse DNS.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ReverseDns {
-        /// DNS servers, `"127.0.0.1:53"`. A resolver on this machine is best: whoever can forge its answers
+        /// DNS servers, `"127.0.0.1:53"`. A resolver on this machine is best: whatever can forge its answers
         /// can forge names.
         servers: Vec<SocketAddr> = list(ADDRESS, SERVERS_MAX, "servers")
             .or_else("must not be empty; leave it out for the system's servers")
             .plain()
             .or_none("those of `/etc/resolv.conf`");
         /// Longest time of a look-up with all its queries; then there is no name for 10 s.
-        /// Why: a resolver that has to ask others answers within a second; what is later is lost.
+        /// Why: a resolver that has to ask others answers within a second; a later answer is useless.
         timeout: Duration = TIME.up_to(30).or("2s");
         /// Addresses that are remembered: 64 bytes each, and the name (at most 253 bytes).
         /// Why: every client of a busy site within an hour. 4 MiB, and the names: at most 18 MiB more,
