@@ -189,7 +189,7 @@ pub fn log(
         reason: record.reason,
         policer: policer.map(|policer| policer.name.as_str()),
         end: record.end,
-        server: server.map(|server| server.counters.address.as_str()),
+        server: server.map(|server| server.name.as_str()),
         slots: shared.door.slots(),
         user_agent: value(b"user-agent"),
         referer: value(b"referer"),

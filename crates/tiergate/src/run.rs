@@ -391,19 +391,19 @@ async fn watch_origin(process: Arc<Process>) {
 async fn resolve_names(process: Arc<Process>) {
     let mut generation = process.generation.subscribe();
     loop {
-        let names = process.shared.config.load().names.clone();
+        let dns = process.shared.config.load().reverse_dns.clone();
         let changed = async {
-            // Names that stay go on being looked up without a break.
+            // A cache that a reload keeps goes on with its lookups without a break.
             while generation.changed().await.is_ok() {
                 let current = process.shared.config.load();
-                if current.names.as_ref().map(Arc::as_ptr) != names.as_ref().map(Arc::as_ptr) {
+                if current.reverse_dns.as_ref().map(Arc::as_ptr) != dns.as_ref().map(Arc::as_ptr) {
                     break;
                 }
             }
         };
         let resolve = async {
-            match &names {
-                Some(names) => names.resolve().await,
+            match &dns {
+                Some(dns) => dns.resolve().await,
                 None => std::future::pending().await,
             }
         };

@@ -242,12 +242,12 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:4:14: rule[1].importance: must be at most 255, got 256",
         ),
         (
-            "[[rule]]\nlevel = \"high\"",
-            "policy.toml:4:9: rule[1].level: must be a whole number, 0 or more, got \"high\"",
+            "[[rule]]\nlevel = 2",
+            "policy.toml:4:1: rule[1].level: is not supported yet; leave it out",
         ),
         (
-            "[[rule]]\nresource = \"the disk\"",
-            "policy.toml:4:12: rule[1].resource: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"the disk\"",
+            "[[rule]]\nresource = \"disk\"",
+            "policy.toml:4:1: rule[1].resource: is not supported yet; leave it out",
         ),
         (
             "[[rule]]\nscore = 8.5001",
@@ -555,8 +555,6 @@ certificate = "CN=*"
 subject = true
 dscp = "8..15"
 importance = 200
-level = 2
-resource = "cpu"
 score = 9.5
 flow = "cookie:session"
 [[rule]]
@@ -649,10 +647,9 @@ fn every_key_reaches_what_it_means() {
     assert_eq!(rule.rule.deadline, Some(Duration::from_millis(90)));
     let rule = &policy.rules[1].rule;
     assert_eq!(rule.conditions.len(), 16);
-    assert_eq!((rule.importance, rule.level, rule.resource), (Some(200), Some(2), Some(0)));
+    assert_eq!(rule.importance, Some(200));
     assert_eq!(rule.score.map(|score| score.to_string()).as_deref(), Some("9.5"));
     assert_eq!(rule.flow.as_ref().map(ToString::to_string).as_deref(), Some("cookie:session"));
-    assert_eq!(policy.resources, ["cpu"]);
     assert!(policy.rules[2].rule.refuse);
     let score = policy.score.as_ref().unwrap();
     let factors = [score.client_factor, score.path_factor].map(|factor| factor.to_string());

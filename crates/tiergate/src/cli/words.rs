@@ -114,11 +114,6 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
             format!("policed by {}", policer.map_or("", |policer| &policer.name))
         }
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
-        Output::Level => said(rule.level.as_ref().map(|one| one as _)),
-        Output::Resource => {
-            let name = rule.resource.and_then(|place| policy.resources.get(usize::from(place)));
-            said(name.map(|name| name as _))
-        }
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),
         Output::Flow => said(rule.flow.as_ref().map(|one| one as _)),
         Output::Slots => said(rule.slots.as_ref().map(|one| one as _)),

@@ -5,8 +5,8 @@ use super::place::At;
 use super::reverse_dns::ReverseDns;
 use super::section::{Kind, section};
 use super::values::{FileToRead, HEADER, TEXT, TIME, check_unique};
-use crate::named_file::NamedFile;
-use crate::tokens::settings::{KeyTable, TokenSettings};
+use crate::secrets::NamedFile;
+use crate::tokens::settings::{KeyTable, Token};
 use std::time::Duration;
 
 /// Most key tables: a request is looked up in each whose header it has.
@@ -70,7 +70,7 @@ pub struct Identity {
     /// Tables of keys.
     pub keys: Vec<KeyTable>,
     /// Signed tokens.
-    pub token: Option<TokenSettings>,
+    pub token: Option<Token>,
     /// Databases of countries and autonomous systems.
     pub geo: Vec<NamedFile>,
 }
@@ -89,7 +89,7 @@ pub(super) fn identity(
         tables.push(KeyTable { name, header: raw.header.to_ascii_lowercase(), file });
     }
     let token = token.and_then(|raw| {
-        Some(TokenSettings {
+        Some(Token {
             header: raw.header.to_ascii_lowercase(),
             file: raw.secret_file?,
             issuer: raw.issuer,

@@ -6,7 +6,7 @@ use super::policy::{Policy, Root, policy};
 use super::refusal::PAGE_LEN_MAX;
 use super::section::{Kind, table};
 use crate::geo::Geo;
-use crate::named_file::NamedFile;
+use crate::secrets::NamedFile;
 use crate::session::settings::{Recognised, Session};
 use crate::session::token::Secrets;
 use crate::tokens::Credentials;

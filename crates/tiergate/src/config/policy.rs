@@ -132,8 +132,6 @@ pub struct Policy {
     pub rules: Vec<PolicyRule>,
     /// The tables that give a score, for explanations; the classifier has them compiled.
     pub score: Option<ScoreTables>,
-    /// The names of resources; a rule's resource is a place in here.
-    pub resources: Vec<String>,
     /// How requests of running sessions are recognised; `None`: no request belongs to one.
     pub session: Option<Session>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
@@ -208,13 +206,8 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
         .default_class
         .and_then(|name| class_named(&name, &classes, &place.key("default_class")));
     let listeners = listeners(raw.listener, !raw.trusted.is_empty());
-    let mut resources = Vec::new();
-    let mut references = References {
-        classes: &classes,
-        listeners: &listeners,
-        resources: &mut resources,
-        policers: &mut policers,
-    };
+    let mut references =
+        References { classes: &classes, listeners: &listeners, policers: &mut policers };
     let rules = rules(raw.rule, &mut references);
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
@@ -258,7 +251,6 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
         wanted: wanted(&rules, score.as_ref()),
         rules,
         score,
-        resources,
         session,
         shed: raw.shedding.map_or(RefusalConnection::Close, |shedding| shedding.close),
         refusal,

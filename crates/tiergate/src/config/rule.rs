@@ -94,10 +94,6 @@ section! {
         dscp: Option<Vec<Span>> = any_of(DSCP).plain().optional("");
         /// How much it matters that the request's connection is kept under overload, 0 least to 255 most.
         importance: Option<u8> = whole(0..=255).optional("none: it is shed first");
-        /// Its level of service, 0 for none; for stages that degrade.
-        level: Option<u8> = whole(0..=255).optional("none");
-        /// The resource that it uses most, a name of your choice; at most 64 of them.
-        resource: Option<String> = Name.optional("none");
         /// Its score, instead of that of the tables of `[score]`.
         score: Option<Points> = PointsNumber.optional("the tables'");
         /// What fairness inside its class is counted by.
@@ -118,6 +114,7 @@ section! {
         /// number of at most nine digits. It only shortens the rule's or class's deadline. From any other
         /// peer, or written otherwise, it is ignored.
         deadline_header: Option<String> = HEADER.optional("none");
+        not yet "level", "resource";
     }
 }
 

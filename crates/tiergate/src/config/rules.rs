@@ -11,9 +11,6 @@ use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Score, ScoreTables};
 use tiergate_core::classify::{Classifier, CompileError};
 
-/// Most resources that rules name: each will have a sensor and a controller.
-const RESOURCES_MAX: usize = 64;
-
 /// A rule of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRule {
@@ -27,8 +24,6 @@ pub struct PolicyRule {
 pub(super) struct References<'p> {
     pub(super) classes: &'p [Class],
     pub(super) listeners: &'p [Listener],
-    /// Resources, in the order in which rules first name them.
-    pub(super) resources: &'p mut Vec<String>,
     pub(super) policers: &'p mut Policers,
 }
 
@@ -57,17 +52,8 @@ fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
     } else if raw.deadline.is_some() && !place.has("class") {
         place.fault_at("deadline", "needs `class`, because both come from one rule");
     }
-    const OUTPUTS: [&str; 9] = [
-        "class",
-        "police",
-        "importance",
-        "level",
-        "score",
-        "flow",
-        "resource",
-        "slots",
-        "deadline_header",
-    ];
+    const OUTPUTS: [&str; 7] =
+        ["class", "police", "importance", "score", "flow", "slots", "deadline_header"];
     // What is wrong with `refuse` itself has been reported.
     let refused = refuse || place.has("refuse") && raw.refuse.is_none();
     if !refused && !OUTPUTS.iter().any(|key| place.has(key)) {
@@ -77,10 +63,8 @@ fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
     Rule {
         conditions: conditions(&raw, place, references.listeners),
         importance: raw.importance,
-        level: raw.level,
         score: raw.score.map(Score::of),
         class: class.and_then(|name| class_named(name, references.classes, &place.key("class"))),
-        resource: raw.resource.and_then(|name| resource(name, place, references.resources)),
         flow: raw.flow,
         deadline: raw.deadline,
         refuse,
@@ -88,20 +72,6 @@ fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
         deadline_header: raw.deadline_header.map(|name| name.to_ascii_lowercase().into()),
         ..Rule::default()
     }
-}
-
-/// The place of a resource by its name, which is added if it is new.
-fn resource(name: String, rule: &Place, known: &mut Vec<String>) -> Option<u16> {
-    let index = known.iter().position(|known| *known == name).unwrap_or_else(|| {
-        known.push(name);
-        known.len() - 1
-    });
-    if index >= RESOURCES_MAX {
-        let message = format!("all rules together may name at most {RESOURCES_MAX} resources");
-        rule.fault_at("resource", message);
-        return None;
-    }
-    Some(index as u16)
 }
 
 /// Compiles the rules; `None` if they exceed a bound. `flows`: what fairness is counted by, and in each

@@ -21,6 +21,9 @@ pub(super) trait Section: Sized {
     /// The names of its keys.
     const KEYS: &'static [&'static str];
 
+    /// Keys whose meaning is settled, and which are refused until something reads them.
+    const NOT_YET: &'static [&'static str];
+
     /// Reads each key of the table.
     fn read(table: &Table<'_, '_>) -> Self;
 
@@ -39,7 +42,10 @@ impl<'t, 'd> Table<'t, 'd> {
     pub(super) fn open<T: Section>(entries: &'t DeTable<'d>, place: &'t Place) -> Self {
         for key in entries.keys() {
             let name: &str = key.get_ref();
-            if !T::KEYS.contains(&name) {
+            if T::NOT_YET.contains(&name) {
+                let place = place.key_at(name, key.span().start);
+                place.fault("is not supported yet; leave it out");
+            } else if !T::KEYS.contains(&name) {
                 let instead = instead(name, T::KEYS.iter().copied());
                 place.key_at(name, key.span().start).fault(format!("unknown key{instead}"));
             }
@@ -301,13 +307,14 @@ pub(super) const fn table_name(name: &'static str) -> &'static str {
 
 /// Declares a table of the file as a struct: each field is a key, with its kind and default behind `=`.
 /// The comment above it is its meaning, in schema and reference page too; from `Why:` on, the reason for
-/// its default.
+/// its default. `not yet` names keys that are refused until something reads them.
 macro_rules! section {
     (
         $(#[doc = $about:literal])*
         #[derive($($derive:ident),*)]
         $vis:vis struct $Name:ident {
             $( $(#[doc = $doc:literal])* $field:ident: $Type:ty = $key:expr; )*
+            $( not yet $( $later:literal ),*; )?
         }
     ) => {
         $(#[doc = $about])*
@@ -321,6 +328,7 @@ macro_rules! section {
             const ABOUT: &'static [&'static str] = &[$($about),*];
             const KEYS: &'static [&'static str] =
                 &[$( $crate::config::section::plain(stringify!($field)) ),*];
+            const NOT_YET: &'static [&'static str] = &[$($($later),*)?];
 
             fn read(table: &$crate::config::section::Table<'_, '_>) -> Self {
                 $Name {

@@ -5,7 +5,7 @@ use super::place::{Place, wrong};
 use super::quantities::{decimal, rate, size, time};
 use super::section::{Definitions, Kind};
 use super::show;
-use crate::named_file::NamedFile;
+use crate::secrets::NamedFile;
 use ipnet::IpNet;
 use serde_json::{Value as Json, json};
 use std::marker::PhantomData;

@@ -1,18 +1,18 @@
-//! What a key or token proved.
+//! Whether a key or token holds.
 
-/// How a key or token was found to be.
+/// The result of checking a key or token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// It holds.
+    /// It is valid.
     Verified,
-    /// It is unknown, malformed, not signed by us, or not meant for us.
+    /// It is unknown, malformed, not signed by a known secret, or for another audience.
     Rejected,
-    /// It held once, or will.
+    /// It has expired, or is not valid yet.
     Untimely,
 }
 
 impl Proof {
-    /// Every proof, in the order of their indices.
+    /// Every result, in the order of their indices.
     pub const ALL: [Proof; 3] = [Proof::Verified, Proof::Rejected, Proof::Untimely];
 
     /// The name in metrics.
