@@ -40,7 +40,7 @@ fn what_sessions_are_known_by_is_told() {
 fn who_goes_under_overload_is_told() {
     let path = policies().into_iter().find(|path| path.ends_with("voigt-c.toml")).unwrap();
     let words = check::check(&path).unwrap();
-    assert!(words.contains("while the queue stands for more than 100ms"), "{words}");
+    assert!(words.contains("while the queueing delay is more than 100ms"), "{words}");
     assert!(words.contains("importance, which only running sessions have"), "{words}");
     let policy = load(&path).unwrap();
     let said = |cookies: &str| {
