@@ -52,8 +52,17 @@ fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
     } else if raw.deadline.is_some() && !place.has("class") {
         place.fault_at("deadline", "needs `class`, because both come from one rule");
     }
-    const OUTPUTS: [&str; 7] =
-        ["class", "police", "importance", "score", "flow", "slots", "deadline_header"];
+    const OUTPUTS: [&str; 9] = [
+        "class",
+        "police",
+        "importance",
+        "score",
+        "flow",
+        "slots",
+        "deadline_header",
+        "level",
+        "resource",
+    ];
     // What is wrong with `refuse` itself has been reported.
     let refused = refuse || place.has("refuse") && raw.refuse.is_none();
     if !refused && !OUTPUTS.iter().any(|key| place.has(key)) {
