@@ -35,18 +35,23 @@ pub(super) fn rules(
     let resolved = |(index, At { value: mut raw, place }): (usize, At<RuleKeys>)| {
         let own = format!("rule.{}", index + 1);
         let police = raw.police.take();
-        let mut rule = rule(raw, &place, references);
+        let mut rule = rule(raw, police.is_some(), &place, references);
         rule.policer = police.and_then(|police| references.policers.find(police, &own));
         (PolicyRule { line: place.line(), rule }, place)
     };
     raw.into_iter().enumerate().map(resolved).collect()
 }
 
-fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
+fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References<'_>) -> Rule {
     let refuse = raw.refuse == Some(true);
     if refuse {
-        let useless = ["police", "deadline", "slots", "deadline_header"];
-        for key in useless.into_iter().filter(|key| place.has(key)) {
+        let given = [
+            ("police", polices),
+            ("deadline", raw.deadline.is_some()),
+            ("slots", raw.slots.is_some()),
+            ("deadline_header", raw.deadline_header.is_some()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, given)| *given) {
             place.fault_at(key, "has no effect on requests that are refused; leave it out");
         }
     } else if raw.deadline.is_some() && !place.has("class") {
