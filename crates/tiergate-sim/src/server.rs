@@ -110,12 +110,8 @@ pub struct Fault {
     /// What goes wrong.
     pub what: FaultKind,
     /// Share of the requests that it happens to (ignored by `stall`).
-    #[serde(default = "all")]
+    #[serde(default = "crate::asked::one")]
     pub share: f64,
-}
-
-fn all() -> f64 {
-    1.0
 }
 
 /// What goes wrong.
@@ -137,8 +133,6 @@ pub enum Ended {
     Served,
     /// A 5xx.
     Error,
-    /// The connection was refused.
-    Refused,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
