@@ -84,8 +84,9 @@ properties: ## The schedulers' properties for 10,000 seeds each
 	TIERGATE_SEEDS=10000 $(CARGO) test --locked -p tiergate-core --test scheduling
 
 .PHONY: lint
-lint: ## Formatting, clippy, and the licences and origins of dependencies if cargo-deny is installed
+lint: ## Formatting, circles between modules, clippy; licences and origins of dependencies if cargo-deny is installed
 	$(CARGO) fmt --all --check
+	@scripts/circles.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(MAKE) --no-print-directory deny; \
 		else echo "cargo-deny is not installed; dependencies are not checked"; fi
