@@ -7,8 +7,9 @@ use tiergate_core::admit::importance::{Candidate, Shedding};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::Names;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -16,19 +17,13 @@ const AIM: Duration = Duration::from_millis(100);
 const PERIOD: Duration = Duration::from_millis(100);
 const CLASSES: u16 = 3;
 
-fn plan(generation: u32, classes: &[&str], shedding: Option<Duration>) -> Plan {
+fn plan(classes: &[&str], shedding: Option<Duration>) -> Spec {
     let classes = classes.iter().map(|name| Class {
         deadline: Duration::from_secs(5),
         queue_len_max: 20,
         ..Class::named(*name)
     });
-    Plan {
-        generation,
-        classes: classes.collect(),
-        slots: Slots::Fixed(4),
-        shedding,
-        ..Plan::protective()
-    }
+    Spec { classes: classes.collect(), slots: Slots::Fixed(4), shedding, ..Spec::protective() }
 }
 
 fn candidates() -> impl Strategy<Value = Candidate> {
@@ -146,13 +141,15 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn arrival(request: &Candidate, gate: &Gate<u32>) -> Arrival {
-    let Candidate { importance, class, requests, connection } = *request;
-    let generation = gate.plan().generation;
-    Arrival { generation, importance, requests, connection, ..Arrival::of(class) }
+    let Candidate { importance, rank, requests, connection } = *request;
+    // A class of the plan, or one that may be gone.
+    let class = gate.plan().class_ids().get(rank).copied().unwrap_or(ClassId(rank as u16));
+    Arrival { importance, requests, connection, ..Arrival::of(class) }
 }
 
 /// Who waits and who runs, and what is counted of those who are gone.
 struct World {
+    names: Names,
     gate: Gate<u32>,
     now: Moment,
     waiting: Vec<Ticket>,
@@ -161,9 +158,11 @@ struct World {
 }
 
 impl World {
-    fn new(plan: Plan) -> Self {
+    fn new(plan: Spec) -> Self {
+        let mut names = Names::default();
         World {
-            gate: Gate::new(plan),
+            gate: Gate::new(Plan::build(plan, &mut names).expect("a valid plan")),
+            names,
             now: Moment::ZERO,
             waiting: Vec::new(),
             running: Vec::new(),
@@ -172,7 +171,7 @@ impl World {
     }
 
     fn apply(&mut self, op: Op) {
-        let World { gate, now, waiting, running, shed } = self;
+        let World { names: known, gate, now, waiting, running, shed } = self;
         match op {
             Op::Arrive(request) => {
                 let arrival = arrival(&request, gate);
@@ -217,8 +216,8 @@ impl World {
                 classes.dedup();
                 let names = classes.iter().map(|&class| ["a", "b", "c", "d"][usize::from(class)]);
                 let names: Vec<&str> = names.collect();
-                let next = gate.plan().generation + 1;
-                gate.reconfigure(*now, plan(next, &names, sheds.then_some(AIM)));
+                let plan = plan(&names, sheds.then_some(AIM));
+                gate.reconfigure(*now, Plan::build(plan, known).expect("a valid plan"));
                 let after = gate.shedding().map(Shedding::fraction);
                 let expected = sheds.then(|| before.unwrap_or(0.0));
                 assert_eq!(after, expected, "a reload lets nobody in");

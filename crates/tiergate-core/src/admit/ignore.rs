@@ -20,6 +20,7 @@
 
 use super::flow_table::FlowTable;
 use crate::time::Moment;
+use std::fmt;
 use std::time::Duration;
 
 /// Whom to ignore.
@@ -46,19 +47,40 @@ impl Settings {
     /// Checks what ignoring relies on.
     ///
     /// # Errors
-    /// A sentence that names the first fault found.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first fault found.
+    pub fn check(&self) -> Result<(), Fault> {
         let times = Duration::from_millis(1)..=Self::TIME_MAX;
         if !(1..=Self::AFTER_MAX).contains(&self.after) {
-            return Err("ignore: `after` must be 1 to 10000".to_owned());
+            return Err(Fault::After);
         }
         if !times.contains(&self.within) || !times.contains(&self.lasting) {
-            return Err("ignore: times must be a millisecond to a day".to_owned());
+            return Err(Fault::Times);
         }
         if !(1..=Self::FLOWS_MAX).contains(&self.flows_max) {
-            return Err("ignore: `flows_max` must be 1 to 10000000".to_owned());
+            return Err(Fault::FlowsMax);
         }
         Ok(())
+    }
+}
+
+/// What is wrong with the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// `after` is not 1 to [`Settings::AFTER_MAX`].
+    After,
+    /// A time is not a millisecond to [`Settings::TIME_MAX`].
+    Times,
+    /// The number of flows is not 1 to [`Settings::FLOWS_MAX`].
+    FlowsMax,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::After => "`after` must be 1 to 10000",
+            Fault::Times => "times must be a millisecond to a day",
+            Fault::FlowsMax => "`flows_max` must be 1 to 10000000",
+        })
     }
 }
 
@@ -82,17 +104,18 @@ impl Ignoring {
     pub(crate) fn new(settings: Settings) -> Self {
         Ignoring {
             settings,
-            within_ms: settings.within.as_nanos().div_ceil(1_000_000) as u64,
+            within_ms: within_ms(&settings),
             table: FlowTable::for_flows(settings.flows_max),
             last_until: 0,
         }
     }
 
-    /// Takes over what `former` knows, if it has a table of the same size.
-    pub(crate) fn inherit(&mut self, former: Ignoring) {
-        if former.table.places() == self.table.places() {
-            self.table = former.table;
-            self.last_until = former.last_until;
+    /// Puts other settings in force. What is known stays, unless the table has another size.
+    pub(crate) fn reconfigure(&mut self, settings: Settings) {
+        if settings.flows_max != self.settings.flows_max {
+            *self = Ignoring::new(settings);
+        } else {
+            (self.settings, self.within_ms) = (settings, within_ms(&settings));
         }
     }
 
@@ -139,6 +162,10 @@ impl Ignoring {
             _ => moment(number) <= now_ms,
         }
     }
+}
+
+fn within_ms(settings: &Settings) -> u64 {
+    settings.within.as_nanos().div_ceil(1_000_000) as u64
 }
 
 /// 584 years have 45 bits of milliseconds.
@@ -225,14 +252,12 @@ mod tests {
 
     #[test]
     fn a_reload_keeps_who_is_ignored() {
-        let mut former = Ignoring::new(SETTINGS);
-        (0..3).for_each(|_| former.refused(at(0), 7));
-        let mut ignoring = Ignoring::new(Settings { after: 9, ..SETTINGS });
-        ignoring.inherit(former.clone());
+        let mut ignoring = Ignoring::new(SETTINGS);
+        (0..3).for_each(|_| ignoring.refused(at(0), 7));
+        ignoring.reconfigure(Settings { after: 9, ..SETTINGS });
         assert!(ignoring.left(at(100), 7).is_some());
-        let mut other = Ignoring::new(Settings { flows_max: 5000, ..SETTINGS });
-        other.inherit(former);
-        assert_eq!(other.left(at(100), 7), None);
+        ignoring.reconfigure(Settings { flows_max: 5000, ..SETTINGS });
+        assert_eq!(ignoring.left(at(100), 7), None);
     }
 
     proptest! {

@@ -16,7 +16,7 @@
 //! Source: Cherkasova & Phaal, session-based admission control; WebQoS §4.2 (sessions). That requests
 //! of running sessions go first, instead of a threshold, is ours.
 
-use crate::class::ClassId;
+use crate::names::ClassId;
 use crate::time::Moment;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -168,8 +168,8 @@ impl Hasher for AsItIs {
 }
 
 impl Sessions {
-    /// No session yet, for a plan of so many classes.
-    pub fn new(bounds: Bounds, classes: usize) -> Self {
+    /// No session yet.
+    pub fn new(bounds: Bounds) -> Self {
         Sessions {
             bounds,
             entries: Vec::new(),
@@ -177,7 +177,7 @@ impl Sessions {
             places: HashMap::default(),
             head: NONE,
             tail: NONE,
-            account: vec![SessionAccount::default(); classes.max(1)],
+            account: Vec::new(),
         }
     }
 
@@ -283,19 +283,8 @@ impl Sessions {
         }
     }
 
-    /// Puts other bounds, and another plan's classes, in force. `moved` gives the new place of each
-    /// class; sessions beyond the bound are evicted. O(sessions).
-    pub fn reconfigure(&mut self, bounds: Bounds, moved: &[ClassId], classes: usize) {
-        let mut account = vec![SessionAccount::default(); classes.max(1)];
-        let last = ClassId(account.len() as u16 - 1);
-        let place = |class: ClassId| moved.get(class.index()).copied().unwrap_or(last).min(last);
-        for (class, old) in self.account.iter().enumerate() {
-            add(&mut account[place(ClassId(class as u16)).index()], old);
-        }
-        for entry in &mut self.entries {
-            entry.class = place(entry.class);
-        }
-        self.account = account;
+    /// Puts other bounds in force; sessions beyond them are evicted. O(sessions).
+    pub fn reconfigure(&mut self, bounds: Bounds) {
         self.bounds = bounds;
         while self.len() > bounds.sessions_max {
             self.remove(self.head, SessionEnd::Evicted);
@@ -312,7 +301,7 @@ impl Sessions {
         self.places.is_empty()
     }
 
-    /// What was counted, by class.
+    /// What was counted, by class id; nothing of those beyond the end.
     pub fn account(&self) -> &[SessionAccount] {
         &self.account
     }
@@ -388,8 +377,10 @@ impl Sessions {
     }
 
     fn account_of(&mut self, class: ClassId) -> &mut SessionAccount {
-        let last = self.account.len() - 1;
-        &mut self.account[class.index().min(last)]
+        if self.account.len() <= class.index() {
+            self.account.resize(class.index() + 1, SessionAccount::default());
+        }
+        &mut self.account[class.index()]
     }
 
     fn append(&mut self, place: u32) {
@@ -413,19 +404,4 @@ impl Sessions {
             None => self.tail = previous,
         }
     }
-}
-
-fn add(sum: &mut SessionAccount, more: &SessionAccount) {
-    sum.started += more.started;
-    sum.resumed += more.resumed;
-    sum.broken += more.broken;
-    sum.refused_new += more.refused_new;
-    sum.refused_running += more.refused_running;
-    for (sum, more) in sum.ended.iter_mut().zip(more.ended) {
-        *sum += more;
-    }
-    for (sum, more) in sum.lengths.buckets.iter_mut().zip(more.lengths.buckets) {
-        *sum += more;
-    }
-    sum.lengths.sum += more.lengths.sum;
 }

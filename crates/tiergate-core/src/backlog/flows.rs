@@ -86,11 +86,6 @@ impl Flows {
         }
     }
 
-    /// None of them, and what named one of `self` names none of the new ones.
-    pub(super) fn renewed(&self) -> Self {
-        Flows { generation: self.generation, ..Flows::new() }
-    }
-
     pub(super) fn at(&self, number: u32) -> &Flow {
         &self.accounts[number as usize]
     }
@@ -149,6 +144,12 @@ impl Flows {
         account.generation = self.generation;
         account.idle_next = self.free;
         self.free = number;
+    }
+
+    /// Forgets a flow that nobody waits for.
+    pub(super) fn forget(&mut self, number: u32) {
+        self.wakes(number);
+        self.close(number);
     }
 
     /// What names the account later.
@@ -219,8 +220,7 @@ impl Flows {
             if !is_over && flow.start > virtual_of(flow.lane) && self.idle_len <= IDLE_MAX {
                 break;
             }
-            self.wakes(number);
-            self.close(number);
+            self.forget(number);
         }
     }
 
@@ -253,16 +253,6 @@ impl Flows {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
-    }
-
-    /// The idle, from the one that is so for longest.
-    pub(super) fn idle(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut next = self.idle_head;
-        std::iter::from_fn(move || {
-            let number = (next != NONE).then_some(next)?;
-            next = self.accounts[number as usize].idle_next;
-            Some(number)
-        })
     }
 
     /// Those that have an account.

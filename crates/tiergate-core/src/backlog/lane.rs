@@ -14,7 +14,8 @@
 use super::discipline::Discipline;
 use super::flows::{Flow, Flows};
 use super::heap::{Heap, Places};
-use crate::class::{ClassId, WhenFull};
+use crate::class::WhenFull;
+use crate::names::ClassId;
 
 /// Lanes of a class.
 pub(super) const LANES: usize = 3;

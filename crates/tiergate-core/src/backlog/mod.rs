@@ -29,8 +29,9 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
-use crate::class::{ClassId, Late, Order, WhenFull};
+use crate::class::{Late, Order, WhenFull};
 use crate::gate::Arrival;
+use crate::names::ClassId;
 use crate::schedule::Next;
 use crate::time::Moment;
 pub(crate) use codel::DROPS_MAX;
@@ -44,20 +45,12 @@ use slab::Slab;
 pub use slab::Ticket;
 pub(crate) use slab::{State, Waiter};
 
-/// Lists of a class that its drain is counted by: of running sessions, of all others. Who is late
-/// counts in neither.
-pub(crate) const LISTS: usize = 2;
-
 /// A service that costs nothing would leave its flow's turn where it is.
 const COST_MIN: f64 = 1e-6;
 
-/// The place of a class's list: that of running sessions comes first.
-pub(crate) const fn list_of(class: ClassId, running: bool) -> usize {
-    class.index() * LISTS + !running as usize
-}
-
 #[derive(Debug)]
 pub(crate) struct Backlog<T> {
+    /// By class id.
     disciplines: Vec<Discipline>,
     slab: Slab<T>,
     flows: Flows,
@@ -71,14 +64,15 @@ pub(crate) struct Backlog<T> {
 }
 
 impl<T> Backlog<T> {
-    pub(crate) fn new(disciplines: Vec<Discipline>) -> Self {
+    /// An empty one, without classes yet ([`Backlog::reconfigure`]).
+    pub(crate) fn new() -> Self {
         Backlog {
             slab: Slab::new(),
             flows: Flows::new(),
-            lanes: lanes_for(disciplines.len()),
+            lanes: Vec::new(),
             standing: Standing::default(),
             deadlines: Deadlines::default(),
-            disciplines,
+            disciplines: Vec::new(),
             sequence: 0,
             len: 0,
             now: Moment::ZERO,
@@ -373,8 +367,4 @@ impl<T> Backlog<T> {
             self.flows.rests(self.now, number, |lane| lanes[lane as usize].now);
         }
     }
-}
-
-fn lanes_for(classes: usize) -> Vec<Lane> {
-    (0..classes * LANES).map(|_| Lane::default()).collect()
 }

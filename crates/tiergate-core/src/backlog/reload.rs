@@ -1,90 +1,56 @@
 //! A reload: everybody keeps a place under another plan.
 
-use super::lane::LANES;
+use super::flows::Flow;
+use super::lane::{LANES, Lane, lane_of};
 use super::slab::State;
-use super::{Backlog, Discipline, Standing, lanes_for};
-use crate::class::ClassId;
-use crate::time::Moment;
-use std::collections::HashMap;
+use super::{Backlog, Discipline};
+use crate::names::ClassId;
 
 impl<T> Backlog<T> {
-    /// Puts other classes in force and gives every entry the class that `translate` says. Who began to
-    /// wait first still did so; flows keep what they are ahead or behind, counted from their lane's
-    /// virtual time, and start anew where that has changed its meaning: in classes whose flows are not
-    /// told apart. Services that go on are not put right any more. O(n log n), and it allocates.
-    ///
-    /// Returns how many entries hold a slot that their owners have not claimed.
-    pub(crate) fn reclass(
-        &mut self,
-        disciplines: Vec<Discipline>,
-        translate: impl Fn(ClassId) -> ClassId,
-    ) -> u32 {
-        let mut granted = 0;
-        let mut waiting = Vec::with_capacity(self.len);
-        for (index, waiter) in self.slab.used() {
-            waiter.class = translate(waiter.class);
-            match waiter.state {
-                State::Waiting => waiting.push((waiter.sequence, index)),
-                State::Granted(_) => granted += 1,
-                State::Refused(_) | State::Free => {}
-            }
+    /// Puts a class's discipline in force. Who began to wait first still did so; flows keep what they are
+    /// ahead or behind, and start anew where they are told apart from now on, or no more. O(1), and
+    /// O(n log n) where waiters have another place by it.
+    pub(crate) fn reconfigure(&mut self, class: ClassId, discipline: Discipline) {
+        if self.disciplines.len() <= class.index() {
+            let lanes = (class.index() + 1) * LANES;
+            self.lanes.resize_with(lanes, Lane::default);
+            self.disciplines.resize(class.index() + 1, discipline.clone());
         }
+        let former = &self.disciplines[class.index()];
+        if !former.places_otherwise(&discipline) {
+            self.disciplines[class.index()] = discipline;
+            return;
+        }
+        let former_fair = former.fair;
+        let flows = if former_fair == discipline.fair { self.waiting_flows(class) } else { vec![] };
+        let used = self.slab.used().filter(|(_, it)| it.class == class);
+        let waiting = used.filter(|(_, it)| it.state == State::Waiting);
+        let mut waiting: Vec<_> = waiting.map(|(index, it)| (it.sequence, index)).collect();
         waiting.sort_unstable();
+        waiting.iter().for_each(|(_, index)| self.leave(*index));
+        if former_fair != discipline.fair {
+            let own: Vec<u32> = self.flows.all().filter(|&it| self.is_of(it, class)).collect();
+            own.into_iter().for_each(|number| self.flows.forget(number));
+        }
+        self.disciplines[class.index()] = discipline;
+        waiting.iter().for_each(|(_, index)| self.join(*index));
+        for former in flows {
+            let number = self.flows.find(former.lane, former.key).expect("it waits as before");
+            let flow = self.flows.at_mut(number);
+            (flow.start, flow.tie) = (former.start, former.tie);
+            (flow.is_lifo, flow.law) = (former.is_lifo, former.law);
+            self.lanes[former.lane as usize].seat_turn(&mut self.standing, number, flow);
+        }
+    }
 
-        let renewed = self.flows.renewed();
-        let former = std::mem::replace(&mut self.flows, renewed);
-        let lanes = std::mem::replace(&mut self.lanes, lanes_for(disciplines.len()));
-        let disciplines = std::mem::replace(&mut self.disciplines, disciplines);
-        self.standing = Standing::default();
-        self.len = 0;
-        // Late enough that nothing which lags behind its lane's time falls below zero.
-        let begin = lanes.iter().map(|lane| lane.now).fold(0.0, f64::max);
-        self.lanes.iter_mut().for_each(|lane| lane.now = begin);
+    /// The flows of a class that wait.
+    fn waiting_flows(&self, class: ClassId) -> Vec<Flow> {
+        let own = self.flows.all().filter(|&number| self.is_of(number, class));
+        own.map(|number| self.flows.at(number)).filter(|flow| flow.len > 0).cloned().collect()
+    }
 
-        let mut kept = HashMap::new();
-        let idle: Vec<u32> = former.idle().collect();
-        for number in former.all() {
-            let mut flow = former.at(number).clone();
-            let class = ClassId((flow.lane as usize / LANES) as u16);
-            let new = translate(class);
-            let is_known = disciplines[class.index()].fair == self.disciplines[new.index()].fair;
-            let ahead = flow.start - lanes[flow.lane as usize].now;
-            if !is_known || flow.len == 0 && (ahead <= 0.0 || former.is_over(self.now, number)) {
-                continue;
-            }
-            flow.start = begin + ahead;
-            let lane = (new.index() * LANES) as u32 + flow.lane % LANES as u32;
-            let more = kept.entry((lane, flow.key)).or_insert_with(|| flow.clone());
-            // Two accounts become one: the one that was served more.
-            if (more.start, more.tie) < (flow.start, flow.tie) {
-                *more = flow;
-            }
-        }
-        for (_, index) in waiting {
-            self.join(index);
-        }
-        for (&(lane, key), flow) in &kept {
-            let number = self.flows.open(lane, key);
-            let new = self.flows.at_mut(number);
-            (new.start, new.is_lifo, new.law) = (flow.start, flow.is_lifo, flow.law);
-            if new.len > 0 {
-                new.tie = flow.tie;
-                self.lanes[lane as usize].seat_turn(&mut self.standing, number, new);
-            }
-        }
-        for number in idle {
-            let flow = former.at(number);
-            let class = translate(ClassId((flow.lane as usize / LANES) as u16));
-            let lane = (class.index() * LANES) as u32 + flow.lane % LANES as u32;
-            let Some(number) = self.flows.find(lane, flow.key) else {
-                continue;
-            };
-            let new = self.flows.at(number);
-            if new.len == 0 && new.idle_since == Moment::NEVER {
-                let lanes = &self.lanes;
-                self.flows.rests(flow.idle_since, number, |lane| lanes[lane as usize].now);
-            }
-        }
-        granted
+    fn is_of(&self, number: u32, class: ClassId) -> bool {
+        let first = lane_of(class, true, false);
+        (first..first + LANES as u32).contains(&self.flows.at(number).lane)
     }
 }

@@ -16,8 +16,9 @@
 use super::Backlog;
 use super::lane::{Lane, lane_of};
 use super::slab::{NONE, Ticket};
-use crate::class::{ClassId, WhenFull};
+use crate::class::WhenFull;
 use crate::gate::Arrival;
+use crate::names::ClassId;
 
 /// Most waiters that make room for one.
 pub(super) const VICTIMS_MAX: usize = 16;

@@ -4,9 +4,9 @@
 //! table that is small enough to be near.
 
 use super::flows::Turn;
-use crate::class::ClassId;
 use crate::classify::score::Score;
 use crate::gate::Arrival;
+use crate::names::{ClassId, RuleId};
 use crate::reason::Reason;
 use crate::time::Moment;
 
@@ -40,7 +40,7 @@ pub(crate) struct Waiter<T> {
     /// Whether its deadline has passed, and it waits on.
     pub(crate) late: bool,
     /// The rule that decided its class.
-    pub(crate) rule: Option<u32>,
+    pub(crate) rule: Option<RuleId>,
     /// How many slots it takes, 1 or more.
     pub(crate) slots: u16,
     /// Whose it is.

@@ -275,12 +275,6 @@ impl AdaptiveLimit {
         UNUSED.max(UNUSED_HELD * self.held())
     }
 
-    /// Classes have other numbers from now on: what their requests take is learned anew.
-    pub fn renumbered(&mut self) {
-        self.mix = Mix::new();
-        self.window.restart();
-    }
-
     /// Time has passed; returns a step, if any. Does nothing: without ends there is no evidence.
     pub fn tick(&mut self, _now: Moment, _load: Load) -> Option<Step> {
         None

@@ -4,8 +4,7 @@
 //! An answer counts as much as answers of its class take on average, over what the mixture takes on
 //! average. Of one class, or of an unchanging mixture, that is the number of answers.
 
-use crate::class::ClassId;
-use crate::plan::Plan;
+use crate::names::ClassId;
 
 /// Weight of the latest answer in a mean.
 const LATEST_WEIGHT: f64 = 1.0 / 128.0;
@@ -13,6 +12,9 @@ const LATEST_WEIGHT: f64 = 1.0 / 128.0;
 const CHANGED_COUNT: u32 = 8;
 /// Answers that the usual mixture is known by; a window of so many replaces half of it.
 const USUAL_COUNT: f64 = 128.0;
+
+/// Classes that there is room for from the start.
+const ROOM: usize = 64;
 
 /// What is known of one class.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +31,8 @@ struct Kind {
 /// What the windows' answers are made of.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
-    kinds: [Kind; Plan::CLASSES_MAX],
+    /// By class id.
+    kinds: Vec<Kind>,
     /// Mean square of how far the times of requests are off their class's mean, seconds squared.
     off_square: f64,
     count: u32,
@@ -37,12 +40,15 @@ pub(super) struct Mix {
 
 impl Mix {
     pub(super) fn new() -> Self {
-        Mix { kinds: [Kind::default(); Plan::CLASSES_MAX], off_square: 0.0, count: 0 }
+        Mix { kinds: vec![Kind::default(); ROOM], off_square: 0.0, count: 0 }
     }
 
     /// Takes in how long an answered request held its slot; `counts`: in this window. O(1).
     pub(super) fn answered(&mut self, class: ClassId, held_s: f64, counts: bool) {
-        let kind = &mut self.kinds[class.index().min(Plan::CLASSES_MAX - 1)];
+        if self.kinds.len() <= class.index() {
+            self.kinds.resize(class.index() + 1, Kind::default());
+        }
+        let kind = &mut self.kinds[class.index()];
         kind.answers += u32::from(counts);
         kind.count = kind.count.saturating_add(1);
         let off = held_s - kind.held_s;

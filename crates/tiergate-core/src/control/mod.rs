@@ -40,13 +40,6 @@ impl Limit {
         }
     }
 
-    /// Classes have other numbers from now on.
-    pub(crate) fn renumbered(&mut self) {
-        if let Limit::Adaptive(limit) = self {
-            limit.renumbered();
-        }
-    }
-
     pub(crate) fn slots(&self) -> u32 {
         match self {
             Limit::Fixed(slots) => *slots,

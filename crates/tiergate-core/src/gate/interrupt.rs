@@ -10,7 +10,7 @@
 
 use super::wait::Chosen;
 use super::{Gate, Slot};
-use crate::class::ClassId;
+use crate::names::ClassId;
 use crate::time::Moment;
 
 const NONE: u32 = u32::MAX;
@@ -40,14 +40,20 @@ pub(super) struct Interruptible<T> {
 }
 
 impl<T> Interruptible<T> {
-    pub(super) fn new(classes: usize) -> Self {
+    pub(super) fn new() -> Self {
         Interruptible {
             slab: Vec::new(),
             free: NONE,
             unmarked: 0,
-            youngest: vec![NONE; classes],
-            marked: vec![0; classes],
+            youngest: Vec::new(),
+            marked: Vec::new(),
         }
+    }
+
+    /// Makes room for so many class ids.
+    pub(super) fn make_room(&mut self, classes: usize) {
+        self.youngest.resize(classes.max(self.youngest.len()), NONE);
+        self.marked.resize(self.youngest.len(), 0);
     }
 
     /// O(1). Bounded by the slots.
@@ -116,37 +122,6 @@ impl<T> Interruptible<T> {
     fn marked(&self) -> u32 {
         self.marked.iter().sum()
     }
-
-    /// Another plan is in force; the order inside a class that others join is lost.
-    pub(super) fn reclass(&mut self, classes: usize, moved: &[ClassId]) {
-        let mut lists = vec![NONE; classes];
-        let mut marked = vec![0; classes];
-        for (old, &new) in moved.iter().enumerate() {
-            marked[new.index()] += self.marked[old];
-            let mut place = self.youngest[old];
-            let mut oldest = NONE;
-            while place != NONE {
-                oldest = place;
-                place = self.slab[place as usize].previous;
-            }
-            if oldest == NONE {
-                continue;
-            }
-            let before = std::mem::replace(&mut lists[new.index()], self.youngest[old]);
-            self.slab[oldest as usize].previous = before;
-            if before != NONE {
-                self.slab[before as usize].next = oldest;
-            }
-        }
-        // Marked ones are in no list, but give their slots back to a class.
-        for entry in &mut self.slab {
-            if let Some(new) = moved.get(entry.class.index()) {
-                entry.class = *new;
-            }
-        }
-        self.youngest = lists;
-        self.marked = marked;
-    }
 }
 
 impl<T> Gate<T> {
@@ -155,8 +130,8 @@ impl<T> Gate<T> {
     /// slot is to come back soon, with [`crate::outcome::End::Interrupted`]. `false`, and nothing
     /// noted, where the class is not interruptible or it was said before. O(1) and a look at who waits.
     pub fn permit_interruption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
-        let class = self.generations.translate(slot.generation, slot.class);
-        if !self.plan.classes[class.index()].interruptible || slot.interruptible != NONE {
+        let class = slot.class;
+        if !self.classes.at(class).settings.interruptible || slot.interruptible != NONE {
             return false;
         }
         slot.interruptible = self.interruptible.add(class, slot.slots(), wake);
@@ -182,21 +157,23 @@ impl<T> Gate<T> {
         if self.interruptible.unmarked == 0 || self.backlog.len() == 0 {
             return;
         }
-        let Some(Chosen { class, slots, .. }) = self.next(now) else {
+        let Some(Chosen { rank, slots, .. }) = self.next(now) else {
             return;
         };
         if self.fits(slots) {
             return;
         }
-        let above: u32 = self.loads[..=class.index()].iter().map(|load| load.waiting).sum();
+        let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();
         if self.interruptible.marked() >= above {
             return;
         }
-        let victim = (class.index() + 1..self.loads.len()).rev().find(|&victim| {
-            self.interruptible.youngest[victim] != NONE && self.may_break_into(victim)
+        let victim = (rank + 1..self.classes.loads().len()).rev().find_map(|rank| {
+            let victim = self.classes.of_rank(rank);
+            let has_any = self.interruptible.youngest[victim.index()] != NONE;
+            (has_any && self.may_break_into(rank, victim)).then_some(victim)
         });
         if let Some(victim) = victim
-            && let Some(wake) = self.interruptible.mark(ClassId(victim as u16))
+            && let Some(wake) = self.interruptible.mark(victim)
         {
             self.wakes.push(wake);
         }
@@ -204,9 +181,10 @@ impl<T> Gate<T> {
 
     /// Whether the class holds more than it is sure of, those that are to be given back left out: what it
     /// is sure of it would ask back at once.
-    fn may_break_into(&self, class: usize) -> bool {
-        let sure = self.schedule.sure(ClassId(class as u16)) * f64::from(self.limit.slots());
-        let held = self.loads[class].running.saturating_sub(self.interruptible.marked[class]);
+    fn may_break_into(&self, rank: usize, class: ClassId) -> bool {
+        let sure = self.schedule.sure(rank) * f64::from(self.limit.slots());
+        let running = self.classes.loads()[rank].running;
+        let held = running.saturating_sub(self.interruptible.marked[class.index()]);
         f64::from(held) > sure
     }
 

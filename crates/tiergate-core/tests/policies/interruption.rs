@@ -4,7 +4,7 @@ use crate::busy::{classes, plan};
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
@@ -12,13 +12,13 @@ const NOW: Moment = Moment::ZERO;
 const INTERRUPTED: Outcome = Outcome::without_answer(End::Interrupted);
 
 /// Two classes that may be broken off below one that may not.
-fn gate(slots: u32, change: impl Fn(&mut Plan)) -> Gate<u32> {
+fn gate(slots: u32, change: impl Fn(&mut Spec)) -> Gate<u32> {
     let mut classes = classes(&["a", "b", "c"]);
     classes[1].interruptible = true;
     classes[2].interruptible = true;
     let mut plan = plan(Policy::Strict, slots, classes);
     change(&mut plan);
-    Gate::new(plan)
+    Gate::new(plan.build().expect("a valid plan"))
 }
 
 fn admitted(gate: &mut Gate<u32>, class: u16, wake: Option<u32>) -> Slot {
@@ -90,10 +90,9 @@ fn who_says_so_late_is_broken_off_at_once_and_a_reload_loses_nobody() {
     assert_eq!(gate.next_wake(), None);
     assert!(gate.permit_interruption(NOW, &mut late, 10));
     assert_eq!(gate.next_wake(), Some(10));
-    let mut plan = gate.plan().clone();
-    plan.generation = 1;
+    let mut plan = (**gate.plan()).clone();
     plan.classes.remove(1);
-    gate.reconfigure(NOW, plan);
+    gate.reconfigure(NOW, plan.build().expect("a valid plan"));
     assert!(gate.is_interrupted(&late), "under another plan too");
     gate.finish(NOW, late, INTERRUPTED);
     assert_eq!(gate.next_wake(), Some(0));

@@ -26,7 +26,11 @@ fn random(seed: u64, cost: Costing) -> Script {
     }
     let make = |rng: &mut Rng| {
         let classes = classes(rng, |rng, class| class.weight = f64::from(rng.u32(1..=8)));
-        tiergate_core::plan::Plan { cost, rules: 8, ..plan(rng, Policy::Weighted, classes) }
+        tiergate_core::plan::Spec {
+            cost,
+            rules: crate::plans::rules(8),
+            ..plan(rng, Policy::Weighted, classes)
+        }
     };
     script(&mut rng, make, sources)
 }

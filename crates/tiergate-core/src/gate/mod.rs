@@ -14,7 +14,7 @@
 //! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
 
 mod arrive;
-mod generations;
+mod classes;
 mod grant;
 mod interrupt;
 mod reload;
@@ -24,24 +24,24 @@ mod wait;
 
 use crate::account::Account;
 use crate::admit::bucket::Rate;
-use crate::admit::feasible::DrainRate;
 use crate::admit::ignore::Ignoring;
 use crate::admit::importance::Shedding;
-use crate::admit::policer::{PolicerId, PolicerState, Policers};
+use crate::admit::policer::{PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, Discipline, LISTS, State, Turn};
-use crate::class::ClassId;
+use crate::backlog::{Backlog, State, Turn};
+use crate::class::Class;
 use crate::classify::score::Score;
 use crate::control::Limit;
 use crate::control::adaptive::{self, Step};
 use crate::cost::Costs;
+use crate::names::{ClassId, PolicerId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
-use crate::schedule::{Grant, Load, Schedule};
+use crate::schedule::{Grant, Schedule};
 use crate::time::Moment;
-use generations::Generations;
+use classes::Classes;
 use interrupt::Interruptible;
 pub use signal::Refused;
 use std::time::Duration;
@@ -50,15 +50,13 @@ pub use stream::Stream;
 /// A classified request, at the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its class, by the plan `generation`.
+    /// Its class. If that is gone from the plan, it is served after all others, by its former settings.
     pub class: ClassId,
     /// The rule that decided the class; `None` if none matched.
-    pub rule: Option<u32>,
+    pub rule: Option<RuleId>,
     /// How long it may wait, where its rule says; else its class's deadline.
     pub deadline: Option<Duration>,
-    /// The [`Plan::generation`] that it was classified under.
-    pub generation: u32,
-    /// The policer that its rule names, by the plan `generation`.
+    /// The policer that its rule names; looked at as long as the plan in force has it.
     pub policer: Option<PolicerId>,
     /// Whose request it is: a keyed hash of what fairness is counted by.
     pub flow: u64,
@@ -85,13 +83,12 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Of that class by the first plan, and nothing else known of it.
+    /// Of that class, and nothing else known of it.
     pub const fn of(class: ClassId) -> Self {
         Arrival {
             class,
             rule: None,
             deadline: None,
-            generation: 0,
             policer: None,
             flow: 0,
             running: false,
@@ -139,15 +136,12 @@ pub enum Claim {
 #[must_use = "a slot that is not finished is lost to every other request"]
 pub struct Slot {
     class: ClassId,
-    generation: u32,
-    rule: Option<u32>,
+    rule: Option<RuleId>,
     arrived: Moment,
     admitted: Moment,
     grant: Grant,
     /// The flow that it was charged to, if it waited.
     turn: Turn,
-    /// Whether the schedule in force knows of the grant.
-    charged: bool,
     /// Its place among those that may be broken off.
     interruptible: u32,
 }
@@ -192,20 +186,11 @@ pub struct Gate<T> {
     schedule: Schedule,
     costs: Costs,
     backlog: Backlog<T>,
-    loads: Vec<Load>,
-    /// By class: requests that hold slots.
-    requests: Vec<u32>,
-    /// By class: streams that are open.
-    streams: Vec<u32>,
+    classes: Classes,
     interruptible: Interruptible<T>,
-    /// How fast each list of the backlog is served.
-    drains: Vec<DrainRate>,
     running: u32,
     /// Whether slots are free that nobody who waits may have.
     kept: bool,
-    /// When the plan in force came in force.
-    since: Moment,
-    generations: Generations,
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
@@ -217,38 +202,28 @@ pub struct Gate<T> {
 
 impl<T> Gate<T> {
     /// A gate with nothing in it.
-    ///
-    /// # Panics
-    /// If the plan fails [`Plan::check`].
     pub fn new(plan: Plan) -> Self {
-        if let Err(fault) = plan.check() {
-            panic!("an unchecked plan reached the gate: {fault}");
-        }
-        let classes = plan.classes.len();
-        Gate {
+        let mut gate = Gate {
             limit: Limit::new(&plan.slots),
             last_step: None,
             schedule: Schedule::new(&plan),
-            costs: Costs::new(plan.cost, classes, plan.rules),
-            backlog: Backlog::new(Discipline::of_plan(&plan)),
-            loads: vec![Load::default(); classes],
-            requests: vec![0; classes],
-            streams: vec![0; classes],
-            interruptible: Interruptible::new(classes),
-            drains: vec![DrainRate::default(); classes * LISTS],
+            costs: Costs::new(plan.cost),
+            backlog: Backlog::new(),
+            classes: Classes::new(),
+            interruptible: Interruptible::new(),
             running: 0,
             kept: false,
-            since: Moment::ZERO,
-            generations: Generations::new(plan.generation, classes),
-            policers: Policers::new(Moment::ZERO, &plan.policers),
-            triggers: Triggers::new(&plan.classes, &vec![Load::default(); classes]),
-            shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
-            ignoring: plan.ignore.map(Ignoring::new),
+            policers: Policers::default(),
+            triggers: Triggers::default(),
+            shedding: None,
+            ignoring: None,
             draining: false,
             wakes: Vec::new(),
-            account: Account::sized(classes, plan.rules),
-            plan,
-        }
+            account: Account::default(),
+            plan: plan.clone(),
+        };
+        gate.put_in_force(Moment::ZERO, &plan);
+        gate
     }
 
     /// What has become of a ticket. A stale ticket counts as reconfigured away.
@@ -300,13 +275,13 @@ impl<T> Gate<T> {
 
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
-        let class = self.generations.translate(slot.generation, slot.class);
+        let class = slot.class;
         self.advance(now);
         let load = self.control_load();
         let admitted = slot.admitted;
         let held = now.since(admitted);
-        self.settle_cost(&slot, class, held, &outcome);
-        self.release(slot, class);
+        self.settle_cost(&slot, held, &outcome);
+        self.release(slot);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // broken off say nothing.
@@ -334,6 +309,7 @@ impl<T> Gate<T> {
         }
         self.expire(now);
         self.dispatch(now);
+        self.classes.let_go();
         let control = match &self.limit {
             Limit::Fixed(_) => Moment::NEVER,
             Limit::Adaptive(limit) => limit.next_tick(),
@@ -352,7 +328,7 @@ impl<T> Gate<T> {
             return deadline;
         }
         self.advance(now);
-        let change = self.schedule.next_change(&self.loads, self.limit.slots());
+        let change = self.schedule.next_change(self.classes.loads(), self.limit.slots());
         deadline.min(change.map_or(Moment::NEVER, |after| now + after))
     }
 
@@ -366,18 +342,20 @@ impl<T> Gate<T> {
         self.draining = true;
     }
 
-    /// Gives a policer another rate from now on; the tokens that are there stay. A reload goes back
-    /// to the plan's.
+    /// Gives a policer another rate from now on; the tokens that are there stay. It outlasts reloads.
     ///
     /// # Panics
-    /// If the plan in force has no such policer.
+    /// If no plan in force had such a policer.
     pub fn set_policer_rate(&mut self, now: Moment, policer: PolicerId, rate: Rate) {
         self.policers.set_rate(now, policer, rate);
     }
 
-    /// How each policer is doing, in the plan's order.
-    pub fn policers(&self) -> impl Iterator<Item = PolicerState> + '_ {
-        self.policers.states()
+    /// How each policer is doing, with its name: in the plan's order, then those that are gone.
+    pub fn policers(&self) -> impl Iterator<Item = (&str, PolicerState)> + '_ {
+        let planned = self.plan.policer_ids().iter().zip(&self.plan.policers);
+        let planned = planned.map(|(id, settings)| (*id, settings.name.as_str()));
+        let all = planned.chain(self.policers.gone());
+        all.map(|(id, name)| (name, self.policers.state(id).expect("it was in force")))
     }
 
     /// Which requests are shed, and how overloaded the origin is; `None`: nobody is, by the plan.
@@ -410,15 +388,30 @@ impl<T> Gate<T> {
         self.backlog.len()
     }
 
-    /// What each class is doing, in the plan's order.
+    /// What each class of the plan is doing, in its order.
     pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
-        let requests = self.requests.iter().zip(&self.streams);
-        self.loads.iter().zip(requests).map(|(load, (&requests, &streams))| ClassState {
+        self.plan.class_ids().iter().map(|id| self.state(*id))
+    }
+
+    /// Every class that ever was in force, with what its latest plan says of it: in the order of the plan
+    /// in force, then those that are gone. Their requests, if any are left, run to their ends; what was
+    /// counted of them stays.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> + '_ {
+        self.classes.all().map(|(id, record)| (id, &record.settings))
+    }
+
+    /// What a class is doing.
+    ///
+    /// # Panics
+    /// If it never was in force.
+    pub fn state(&self, class: ClassId) -> ClassState {
+        let (record, load) = (self.classes.at(class), self.classes.load(class));
+        ClassState {
             waiting: load.waiting,
             running: load.running,
-            requests,
-            streams,
-        })
+            requests: record.requests,
+            streams: record.streams,
+        }
     }
 
     /// What has been counted since the start.
