@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+use tiergate_core::admit::block;
 use tiergate_core::admit::bucket::Rate;
-use tiergate_core::admit::ignore;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
@@ -35,7 +35,7 @@ fn main() {
     report("refused, queue full", || refused(None, false));
     report("refused, queue full, and what it is told", || refused(None, true));
     report("the same, counted by flow, out of 1000000", || refused(Some(1_000_000), true));
-    report("refused because it is ignored, out of 10", || refused(Some(10), true));
+    report("refused because it is blocked, out of 10", || refused(Some(10), true));
     for (policy, name) in POLICIES {
         for classes in [2, 8] {
             report(&format!("{name}: who is next of {classes} classes"), || pick(policy, classes));
@@ -171,16 +171,16 @@ fn policed(per: Per, flows: u64) -> f64 {
     pass_through(&mut gate, police)
 }
 
-/// Requests that are refused, of so many flows that may be ignored: at ten a millisecond ten flows
+/// Requests that are refused, of so many flows that may be blocked: at ten a millisecond ten flows
 /// are nearly always.
 fn refused(flows: Option<u64>, told: bool) -> f64 {
-    let ignore = flows.map(|_| ignore::Settings {
+    let block = flows.map(|_| block::Settings {
         after: 10,
         within: Duration::from_secs(10),
         lasting: Duration::from_secs(5),
         flows_max: 1_000_000,
     });
-    let mut plan = Spec { slots: Slots::Fixed(1), ignore, ..plan(2) };
+    let mut plan = Spec { slots: Slots::Fixed(1), block, ..plan(2) };
     plan.classes.iter_mut().for_each(|class| class.queue_len_max = 0);
     let mut gate: Gate<u32> = Gate::new(plan.build().expect("a valid plan"));
     let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, arrival(0, 2), || 0) else {

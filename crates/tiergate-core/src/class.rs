@@ -92,9 +92,9 @@ pub struct Class {
     pub late: Late,
     /// How many bytes of requests (heads and bodies that were read) may wait at once.
     pub queue_bytes_max: u64,
-    /// Whether a request of it that is in service may be broken off for one of a class above; only what
+    /// Whether a request of it that is in service may be preempted by one of a class above; only what
     /// is safe to repeat ever is.
-    pub interruptible: bool,
+    pub preemptible: bool,
     /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
     /// slot. What becomes a stream beyond keeps its slot, so that it is bounded by the slots.
     pub streams_max: u32,
@@ -134,7 +134,7 @@ impl Class {
             when_full: WhenFull::RefuseNew,
             late: Late::Refuse,
             queue_bytes_max: Self::QUEUE_BYTES_MAX_DEFAULT,
-            interruptible: false,
+            preemptible: false,
             streams_max: Self::STREAMS_MAX_DEFAULT,
         }
     }

@@ -17,14 +17,14 @@ pub enum End {
     /// The request has become a stream (an upgraded connection, a stream of events or messages); the slot
     /// is free, the stream is accounted apart.
     Upgraded,
-    /// Broken off by the gate for a request of a class above ([`crate::gate::Gate::permit_interruption`]).
-    Interrupted,
+    /// Preempted by the gate for a request of a class above ([`crate::gate::Gate::permit_preemption`]).
+    Preempted,
 }
 
 impl End {
     /// Every end, in the order of their indices.
     pub const ALL: [End; 6] =
-        [End::Served, End::Error, End::Failed, End::Cancelled, End::Upgraded, End::Interrupted];
+        [End::Served, End::Error, End::Failed, End::Cancelled, End::Upgraded, End::Preempted];
     /// How many ends there are.
     pub const COUNT: usize = Self::ALL.len();
 
@@ -41,7 +41,7 @@ impl End {
             End::Failed => "failed",
             End::Cancelled => "cancelled",
             End::Upgraded => "upgraded",
-            End::Interrupted => "interrupted",
+            End::Preempted => "preempted",
         }
     }
 }

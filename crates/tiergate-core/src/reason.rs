@@ -10,8 +10,8 @@ pub enum Reason {
     DeadlineInfeasible,
     /// The request waited until its deadline and no slot came free.
     DeadlineExpired,
-    /// It had waited longest when its class's backlog had been slow for a while.
-    Delayed,
+    /// It had waited longest while the delay in its class's backlog stood above CoDel's target.
+    QueueDelay,
     /// The request's rule says that it is always refused.
     Rule,
     /// No origin server can be used: all are down or failing their health checks.
@@ -20,15 +20,15 @@ pub enum Reason {
     Policed,
     /// The site as a whole takes only so many requests in a time, and that many there were.
     SitePoliced,
-    /// So many waited, in the class itself or in others, that its requests are refused.
-    Backlog,
-    /// The origin was overloaded, and this was among what mattered least.
-    Unimportant,
-    /// Its flow was refused so often in a time that it is ignored for a while.
-    Ignored,
-    /// It was in service, and was broken off for a request of a class above. It has had a slot, so it is
-    /// counted as finished ([`crate::outcome::End::Interrupted`]) and not as refused.
-    Interrupted,
+    /// A trigger: so many waited, in the class itself or in others, that its requests are refused.
+    BacklogTrigger,
+    /// The origin was overloaded, and this was among the least important requests.
+    Shed,
+    /// Its flow was refused so often in a time that it is blocked for a while.
+    Blocked,
+    /// It was in service, and was preempted by a request of a class above. It has had a slot, so it is
+    /// counted as finished ([`crate::outcome::End::Preempted`]) and not as refused.
+    Preempted,
     /// The gateway is draining and takes no new work.
     Draining,
     /// A request of this class was waiting when a reload removed what it waited for.
@@ -41,15 +41,15 @@ impl Reason {
         Reason::QueueFull,
         Reason::DeadlineInfeasible,
         Reason::DeadlineExpired,
-        Reason::Delayed,
+        Reason::QueueDelay,
         Reason::Rule,
         Reason::OriginDown,
         Reason::Policed,
         Reason::SitePoliced,
-        Reason::Backlog,
-        Reason::Unimportant,
-        Reason::Ignored,
-        Reason::Interrupted,
+        Reason::BacklogTrigger,
+        Reason::Shed,
+        Reason::Blocked,
+        Reason::Preempted,
         Reason::Draining,
         Reason::Reconfigured,
     ];
@@ -67,15 +67,15 @@ impl Reason {
             Reason::QueueFull => "queue_full",
             Reason::DeadlineInfeasible => "deadline_infeasible",
             Reason::DeadlineExpired => "deadline_expired",
-            Reason::Delayed => "delayed",
+            Reason::QueueDelay => "queue_delay",
             Reason::Rule => "rule",
             Reason::OriginDown => "origin_down",
             Reason::Policed => "policed",
             Reason::SitePoliced => "site_policed",
-            Reason::Backlog => "backlog",
-            Reason::Unimportant => "unimportant",
-            Reason::Ignored => "ignored",
-            Reason::Interrupted => "interrupted",
+            Reason::BacklogTrigger => "backlog_trigger",
+            Reason::Shed => "shed",
+            Reason::Blocked => "blocked",
+            Reason::Preempted => "preempted",
             Reason::Draining => "draining",
             Reason::Reconfigured => "reconfigured",
         }
@@ -89,15 +89,17 @@ impl Reason {
                 "too many waited before it to serve it before the deadline"
             }
             Reason::DeadlineExpired => "no slot came free before the deadline",
-            Reason::Delayed => "it had waited longest, in a queue that had been slow for a while",
+            Reason::QueueDelay => {
+                "it had waited longest while the queue's delay stood above its target"
+            }
             Reason::Rule => "a rule refuses such requests",
             Reason::OriginDown => "no origin server is usable",
             Reason::Policed => "more such requests came in a time than are let through",
             Reason::SitePoliced => "more requests came in a time than the site takes",
-            Reason::Backlog => "more waited than its class is taken at",
-            Reason::Unimportant => "under overload, others mattered more",
-            Reason::Ignored => "it was refused too often, and came again at once",
-            Reason::Interrupted => "it was broken off for a more important request",
+            Reason::BacklogTrigger => "more waited than the class's trigger allows",
+            Reason::Shed => "under overload, other requests were more important",
+            Reason::Blocked => "it was refused too often and came again at once",
+            Reason::Preempted => "it was preempted by a more important request",
             Reason::Draining => "the gateway is shutting down",
             Reason::Reconfigured => "the configuration changed while the request waited",
         }

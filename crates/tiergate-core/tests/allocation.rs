@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
-use tiergate_core::admit::ignore;
+use tiergate_core::admit::block;
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::Pattern;
@@ -125,15 +125,15 @@ fn shedding_allocates_nothing() {
         }
     });
     assert_eq!(count, 0);
-    let shed = gate.account().classes[0].refused[Reason::Unimportant.index()];
+    let shed = gate.account().classes[0].refused[Reason::Shed.index()];
     assert!(shed > 5_000, "{shed}");
 }
 
 #[test]
 fn a_refusal_and_what_is_told_of_it_allocate_nothing() {
     let (within, lasting) = (Duration::from_secs(1), Duration::from_secs(1));
-    let ignore = ignore::Settings { after: 3, within, lasting, flows_max: 100 };
-    let mut plan = Spec { slots: Slots::Fixed(1), ignore: Some(ignore), ..Spec::protective() };
+    let block = block::Settings { after: 3, within, lasting, flows_max: 100 };
+    let mut plan = Spec { slots: Slots::Fixed(1), block: Some(block), ..Spec::protective() };
     plan.classes[0].queue_len_max = 0;
     let mut gate: Gate<u32> = Gate::new(plan.build().expect("a valid plan"));
     let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, ARRIVAL, || 0) else { panic!("free") };

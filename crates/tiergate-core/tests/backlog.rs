@@ -213,10 +213,10 @@ fn codel_refuses_at_the_head_and_says_so() {
         served.extend(door.next(ms));
     }
     let account = &door.gate.account().classes[0];
-    let delayed = account.refused[Reason::Delayed.index()];
+    let delayed = account.refused[Reason::QueueDelay.index()];
     assert_eq!(delayed, door.refused.len() as u64);
     assert!((5..40).contains(&delayed), "{delayed}");
     assert!(served.is_sorted(), "the longest waiters are dropped, the others keep their order");
-    let refused = door.gate.refused(at(500), &flow(1), Reason::Delayed);
+    let refused = door.gate.refused(at(500), &flow(1), Reason::QueueDelay);
     assert!(refused.wait > Duration::ZERO, "the client is told how long the queue takes");
 }

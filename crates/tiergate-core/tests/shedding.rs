@@ -32,7 +32,7 @@ fn candidates() -> impl Strategy<Value = Candidate> {
     (importance, 0..CLASSES, requests, any::<u64>()).prop_map(
         |(importance, class, requests, connection)| Candidate {
             importance,
-            class: ClassId(class),
+            rank: class.into(),
             requests,
             connection,
         },
@@ -49,7 +49,7 @@ fn order(request: &Candidate) -> (i32, i32, u32, u64) {
         4..8 => 3,
         _ => 4,
     };
-    (importance, -i32::from(request.class.0), age, request.connection)
+    (importance, -(request.rank as i32), age, request.connection)
 }
 
 proptest! {
@@ -61,7 +61,7 @@ proptest! {
         periods in 1_u32..40,
         waiting in 1_u32..5000,
     ) {
-        let mut shedding = Shedding::new(Moment::ZERO, AIM, usize::from(CLASSES));
+        let mut shedding = Shedding::new(Moment::ZERO, AIM, &[0, 1, 2].map(ClassId));
         let mut now = Moment::ZERO;
         for _ in 0..periods {
             for request in &requests {
@@ -91,8 +91,8 @@ proptest! {
         periods in prop::collection::vec(
             (0.0..=1.0, 1.0..3.0, prop::option::of(1_u32..100_000), 0_usize..8), 3..60),
     ) {
-        let mut shedding = Shedding::new(Moment::ZERO, AIM, 1);
-        let request = Candidate { importance: None, class: ClassId(0), requests: 0, connection: 0 };
+        let mut shedding = Shedding::new(Moment::ZERO, AIM, &[ClassId(0)]);
+        let request = Candidate { importance: None, rank: 0, requests: 0, connection: 0 };
         let mut now = Moment::ZERO;
         let mut moves = |finished: u32, waiting: u32| {
             (0..finished).for_each(|_| shedding.finished());
@@ -179,7 +179,7 @@ impl World {
                 match gate.arrive(*now, arrival, || 0) {
                     Verdict::Admit(slot) => running.push(slot),
                     Verdict::Queue(ticket) => waiting.push(ticket),
-                    Verdict::Reject(Reason::Unimportant) => {
+                    Verdict::Reject(Reason::Shed) => {
                         assert!(sheds, "nobody was to be shed");
                         *shed += 1;
                     }
@@ -192,7 +192,7 @@ impl World {
                 let reason = gate.turn_away(*now, arrival);
                 let after: u64 = gate.account().classes.iter().map(|class| class.arrived).sum();
                 assert_eq!(after - came, u64::from(reason.is_some()), "counted if refused");
-                *shed += u64::from(reason == Some(Reason::Unimportant));
+                *shed += u64::from(reason == Some(Reason::Shed));
             }
             Op::Finish(which) if !running.is_empty() => {
                 let slot = running.swap_remove(usize::from(which) % running.len());
@@ -236,7 +236,7 @@ impl World {
                 false
             }
             Claim::Rejected(reason) => {
-                assert_ne!(reason, Reason::Unimportant, "whoever waits is not shed");
+                assert_ne!(reason, Reason::Shed, "whoever waits is not shed");
                 false
             }
         });
@@ -259,7 +259,7 @@ proptest! {
 
     #[test]
     fn every_request_has_one_outcome(ops in ops()) {
-        let mut world = World::new(plan(0, &["a", "b", "c"], Some(AIM)));
+        let mut world = World::new(plan(&["a", "b", "c"], Some(AIM)));
         let reloads = ops.iter().any(|op| matches!(op, Op::Reload(..)));
         for op in ops {
             world.apply(op);
@@ -268,7 +268,7 @@ proptest! {
         if !reloads {
             let classes = &world.gate.account().classes;
             let refused = |class: &tiergate_core::account::ClassAccount| {
-                class.refused[Reason::Unimportant.index()]
+                class.refused[Reason::Shed.index()]
             };
             prop_assert_eq!(classes.iter().map(refused).sum::<u64>(), world.shed);
             let sum = |count: fn(&tiergate_core::account::ClassAccount) -> u64| {
@@ -285,13 +285,13 @@ proptest! {
 /// of the others go, and the important do not notice.
 #[test]
 fn a_lasting_overload_sheds_what_is_too_much_and_nobody_important() {
-    let mut world = World::new(plan(0, &["all"], Some(AIM)));
+    let mut world = World::new(plan(&["all"], Some(AIM)));
     let mut important = 0;
     let mut counts = Vec::new();
     for number in 0_u64..9_000 {
         let request = Candidate {
             importance: (number % 10 == 0).then_some(1),
-            class: ClassId(0),
+            rank: 0,
             requests: (number % 7) as u32,
             connection: number.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         };

@@ -1,8 +1,8 @@
 //! What refused clients are told, and what becomes of those that do not listen.
 
 use std::time::Duration;
+use tiergate_core::admit::block;
 use tiergate_core::admit::bucket::Rate;
-use tiergate_core::admit::ignore;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
@@ -98,8 +98,8 @@ fn a_class_that_is_refused_for_the_backlog_of_others_waits_for_theirs() {
     let (slot, mut tickets) = filled(&mut gate, FIRST);
     serve(&mut gate, slot, 10, 2010, &mut tickets);
     let verdict = gate.arrive(at(2010), Arrival::of(SECOND), || ());
-    assert_eq!(verdict, Verdict::Reject(Reason::Backlog));
-    let refused = gate.refused(at(2010), &Arrival::of(SECOND), Reason::Backlog);
+    assert_eq!(verdict, Verdict::Reject(Reason::BacklogTrigger));
+    let refused = gate.refused(at(2010), &Arrival::of(SECOND), Reason::BacklogTrigger);
     let told = refused.wait.as_secs_f64();
     assert!((1.45..1.55).contains(&told), "150 of 200 must go at 100 a second: {told}");
 }
@@ -165,18 +165,18 @@ fn a_quota_counts_the_overflow_and_the_class_s_own_part() {
     assert_eq!((quota(SECOND).most, quota(SECOND).remaining), (4, 4));
 }
 
-const IGNORE: ignore::Settings = ignore::Settings {
+const BLOCK: block::Settings = block::Settings {
     after: 3,
     within: Duration::from_secs(10),
     lasting: Duration::from_secs(5),
     flows_max: 1000,
 };
 
-/// A gate that ignores, of two classes whose slot is taken and that nobody can wait in.
-fn ignoring() -> Gate<()> {
+/// A gate that blocks, of two classes whose slot is taken and that nobody can wait in.
+fn blocking() -> Gate<()> {
     let classes = vec![class("first", 0), class("second", 0)];
     let mut gate =
-        Gate::new(Spec { ignore: Some(IGNORE), ..plan(classes) }.build().expect("a valid plan"));
+        Gate::new(Spec { block: Some(BLOCK), ..plan(classes) }.build().expect("a valid plan"));
     let Verdict::Admit(_slot) = gate.arrive(at(0), Arrival::of(FIRST), || ()) else { panic!() };
     gate
 }
@@ -186,26 +186,26 @@ fn from(class: ClassId, flow: u64) -> Arrival {
 }
 
 #[test]
-fn who_is_refused_again_and_again_is_ignored_for_a_while() {
-    let mut gate = ignoring();
+fn a_flow_refused_again_and_again_is_blocked_for_a_while() {
+    let mut gate = blocking();
     let reasons: Vec<Verdict> =
         (0..5).map(|ms| gate.arrive(at(ms), from(SECOND, 7), || ())).collect();
-    let (full, ignored) =
-        (|| Verdict::Reject(Reason::QueueFull), || Verdict::Reject(Reason::Ignored));
-    assert_eq!(reasons, [full(), full(), full(), ignored(), ignored()]);
-    let refused = gate.refused(at(1002), &from(SECOND, 7), Reason::Ignored);
+    let (full, blocked) =
+        (|| Verdict::Reject(Reason::QueueFull), || Verdict::Reject(Reason::Blocked));
+    assert_eq!(reasons, [full(), full(), full(), blocked(), blocked()]);
+    let refused = gate.refused(at(1002), &from(SECOND, 7), Reason::Blocked);
     assert_eq!(refused.wait, Duration::from_secs(4), "the rest of the while");
     assert_eq!(gate.arrive(at(5), from(SECOND, 8), || ()), full(), "another flow");
     // A body that is still to come is not read either, and that is counted as what it is.
-    assert_eq!(gate.turn_away(at(1000), from(SECOND, 7)), Some(Reason::Ignored));
+    assert_eq!(gate.turn_away(at(1000), from(SECOND, 7)), Some(Reason::Blocked));
     assert_eq!(gate.turn_away(at(5002), from(SECOND, 7)), Some(Reason::QueueFull), "it is over");
     let counts = gate.account().classes[1].refused;
-    assert_eq!((counts[Reason::Ignored.index()], counts[Reason::QueueFull.index()]), (3, 5));
+    assert_eq!((counts[Reason::Blocked.index()], counts[Reason::QueueFull.index()]), (3, 5));
 }
 
 #[test]
-fn the_most_important_class_and_running_sessions_are_never_ignored() {
-    let mut gate = ignoring();
+fn the_most_important_class_and_running_sessions_are_never_blocked() {
+    let mut gate = blocking();
     let running = Arrival { running: true, ..from(SECOND, 7) };
     for ms in 0..100 {
         for arrival in [from(FIRST, 7), running] {
@@ -217,7 +217,7 @@ fn the_most_important_class_and_running_sessions_are_never_ignored() {
     for _ in 0..2 {
         let _ = gate.arrive(at(100), from(SECOND, 7), || ());
     }
-    assert_eq!(gate.arrive(at(100), from(SECOND, 7), || ()), Verdict::Reject(Reason::Ignored));
+    assert_eq!(gate.arrive(at(100), from(SECOND, 7), || ()), Verdict::Reject(Reason::Blocked));
     assert_eq!(gate.arrive(at(100), from(FIRST, 7), || ()), Verdict::Reject(Reason::QueueFull));
     assert_eq!(gate.arrive(at(100), running, || ()), Verdict::Reject(Reason::QueueFull));
 }
@@ -225,20 +225,18 @@ fn the_most_important_class_and_running_sessions_are_never_ignored() {
 #[test]
 fn the_only_class_is_not_spared() {
     let mut gate: Gate<()> = Gate::new(
-        Spec { ignore: Some(IGNORE), ..plan(vec![class("only", 0)]) }
-            .build()
-            .expect("a valid plan"),
+        Spec { block: Some(BLOCK), ..plan(vec![class("only", 0)]) }.build().expect("a valid plan"),
     );
     let Verdict::Admit(_slot) = gate.arrive(at(0), Arrival::of(FIRST), || ()) else { panic!() };
     for _ in 0..3 {
         assert_eq!(gate.arrive(at(0), from(FIRST, 7), || ()), Verdict::Reject(Reason::QueueFull));
     }
-    assert_eq!(gate.arrive(at(0), from(FIRST, 7), || ()), Verdict::Reject(Reason::Ignored));
+    assert_eq!(gate.arrive(at(0), from(FIRST, 7), || ()), Verdict::Reject(Reason::Blocked));
 }
 
 #[test]
 fn what_has_nothing_to_do_with_load_does_not_count() {
-    let mut gate = ignoring();
+    let mut gate = blocking();
     for _ in 0..100 {
         gate.refuse(from(SECOND, 7), Reason::Rule);
         gate.refuse(from(SECOND, 7), Reason::OriginDown);
@@ -252,10 +250,10 @@ fn what_has_nothing_to_do_with_load_does_not_count() {
 
 /// A wait that ends in a refusal counts when it ends.
 #[test]
-fn whose_waits_end_in_vain_is_ignored_too() {
+fn a_flow_whose_waits_expire_is_blocked_too() {
     let second = Class { deadline: Duration::from_secs(1), ..class("second", 10) };
     let mut gate = Gate::new(
-        Spec { ignore: Some(IGNORE), ..plan(vec![class("first", 0), second]) }
+        Spec { block: Some(BLOCK), ..plan(vec![class("first", 0), second]) }
             .build()
             .expect("a valid plan"),
     );
@@ -265,20 +263,20 @@ fn whose_waits_end_in_vain_is_ignored_too() {
         assert!(matches!(verdict, Verdict::Queue(_)));
     }
     gate.tick(at(1000));
-    assert_eq!(gate.arrive(at(1000), from(SECOND, 7), || ()), Verdict::Reject(Reason::Ignored));
+    assert_eq!(gate.arrive(at(1000), from(SECOND, 7), || ()), Verdict::Reject(Reason::Blocked));
 }
 
 #[test]
-fn a_reload_keeps_who_is_ignored_and_may_let_them_go() {
-    let mut gate = ignoring();
+fn a_reload_keeps_blocked_flows_blocked_and_may_release_them() {
+    let mut gate = blocking();
     for _ in 0..3 {
         let _ = gate.arrive(at(0), from(SECOND, 7), || ());
     }
     let arrival = from(SECOND, 7);
     let plan = gate.plan().clone();
     gate.reconfigure(at(1), plan.clone());
-    assert_eq!(gate.arrive(at(1), arrival, || ()), Verdict::Reject(Reason::Ignored));
-    let plan = Spec { ignore: None, ..(*plan).clone() };
+    assert_eq!(gate.arrive(at(1), arrival, || ()), Verdict::Reject(Reason::Blocked));
+    let plan = Spec { block: None, ..(*plan).clone() };
     gate.reconfigure(at(2), plan.build().expect("a valid plan"));
     assert_eq!(gate.arrive(at(2), arrival, || ()), Verdict::Reject(Reason::QueueFull));
 }
@@ -296,11 +294,11 @@ struct Fates {
 /// Ten seconds of a server that does 100 requests a second, one at a time, and a queue of 20. Ninety
 /// polite clients send one request a second each; one more, if `impatient`, sends 10,000 a second: a
 /// hundred times what the server does.
-fn impatience(impatient: bool, ignore: Option<ignore::Settings>) -> Fates {
-    // Where flows take turns the impatient one has its own turn and no more, ignored or not.
+fn impatience(impatient: bool, block: Option<block::Settings>) -> Fates {
+    // Where flows take turns the impatient one has its own turn and no more, blocked or not.
     let second = Class { fair: false, ..class("second", 20) };
     let mut gate: Gate<usize> = Gate::new(
-        Spec { ignore, ..plan(vec![class("first", 0), second]) }.build().expect("a valid plan"),
+        Spec { block, ..plan(vec![class("first", 0), second]) }.build().expect("a valid plan"),
     );
     let mut fates = Fates::default();
     // In hundreds of microseconds: the impatient one sends in each, a slot lasts a hundred.
@@ -354,13 +352,13 @@ fn an_impatient_flow_at_a_hundred_times_the_capacity_costs_the_others_next_to_no
     let unbridled = impatience(true, None);
     assert!(
         unbridled.polite_served * 10 < alone.polite_served,
-        "without ignoring it has every place: {unbridled:?}"
+        "without blocking it has every place: {unbridled:?}"
     );
-    let ignore = ignore::Settings { after: 10, ..IGNORE };
-    let ignored = impatience(true, Some(ignore));
-    assert_eq!(ignored.impatient_sent, 100_000);
+    let block = block::Settings { after: 10, ..BLOCK };
+    let blocked = impatience(true, Some(block));
+    assert_eq!(blocked.impatient_sent, 100_000);
     // Twice in ten seconds it fills the queue until it has been refused ten times, and no more.
-    assert!(ignored.impatient_taken <= 2 * 30, "{ignored:?}");
-    let lost = alone.polite_served.saturating_sub(ignored.polite_served);
-    assert!(lost <= 2 * 30, "as many as it took, at most: {ignored:?}");
+    assert!(blocked.impatient_taken <= 2 * 30, "{blocked:?}");
+    let lost = alone.polite_served.saturating_sub(blocked.polite_served);
+    assert!(lost <= 2 * 30, "as many as it took, at most: {blocked:?}");
 }

@@ -87,7 +87,7 @@ impl World {
                 }
                 self.waiting.push((class, running, ticket));
             }
-            Verdict::Reject(Reason::Backlog) => assert!(pulled),
+            Verdict::Reject(Reason::BacklogTrigger) => assert!(pulled),
             Verdict::Reject(reason) => {
                 assert_eq!(reason, Reason::QueueFull);
                 assert!(!pulled && full && (!running || newest.is_none()));

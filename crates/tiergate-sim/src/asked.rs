@@ -87,7 +87,7 @@ pub struct Sorted {
     pub arrival: Arrival,
     /// Its rule refuses it, whatever the load.
     pub refused: bool,
-    /// Whether it is safe to repeat, so that it may be broken off where the policy says so.
+    /// Whether it is safe to repeat, so that it may be preempted where the policy says so.
     pub repeatable: bool,
 }
 

@@ -290,7 +290,7 @@ impl<'a> World<'a> {
                 let at = (Moment::from_nanos(self.now) + longest).nanos();
                 self.at(at, Event::GiveUp(id, incarnation));
             }
-            self.permit_interruption(id);
+            self.permit_preemption(id);
             return;
         }
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
@@ -438,9 +438,9 @@ impl<'a> World<'a> {
                     Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
                     Claim::Waiting => self.requests[id as usize].place = Where::Waiting(ticket),
                 },
-                Where::Running(slot) if gate.is_interrupted(&slot) => {
+                Where::Running(slot) if gate.is_preempted(&slot) => {
                     self.abandon(id, Fate::Failed);
-                    self.finish(slot, Outcome::without_answer(End::Interrupted));
+                    self.finish(slot, Outcome::without_answer(End::Preempted));
                 }
                 place => self.requests[id as usize].place = place,
             }
@@ -460,15 +460,15 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Lets the gate break a request off that has its slot, where the policy allows it.
-    fn permit_interruption(&mut self, id: u32) {
+    /// Lets the gate preempt a request that has its slot, where the policy allows it.
+    fn permit_preemption(&mut self, id: u32) {
         let now = self.moment();
         let request = &mut self.requests[id as usize];
         let repeatable = self.trial.demands[request.demand as usize].repeatable;
         if let (Some(gate), Where::Running(slot), true) =
             (&mut self.gate, &mut request.place, repeatable)
         {
-            gate.permit_interruption(now, slot, id);
+            gate.permit_preemption(now, slot, id);
         }
     }
 }

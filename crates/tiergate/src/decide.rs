@@ -78,7 +78,7 @@ pub struct Facts {
     pub expects: bool,
     /// Doing it twice is as good as once (RFC 9110 §9.2.2).
     pub idempotent: bool,
-    /// It may be broken off while it is in service, and how it is told then: so the policy has it, and
+    /// It may be preempted while it is in service, and how it is told then: so the policy has it, and
     /// nothing is lost by doing it again.
     pub may_be_broken_off: Option<Format>,
     /// Where the method lies in the head.
@@ -371,20 +371,19 @@ fn weigh(arrival: &mut Arrival, config: &Config, peer: &Peer, said: Option<u8>) 
     }
 }
 
-/// Whether a refusal is meant for the connection that its request came by: whoever matters least, or is
-/// ignored, shall not go on over it. That of a trusted peer, many clients' connection, is not closed
+/// Whether a refusal is meant for the connection that its request came by: a client that is shed or
+/// blocked is not to continue over it. That of a trusted peer, many clients' connection, is not closed
 /// because of one of them.
 pub fn is_to_go(config: &Config, peer: &Peer, reason: Reason) -> bool {
-    matches!(reason, Reason::Unimportant | Reason::Ignored)
-        && !is_trusted(config, peer.address.ip())
+    matches!(reason, Reason::Shed | Reason::Blocked) && !is_trusted(config, peer.address.ip())
 }
 
 /// What a refusal does with the connection.
 pub fn connection_after(config: &Config, peer: &Peer, reason: Reason) -> RefusalConnection {
     let usual = config.policy.refusal.connection;
     match reason {
-        Reason::Unimportant if is_to_go(config, peer, reason) => config.policy.shed,
-        Reason::Ignored if is_to_go(config, peer, reason) => match usual {
+        Reason::Shed if is_to_go(config, peer, reason) => config.policy.shed,
+        Reason::Blocked if is_to_go(config, peer, reason) => match usual {
             RefusalConnection::Keep => RefusalConnection::Close,
             usual => usual,
         },
@@ -416,14 +415,14 @@ pub fn is_trusted(config: &Config, peer: IpAddr) -> bool {
     config.policy.trusted.iter().any(|net| net.contains(&peer))
 }
 
-/// Whether such a request may be broken off while it is in service.
+/// Whether such a request may be preempted while it is in service.
 pub(crate) fn may_be_broken_off(
     config: &Config,
     arrival: &Arrival,
     method: &[u8],
     body: Framing,
 ) -> bool {
-    config.policy.plan.classes[arrival.class.index()].interruptible
+    config.policy.plan.classes[arrival.class.index()].preemptible
         && matches!(method, b"GET" | b"HEAD")
         && matches!(body, Framing::None | Framing::Length(0))
 }

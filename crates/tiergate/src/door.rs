@@ -95,9 +95,9 @@ impl Door {
         refused
     }
 
-    /// What a request is told that is broken off while it is in service.
+    /// What a request is told that is preempted while it is in service.
     pub fn broken_off(&self, arrival: &Arrival) -> Refused {
-        self.gate().refused(clock::now(), arrival, Reason::Interrupted)
+        self.gate().refused(clock::now(), arrival, Reason::Preempted)
     }
 
     /// Counts a request that is refused for a reason that the gate does not see.

@@ -95,7 +95,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
             Err(_) | Ok(()) => {}
         }
         if let Some(held) = held.as_mut().filter(|_| facts.may_be_broken_off.is_some()) {
-            poll_fn(|context| held.poll_permit_interruption(context)).await;
+            poll_fn(|context| held.poll_permit_preemption(context)).await;
         }
         let mut answer: Option<Buffer> = None;
         let mut interims = 0;
@@ -109,7 +109,7 @@ impl<'j, 'c, 'd, S: ClientStream> Exchange<'j, 'c, 'd, S> {
                         buffer.make_room(config.policy.limits.response_head_max + 1);
                     }
                     let read = poll_fn(|context| match held {
-                        Some(held) if held.is_interrupted() => Poll::Ready(Err(Fault::Interrupted)),
+                        Some(held) if held.is_preempted() => Poll::Ready(Err(Fault::Preempted)),
                         _ => link.poll_read(&mut answer, context),
                     });
                     let fault = match read.await {

@@ -75,9 +75,9 @@ pub(crate) async fn forward<S: ClientStream>(
             let unended = matches!(failure, Failure::Unended(_));
             return Ok(if unended { Next::Reset } else { Next::Cut });
         }
-        Err(Failure::Unanswered(Fault::Interrupted)) => {
+        Err(Failure::Unanswered(Fault::Preempted)) => {
             let refused = shared.door.broken_off(&facts.arrival);
-            ended(End::Interrupted, record);
+            ended(End::Preempted, record);
             let format = facts.may_be_broken_off.unwrap_or(Format::Plain);
             // In a box: a connection that only waits shall not keep room for it.
             let told = connection.refuse(shared, config, facts, refused, format, *record);

@@ -16,7 +16,7 @@ pub struct Held<'d> {
     hold: Hold,
     outcome: Outcome,
     /// The gate may ask for the slot before its time.
-    interruptible: bool,
+    preemptible: bool,
 }
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ enum Hold {
 impl<'d> Held<'d> {
     pub(crate) fn new(door: &'d Door, slot: Slot) -> Self {
         let outcome = Outcome::without_answer(End::Cancelled);
-        Held { door, hold: Hold::Slot(slot), outcome, interruptible: false }
+        Held { door, hold: Hold::Slot(slot), outcome, preemptible: false }
     }
 
     fn slot(&self) -> &Slot {
@@ -99,33 +99,33 @@ impl<'d> Held<'d> {
         }
     }
 
-    /// Says that the request may be broken off for one of a class above, from now on until
-    /// [`Held::keep`]: the task is woken when that is wanted, and [`Held::is_interrupted`] tells. Ready at once.
-    pub fn poll_permit_interruption(&mut self, context: &Context<'_>) -> Poll<()> {
+    /// Says that the request may be preempted by one of a class above, from now on until
+    /// [`Held::keep`]: the task is woken when that is wanted, and [`Held::is_preempted`] tells. Ready at once.
+    pub fn poll_permit_preemption(&mut self, context: &Context<'_>) -> Poll<()> {
         let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(()) };
         let now = clock::now();
         let mut gate = self.door.gate();
-        let permitted = gate.permit_interruption(now, slot, context.waker().clone());
-        self.interruptible |= permitted;
+        let permitted = gate.permit_preemption(now, slot, context.waker().clone());
+        self.preemptible |= permitted;
         self.door.settle(gate, now);
         Poll::Ready(())
     }
 
-    /// Whether the request is to end for one of a class above. Free for those that may not be broken off.
-    pub fn is_interrupted(&self) -> bool {
-        self.interruptible
-            && matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_interrupted(slot))
+    /// Whether the request is to end for one of a class above. Free for those that may not be preempted.
+    pub fn is_preempted(&self) -> bool {
+        self.preemptible
+            && matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_preempted(slot))
     }
 
     /// The answer has begun: the request keeps its slot to the end.
     pub fn keep(&mut self) {
-        if !std::mem::take(&mut self.interruptible) {
+        if !std::mem::take(&mut self.preemptible) {
             return;
         }
         let Hold::Slot(slot) = &mut self.hold else { return };
         let now = clock::now();
         let mut gate = self.door.gate();
-        gate.forbid_interruption(now, slot);
+        gate.forbid_preemption(now, slot);
         self.door.settle(gate, now);
     }
 }

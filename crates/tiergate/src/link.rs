@@ -28,7 +28,7 @@ pub enum Fault {
     /// The origin did not go on in time.
     OriginSlow,
     /// The gate wants the slot for a more important request; nothing was sent to the client yet.
-    Interrupted,
+    Preempted,
 }
 
 impl Fault {

@@ -155,7 +155,7 @@ pub struct Refusals {
 /// cannot do more just now. Either way the request may succeed later, unchanged.
 pub const fn status_of(reason: Reason) -> u16 {
     match reason {
-        Reason::Policed | Reason::Ignored => 429,
+        Reason::Policed | Reason::Blocked => 429,
         _ => 503,
     }
 }
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn every_reason_for_429_is_the_clients_own_doing() {
         let too_many = Reason::ALL.into_iter().filter(|&reason| status_of(reason) == 429);
-        assert_eq!(too_many.collect::<Vec<_>>(), [Reason::Policed, Reason::Ignored]);
+        assert_eq!(too_many.collect::<Vec<_>>(), [Reason::Policed, Reason::Blocked]);
     }
 
     #[test]

@@ -65,11 +65,11 @@ fn until_shedding(gateway: &Gateway) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Got {
     Served,
-    /// Told that it is unimportant; the connection is closed.
+    /// Told that it is shed; the connection is closed.
     Shed,
     /// The same without a word.
     Reset,
-    /// Told that it is unimportant, on a connection that stays.
+    /// Told that it is shed, on a connection that stays.
     Kept,
     Refused,
 }
@@ -85,7 +85,7 @@ fn ask(client: &mut Client, cookie: &str) -> Got {
     client.send_anyway((head + "\r\n").as_bytes());
     match client.try_answer(false) {
         Ok(answer) if answer.status == 200 => Got::Served,
-        Ok(answer) if answer.field("x-reason") == Some("unimportant") => {
+        Ok(answer) if answer.field("x-reason") == Some("shed") => {
             assert_eq!(answer.status, 503);
             assert!(answer.field("retry-after").is_some(), "{}", answer.head);
             if !answer.closes() {
@@ -234,7 +234,7 @@ fn the_important_come_to_the_end_and_back_in_and_others_go() {
     }
     let shed = crowd.shed + forgers[0].shed + forgers[1].shed;
     // Those of visitors that had not begun come on top.
-    assert!(gateway.number("/classes/0/refused/unimportant") >= shed);
+    assert!(gateway.number("/classes/0/refused/shed") >= shed);
     gateway.assert_conserved();
     let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
     assert!(metrics.contains("\ntiergate_shed_fraction ") && metrics.contains("_shed_overload "));
@@ -250,7 +250,7 @@ fn connections_may_be_reset_instead() {
     let origin = origin();
     let gateway = gateway(&origin, "reset", "");
     let crowd = Crowd::start(&gateway, CROWD, "");
-    eventually("many were shed", || gateway.number("/classes/0/refused/unimportant") > 30);
+    eventually("many were shed", || gateway.number("/classes/0/refused/shed") > 30);
     let crowd = crowd.stop();
     assert!(crowd.reset > 30 && crowd.shed + crowd.kept == 0, "{crowd:?}");
     gateway.assert_conserved();
@@ -330,7 +330,7 @@ async fn over_http2_the_connection_of_a_stream_that_is_shed_goes_away() {
     until_shedding(&gateway);
     let address = gateway.address;
     let told = until_closed(address).await.expect("an answer");
-    assert_eq!(told, (503, Some("unimportant".to_owned())));
+    assert_eq!(told, (503, Some("shed".to_owned())));
 
     let until = Instant::now() + PATIENCE;
     let (client, _connection) = loop {

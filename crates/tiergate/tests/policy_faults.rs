@@ -61,7 +61,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `interruptible`, `late`, `minimum`, `name`, `order`, `police`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `minimum`, `name`, `order`, `police`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -375,14 +375,14 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         ("[refusal]\nretry_after = \"2m\"", "no fault"),
         (
-            "[refusal]\nignore = { for = \"25h\", after = 0 }",
-            "policy.toml:4:18: refusal.ignore.for: must be at most \"24h\", got \"25h\"\n\
-             policy.toml:4:33: refusal.ignore.after: must be at least 1, got 0",
+            "[refusal]\nblock = { for = \"25h\", after = 0 }",
+            "policy.toml:4:18: refusal.block.for: must be at most \"24h\", got \"25h\"\n\
+             policy.toml:4:33: refusal.block.after: must be at least 1, got 0",
         ),
         (
-            "[refusal]\nignore = { within = \"0.5ms\", lasting = \"1s\" }",
-            "policy.toml:4:21: refusal.ignore.within: must be at least \"1ms\"\n\
-             policy.toml:4:30: refusal.ignore.lasting: unknown key, expected one of `after`, `flows_max`, `for`, `within`",
+            "[refusal]\nblock = { within = \"0.5ms\", lasting = \"1s\" }",
+            "policy.toml:4:21: refusal.block.within: must be at least \"1ms\"\n\
+             policy.toml:4:30: refusal.block.lasting: unknown key, expected one of `after`, `flows_max`, `for`, `within`",
         ),
         (
             "[[rule]]\npolice = { rate = \"60/s\", announce = 1 }",
@@ -567,7 +567,7 @@ band = [{ from = 8, class = "checkout" }]
 connection = "close"
 retry_after = "3s"
 retry_after_max = "1m"
-ignore = { after = 5, within = "20s", for = "7s", flows_max = 1000 }
+block = { after = 5, within = "20s", for = "7s", flows_max = 1000 }
 reason_header = "X-Reason"
 page_html = "busy.html"
 [shedding]
@@ -663,13 +663,13 @@ fn every_key_reaches_what_it_means() {
     assert_eq!(policy.refusal, refusal);
     assert_eq!(policy.plan.shedding, Some(Duration::from_millis(250)));
     assert_eq!(policy.shed, RefusalConnection::Reset);
-    let ignore = tiergate_core::admit::ignore::Settings {
+    let block = tiergate_core::admit::block::Settings {
         after: 5,
         within: Duration::from_secs(20),
         lasting: Duration::from_secs(7),
         flows_max: 1000,
     };
-    assert_eq!(policy.plan.ignore, Some(ignore));
+    assert_eq!(policy.plan.block, Some(block));
     assert_eq!(policy.refusal_page, Some("/etc/tiergate/busy.html".into()));
     assert_eq!(policy.limits.request_head_max, 16 << 10);
     assert_eq!(policy.limits.target_len_max, 4096);

@@ -1,5 +1,5 @@
 //! What clients are told, and what becomes of those that do not listen: `Retry-After` by what waits,
-//! `RateLimit` fields, flows that are ignored, and how often an origin is tried again.
+//! `RateLimit` fields, clients that are blocked, and how often an origin is tried again.
 
 mod support;
 
@@ -130,18 +130,18 @@ fn a_client_is_told_what_it_has_left() {
     });
 }
 
-const IGNORE: &str = "[[rule]]\npath = \"/search\"\npolice = { rate = \"1/h\", burst = 1, per = \"flow\" }\n\
+const BLOCK: &str = "[[rule]]\npath = \"/search\"\npolice = { rate = \"1/h\", burst = 1, per = \"flow\" }\n\
     [refusal]\nreason_header = \"x-reason\"\n\
-    ignore = { after = 3, within = \"1h\", for = \"2s\" }";
+    block = { after = 3, within = \"1h\", for = \"2s\" }";
 
 fn reason(answer: &Answer) -> &str {
     answer.field("x-reason").unwrap_or_default()
 }
 
 #[test]
-fn who_does_not_listen_is_ignored_for_a_while_and_loses_the_connection() {
+fn a_client_that_ignores_retry_after_is_blocked_and_loses_the_connection() {
     let origin = Origin::echo();
-    let gateway = Gateway::start(&policy(&origin, IGNORE));
+    let gateway = Gateway::start(&policy(&origin, BLOCK));
     let mut client = gateway.client();
     assert_eq!(client.get("/search").status, 200);
     for _ in 0..3 {
@@ -150,19 +150,19 @@ fn who_does_not_listen_is_ignored_for_a_while_and_loses_the_connection() {
     }
     let begin = Instant::now();
     let answer = client.get("/search");
-    assert_eq!((answer.status, reason(&answer), answer.closes()), (429, "ignored", true));
+    assert_eq!((answer.status, reason(&answer), answer.closes()), (429, "blocked", true));
     assert!((1..=3).contains(&retry_after(&answer)), "the rest of the while: {}", answer.head);
     assert!(client.rest().is_empty(), "and then the connection ends");
     // Whatever it asks for, and however often: that does not prolong it.
-    let mut ignored = 1;
+    let mut blocked = 1;
     eventually("it ends by itself", || {
         let answer = gateway.get("/else");
-        ignored += u64::from(answer.status == 429 && reason(&answer) == "ignored");
+        blocked += u64::from(answer.status == 429 && reason(&answer) == "blocked");
         answer.status == 200
     });
     assert!(begin.elapsed() > Duration::from_secs(1), "it ended at once");
-    assert!(ignored > 1, "{ignored}: however slow the machine");
-    assert_eq!(gateway.number("/classes/0/refused/ignored"), ignored);
+    assert!(blocked > 1, "{blocked}: however slow the machine");
+    assert_eq!(gateway.number("/classes/0/refused/blocked"), blocked);
     assert_eq!(gateway.number("/classes/0/refused/policed"), 3);
     assert_eq!(reason(&gateway.get("/search")), "policed", "it begins anew");
     gateway.assert_conserved();
@@ -171,7 +171,7 @@ fn who_does_not_listen_is_ignored_for_a_while_and_loses_the_connection() {
 #[test]
 fn a_trusted_proxys_connection_is_kept_and_its_other_clients_are_served() {
     let origin = Origin::echo();
-    let mut policy = policy(&origin, IGNORE);
+    let mut policy = policy(&origin, BLOCK);
     policy.top = "trusted = [\"127.0.0.1\"]".into();
     let gateway = Gateway::start(&policy);
     let mut proxy = gateway.client();
@@ -181,7 +181,7 @@ fn a_trusted_proxys_connection_is_kept_and_its_other_clients_are_served() {
         assert!(!answer.closes(), "{}", answer.head);
         (answer.status, reason(&answer).to_owned())
     };
-    for expected in ["", "policed", "policed", "policed", "ignored", "ignored"] {
+    for expected in ["", "policed", "policed", "policed", "blocked", "blocked"] {
         assert_eq!(of("192.0.2.1").1, expected);
     }
     assert_eq!(of("192.0.2.2").0, 200);

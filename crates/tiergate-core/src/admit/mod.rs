@@ -1,10 +1,10 @@
 //! Admission: whether a request may have a slot, or wait for one.
 
+pub mod block;
 pub mod bucket;
 pub mod feasible;
 mod flow_buckets;
 mod flow_table;
-pub mod ignore;
 pub mod importance;
 mod partition;
 pub mod policer;

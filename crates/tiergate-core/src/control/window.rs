@@ -142,6 +142,6 @@ pub(super) fn is_answer(outcome: &Outcome) -> bool {
     match outcome.end {
         End::Served | End::Upgraded => true,
         End::Cancelled => outcome.first_byte.is_some(),
-        End::Error | End::Failed | End::Interrupted => false,
+        End::Error | End::Failed | End::Preempted => false,
     }
 }

@@ -17,15 +17,15 @@ impl<T> Gate<T> {
     pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
         let class = self.classes.entered(arrival.class);
         self.account.arrived(class, arrival.rule);
-        if self.is_ignored(now, class, &arrival) {
-            return self.reject(now, class, &arrival, Reason::Ignored);
+        if self.is_blocked(now, class, &arrival) {
+            return self.reject(now, class, &arrival, Reason::Blocked);
         }
         let patience = self.patience(class, &arrival);
         self.catch_up(now);
         if let Some(shedding) = &mut self.shedding
             && shedding.is_shed(&candidate(self.classes.rank(class), &arrival))
         {
-            return self.reject(now, class, &arrival, Reason::Unimportant);
+            return self.reject(now, class, &arrival, Reason::Shed);
         }
         let at_once = self.is_admitted(now, class, &arrival, patience);
         if let Some(reason) = self.bar(now, class, &arrival, at_once, patience) {
@@ -107,7 +107,7 @@ impl<T> Gate<T> {
             arrived: now,
             grant,
             turn: Turn::NONE,
-            interruptible: Slot::NOT_INTERRUPTIBLE,
+            preemptible: Slot::NOT_PREEMPTIBLE,
         }
     }
 
@@ -132,10 +132,10 @@ impl<T> Gate<T> {
         let class = self.classes.entered(arrival.class);
         let patience = self.patience(class, &arrival);
         let candidate = candidate(self.classes.rank(class), &arrival);
-        let barred = if self.is_ignored(now, class, &arrival) {
-            Some(Reason::Ignored)
+        let barred = if self.is_blocked(now, class, &arrival) {
+            Some(Reason::Blocked)
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
-            Some(Reason::Unimportant)
+            Some(Reason::Shed)
         } else {
             self.catch_up(now);
             let at_once = self.is_admitted(now, class, &arrival, patience);
@@ -195,7 +195,7 @@ impl<T> Gate<T> {
             return None;
         }
         if self.triggers.bars(self.classes.rank(class)) {
-            return Some(Reason::Backlog);
+            return Some(Reason::BacklogTrigger);
         }
         let room = self.backlog.room(class, arrival, 0);
         if room == Room::None

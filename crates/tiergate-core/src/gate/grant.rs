@@ -52,7 +52,7 @@ impl<T> Gate<T> {
             arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
-            interruptible: Slot::NOT_INTERRUPTIBLE,
+            preemptible: Slot::NOT_PREEMPTIBLE,
         }
     }
 
@@ -72,8 +72,8 @@ impl<T> Gate<T> {
         self.running -= slots;
         self.classes.load_mut(slot.class).running -= slots;
         self.classes.at_mut(slot.class).requests -= 1;
-        if slot.interruptible != Slot::NOT_INTERRUPTIBLE {
-            self.interruptible.remove(slot.interruptible);
+        if slot.preemptible != Slot::NOT_PREEMPTIBLE {
+            self.preemptible.remove(slot.preemptible);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
-//! | running → to be broken off | whoever waits ([`Gate::permit_interruption`]) |
+//! | running → to be preempted | a waiting request of a class above ([`Gate::permit_preemption`]) |
 //! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
@@ -16,15 +16,15 @@
 mod arrive;
 mod classes;
 mod grant;
-mod interrupt;
+mod preempt;
 mod reload;
 mod signal;
 mod stream;
 mod wait;
 
 use crate::account::Account;
+use crate::admit::block::Blocking;
 use crate::admit::bucket::Rate;
-use crate::admit::ignore::Ignoring;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers};
 use crate::admit::trigger::Triggers;
@@ -42,7 +42,7 @@ use crate::reason::Reason;
 use crate::schedule::{Grant, Schedule};
 use crate::time::Moment;
 use classes::Classes;
-use interrupt::Interruptible;
+use preempt::Preemptible;
 pub use signal::Refused;
 use std::time::Duration;
 pub use stream::Stream;
@@ -143,7 +143,7 @@ pub struct Slot {
     /// The flow that it was charged to, if it waited.
     turn: Turn,
     /// Its place among those that may be broken off.
-    interruptible: u32,
+    preemptible: u32,
 }
 
 impl Slot {
@@ -187,14 +187,14 @@ pub struct Gate<T> {
     costs: Costs,
     backlog: Backlog<T>,
     classes: Classes,
-    interruptible: Interruptible<T>,
+    preemptible: Preemptible<T>,
     running: u32,
     /// Whether slots are free that nobody who waits may have.
     kept: bool,
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
-    ignoring: Option<Ignoring>,
+    blocking: Option<Blocking>,
     draining: bool,
     wakes: Vec<T>,
     account: Account,
@@ -210,13 +210,13 @@ impl<T> Gate<T> {
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),
             classes: Classes::new(),
-            interruptible: Interruptible::new(),
+            preemptible: Preemptible::new(),
             running: 0,
             kept: false,
             policers: Policers::default(),
             triggers: Triggers::default(),
             shedding: None,
-            ignoring: None,
+            blocking: None,
             draining: false,
             wakes: Vec::new(),
             account: Account::default(),
@@ -284,9 +284,9 @@ impl<T> Gate<T> {
         self.release(slot);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
-        // broken off say nothing.
+        // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
-            && !matches!(outcome.end, End::Cancelled | End::Interrupted)
+            && !matches!(outcome.end, End::Cancelled | End::Preempted)
         {
             shedding.finished();
         }

@@ -5,7 +5,7 @@
 //! keeps what waits and runs in it until that has ended, in its own queue, served after all others.
 
 use super::Gate;
-use crate::admit::ignore::Ignoring;
+use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::backlog::Discipline;
 use crate::control::Limit;
@@ -29,16 +29,16 @@ impl<T> Gate<T> {
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
             self.backlog.reconfigure(*id, Discipline::of_plan(plan, class));
-            self.interruptible.make_room(id.index() + 1);
+            self.preemptible.make_room(id.index() + 1);
         }
         let (classes, rules) = (plan.class_ids(), plan.rule_ids());
         self.costs.reconfigure(plan.cost, classes, rules);
         self.account.reconfigure(classes, rules);
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
         self.policers.reconfigure(now, &policers.collect::<Vec<_>>());
-        match (&mut self.ignoring, plan.ignore) {
-            (Some(ignoring), Some(settings)) => ignoring.reconfigure(settings),
-            (ignoring, settings) => *ignoring = settings.map(Ignoring::new),
+        match (&mut self.blocking, plan.block) {
+            (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
+            (blocking, settings) => *blocking = settings.map(Blocking::new),
         }
         match (&mut self.shedding, plan.shedding) {
             (Some(shedding), Some(aim)) => shedding.reconfigure(aim, classes),

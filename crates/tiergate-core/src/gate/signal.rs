@@ -1,5 +1,5 @@
 //! What clients are told: how long a refused one should stay away, what one has left of a policer; and
-//! who is ignored because it does not listen.
+//! which clients are blocked because they ignore it.
 
 use super::{Arrival, Gate};
 use crate::admit::policer::Quota;
@@ -29,7 +29,7 @@ impl Refused {
 
 impl<T> Gate<T> {
     /// What the client can be told of a refusal that was just given. It counts nothing. O(1), and the
-    /// partitions of a policer; for [`Reason::Backlog`] O(triggers × classes).
+    /// partitions of a policer; for [`Reason::BacklogTrigger`] O(triggers × classes).
     pub fn refused(&mut self, now: Moment, arrival: &Arrival, reason: Reason) -> Refused {
         let class = self.classes.entered(arrival.class);
         let mut refused = Refused::of(reason);
@@ -37,19 +37,19 @@ impl<T> Gate<T> {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
-            | Reason::Delayed
-            | Reason::Unimportant
-            | Reason::Interrupted => {
+            | Reason::QueueDelay
+            | Reason::Shed
+            | Reason::Preempted => {
                 refused.wait = self.drain_time(now, class, arrival.running);
             }
-            Reason::Backlog => refused.wait = self.trigger_time(now, class),
+            Reason::BacklogTrigger => refused.wait = self.trigger_time(now, class),
             Reason::Policed | Reason::SitePoliced => {
                 let found = self.quota(now, arrival);
                 refused.wait = found.map_or(Duration::ZERO, |(_, quota)| quota.wait);
                 refused.policer = found;
             }
-            Reason::Ignored => {
-                let left = self.ignoring.as_ref().and_then(|it| it.left(now, arrival.flow));
+            Reason::Blocked => {
+                let left = self.blocking.as_ref().and_then(|it| it.left(now, arrival.flow));
                 refused.wait = left.unwrap_or(Duration::ZERO);
             }
             Reason::Rule | Reason::OriginDown | Reason::Draining | Reason::Reconfigured => {}
@@ -74,14 +74,14 @@ impl<T> Gate<T> {
 
     /// Whether the request is refused because its flow was refused too often. Never, where it belongs
     /// to a running session or to the most important of several classes.
-    pub(super) fn is_ignored(&self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
-        let Some(ignoring) = &self.ignoring else {
+    pub(super) fn is_blocked(&self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+        let Some(blocking) = &self.blocking else {
             return false;
         };
-        !self.is_spared(class, arrival.running) && ignoring.left(now, arrival.flow).is_some()
+        !self.is_spared(class, arrival.running) && blocking.left(now, arrival.flow).is_some()
     }
 
-    /// Notes a refusal, if it is of those after which a flow is ignored: for want of capacity or of a
+    /// Notes a refusal, if it is of those after which a flow is blocked: for want of capacity or of a
     /// token, which the client could have made up for by waiting.
     pub(super) fn count_refusal(
         &mut self,
@@ -95,21 +95,21 @@ impl<T> Gate<T> {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
             | Reason::DeadlineExpired
-            | Reason::Delayed
+            | Reason::QueueDelay
             | Reason::Policed
             | Reason::SitePoliced
-            | Reason::Backlog
-            | Reason::Unimportant => true,
+            | Reason::BacklogTrigger
+            | Reason::Shed => true,
             Reason::Rule
             | Reason::OriginDown
-            | Reason::Ignored
-            | Reason::Interrupted
+            | Reason::Blocked
+            | Reason::Preempted
             | Reason::Draining
             | Reason::Reconfigured => false,
         };
         let spared = self.is_spared(class, running);
-        if let Some(ignoring) = self.ignoring.as_mut().filter(|_| counts && !spared) {
-            ignoring.refused(now, flow);
+        if let Some(blocking) = self.blocking.as_mut().filter(|_| counts && !spared) {
+            blocking.refused(now, flow);
         }
     }
 

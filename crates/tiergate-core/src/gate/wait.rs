@@ -86,7 +86,7 @@ impl<T> Gate<T> {
             self.wakes.push(wake);
         }
         self.note_kept(now);
-        self.interrupt(now);
+        self.preempt(now);
     }
 
     /// Who is served next, whether so many slots are free or not; `None` if nobody may have a slot.
@@ -152,7 +152,7 @@ impl<T> Gate<T> {
             let Some(delayed) = self.backlog.delayed(now, next.class) else {
                 return Some(next);
             };
-            self.refuse_waiter(now, delayed, Reason::Delayed);
+            self.refuse_waiter(now, delayed, Reason::QueueDelay);
             self.note_waiting(next.class);
         }
         self.next(now).filter(|next| self.fits(next.slots))

@@ -40,8 +40,8 @@ pub(super) fn settings(plan: &Plan) -> Result<(), PlanError> {
     if plan.shedding.is_some_and(|aim| aim.is_zero()) {
         return Err(PlanError::Shedding);
     }
-    if let Some(ignore) = &plan.ignore {
-        ignore.check().map_err(PlanError::Ignore)?;
+    if let Some(block) = &plan.block {
+        block.check().map_err(PlanError::Block)?;
     }
     policers(plan)
 }

@@ -1,6 +1,6 @@
 //! Why a plan cannot be built.
 
-use crate::admit::{ignore, policer};
+use crate::admit::{block, policer};
 use crate::names::NamesExhausted;
 use std::fmt;
 
@@ -86,8 +86,8 @@ pub enum PlanError {
     NoPolicer,
     /// The delay beyond which requests are shed is 0.
     Shedding,
-    /// The settings of ignoring make no sense.
-    Ignore(ignore::Fault),
+    /// The settings of blocking make no sense.
+    Block(block::Fault),
     /// A policer's settings make no sense.
     Policer {
         /// Its name.
@@ -145,7 +145,7 @@ impl fmt::Display for PlanError {
             PlanError::Shedding => {
                 f.write_str("the delay beyond which requests are shed must be more than 0")
             }
-            PlanError::Ignore(fault) => write!(f, "ignore: {fault}"),
+            PlanError::Block(fault) => write!(f, "block: {fault}"),
             PlanError::Policer { name, fault } => write!(f, "policer `{name}`: {fault}"),
         }
     }

@@ -1,7 +1,7 @@
 //! What is wanted of a gate.
 
 use super::{Plan, PlanError};
-use crate::admit::{ignore, policer};
+use crate::admit::{block, policer};
 use crate::class::Class;
 use crate::control::Slots;
 use crate::names::{Names, PolicerId};
@@ -23,8 +23,8 @@ pub struct Spec {
     pub site_policer: Option<PolicerId>,
     /// The delay of the backlog beyond which the least important requests are shed; `None`: never.
     pub shedding: Option<Duration>,
-    /// Which flows are ignored after refusals; `None`: none ever.
-    pub ignore: Option<ignore::Settings>,
+    /// Which flows are blocked after refusals; `None`: none ever.
+    pub block: Option<block::Settings>,
     /// The sites: 1 to [`Spec::SITES_MAX`].
     pub sites: Vec<Site>,
     /// Which site is served next, where there are several.
@@ -52,7 +52,7 @@ impl Spec {
             policers: Vec::new(),
             site_policer: None,
             shedding: None,
-            ignore: None,
+            block: None,
             sites: vec![Site::named("default")],
             between_sites: Policy::default(),
             cost: Costing::default(),

@@ -2,7 +2,7 @@
 //! requests take a given time.
 
 mod busy;
-mod interruption;
+mod preemption;
 mod shares;
 mod sites;
 mod streams;

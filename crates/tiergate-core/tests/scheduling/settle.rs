@@ -54,7 +54,7 @@ impl<W: Watch> World<'_, W> {
 
     /// A request that waited was refused.
     fn refused(&mut self, id: u32, reason: Reason) {
-        if reason == Reason::Delayed {
+        if reason == Reason::QueueDelay {
             let req = self.state.waiting.iter().find(|req| req.id == id).expect("it waits");
             self.watch.delayed(&self.state, req);
         } else {

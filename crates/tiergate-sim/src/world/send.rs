@@ -69,7 +69,7 @@ impl World<'_> {
             }
             Verdict::Queue(ticket) => self.requests[id as usize].place = Where::Waiting(ticket),
             Verdict::Reject(reason) => {
-                if reason == Reason::Unimportant {
+                if reason == Reason::Shed {
                     self.closed[(self.now / 1_000_000_000) as usize] += 1;
                 }
                 self.end(id, Fate::Refused(reason));

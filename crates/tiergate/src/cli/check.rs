@@ -183,14 +183,14 @@ fn refusal(policy: &Policy) -> Vec<String> {
     if let Some(header) = &refusal.reason_header {
         lines.push(format!("the reason stands in {header}"));
     }
-    if let Some(ignore) = &policy.plan.ignore {
+    if let Some(block) = &policy.plan.block {
         lines.push(format!(
-            "who is refused {} times within {} is ignored for {}; {} flows, {}",
-            ignore.after,
-            show::time(ignore.within),
-            show::time(ignore.lasting),
-            ignore.flows_max,
-            show::bytes(24 * u64::from(ignore.flows_max))
+            "a client refused {} times within {} is blocked for {}; {} flows, {}",
+            block.after,
+            show::time(block.within),
+            show::time(block.lasting),
+            block.flows_max,
+            show::bytes(24 * u64::from(block.flows_max))
         ));
     }
     lines

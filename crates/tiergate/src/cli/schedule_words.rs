@@ -147,8 +147,8 @@ pub(super) fn class(class: &Class, policy: &Policy) -> String {
     if class.queue_bytes_max != Class::QUEUE_BYTES_MAX_DEFAULT {
         words += &format!(", at most {} in the queue", show::bytes(class.queue_bytes_max));
     }
-    if class.interruptible {
-        words += ", GET and HEAD broken off for classes above";
+    if class.preemptible {
+        words += ", GET and HEAD preempted by classes above";
     }
     if class.streams_max != Class::STREAMS_MAX_DEFAULT {
         words += &format!(", at most {} streams", class.streams_max);

@@ -28,7 +28,7 @@ pub(super) fn warnings(policy: &Policy, warnings: &mut Vec<String>) {
         let whose = format!("class {}", class.name);
         part(&whose, "policy", between, &Part::of_class(class), warnings);
     }
-    interruptible(policy, warnings);
+    preemptible(policy, warnings);
     scores(policy, warnings);
     rules(policy, warnings);
 }
@@ -76,11 +76,11 @@ fn part(whose: &str, key: &str, between: Option<Between>, part: &Part, warnings:
     }
 }
 
-/// Classes that nothing can be broken off for.
-fn interruptible(policy: &Policy, warnings: &mut Vec<String>) {
-    if let Some(first) = policy.plan.classes.first().filter(|class| class.interruptible) {
+/// Preemptible classes that no class is above.
+fn preemptible(policy: &Policy, warnings: &mut Vec<String>) {
+    if let Some(first) = policy.plan.classes.first().filter(|class| class.preemptible) {
         let name = &first.name;
-        warnings.push(format!("class {name}: interruptible has no effect: no class is above it"));
+        warnings.push(format!("class {name}: preemptible has no effect: no class is above it"));
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
             warned(
                 "[scheduling]\nbetween_sites = \"shared\"\n\
                  [[site]]\nname = \"x\"\nshare = \"50%\"\n[[site]]\nname = \"y\"\nweight = 2\n\
-                 [[class]]\nname = \"a\"\nsite = \"x\"\norder = \"score\"\ninterruptible = true\n\
+                 [[class]]\nname = \"a\"\nsite = \"x\"\norder = \"score\"\npreemptible = true\n\
                  [[class]]\nname = \"b\"\nsite = \"x\"\nwhen_full = \"drop-least\"\n\
                  [[rule]]\nslots = 9\ndeadline_header = \"X-Budget\"\n"
             ),
@@ -175,7 +175,7 @@ mod tests {
                 "site y: no class belongs to it",
                 "site y: weight has no effect without between_sites = \"weighted\"",
                 "site y: without a share it gets only what the others leave",
-                "class a: interruptible has no effect: no class is above it",
+                "class a: preemptible has no effect: no class is above it",
                 "class a: order = \"score\": neither [score] nor a rule gives a score: all have 0",
                 "class b: when_full = \"drop-least\": neither [score] nor a rule gives a score: all have 0",
                 "rule 1 (line 18): takes 9 slots, and there are only 8",
@@ -201,7 +201,7 @@ mod tests {
                  [[class]]\nname = \"a\"\nsite = \"x\"\nshare = \"60%\"\nreserve = \"5%\"\norder = \"adaptive-lifo\"\n\
                  codel = { target = \"10ms\" }\nfair = false\n\
                  [[class]]\nname = \"b\"\nsite = \"y\"\nlate = \"last\"\nwhen_full = \"drop-oldest\"\n\
-                 queue_bytes = \"1MiB\"\ninterruptible = true\n\
+                 queue_bytes = \"1MiB\"\npreemptible = true\n\
                  [[rule]]\npath = \"/a\"\nclass = \"a\"\nslots = 4\ndeadline_header = \"X-Budget\"\n",
             ),
             "p.toml",
@@ -213,7 +213,7 @@ mod tests {
             "  of site y (b): the request of the highest score, which grows by 2.5 a second, weight 1",
             "  a request costs the time that it holds its slots",
             "  1  a  waits at most 2s, at most 10000 in the queue, site x, 60% of the slots, 5% of them never lent, the newest first under overload, whatever their flow, dropped while 10ms of delay stand for 200ms",
-            "  2  b  waits at most 2s, at most 10000 in the queue, site y, the oldest leaves a full queue, the late last, until twice the deadline, at most 1MiB in the queue, GET and HEAD broken off for classes above; takes what no rule matches",
+            "  2  b  waits at most 2s, at most 10000 in the queue, site y, the oldest leaves a full queue, the late last, until twice the deadline, at most 1MiB in the queue, GET and HEAD preempted by classes above; takes what no rule matches",
             "  1  (line 27)  path /a → a, slots 4, deadline by a trusted x-budget",
         ] {
             assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");

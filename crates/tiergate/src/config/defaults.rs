@@ -7,7 +7,7 @@
 use super::meant::{Buffering, Forwarding, Limits, Names, Refusal, RefusalConnection, Timeouts};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
-use tiergate_core::admit::ignore;
+use tiergate_core::admit::block;
 use tiergate_core::admit::session::Bounds;
 use tiergate_core::class::Codel;
 use tiergate_core::origin::retries::Allowance;
@@ -84,8 +84,8 @@ pub const REFUSAL: Refusal = Refusal {
     page_html: None,
 };
 
-/// Whom to ignore, where the policy wants anybody ignored.
-pub const IGNORE: ignore::Settings = ignore::Settings {
+/// When a client is blocked, where the policy has any blocked.
+pub const BLOCK: block::Settings = block::Settings {
     // Whoever keeps to `Retry-After` is refused once a second at most; a page's own six or more
     // connections may be refused together once.
     after: 10,

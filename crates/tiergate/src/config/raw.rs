@@ -4,7 +4,7 @@
 
 use super::error::{Faults, Place};
 pub(super) use super::raw_clients::{Geo, Key, Names, Session, Shedding, Token};
-pub(super) use super::raw_refusal::{Ignore, Refusal};
+pub(super) use super::raw_refusal::{Block, Refusal};
 pub(super) use super::raw_scheduling::{Class, Codel, Scheduling, Site, Trigger};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
 use super::rule_values::{

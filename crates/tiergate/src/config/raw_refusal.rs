@@ -13,8 +13,8 @@ table! {
         retry_after: Time,
         /// The most in `Retry-After`, but for half as much more at random. Default "30s".
         retry_after_max: Time,
-        /// Which clients are ignored for a while. Without it: none.
-        ignore: Ignore,
+        /// Which clients are blocked for a while. Without it: none.
+        block: Block,
         /// Name of a response header that carries the reason. By default there is none.
         reason_header: String,
         /// HTML file shown instead of the built-in page.
@@ -25,7 +25,7 @@ table! {
 table! {
     /// Flows that are refused again and again are refused at once for a while (429), and their
     /// connections closed.
-    struct Ignore {
+    struct Block {
         /// After so many refusals. Default 10.
         #[schemars(range(min = 1, max = 10_000))]
         after: u64,

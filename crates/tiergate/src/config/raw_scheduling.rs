@@ -88,8 +88,8 @@ table! {
         late: LateText,
         /// Bytes of requests that may wait at once. Default "256MiB".
         queue_bytes: Size,
-        /// Whether GET and HEAD that are in service may be broken off for a class above. Default false.
-        interruptible: bool,
+        /// Whether GET and HEAD that are in service may be preempted by a class above. Default false.
+        preemptible: bool,
         /// Streams (SSE, gRPC) at once that hold no slot; further ones keep theirs. Default
         /// 10000.
         #[schemars(range(max = 10_000_000))]

@@ -55,7 +55,7 @@ pub(super) fn policy(
     };
     let rules = resolve_rules::rules(raw.rule, &mut named, lines, on.faults);
     let score = raw.score.map(|score| resolve_score::score(score, &classes, on.faults));
-    let (refusal, refusal_page, ignore) = on.refusal(value(raw.refusal));
+    let (refusal, refusal_page, block) = on.refusal(value(raw.refusal));
     let origin_place = raw.origin.as_ref().map(|origin| origin.place.clone());
     let origin_raw = on.need(
         raw.origin,
@@ -93,7 +93,7 @@ pub(super) fn policy(
         policers: policers.finish(),
         site_policer,
         shedding,
-        ignore,
+        block,
         sites: scheduling.sites,
         between_sites: scheduling.between_sites,
         cost: scheduling.cost,

@@ -74,7 +74,7 @@ pub(super) fn classes(
             when_full: raw.when_full.map_or(defaults.when_full, |full| full.value.0),
             late: raw.late.map_or(defaults.late, |late| late.value.0),
             queue_bytes_max: raw.queue_bytes.map_or(defaults.queue_bytes_max, |size| size.value.0),
-            interruptible: raw.interruptible.is_some_and(|it| it.value),
+            preemptible: raw.preemptible.is_some_and(|it| it.value),
             streams_max: number(raw.streams, defaults.streams_max, 10_000_000, faults),
             ..defaults
         });

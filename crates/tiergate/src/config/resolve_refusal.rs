@@ -1,4 +1,4 @@
-//! How refusals look and whom they make ignored, as written and as meant.
+//! How refusals look and which clients are blocked after them, as written and as meant.
 
 use super::defaults;
 use super::meant::Refusal;
@@ -9,17 +9,17 @@ use super::show;
 use super::values::is_token;
 use std::path::PathBuf;
 use std::time::Duration;
-use tiergate_core::admit::ignore;
+use tiergate_core::admit::block;
 
-/// Flows are ignored to the millisecond.
+/// Flows are blocked to the millisecond.
 const LEAST: Duration = Duration::from_millis(1);
 
 impl Resolver<'_> {
-    /// How a refusal looks, the file of its page, and which flows are ignored.
+    /// How a refusal looks, the file of its page, and which flows are blocked.
     pub(super) fn refusal(
         &mut self,
         raw: raw::Refusal,
-    ) -> (Refusal, Option<PathBuf>, Option<ignore::Settings>) {
+    ) -> (Refusal, Option<PathBuf>, Option<block::Settings>) {
         if let Some(header) = raw.reason_header.as_ref().filter(|header| !is_token(&header.value)) {
             let message = format!("must be the name of a header, got {:?}", header.value);
             self.faults.add(&header.place, message);
@@ -43,18 +43,18 @@ impl Resolver<'_> {
             reason_header: raw.reason_header.map(|header| header.value),
             page_html: None,
         };
-        let ignore = raw.ignore.map(|ignore| self.ignore(ignore));
-        (refusal, raw.page_html.map(|file| self.file(file.value)), ignore)
+        let block = raw.block.map(|block| self.block(block));
+        (refusal, raw.page_html.map(|file| self.file(file.value)), block)
     }
 
-    fn ignore(&mut self, At { value: raw, .. }: At<raw::Ignore>) -> ignore::Settings {
-        let d = defaults::IGNORE;
-        let (most, flows_max) = (ignore::Settings::AFTER_MAX, ignore::Settings::FLOWS_MAX);
+    fn block(&mut self, At { value: raw, .. }: At<raw::Block>) -> block::Settings {
+        let d = defaults::BLOCK;
+        let (most, flows_max) = (block::Settings::AFTER_MAX, block::Settings::FLOWS_MAX);
         let times = [&raw.within, &raw.r#for].into_iter().flatten();
         for at in times.filter(|at| !at.value.0.is_zero() && at.value.0 < LEAST) {
             self.faults.add(&at.place, "must be at least \"1ms\"");
         }
-        ignore::Settings {
+        block::Settings {
             after: self.number(raw.after, d.after.into(), 1..=most.into()) as u32,
             within: self.time(raw.within, d.within),
             lasting: self.time(raw.r#for, d.lasting),

@@ -291,13 +291,13 @@ fn pair(quantiles: &Quantiles) -> String {
 fn short_reason(reason: &str) -> String {
     match reason {
         "queue_full" => "full".to_owned(),
-        "deadline_infeasible" => "in vain".to_owned(),
+        "deadline_infeasible" => "infeas.".to_owned(),
         "deadline_expired" => "expired".to_owned(),
-        "delayed" => "slow".to_owned(),
+        "queue_delay" => "delay".to_owned(),
         "origin_down" => "down".to_owned(),
         "site_policed" => "site".to_owned(),
-        "unimportant" => "shed".to_owned(),
-        "interrupted" => "broken".to_owned(),
+        "backlog_trigger" => "trigger".to_owned(),
+        "preempted" => "preempt".to_owned(),
         "draining" => "drain".to_owned(),
         "reconfigured" => "reload".to_owned(),
         other => cut(&harmless(other), 7),

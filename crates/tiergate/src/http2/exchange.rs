@@ -39,7 +39,7 @@ impl Journey<'_, '_> {
             Err(_) | Ok(()) => {}
         }
         if let Some(held) = self.held.as_mut().filter(|_| self.facts.may_be_broken_off.is_some()) {
-            poll_fn(|context| held.poll_permit_interruption(context)).await;
+            poll_fn(|context| held.poll_permit_preemption(context)).await;
         }
         let mut answer: Option<Buffer> = None;
         let mut interims = 0;
@@ -64,7 +64,7 @@ impl Journey<'_, '_> {
                         buffer.make_room(self.config.policy.limits.response_head_max + 1);
                     }
                     let read = poll_fn(|context| match &self.held {
-                        Some(held) if held.is_interrupted() => Poll::Ready(Err(Fault::Interrupted)),
+                        Some(held) if held.is_preempted() => Poll::Ready(Err(Fault::Preempted)),
                         _ => self.poll_read(&mut origin, &mut answer, context),
                     });
                     let fault = match read.await {

@@ -127,8 +127,8 @@ pub(super) fn gone() -> Fault {
 pub(super) enum Forwarded {
     /// It has ended.
     Ended(Ended),
-    /// It was broken off for a more important one, and is to be told so.
-    Interrupted(SendResponse<Payload>),
+    /// It was preempted by a request of a class above, and is to be told so.
+    Preempted(SendResponse<Payload>),
 }
 
 /// Forwards one request and its answer; what is noted of it comes back.
@@ -141,10 +141,10 @@ pub(super) async fn forward(mut journey: Journey<'_, '_>, head: &[u8]) -> (Forwa
     }
     let (end, ended) = match result {
         Ok(()) => return (Forwarded::Ended(Ended::ByUs), record),
-        Err(Failure::Unanswered(Fault::Interrupted)) => {
-            record.end = Some(End::Interrupted);
-            held.into_iter().for_each(|mut held| held.note(End::Interrupted));
-            return (Forwarded::Interrupted(respond), record);
+        Err(Failure::Unanswered(Fault::Preempted)) => {
+            record.end = Some(End::Preempted);
+            held.into_iter().for_each(|mut held| held.note(End::Preempted));
+            return (Forwarded::Preempted(respond), record);
         }
         Err(Failure::Stale) => unreachable!("`run` tries again"),
         // A client that takes nothing is given up by us, but has failed nobody else.

@@ -29,7 +29,7 @@ pub(super) struct Facts {
     pub(super) head_only: bool,
     /// Doing it twice is as good as once.
     pub(super) idempotent: bool,
-    /// It may be broken off while it is in service, and how it is told then.
+    /// It may be preempted while it is in service, and how it is told then.
     pub(super) may_be_broken_off: Option<Format>,
     /// The client, by the connection or by a trusted peer's word.
     pub(super) client: IpAddr,

@@ -132,7 +132,7 @@ async fn serve(
             buffers::keep_text(head);
             let ended = match forwarded {
                 Forwarded::Ended(ended) => ended,
-                Forwarded::Interrupted(mut respond) => {
+                Forwarded::Preempted(mut respond) => {
                     let refused = shared.door.broken_off(&facts.arrival);
                     let format = facts.may_be_broken_off.unwrap_or(format);
                     request.refuse(&mut respond, &refused, format, record, (tally, peer));
@@ -176,7 +176,7 @@ struct Asked<'r> {
 }
 
 impl Asked<'_> {
-    /// Answers with a refusal, as the policy has it. Whoever is ignored loses the connection too, but
+    /// Answers with a refusal, as the policy has it. A blocked client loses the connection too, but
     /// for a trusted proxy's, which carries others.
     fn refuse(
         &self,

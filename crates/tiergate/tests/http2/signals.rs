@@ -5,8 +5,8 @@ use http::HeaderMap;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tiergate::config::meant::Policy;
+use tiergate_core::admit::block;
 use tiergate_core::admit::bucket::Rate;
-use tiergate_core::admit::ignore;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 
 /// A gateway whose clients may send two requests each, and then one an hour.
@@ -53,9 +53,9 @@ async fn a_client_is_told_what_it_has_left_and_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn whoever_is_ignored_loses_the_connection_in_good_order_and_is_heard_again_later() {
+async fn a_blocked_client_loses_the_connection_in_good_order_and_is_heard_again_later() {
     let world = policed(|policy| {
-        policy.plan.ignore = Some(ignore::Settings {
+        policy.plan.block = Some(block::Settings {
             after: 2,
             within: Duration::from_secs(3600),
             lasting: Duration::from_secs(2),
@@ -72,7 +72,7 @@ async fn whoever_is_ignored_loses_the_connection_in_good_order_and_is_heard_agai
     let mut client = client.ready().await.unwrap();
     let (answer, _, _) = fetch(&mut client, get("/len/1")).await.unwrap();
     assert_eq!(answer.status(), 429);
-    assert_eq!(answer.headers()["x-reason"], "ignored");
+    assert_eq!(answer.headers()["x-reason"], "blocked");
     let ended = tokio::time::timeout(Duration::from_secs(5), connection).await;
     ended.expect("it is closed").unwrap().unwrap();
     for _ in 0..500 {
@@ -80,8 +80,8 @@ async fn whoever_is_ignored_loses_the_connection_in_good_order_and_is_heard_agai
         if headers["x-reason"] == "policed" {
             return;
         }
-        assert_eq!(headers["x-reason"], "ignored");
+        assert_eq!(headers["x-reason"], "blocked");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("it is still ignored");
+    panic!("it is still blocked");
 }

@@ -70,7 +70,7 @@ async fn calls_become_streams_when_they_last_and_hold_slots_beyond_their_bound()
 async fn a_background_stream_gives_way_and_is_told_so() {
     let world = build(|policy| {
         let text = "[origin]\nservers = [\"a:1\"]\n[refusal]\nreason_header = \"X-Reason\"\n\
-             [[class]]\nname = \"high\"\n[[class]]\nname = \"low\"\ninterruptible = true\n\
+             [[class]]\nname = \"high\"\n[[class]]\nname = \"low\"\npreemptible = true\n\
              [[rule]]\npath = \"/len/*\"\nclass = \"high\"\n";
         let servers = std::mem::take(&mut policy.origin.servers);
         *policy = tiergate::config::parse(text, "p.toml").unwrap();
@@ -88,8 +88,8 @@ async fn a_background_stream_gives_way_and_is_told_so() {
     assert_eq!((answer.status().as_u16(), body.len()), (200, 10));
     let told = waiting.await.unwrap();
     assert_eq!(told.status().as_u16(), 503);
-    assert_eq!(told.headers()["x-reason"], "interrupted");
+    assert_eq!(told.headers()["x-reason"], "preempted");
     assert!(told.headers().contains_key("retry-after"));
     let gate = world.shared.door.gate();
-    assert_eq!(gate.account().classes[1].finished[End::Interrupted.index()], 1);
+    assert_eq!(gate.account().classes[1].finished[End::Preempted.index()], 1);
 }

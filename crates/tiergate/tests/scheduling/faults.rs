@@ -144,7 +144,7 @@ fn every_key_means_what_it_says() {
          [[site]]\nname = \"y\"\npolicy = \"deadline\"\n\
          [[class]]\nname = \"a\"\nsite = \"y\"\nweight = 0.5\nshare = \"30%\"\nreserve = \"3%\"\n\
          order = \"adaptive-lifo\"\nfair = false\ncodel = {}\nwhen_full = \"drop-oldest\"\n\
-         late = \"last\"\nqueue_bytes = \"1MiB\"\ninterruptible = true\nstreams = 5\n\
+         late = \"last\"\nqueue_bytes = \"1MiB\"\npreemptible = true\nstreams = 5\n\
          [[class]]\nname = \"b\"\nsite = \"x\"\n[[rule]]\nslots = 7\n",
     )
     .unwrap();
@@ -163,7 +163,7 @@ fn every_key_means_what_it_says() {
     let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
     assert_eq!((a.codel, b.codel), (Some(codel), None));
     assert_eq!((a.when_full, a.late), (WhenFull::DropOldest, Late::Last));
-    assert_eq!((a.queue_bytes_max, a.interruptible, a.streams_max), (1 << 20, true, 5));
+    assert_eq!((a.queue_bytes_max, a.preemptible, a.streams_max), (1 << 20, true, 5));
     assert_eq!(plan.queue_len_max, 70);
     assert_eq!(policy.rules[0].rule.slots, Some(7));
 }

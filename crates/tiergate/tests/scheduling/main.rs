@@ -7,6 +7,6 @@ mod blocking;
 mod deadlines;
 mod explained;
 mod faults;
-mod interrupted;
+mod preempted;
 mod shares;
 mod streams;

@@ -1,4 +1,4 @@
-//! Background requests that are broken off for more important ones.
+//! Background requests that are preempted by more important ones.
 
 use crate::support::gateway::{Gateway, Policy};
 use crate::support::origin::{Accepted, Origin, ok};
@@ -29,7 +29,7 @@ fn gateway(origin: &Origin) -> Gateway {
         origin: "slots = 2".into(),
         tables: "[refusal]\nreason_header = \"X-Reason\"\n\
                  [[class]]\nname = \"high\"\ndeadline = \"10s\"\n\
-                 [[class]]\nname = \"low\"\ninterruptible = true\n\
+                 [[class]]\nname = \"low\"\npreemptible = true\n\
                  [[rule]]\npath = \"/high\"\nclass = \"high\"\n"
             .into(),
         ..Policy::of(&[origin.server()])
@@ -52,12 +52,12 @@ fn a_background_request_gives_way_and_is_told_so() {
     let answer = younger.answer();
     assert_eq!(answer.status, 503, "{}", answer.head);
     let head = answer.head.to_ascii_lowercase();
-    assert!(head.contains("x-reason: interrupted") && head.contains("retry-after: "), "{head}");
+    assert!(head.contains("x-reason: preempted") && head.contains("retry-after: "), "{head}");
     assert_eq!(younger.get("/other").text(), "fine");
     assert_eq!(gateway.number("/classes/1/running"), 1, "the older one goes on");
     drop(low);
     gateway.assert_conserved();
-    assert_eq!(gateway.number("/classes/1/finished/interrupted"), 1);
+    assert_eq!(gateway.number("/classes/1/finished/preempted"), 1);
     assert_eq!(gateway.number("/classes/1/finished/cancelled"), 1);
 }
 
@@ -75,10 +75,10 @@ fn what_has_begun_to_answer_or_is_not_safe_to_repeat_goes_on() {
     high.send("GET /high HTTP/1.1\r\nHost: a\r\n\r\n");
     eventually_is("it waits", 1, || gateway.number("/limit/waiting"));
     std::thread::sleep(std::time::Duration::from_millis(200));
-    assert_eq!(gateway.number("/classes/1/running"), 2, "nobody was broken off");
+    assert_eq!(gateway.number("/classes/1/running"), 2, "no request was preempted");
     drop(begun);
     assert_eq!(high.answer().text(), "fine");
     drop(posted);
     gateway.assert_conserved();
-    assert_eq!(gateway.number("/classes/1/finished/interrupted"), 0);
+    assert_eq!(gateway.number("/classes/1/finished/preempted"), 0);
 }

@@ -1,4 +1,4 @@
-//! Running requests that are broken off for more important ones.
+//! Running requests that are preempted by more important ones.
 
 use crate::busy::{classes, plan};
 use tiergate_core::class::ClassId;
@@ -9,13 +9,13 @@ use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
 const NOW: Moment = Moment::ZERO;
-const INTERRUPTED: Outcome = Outcome::without_answer(End::Interrupted);
+const PREEMPTED: Outcome = Outcome::without_answer(End::Preempted);
 
 /// Two classes that may be broken off below one that may not.
 fn gate(slots: u32, change: impl Fn(&mut Spec)) -> Gate<u32> {
     let mut classes = classes(&["a", "b", "c"]);
-    classes[1].interruptible = true;
-    classes[2].interruptible = true;
+    classes[1].preemptible = true;
+    classes[2].preemptible = true;
     let mut plan = plan(Policy::Strict, slots, classes);
     change(&mut plan);
     Gate::new(plan.build().expect("a valid plan"))
@@ -26,8 +26,8 @@ fn admitted(gate: &mut Gate<u32>, class: u16, wake: Option<u32>) -> Slot {
         panic!("a slot is free");
     };
     if let Some(wake) = wake {
-        assert!(gate.permit_interruption(NOW, &mut slot, wake));
-        assert!(!gate.permit_interruption(NOW, &mut slot, wake), "once");
+        assert!(gate.permit_preemption(NOW, &mut slot, wake));
+        assert!(!gate.permit_preemption(NOW, &mut slot, wake), "once");
     }
     slot
 }
@@ -53,16 +53,16 @@ fn the_youngest_of_the_least_important_is_broken_off_one_for_each_that_waits() {
         assert_eq!(order.len(), (wake as usize + 1).min(4));
     }
     assert_eq!(order, [21, 20, 11, 10], "and the one that is not safe to repeat goes on");
-    assert!(!gate.is_interrupted(&safe));
+    assert!(!gate.is_preempted(&safe));
     let mut served = Vec::new();
     for (_, slot) in slots {
-        assert!(gate.is_interrupted(&slot));
-        gate.finish(NOW, slot, INTERRUPTED);
+        assert!(gate.is_preempted(&slot));
+        gate.finish(NOW, slot, PREEMPTED);
         served.extend(std::iter::from_fn(|| gate.next_wake()));
     }
     assert_eq!(served, [0, 1, 2, 3]);
-    assert_eq!(gate.account().classes[2].finished[End::Interrupted.index()], 2);
-    gate.finish(NOW, safe, INTERRUPTED);
+    assert_eq!(gate.account().classes[2].finished[End::Preempted.index()], 2);
+    gate.finish(NOW, safe, PREEMPTED);
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn nobody_is_broken_off_for_its_own_class_or_one_below_or_a_minimum() {
     assert_eq!(gate.next_wake(), None);
     let _ticket = queued(&mut gate, 0, 0);
     assert_eq!(gate.next_wake(), Some(10), "the other has no more than it is sure of");
-    assert!(gate.is_interrupted(&own) && !gate.is_interrupted(&sure));
-    gate.finish(NOW, own, INTERRUPTED);
-    gate.finish(NOW, sure, INTERRUPTED);
+    assert!(gate.is_preempted(&own) && !gate.is_preempted(&sure));
+    gate.finish(NOW, own, PREEMPTED);
+    gate.finish(NOW, sure, PREEMPTED);
 }
 
 #[test]
@@ -88,20 +88,20 @@ fn who_says_so_late_is_broken_off_at_once_and_a_reload_loses_nobody() {
     let other = admitted(&mut gate, 2, None);
     let ticket = queued(&mut gate, 0, 0);
     assert_eq!(gate.next_wake(), None);
-    assert!(gate.permit_interruption(NOW, &mut late, 10));
+    assert!(gate.permit_preemption(NOW, &mut late, 10));
     assert_eq!(gate.next_wake(), Some(10));
     let mut plan = (**gate.plan()).clone();
     plan.classes.remove(1);
     gate.reconfigure(NOW, plan.build().expect("a valid plan"));
-    assert!(gate.is_interrupted(&late), "under another plan too");
-    gate.finish(NOW, late, INTERRUPTED);
+    assert!(gate.is_preempted(&late), "under another plan too");
+    gate.finish(NOW, late, PREEMPTED);
     assert_eq!(gate.next_wake(), Some(0));
     let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("it was granted") };
     let next = queued(&mut gate, 0, 1);
-    assert_eq!(gate.next_wake(), None, "nobody is left to be broken off");
+    assert_eq!(gate.next_wake(), None, "no preemptible request is left");
     gate.cancel(NOW, next);
-    gate.finish(NOW, other, INTERRUPTED);
-    gate.finish(NOW, slot, INTERRUPTED);
+    gate.finish(NOW, other, PREEMPTED);
+    gate.finish(NOW, slot, PREEMPTED);
     assert_eq!(gate.running(), 0);
 }
 
@@ -112,10 +112,10 @@ fn whoever_has_begun_to_answer_is_left_alone_and_another_goes_instead() {
     let mut younger = admitted(&mut gate, 2, Some(21));
     let _ticket = queued(&mut gate, 0, 0);
     assert_eq!(gate.next_wake(), Some(21));
-    gate.forbid_interruption(NOW, &mut younger);
+    gate.forbid_preemption(NOW, &mut younger);
     assert_eq!(gate.next_wake(), Some(20));
-    assert!(gate.is_interrupted(&older) && !gate.is_interrupted(&younger));
-    gate.finish(NOW, older, INTERRUPTED);
+    assert!(gate.is_preempted(&older) && !gate.is_preempted(&younger));
+    gate.finish(NOW, older, PREEMPTED);
     assert_eq!(gate.next_wake(), Some(0), "the one that waits has the slot");
     gate.finish(NOW, younger, Outcome::without_answer(End::Served));
 }

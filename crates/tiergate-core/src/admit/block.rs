@@ -1,14 +1,14 @@
-//! Ignoring: a flow that is refused again and again is, for a while, refused before anything else is
+//! Blocking: a flow that is refused again and again is, for a while, refused before anything else is
 //! looked at.
 //!
 //! A client that repeats a refused request at once costs the classifier's time, the gate's lock and a
-//! place in the queue that somebody else would have had, and gets nothing for it. So whoever is refused
-//! `after` times `within` a time is ignored for a while. Being ignored is no refusal that counts: the
-//! while ends by itself, however much the flow sends meanwhile, and it then begins with nothing against
+//! place in the queue that somebody else would have had, and gets nothing for it. So a flow that is refused
+//! `after` times `within` a time is blocked for a while. Being blocked is no refusal that counts: the
+//! block ends by itself, however much the flow sends meanwhile, and it then begins with nothing against
 //! it.
 //!
 //! What is counted of a flow is one number: refusals since the first of them, and when that was. When
-//! `within` has passed since the first, counting begins anew. So a flow is never ignored that was not
+//! `within` has passed since the first, counting begins anew. So a flow is never blocked that was not
 //! refused `after` times within `within`, and always one that was refused `2 × after - 1` times within
 //! it, to the millisecond.
 //!
@@ -23,14 +23,14 @@ use crate::time::Moment;
 use std::fmt;
 use std::time::Duration;
 
-/// Whom to ignore.
+/// When a flow is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Refusals after which a flow is ignored, 1 to [`Settings::AFTER_MAX`].
+    /// Refusals after which a flow is blocked, 1 to [`Settings::AFTER_MAX`].
     pub after: u32,
     /// The time that they must come in; at least a millisecond.
     pub within: Duration,
-    /// How long it is ignored; at least a millisecond.
+    /// How long it is blocked; at least a millisecond.
     pub lasting: Duration,
     /// How many flows with refusals are told apart at once: 24 bytes each.
     pub flows_max: u32,
@@ -44,7 +44,7 @@ impl Settings {
     /// Longest times.
     pub const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
-    /// Checks what ignoring relies on.
+    /// Checks what blocking relies on.
     ///
     /// # Errors
     /// The first fault found.
@@ -85,24 +85,24 @@ impl fmt::Display for Fault {
 }
 
 /// A flow's number: milliseconds of a moment in the lower bits; above them the count, or that it is
-/// ignored until then. 0: nothing.
+/// blocked until then. 0: nothing.
 const MOMENT_BITS: u32 = 48;
-const IGNORED: u64 = 1 << 63;
+const BLOCKED: u64 = 1 << 63;
 
-/// Who was refused how often, and who is ignored.
+/// Who was refused how often, and who is blocked.
 #[derive(Clone, Debug)]
-pub(crate) struct Ignoring {
+pub(crate) struct Blocking {
     settings: Settings,
     within_ms: u64,
     table: FlowTable,
-    /// From this millisecond on nobody is ignored, so that nothing need be looked up.
+    /// From this millisecond on nobody is blocked, so that nothing need be looked up.
     last_until: u64,
 }
 
-impl Ignoring {
+impl Blocking {
     /// Nobody has been refused yet.
     pub(crate) fn new(settings: Settings) -> Self {
-        Ignoring {
+        Blocking {
             settings,
             within_ms: within_ms(&settings),
             table: FlowTable::for_flows(settings.flows_max),
@@ -113,13 +113,13 @@ impl Ignoring {
     /// Puts other settings in force. What is known stays, unless the table has another size.
     pub(crate) fn reconfigure(&mut self, settings: Settings) {
         if settings.flows_max != self.settings.flows_max {
-            *self = Ignoring::new(settings);
+            *self = Blocking::new(settings);
         } else {
             (self.settings, self.within_ms) = (settings, within_ms(&settings));
         }
     }
 
-    /// How long the flow is still ignored; `None`: it is not. O(1), and a comparison while nobody is.
+    /// How long the flow is still blocked; `None`: it is not. O(1), and a comparison while nobody is.
     pub(crate) fn left(&self, now: Moment, flow: u64) -> Option<Duration> {
         let now_ms = millis(now);
         if now_ms >= self.last_until {
@@ -127,9 +127,9 @@ impl Ignoring {
         }
         let spot = self.table.find(flow, |number| self.is_over(number, now_ms))?;
         let number = self.table.number(spot, flow);
-        let ignored = number & IGNORED != 0 && !self.is_over(number, now_ms);
+        let blocked = number & BLOCKED != 0 && !self.is_over(number, now_ms);
         // The end is kept in whole milliseconds, rounded up.
-        ignored.then(|| Moment::from_millis(moment(number)).since(now).min(self.settings.lasting))
+        blocked.then(|| Moment::from_millis(moment(number)).since(now).min(self.settings.lasting))
     }
 
     /// The flow was refused. O(1).
@@ -141,14 +141,14 @@ impl Ignoring {
         let known = self.table.number(spot, flow);
         let (count, since) = match self.is_over(known, now_ms) {
             true => (1, now_ms),
-            // Refused by what it had begun before it was ignored.
-            false if known & IGNORED != 0 => return,
+            // Refused by what it had begun before it was blocked.
+            false if known & BLOCKED != 0 => return,
             false => ((known >> MOMENT_BITS) + 1, moment(known)),
         };
         let number = if count >= u64::from(self.settings.after) {
             let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
             self.last_until = self.last_until.max(until);
-            IGNORED | until
+            BLOCKED | until
         } else {
             count << MOMENT_BITS | since
         };
@@ -157,7 +157,7 @@ impl Ignoring {
 
     /// Whether a number means nothing any more.
     fn is_over(&self, number: u64, now_ms: u64) -> bool {
-        match number & IGNORED {
+        match number & BLOCKED {
             0 => number == 0 || now_ms.saturating_sub(moment(number)) >= self.within_ms,
             _ => moment(number) <= now_ms,
         }
@@ -196,96 +196,96 @@ mod tests {
 
     #[test]
     fn the_while_is_never_longer_than_said() {
-        let mut ignoring = Ignoring::new(SETTINGS);
+        let mut blocking = Blocking::new(SETTINGS);
         let begin = at(5) + Duration::from_nanos(1);
         for _ in 0..3 {
-            ignoring.refused(begin, 7);
+            blocking.refused(begin, 7);
         }
-        assert_eq!(ignoring.left(begin, 7), Some(SETTINGS.lasting));
+        assert_eq!(blocking.left(begin, 7), Some(SETTINGS.lasting));
     }
 
     #[test]
     fn it_begins_after_so_many_and_ends_by_itself() {
-        let mut ignoring = Ignoring::new(SETTINGS);
+        let mut blocking = Blocking::new(SETTINGS);
         for ms in [0, 400] {
-            ignoring.refused(at(ms), 7);
-            assert_eq!(ignoring.left(at(ms), 7), None);
+            blocking.refused(at(ms), 7);
+            assert_eq!(blocking.left(at(ms), 7), None);
         }
-        ignoring.refused(at(900), 7);
-        assert_eq!(ignoring.left(at(900), 7), Some(SETTINGS.lasting));
-        assert_eq!(ignoring.left(at(900), 8), None, "another flow");
+        blocking.refused(at(900), 7);
+        assert_eq!(blocking.left(at(900), 7), Some(SETTINGS.lasting));
+        assert_eq!(blocking.left(at(900), 8), None, "another flow");
         // What it does meanwhile changes nothing.
-        ignoring.refused(at(1300), 7);
-        assert_eq!(ignoring.left(at(1399), 7), Some(Duration::from_millis(1)));
-        assert_eq!(ignoring.left(at(1400), 7), None);
-        ignoring.refused(at(1400), 7);
-        ignoring.refused(at(1400), 7);
-        assert_eq!(ignoring.left(at(1400), 7), None, "it begins with nothing against it");
-        ignoring.refused(at(1400), 7);
-        assert!(ignoring.left(at(1400), 7).is_some());
+        blocking.refused(at(1300), 7);
+        assert_eq!(blocking.left(at(1399), 7), Some(Duration::from_millis(1)));
+        assert_eq!(blocking.left(at(1400), 7), None);
+        blocking.refused(at(1400), 7);
+        blocking.refused(at(1400), 7);
+        assert_eq!(blocking.left(at(1400), 7), None, "it begins with nothing against it");
+        blocking.refused(at(1400), 7);
+        assert!(blocking.left(at(1400), 7).is_some());
     }
 
     #[test]
     fn refusals_that_come_slowly_count_for_nothing() {
-        let mut ignoring = Ignoring::new(SETTINGS);
+        let mut blocking = Blocking::new(SETTINGS);
         for ms in (0..100_000).step_by(500) {
-            ignoring.refused(at(ms), 7);
-            assert_eq!(ignoring.left(at(ms), 7), None, "at {ms} ms");
+            blocking.refused(at(ms), 7);
+            assert_eq!(blocking.left(at(ms), 7), None, "at {ms} ms");
         }
     }
 
     #[test]
     fn a_table_that_is_full_of_others_counts_nobody_else_and_forgets_nobody() {
-        let mut ignoring = Ignoring::new(Settings { flows_max: 10, after: 1, ..SETTINGS });
+        let mut blocking = Blocking::new(Settings { flows_max: 10, after: 1, ..SETTINGS });
         let flow = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for number in 1..=1000 {
-            ignoring.refused(at(0), flow(number));
+            blocking.refused(at(0), flow(number));
         }
-        let ignored = |ignoring: &Ignoring, ms| {
-            (1..=1000).filter(|&number| ignoring.left(at(ms), flow(number)).is_some()).count()
+        let blocked = |blocking: &Blocking, ms| {
+            (1..=1000).filter(|&number| blocking.left(at(ms), flow(number)).is_some()).count()
         };
-        assert!((10..=16).contains(&ignored(&ignoring, 0)), "{}", ignored(&ignoring, 0));
-        assert_eq!(ignored(&ignoring, 500), 0);
-        ignoring.refused(at(500), flow(1000));
-        assert_eq!(ignored(&ignoring, 501), 1, "there is room again");
+        assert!((10..=16).contains(&blocked(&blocking, 0)), "{}", blocked(&blocking, 0));
+        assert_eq!(blocked(&blocking, 500), 0);
+        blocking.refused(at(500), flow(1000));
+        assert_eq!(blocked(&blocking, 501), 1, "there is room again");
     }
 
     #[test]
-    fn a_reload_keeps_who_is_ignored() {
-        let mut ignoring = Ignoring::new(SETTINGS);
-        (0..3).for_each(|_| ignoring.refused(at(0), 7));
-        ignoring.reconfigure(Settings { after: 9, ..SETTINGS });
-        assert!(ignoring.left(at(100), 7).is_some());
-        ignoring.reconfigure(Settings { flows_max: 5000, ..SETTINGS });
-        assert_eq!(ignoring.left(at(100), 7), None);
+    fn a_reload_keeps_who_is_blocked() {
+        let mut blocking = Blocking::new(SETTINGS);
+        (0..3).for_each(|_| blocking.refused(at(0), 7));
+        blocking.reconfigure(Settings { after: 9, ..SETTINGS });
+        assert!(blocking.left(at(100), 7).is_some());
+        blocking.reconfigure(Settings { flows_max: 5000, ..SETTINGS });
+        assert_eq!(blocking.left(at(100), 7), None);
     }
 
     proptest! {
         /// By all refusals of each flow, kept whole.
         #[test]
-        fn whoever_is_ignored_was_refused_so_often_and_who_was_twice_as_often_is(
+        fn a_blocked_flow_was(
             after in 1_u32..6,
             gaps in prop::collection::vec((0_u64..400, 0_u64..3), 1..200),
         ) {
             let settings = Settings { after, ..SETTINGS };
-            let mut ignoring = Ignoring::new(settings);
+            let mut blocking = Blocking::new(settings);
             let (within, lasting) = (1000, 500);
-            // Refusals that counted since the flow was last ignored, and until when it is.
+            // Refusals that counted since the flow was last blocked, and until when it is.
             let mut known: HashMap<u64, (Vec<u64>, u64)> = HashMap::new();
             let mut now = 0;
             for (gap, flow) in gaps {
                 now += gap;
                 let (times, until) = known.entry(flow).or_default();
-                let was = ignoring.left(at(now), flow << 60 | 1).is_some();
+                let was = blocking.left(at(now), flow << 60 | 1).is_some();
                 prop_assert_eq!(was, now < *until, "it lasts as long as it should");
-                ignoring.refused(at(now), flow << 60 | 1);
+                blocking.refused(at(now), flow << 60 | 1);
                 if was {
                     continue;
                 }
                 times.push(now);
                 let recent = times.iter().filter(|&&time| now - time < within).count() as u32;
-                let ignored = ignoring.left(at(now), flow << 60 | 1).is_some();
-                if ignored {
+                let blocked = blocking.left(at(now), flow << 60 | 1).is_some();
+                if blocked {
                     prop_assert!(recent >= after, "{} of {}", recent, after);
                     times.clear();
                     *until = now + lasting;

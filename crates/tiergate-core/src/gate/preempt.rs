@@ -1,12 +1,12 @@
-//! Interruption: a running request of an interruptible class is broken off for a waiting one of a class
+//! Preemption: a running request of a preemptible class is cancelled for a waiting one of a class
 //! above, when no slot is free.
 //!
 //! The gate cannot end a request; it marks a slot and hands back the waker that the slot's owner left
-//! ([`Gate::permit_interruption`]). The owner ends the request and gives the slot back with
-//! [`crate::outcome::End::Interrupted`]. At most so many slots are being given back at a time as are
-//! waited for above, and a class is not broken into below what it is sure of.
+//! ([`Gate::permit_preemption`]). The owner ends the request and gives the slot back with
+//! [`crate::outcome::End::Preempted`]. At most so many slots are being given back at a time as are
+//! waited for above, and no class is preempted below what it is guaranteed.
 //!
-//! Source: issue 5; the youngest is broken off since least of its work is lost.
+//! Source: issue 5; the youngest is preempted since least of its work is lost.
 
 use super::wait::Chosen;
 use super::{Gate, Slot};
@@ -15,7 +15,7 @@ use crate::time::Moment;
 
 const NONE: u32 = u32::MAX;
 
-/// One slot whose owner would let it be broken off.
+/// One slot whose owner permits its preemption.
 #[derive(Debug)]
 struct Entry<T> {
     class: ClassId,
@@ -26,9 +26,9 @@ struct Entry<T> {
     next: u32,
 }
 
-/// The slots that may be broken off: by class, in the order in which they were named.
+/// The preemptible slots: by class, in the order in which they were named.
 #[derive(Debug)]
-pub(super) struct Interruptible<T> {
+pub(super) struct Preemptible<T> {
     slab: Vec<Entry<T>>,
     free: u32,
     /// How many are not marked.
@@ -39,9 +39,9 @@ pub(super) struct Interruptible<T> {
     marked: Vec<u32>,
 }
 
-impl<T> Interruptible<T> {
+impl<T> Preemptible<T> {
     pub(super) fn new() -> Self {
-        Interruptible {
+        Preemptible {
             slab: Vec::new(),
             free: NONE,
             unmarked: 0,
@@ -126,35 +126,35 @@ impl<T> Interruptible<T> {
 
 impl<T> Gate<T> {
     /// Says that the request in the slot is safe to repeat and may be broken off for a more important
-    /// one: `wake` is then handed back by [`Gate::next_wake`], [`Gate::is_interrupted`] is true, and the
-    /// slot is to come back soon, with [`crate::outcome::End::Interrupted`]. `false`, and nothing
-    /// noted, where the class is not interruptible or it was said before. O(1) and a look at who waits.
-    pub fn permit_interruption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
+    /// one: `wake` is then handed back by [`Gate::next_wake`], [`Gate::is_preempted`] is true, and the
+    /// slot is to come back soon, with [`crate::outcome::End::Preempted`]. `false`, and nothing
+    /// noted, where the class is not preemptible or it was said before. O(1) and a look at who waits.
+    pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
         let class = slot.class;
-        if !self.classes.at(class).settings.interruptible || slot.interruptible != NONE {
+        if !self.classes.at(class).settings.preemptible || slot.preemptible != NONE {
             return false;
         }
-        slot.interruptible = self.interruptible.add(class, slot.slots(), wake);
+        slot.preemptible = self.preemptible.add(class, slot.slots(), wake);
         self.advance(now);
-        self.interrupt(now);
+        self.preempt(now);
         true
     }
 
-    /// Takes back what [`Gate::permit_interruption`] said: the request goes on to its end, because its
-    /// answer has begun. If it was to be broken off, another one is. O(classes).
-    pub fn forbid_interruption(&mut self, now: Moment, slot: &mut Slot) {
-        if slot.interruptible != NONE {
-            self.interruptible.remove(slot.interruptible);
-            slot.interruptible = NONE;
+    /// Takes back what [`Gate::permit_preemption`] said: the request goes on to its end, because its
+    /// answer has begun. If it was to be preempted, another one is. O(classes).
+    pub fn forbid_preemption(&mut self, now: Moment, slot: &mut Slot) {
+        if slot.preemptible != NONE {
+            self.preemptible.remove(slot.preemptible);
+            slot.preemptible = NONE;
             self.advance(now);
-            self.interrupt(now);
+            self.preempt(now);
         }
     }
 
-    /// Marks a slot to be broken off if whoever is next finds no room and is of a class above one that has
-    /// such a slot. O(classes); nothing where no slot may be.
-    pub(super) fn interrupt(&mut self, now: Moment) {
-        if self.interruptible.unmarked == 0 || self.backlog.len() == 0 {
+    /// Marks a slot to be preempted if the next request finds no room and is of a class above one that has
+    /// such a slot. O(classes); nothing where no slot is preemptible.
+    pub(super) fn preempt(&mut self, now: Moment) {
+        if self.preemptible.unmarked == 0 || self.backlog.len() == 0 {
             return;
         }
         let Some(Chosen { rank, slots, .. }) = self.next(now) else {
@@ -164,16 +164,16 @@ impl<T> Gate<T> {
             return;
         }
         let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();
-        if self.interruptible.marked() >= above {
+        if self.preemptible.marked() >= above {
             return;
         }
         let victim = (rank + 1..self.classes.loads().len()).rev().find_map(|rank| {
             let victim = self.classes.of_rank(rank);
-            let has_any = self.interruptible.youngest[victim.index()] != NONE;
+            let has_any = self.preemptible.youngest[victim.index()] != NONE;
             (has_any && self.may_break_into(rank, victim)).then_some(victim)
         });
         if let Some(victim) = victim
-            && let Some(wake) = self.interruptible.mark(victim)
+            && let Some(wake) = self.preemptible.mark(victim)
         {
             self.wakes.push(wake);
         }
@@ -184,16 +184,16 @@ impl<T> Gate<T> {
     fn may_break_into(&self, rank: usize, class: ClassId) -> bool {
         let sure = self.schedule.sure(rank) * f64::from(self.limit.slots());
         let running = self.classes.loads()[rank].running;
-        let held = running.saturating_sub(self.interruptible.marked[class.index()]);
+        let held = running.saturating_sub(self.preemptible.marked[class.index()]);
         f64::from(held) > sure
     }
 
     /// Whether the gate wants the slot back for a more important request.
-    pub fn is_interrupted(&self, slot: &Slot) -> bool {
-        slot.interruptible != NONE && self.interruptible.is_marked(slot.interruptible)
+    pub fn is_preempted(&self, slot: &Slot) -> bool {
+        slot.preemptible != NONE && self.preemptible.is_marked(slot.preemptible)
     }
 }
 
 impl Slot {
-    pub(super) const NOT_INTERRUPTIBLE: u32 = NONE;
+    pub(super) const NOT_PREEMPTIBLE: u32 = NONE;
 }
