@@ -4,7 +4,7 @@
 //! a reload reads them anew. Any database counts that has `country.iso_code` or
 //! `autonomous_system_number`: GeoLite2, GeoIP2, DB-IP, IPinfo's in that form.
 
-use crate::config::meant::NamedFile;
+use crate::named_file::NamedFile;
 use maxminddb::{PathElement, Reader};
 use std::fmt;
 use std::net::IpAddr;

@@ -26,6 +26,7 @@ pub mod identity;
 pub mod import;
 pub mod link;
 pub mod listen;
+pub mod named_file;
 pub mod names;
 pub mod observe;
 pub mod origin;

@@ -1,6 +1,6 @@
 //! Files of secrets: read once, line by line, and forgotten. Faults name a line and never repeat it.
 
-use crate::config::meant::NamedFile;
+use crate::named_file::NamedFile;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key};
 use data_encoding::BASE64;
 use std::io::Read;

@@ -5,11 +5,9 @@ pub mod explain;
 pub mod import;
 mod outputs;
 pub mod run;
-mod schedule_words;
 pub mod schema;
 pub mod simulate;
 mod warn;
-mod warn_scheduling;
 mod words;
 
 use crate::dashboard;

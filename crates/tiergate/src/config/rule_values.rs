@@ -1,70 +1,129 @@
-//! What stands behind the keys of rules and scores: extensions, expressions, ranges, flows, priorities.
+//! The kinds of values that only rules have: patterns, extensions, expressions, ranges, flows.
 
-use super::error::{Faults, Place};
+use super::kind::{Kind, List, Parsed, Text, found, one_or_many, wrong};
+use super::place::Place;
 use super::quantities::size;
-use super::read::{Read, found, wrong};
-use super::values::{Parsed, is_token, text};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use std::borrow::Cow;
+use super::section::Definitions;
+use super::values::is_token;
+use serde_json::{Value as Json, json};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::rule::Number;
-use tiergate_core::classify::score::Points;
 use tiergate_core::classify::{PathRegex, Span};
 use toml::de::DeValue;
 
-text!(
-    /// The extension of a file.
-    ExtensionText(Box<str>),
-    "an extension such as \"cgi\"",
-    { "type": "string", "pattern": "^[^./]+$", "examples": ["cgi", "jpg"] },
-    |text| {
+/// One value or several, of which one is enough.
+pub(super) fn any_of<K: Kind>(kind: K) -> List<K> {
+    one_or_many(kind, usize::MAX, "alternatives")
+        .or_else("must not be empty, or nothing ever matches")
+}
+
+/// A pattern for paths.
+pub(super) const PATH: Text<Pattern> = Text {
+    expected: "a path such as \"/cart/*\"",
+    schema: || json!({ "pattern": "^[/*]", "examples": ["/cart", "/cart/*", "/media/**.jpg"] }),
+    parse: |text| Pattern::path(text).map_err(|fault| Some(fault.to_string())),
+};
+
+/// A pattern for hosts.
+pub(super) const HOST: Text<HostPattern> = Text {
+    expected: "a host such as \"example.com\" or \"*.example.com\"",
+    schema: || json!({ "examples": ["example.com", "*.example.com"] }),
+    parse: |text| HostPattern::parse(text).map_err(|fault| Some(fault.to_string())),
+};
+
+/// A method.
+pub(super) const METHOD: Text<Box<str>> = Text {
+    expected: "a method such as \"GET\"",
+    schema: || json!({ "pattern": "^[!-~]+$", "examples": ["GET", "POST"] }),
+    parse: |text| {
+        const KNOWN: [&str; 9] =
+            ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+        let upper = text.to_ascii_uppercase();
+        if text != upper && KNOWN.contains(&&*upper) {
+            return Err(Some(format!("must be {upper:?}, because case matters in methods")));
+        }
+        is_token(text).then(|| text.into()).ok_or(None)
+    },
+};
+
+/// A pattern for the values of headers, cookies and parameters.
+const VALUE: Text<Pattern> = Text {
+    expected: "a pattern such as \"prefetch*\"",
+    schema: || json!({ "examples": ["prefetch", "text/*", "*bot*"] }),
+    parse: |text| Pattern::value(text).map_err(|fault| Some(fault.to_string())),
+};
+
+/// `true` for "present", or patterns.
+pub(super) struct Values;
+
+impl Kind for Values {
+    type Value = Vec<Pattern>;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Vec<Pattern>> {
+        match value {
+            DeValue::Boolean(true) => Some(vec![Pattern::Any]),
+            DeValue::String(_) | DeValue::Array(_) => {
+                any_of(VALUE).read(value, place).map(super::kind::values)
+            }
+            _ => wrong(value, place, "a pattern, a list of patterns, or true for \"present\""),
+        }
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        let text = VALUE.schema(definitions);
+        let list = json!({ "type": "array", "items": text, "minItems": 1 });
+        json!({ "oneOf": [{ "const": true }, text, list] })
+    }
+}
+
+/// The extension of a file.
+pub(super) const EXTENSION: Text<Box<str>> = Text {
+    expected: "an extension such as \"cgi\"",
+    schema: || json!({ "pattern": "^[^./]+$", "examples": ["cgi", "jpg"] }),
+    parse: |text| {
         if let Some(bare) = text.strip_prefix('.').or_else(|| text.strip_prefix("*.")) {
             return Err(Some(format!("must be without the dot, {bare:?}")));
         }
         let usable = !text.is_empty() && text.len() <= 64 && !text.contains(['.', '/']);
         usable.then(|| text.to_ascii_lowercase().into()).ok_or(None)
-    }
-);
+    },
+};
 
-text!(
-    /// A regular expression.
-    RegexText(PathRegex),
-    "a regular expression such as '^/v[0-9]+/'",
-    { "type": "string", "format": "regex", "maxLength": 1024, "examples": ["^/v[0-9]+/"] },
-    |text| PathRegex::parse(text).map_err(|fault| Some(fault.to_string()))
-);
+/// A regular expression.
+pub(super) const REGEX: Text<PathRegex> = Text {
+    expected: "a regular expression such as '^/v[0-9]+/'",
+    schema: || json!({ "format": "regex", "maxLength": 1024, "examples": ["^/v[0-9]+/"] }),
+    parse: |text| PathRegex::parse(text).map_err(|fault| Some(fault.to_string())),
+};
 
-text!(
-    /// A pattern for media types.
-    MediaText(Pattern),
-    "a media type such as \"application/json\" or \"image/*\"",
-    { "type": "string", "examples": ["application/json", "image/*"] },
-    |text| {
+/// A pattern for media types.
+pub(super) const MEDIA_TYPE: Text<Pattern> = Text {
+    expected: "a media type such as \"application/json\" or \"image/*\"",
+    schema: || json!({ "examples": ["application/json", "image/*"] }),
+    parse: |text| {
         if text.contains(';') {
-            return Err(Some("must be without parameters, because they are not looked at".to_owned()));
+            return Err(Some("must be without parameters, because they are ignored".to_owned()));
         }
         if !text.contains(['/', '*']) {
             return Err(None);
         }
         Pattern::value(&text.to_ascii_lowercase()).map_err(|fault| Some(fault.to_string()))
-    }
-);
+    },
+};
 
-text!(
-    /// A host and all below it.
-    DomainText(HostPattern),
-    "a domain such as \"example.com\"",
-    { "type": "string", "examples": ["example.com", "edu"] },
-    |text| HostPattern::domain(text).map_err(|fault| Some(fault.to_string()))
-);
+/// A host and all below it.
+pub(super) const DOMAIN: Text<HostPattern> = Text {
+    expected: "a domain such as \"example.com\"",
+    schema: || json!({ "examples": ["example.com", "edu"] }),
+    parse: |text| HostPattern::domain(text).map_err(|fault| Some(fault.to_string())),
+};
 
-text!(
-    /// A country.
-    CountryText(Span),
-    "a country of two letters such as \"DE\"",
-    { "type": "string", "pattern": "^[A-Z]{2}$", "examples": ["DE", "US"] },
-    |text| match text.as_bytes() {
+/// A country.
+pub(super) const COUNTRY: Text<Span> = Text {
+    expected: "a country of two letters such as \"DE\"",
+    schema: || json!({ "pattern": "^[A-Z]{2}$", "examples": ["DE", "US"] }),
+    parse: |text| match text.as_bytes() {
         [one, two] if one.is_ascii_uppercase() && two.is_ascii_uppercase() => {
             Ok(Span::one(Number::country([*one, *two])))
         }
@@ -72,20 +131,20 @@ text!(
             Err(Some("must be in capitals".to_owned()))
         }
         _ => Err(None),
-    }
-);
-
-text!(
-    /// What fairness is counted by.
-    FlowText(Flow),
-    "\"client\", \"client/24\", \"client/24/56\", \"cookie:NAME\", \"header:NAME\" or \"subject\"",
-    {
-        "type": "string",
-        "pattern": "^(client(/[0-9]{1,2}(/[0-9]{1,3})?)?|(cookie|header):.+|subject)$",
-        "examples": ["client", "client/24", "cookie:session", "header:x-api-key", "subject"]
     },
-    flow
-);
+};
+
+/// What fairness is counted by.
+pub(super) const FLOW: Text<Flow> = Text {
+    expected: "\"client\", \"client/24\", \"client/24/56\", \"cookie:NAME\", \"header:NAME\" or \"subject\"",
+    schema: || {
+        json!({
+            "pattern": "^(client(/[0-9]{1,2}(/[0-9]{1,3})?)?|(cookie|header):.+|subject)$",
+            "examples": ["client", "client/24", "cookie:session", "header:x-api-key", "subject"],
+        })
+    },
+    parse: flow,
+};
 
 fn flow(text: &str) -> Parsed<Flow> {
     let named = |name: &str| is_token(name).then(|| name.into()).ok_or(None);
@@ -110,62 +169,61 @@ fn flow(text: &str) -> Parsed<Flow> {
     }
 }
 
-/// Defines a number or a range of numbers, written as a text with both ends included.
-macro_rules! range {
-    ($(#[$about:meta])* $Name:ident, $most:expr, $expected:literal, $examples:tt, $number:expr) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug)]
-        pub(super) struct $Name(pub Span);
-
-        impl Read for $Name {
-            fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
-                match span(value, $most, $number) {
-                    Ok(span) => Some($Name(span)),
-                    Err(None) => wrong(value, place, $expected, faults),
-                    Err(Some(fault)) => {
-                        faults.add(place, format!("{fault}, got {}", found(value)));
-                        None
-                    }
-                }
-            }
-        }
-
-        impl JsonSchema for $Name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($Name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": ["string", "integer"], "minimum": 0, "examples": $examples })
-            }
-        }
-    };
+/// A number or a range of numbers, written as a text with both ends included.
+pub(super) struct Range {
+    most: u64,
+    expected: &'static str,
+    examples: &'static [&'static str],
+    number: fn(&str) -> Option<u64>,
 }
 
-range!(
-    /// Bytes.
-    SizeRange, u64::MAX, "a range of sizes such as \"1MiB..\", \"..64KiB\" or \"1KiB..1MiB\"",
-    ["1MiB..", "..64KiB", "1KiB..1MiB"],
-    |text| size(text).or_else(|| plain(text))
-);
-range!(
-    /// An urgency.
-    UrgencyRange, 7, "an urgency from 0 to 7, or a range such as \"0..2\"", [5, "0..2"], plain
-);
-range!(
-    /// A code point.
-    DscpRange, 63, "a code point from 0 to 63, or a range such as \"8..15\"", [46, "8..15"], plain
-);
-range!(
-    /// An autonomous system.
-    AsnRange, u32::MAX.into(), "a number such as 64500, or a range such as \"64500..64510\"",
-    [64500, "64500..64510"],
-    |text| plain(text.strip_prefix("AS").unwrap_or(text))
-);
+/// Bytes.
+pub(super) const SIZES: Range = Range {
+    most: u64::MAX,
+    expected: "a range of sizes such as \"1MiB..\", \"..64KiB\" or \"1KiB..1MiB\"",
+    examples: &["1MiB..", "..64KiB", "1KiB..1MiB"],
+    number: |text| size(text).or_else(|| plain(text)),
+};
+/// An urgency.
+pub(super) const URGENCY: Range = Range {
+    most: 7,
+    expected: "an urgency from 0 to 7, or a range such as \"0..2\"",
+    examples: &["0..2"],
+    number: plain,
+};
+/// A code point.
+pub(super) const DSCP: Range = Range {
+    most: 63,
+    expected: "a code point from 0 to 63, or a range such as \"8..15\"",
+    examples: &["8..15"],
+    number: plain,
+};
+/// An autonomous system.
+pub(super) const ASN: Range = Range {
+    most: u32::MAX as u64,
+    expected: "a number such as 64500, or a range such as \"64500..64510\"",
+    examples: &["64500..64510"],
+    number: |text| plain(text.strip_prefix("AS").unwrap_or(text)),
+};
+
+impl Kind for Range {
+    type Value = Span;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Span> {
+        match span(value, self.most, self.number) {
+            Ok(span) => Some(span),
+            Err(None) => wrong(value, place, self.expected),
+            Err(Some(fault)) => {
+                place.fault(format!("{fault}, got {}", found(value)));
+                None
+            }
+        }
+    }
+
+    fn schema(&self, _: &mut Definitions) -> Json {
+        json!({ "type": ["string", "integer"], "minimum": 0, "examples": self.examples })
+    }
+}
 
 fn plain(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
@@ -194,37 +252,6 @@ fn span(value: &DeValue<'_>, most: u64, number: fn(&str) -> Option<u64>) -> Pars
         return Err(Some("must begin below its end".to_owned()));
     }
     Ok(span)
-}
-
-/// A priority, a factor or a score.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PointsNumber(pub Points);
-
-impl Read for PointsNumber {
-    fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
-        let points = match value {
-            DeValue::Integer(number) if number.radix() == 10 => Points::parse(number.as_str()),
-            // As it is written: what goes through binary fractions is not what was meant.
-            DeValue::Float(number) => Points::parse(number.as_str()),
-            _ => None,
-        };
-        let expected = "a number from 0 to 1000 with at most three decimals";
-        points.map(PointsNumber).or_else(|| wrong(value, place, expected, faults))
-    }
-}
-
-impl JsonSchema for PointsNumber {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Points".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["number", "integer"], "minimum": 0, "maximum": 1000 })
-    }
 }
 
 #[cfg(test)]

@@ -12,11 +12,13 @@
 //! | the table | each request of a policy with `[session]`, at its head, its answer, its end; a scrape | the same | `table`, shortly; never with the gate's, never across an await |
 
 pub mod set_cookie;
+pub mod settings;
 pub mod token;
 
 use crate::clock;
-use crate::config::meant::{Recognised, Session};
 use set_cookie::Change;
+pub use settings::COOKIE;
+use settings::{Recognised, Session};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,9 +28,6 @@ use tiergate_core::admit::session::{Bounds, SessionAccount, Sessions};
 use tiergate_core::class::ClassId;
 use tiergate_core::request::{Field, RequestView};
 use token::Token;
-
-/// Name of our own cookie.
-pub const COOKIE: &str = "tiergate_session";
 
 /// Our own cookie is made anew when this share of the idle time has passed since it was made: seldom
 /// enough for caches and connections, and a session is never taken for idle much too early.

@@ -12,7 +12,7 @@
 //! policy says of each request, and there is nothing in the token that could be raised. The host is
 //! signed along, so that a token of one site is none of another's.
 
-use crate::config::meant::NamedFile;
+use crate::named_file::NamedFile;
 use crate::secrets;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{hmac, rand};

@@ -1,6 +1,6 @@
 //! Tables of keys: who presents one stands for its name.
 
-use crate::config::meant;
+use super::settings::KeyTable;
 use crate::secrets;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
@@ -44,10 +44,7 @@ impl Keys {
     ///
     /// # Errors
     /// The first line that is wrong, never with its content.
-    pub(super) fn load(
-        table: &meant::KeyTable,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self, String> {
+    pub(super) fn load(table: &KeyTable, warnings: &mut Vec<String>) -> Result<Self, String> {
         let text = secrets::read(&table.file, warnings)?;
         let mut names = HashMap::new();
         for (line, content) in secrets::lines(&text) {
@@ -111,7 +108,7 @@ fn place(hash: &Hash) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::meant::{KeyTable, NamedFile};
+    use crate::named_file::NamedFile;
     use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;
 

@@ -8,10 +8,12 @@
 //! line and never repeat it.
 
 mod keys;
+pub mod settings;
 mod token;
 
-use crate::config::meant::{self, NamedFile};
+use crate::named_file::NamedFile;
 use keys::Keys;
+use settings::{KeyTable, TokenSettings};
 use std::fmt;
 use std::time::SystemTime;
 use tiergate_core::request::Field;
@@ -61,18 +63,19 @@ impl Credentials {
     /// # Errors
     /// Everything that is wrong with them, at their lines of the policy.
     pub fn load(
-        identity: &meant::Identity,
+        tables: &[KeyTable],
+        token: Option<&TokenSettings>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Vec<(NamedFile, String)>> {
         let mut faults = Vec::new();
         let mut credentials = Credentials::default();
-        for table in &identity.keys {
+        for table in tables {
             match Keys::load(table, warnings) {
                 Ok(keys) => credentials.keys.push(keys),
                 Err(fault) => faults.push((table.file.clone(), fault)),
             }
         }
-        if let Some(settings) = &identity.token {
+        if let Some(settings) = token {
             match Verifier::load(settings, warnings) {
                 Ok(token) => credentials.token = Some(token),
                 Err(fault) => faults.push((settings.file.clone(), fault)),

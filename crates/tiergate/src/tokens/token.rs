@@ -4,7 +4,7 @@
 //! say: a token that names another, or none, is rejected (RFC 8725 §3.1).
 
 use super::Proof;
-use crate::config::meant;
+use super::settings::TokenSettings;
 use crate::secrets;
 use aws_lc_rs::hmac::{self, Key};
 use data_encoding::BASE64URL_NOPAD;
@@ -73,7 +73,7 @@ impl Verifier {
     /// # Errors
     /// The first line that is wrong, never with its content.
     pub(super) fn load(
-        settings: &meant::Token,
+        settings: &TokenSettings,
         warnings: &mut Vec<String>,
     ) -> Result<Self, String> {
         let secrets = secrets::signing(&settings.file, SECRETS_MAX, warnings)?;

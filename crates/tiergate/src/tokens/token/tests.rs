@@ -1,7 +1,8 @@
 //! Tokens that hold, and every way in which one may not.
 
 use super::*;
-use crate::config::meant::{NamedFile, Token};
+use crate::named_file::NamedFile;
+use crate::tokens::settings::TokenSettings;
 use aws_lc_rs::hmac::HMAC_SHA256;
 use data_encoding::BASE64;
 use proptest::prelude::*;
@@ -156,7 +157,7 @@ fn secrets_are_read_and_never_shown() {
     let path = folder.path().join("secrets");
     let load = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        let settings = Token {
+        let settings = TokenSettings {
             header: "authorization".into(),
             file: NamedFile { path: path.clone(), ..NamedFile::default() },
             issuer: None,
