@@ -66,7 +66,7 @@ id!(
     PolicerId(u16), "policers", 65_536
 );
 id!(
-    /// A rule, by its name or by its conditions ([`rule_keys`]).
+    /// A rule, by its name or by its conditions ([`RuleIdentities`]).
     RuleId(u32), "rules", 1_048_576
 );
 id!(
@@ -152,23 +152,26 @@ pub struct Names {
     pub servers: Interned<ServerId>,
 }
 
-/// What rules are interned by: its name, or else a hash of its conditions and how many rules with the
-/// same conditions come before it. So a rule keeps its id when others are added, removed or reordered.
-pub fn rule_keys<'r, C: Hash + 'r>(
-    rules: impl Iterator<Item = (Option<&'r str>, &'r C)>,
-) -> Vec<Box<str>> {
-    let mut seen: HashMap<u64, u32, FixedState> = HashMap::default();
-    let key = |(name, conditions): (Option<&str>, &C)| -> Box<str> {
+/// What the rules of a policy are interned by: a rule's name, or else a hash of its conditions and how many
+/// rules with the same conditions come before it. So a rule keeps its id when others are added, removed or
+/// reordered.
+#[derive(Clone, Debug, Default)]
+pub struct RuleIdentities {
+    seen: HashMap<u64, u32, FixedState>,
+}
+
+impl RuleIdentities {
+    /// The identity of the next rule.
+    pub fn next(&mut self, name: Option<&str>, conditions: &impl Hash) -> Box<str> {
         if let Some(name) = name {
             return name.into();
         }
         let hash = FixedState::default().hash_one(conditions);
-        let before = seen.entry(hash).or_default();
+        let before = self.seen.entry(hash).or_default();
         *before += 1;
         // No name has a `#`.
         format!("#{hash:016x}.{before}").into()
-    };
-    rules.map(key).collect()
+    }
 }
 
 #[cfg(test)]
@@ -192,8 +195,9 @@ mod tests {
 
     #[test]
     fn a_rule_without_a_name_is_known_by_its_conditions() {
-        let keys = |rules: &[(Option<&'static str>, &'static str)]| {
-            rule_keys(rules.iter().map(|(name, conditions)| (*name, conditions)))
+        let keys = |rules: &[(Option<&str>, &str)]| -> Vec<Box<str>> {
+            let mut identities = RuleIdentities::default();
+            rules.iter().map(|(name, conditions)| identities.next(*name, conditions)).collect()
         };
         let before = keys(&[(None, "x"), (None, "y"), (None, "x"), (Some("n"), "x")]);
         let after = keys(&[(Some("n"), "z"), (None, "x"), (None, "new"), (None, "x"), (None, "y")]);

@@ -244,7 +244,8 @@ impl World {
 
     fn check(&self) {
         let (mut held, mut gone, mut arrived) = (0, 0, 0);
-        for (class, state) in self.gate.account().classes.iter().zip(self.gate.states()) {
+        for (id, _) in self.gate.classes() {
+            let (class, state) = (&self.gate.account().classes[id.index()], self.gate.state(id));
             held += u64::from(state.waiting) + u64::from(state.running);
             gone += class.finished_total() + class.refused_total() + class.cancelled_waiting;
             arrived += class.arrived;

@@ -11,7 +11,7 @@ use crate::server::Shape;
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::gate::Arrival;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::schedule::Policy;
 
 /// Most different requests of a trial: a population's are its requests times its clients, a log's its
@@ -193,5 +193,6 @@ fn one_queue(plan: &Plan) -> Plan {
         fair: false,
         ..Class::named("all")
     };
-    Plan { classes: vec![class], slots: plan.slots.clone(), ..Plan::protective() }
+    let spec = Spec { classes: vec![class], slots: plan.slots.clone(), ..Spec::protective() };
+    spec.build().expect("one class with every default")
 }

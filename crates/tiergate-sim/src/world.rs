@@ -19,6 +19,7 @@ use std::collections::BinaryHeap;
 use tiergate_core::control::{Slots, adaptive};
 use tiergate_core::gate::{Claim, Gate, Slot};
 use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Spec;
 use tiergate_core::time::Moment;
 
 /// Events after which progress is told.
@@ -390,9 +391,8 @@ impl<'a> World<'a> {
         };
         let slots = law.slots().max(1);
         if slots != gate.slots() {
-            let mut plan = gate.plan().clone();
-            plan.generation += 1;
-            plan.slots = Slots::Fixed(slots);
+            let spec = Spec { slots: Slots::Fixed(slots), ..(**gate.plan()).clone() };
+            let plan = spec.build().expect("only the slots are others");
             gate.reconfigure(Moment::from_nanos(self.now), plan);
         }
     }

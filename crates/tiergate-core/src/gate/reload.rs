@@ -63,3 +63,39 @@ fn is_charged_alike(former: &Plan, new: &Plan, class: ClassId) -> bool {
     };
     of(former).is_some() && of(former) == of(new)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::Class;
+    use crate::gate::{Arrival, Verdict};
+    use crate::names::Names;
+    use crate::outcome::{End, Outcome};
+    use crate::plan::Spec;
+    use std::time::Duration;
+
+    #[test]
+    fn costs_by_rule_survive_another_order_of_rules_and_classes() {
+        let mut names = Names::default();
+        let mut plan = |classes: &[&str], rules: &[&str]| {
+            let classes = classes.iter().map(|name| Class::named(*name)).collect();
+            let rules = rules.iter().map(|rule| (*rule).into()).collect();
+            let spec = Spec { classes, rules, ..Spec::protective() };
+            Plan::build(spec, &mut names).expect("a valid plan")
+        };
+        let mut gate: Gate<()> = Gate::new(plan(&["a", "b"], &["fast", "slow"]));
+        let [fast, slow] = [0, 1].map(|place| gate.plan().rule_ids()[place]);
+        let class = ClassId(1);
+        let mut now = Moment::ZERO;
+        for (rule, millis) in [(fast, 10), (slow, 500)] {
+            let arrival = Arrival { rule: Some(rule), ..Arrival::of(class) };
+            let Verdict::Admit(slot) = gate.arrive(now, arrival, || ()) else { panic!("free") };
+            now = now + Duration::from_millis(millis);
+            gate.finish(now, slot, Outcome::without_answer(End::Served));
+        }
+        gate.reconfigure(now, plan(&["new", "b", "a"], &["first", "slow", "second", "fast"]));
+        let learned = |rule| gate.costs.estimate(class, Some(rule), 1);
+        assert_eq!([fast, slow].map(learned), [0.01, 0.5]);
+        assert_eq!(gate.plan().rule(fast).map(|rule| rule.number), Some(4));
+    }
+}

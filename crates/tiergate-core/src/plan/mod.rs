@@ -24,7 +24,18 @@ use crate::admit::policer;
 use crate::class::Class;
 use crate::names::{ClassId, Names, PolicerId, RuleId, SiteId};
 use crate::schedule::Site;
+use std::fmt;
 use std::ops::Deref;
+
+impl fmt::Display for RuleLabel<'_> {
+    /// Its name, or else its number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name {
+            Some(name) => f.write_str(name),
+            None => self.number.fmt(f),
+        }
+    }
+}
 
 /// A valid configuration of the gate. It reads like its [`Spec`], and cannot be changed: what the gate
 /// relies on holds by construction.

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct Spec {
     /// The classes, most important first: 1 to [`Spec::CLASSES_MAX`].
     pub classes: Vec<Class>,
-    /// What the classifier's rules are interned by, in their order ([`crate::names::rule_keys`]).
+    /// What the classifier's rules are interned by, in their order ([`crate::names::RuleIdentities`]).
     pub rules: Vec<Box<str>>,
     /// How many requests the origin works on at once.
     pub slots: Slots,

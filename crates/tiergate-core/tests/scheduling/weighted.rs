@@ -37,7 +37,7 @@ fn random(seed: u64, cost: Costing) -> Script {
 
 /// Each class of the first site.
 fn by_class(state: &State) -> Vec<Taking> {
-    let classes = state.plan.classes.iter().enumerate();
+    let classes = state.plan.classes[..state.planned].iter().enumerate();
     let taking = |(place, class): (usize, &tiergate_core::class::Class)| Taking {
         weight: class.weight,
         owns: Box::new(move |_, req: &Req| req.class == place),

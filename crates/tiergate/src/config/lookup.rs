@@ -2,6 +2,7 @@
 
 use super::error::{instead, shortened};
 use super::place::Place;
+use tiergate_core::names::{Id, Interned};
 
 /// The place of what is called `name` among those of its kind; reports one that does not exist.
 pub(super) fn find<'n>(
@@ -16,4 +17,12 @@ pub(super) fn find<'n>(
         place.fault(format!("no {kind} is called {:?}{instead}", shortened(name)));
     }
     found
+}
+
+/// The id of a name; reports that too many names were used since the process began.
+pub(super) fn intern<I: Id>(names: &mut Interned<I>, name: &str, place: &Place) -> I {
+    names.intern(name).unwrap_or_else(|exhausted| {
+        place.fault(exhausted.to_string());
+        I::at(0)
+    })
 }

@@ -1,6 +1,6 @@
 //! `[[rule]]`: which requests belong to which class, and what else becomes of them.
 
-use super::class::class_named;
+use super::class::Classes;
 use super::conditions::conditions;
 use super::kind::{Kind, Named};
 use super::listener::Listener;
@@ -11,15 +11,16 @@ use super::rule_values::{
     URGENCY, Values, any_of,
 };
 use super::section::section;
-use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, whole};
+use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, check_unique, whole};
 use ipnet::IpNet;
 use std::time::Duration;
-use tiergate_core::class::{Class, ClassId};
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Points, Score, ScoreTables};
 use tiergate_core::classify::{Classifier, CompileError, PathRegex, Span};
+use tiergate_core::names::RuleIdentities;
 
 /// Most resources that rules name: each will have a sensor and a controller.
 const RESOURCES_MAX: usize = 64;
@@ -30,6 +31,9 @@ section! {
     /// All conditions given must hold; of a list, one is enough.
     #[derive(Clone, Debug)]
     pub(super) struct RuleKeys {
+        /// Its name in logs, metrics and explanations, no number; each has another. A reload knows a rule
+        /// again by it, or else by its conditions.
+        name: Option<String> = Name.optional("its number, from 1");
         /// The path, without query, normalised. `*` is anything but `/` (at the end: anything), `**`
         /// anything, `?` one character.
         path: Option<Vec<At<Pattern>>> = any_of(PATH).optional("");
@@ -130,35 +134,63 @@ section! {
 pub struct PolicyRule {
     /// The line that it begins on, from 1.
     pub line: usize,
+    /// Its name, if it has one.
+    pub name: Option<String>,
     /// What it says.
     pub rule: Rule,
 }
 
+impl PolicyRule {
+    /// What people call it: its number from 1, `index` being its place, and its name if it has one.
+    pub fn label(&self, index: usize) -> String {
+        match &self.name {
+            Some(name) => format!("{} {name}", index + 1),
+            None => (index + 1).to_string(),
+        }
+    }
+}
+
 /// What rules refer to.
-pub(super) struct References<'p> {
-    pub(super) classes: &'p [Class],
+pub(super) struct References<'p, 'n> {
+    pub(super) classes: &'p Classes,
     pub(super) listeners: &'p [Listener],
     /// Resources, in the order in which rules first name them.
     pub(super) resources: &'p mut Vec<String>,
-    pub(super) policers: &'p mut Policers,
+    pub(super) policers: &'p mut Policers<'n>,
 }
 
-/// The rules in order, each with its place.
+/// The rules in order, each with its place; and what each is known by.
 pub(super) fn rules(
     raw: Option<Vec<At<RuleKeys>>>,
-    references: &mut References<'_>,
-) -> Vec<(PolicyRule, Place)> {
+    references: &mut References<'_, '_>,
+) -> (Vec<(PolicyRule, Place)>, Vec<Box<str>>) {
+    let mut names: Vec<String> = Vec::new();
+    let mut keys = RuleIdentities::default();
     let resolved = |(index, At { value: mut raw, place }): (usize, At<RuleKeys>)| {
-        let own = format!("rule.{}", index + 1);
-        let police = raw.police.take();
+        let (police, name) = (raw.police.take(), raw.name.take());
+        if let Some(name) = &name {
+            let place = place.key("name");
+            check_unique("rule", name, names.iter().map(String::as_str), &place);
+            if name.bytes().all(|byte| byte.is_ascii_digit()) {
+                place.fault(format!("must not be a number, got {name:?}"));
+            }
+            names.push(name.clone());
+        }
         let mut rule = rule(raw, &place, references);
-        rule.policer = police.and_then(|police| references.policers.find(police, &own));
-        (PolicyRule { line: place.line(), rule }, place)
+        let key = keys.next(name.as_deref(), &format!("{:?}", rule.conditions));
+        let own = match &name {
+            Some(name) => format!("rule.{name}"),
+            None => format!("rule.{}", index + 1),
+        };
+        // The number of a rule changes with the rules above it.
+        let own_key = name.is_none().then(|| format!("rule.{key}").into());
+        rule.policer = police.and_then(|police| references.policers.find(police, &own, own_key));
+        ((PolicyRule { line: place.line(), name, rule }, place), key)
     };
-    raw.into_iter().flatten().enumerate().map(resolved).collect()
+    raw.into_iter().flatten().enumerate().map(resolved).unzip()
 }
 
-fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
+fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_, '_>) -> Rule {
     let refuse = raw.refuse == Some(true);
     if refuse {
         let useless = ["police", "deadline", "slots", "deadline_header"];
@@ -190,7 +222,7 @@ fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_>) -> Rule {
         importance: raw.importance,
         level: raw.level,
         score: raw.score.map(Score::of),
-        class: class.and_then(|name| class_named(name, references.classes, &place.key("class"))),
+        class: class.and_then(|name| references.classes.named(name, &place.key("class"))),
         resource: raw.resource.and_then(|name| resource(name, place, references.resources)),
         flow: raw.flow,
         deadline: raw.deadline,
@@ -215,18 +247,19 @@ fn resource(name: String, rule: &Place, known: &mut Vec<String>) -> Option<u16> 
     Some(index as u16)
 }
 
-/// Compiles the rules; `None` if they exceed a bound. `flows`: what fairness is counted by, and in each
-/// class.
+/// Compiles the rules; `None` if they exceed a bound. `flow`: what fairness is counted by, where neither
+/// rule nor class says it.
 pub(super) fn compile(
     rules: &[(PolicyRule, Place)],
     default_class: ClassId,
     score: Option<&ScoreTables>,
-    flows: (Flow, Vec<Option<Flow>>),
+    flow: Flow,
+    classes: &Classes,
 ) -> Option<Classifier> {
     let plain: Vec<Rule> = rules.iter().map(|(rule, _)| rule.rule.clone()).collect();
     match Classifier::compile(&plain, default_class) {
         Ok(classifier) => {
-            let classifier = classifier.with_flows(flows.0, flows.1);
+            let classifier = classifier.with_flows(flow, by_id(classes));
             Some(match score {
                 Some(tables) => classifier.with_score(tables),
                 None => classifier,
@@ -244,4 +277,14 @@ pub(super) fn compile(
             None
         }
     }
+}
+
+/// What fairness is counted by in each class, by id.
+fn by_id(classes: &Classes) -> Vec<Option<Flow>> {
+    let mut flows = vec![];
+    for (id, flow) in classes.ids.iter().zip(&classes.flows) {
+        flows.resize(flows.len().max(id.index() + 1), None);
+        flows[id.index()] = flow.clone();
+    }
+    flows
 }

@@ -46,20 +46,20 @@ pub struct Desk {
 pub struct Readings {
     /// Sessions in the table.
     pub running: usize,
-    /// What was counted, by class.
+    /// What was counted, by class id; nothing of those beyond the end.
     pub classes: Vec<SessionAccount>,
 }
 
 impl Desk {
     /// No session yet.
-    pub fn new(settings: Option<&Session>, classes: usize) -> Self {
-        let table = Mutex::new(Sessions::new(bounds(settings), classes));
+    pub fn new(settings: Option<&Session>) -> Self {
+        let table = Mutex::new(Sessions::new(bounds(settings)));
         Desk { table, hasher: RandomState::new() }
     }
 
-    /// Puts another policy in force; `moved` gives the new places of the former plan's classes.
-    pub fn reconfigure(&self, settings: Option<&Session>, moved: &[ClassId], classes: usize) {
-        self.table().reconfigure(bounds(settings), moved, classes);
+    /// Puts another policy in force.
+    pub fn reconfigure(&self, settings: Option<&Session>) {
+        self.table().reconfigure(bounds(settings));
     }
 
     /// What was counted so far.

@@ -39,7 +39,10 @@ impl Readings {
     }
 
     fn each_account(&self) -> impl Iterator<Item = ((&'static str, &str), &SessionAccount)> {
-        let names = self.snapshot.classes.iter().map(|class| ("class", class.name.as_str()));
-        names.zip(&self.sessions.classes)
+        const NONE: &SessionAccount = &SessionAccount::NONE;
+        let accounts = &self.sessions.classes;
+        let classes = self.snapshot.classes.iter().filter(|_| !accounts.is_empty());
+        classes
+            .map(|class| (("class", &*class.name), accounts.get(class.id.index()).unwrap_or(NONE)))
     }
 }

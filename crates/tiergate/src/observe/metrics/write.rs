@@ -172,9 +172,9 @@ impl Readings {
 
     fn rules(&self, page: &mut Page<'_>) -> Result<(), Error> {
         let gate = &self.snapshot;
-        let hits = gate.rule_hits.iter().enumerate();
-        let rows = hits.map(|(rule, &hits)| ([("rule", rule as u64)], hits));
-        let help = "Requests whose class the rule decided, by index; the first 500 rules only";
+        let hits = gate.rule_hits.iter();
+        let rows = hits.map(|(rule, hits)| ([("rule", rule.as_str())], *hits));
+        let help = "Requests whose class the rule decided, by its name or else its number; the first 500 only";
         page.counters("tiergate_rule_hits", help, rows)?;
         page.counter("tiergate_rule_unmatched", "Requests that no rule matched", gate.unmatched)?;
         let rules = gate.rules as u64;
@@ -312,7 +312,7 @@ impl Readings {
         let help = "Whether the latest reload, if any, put its configuration in force";
         let ok = u32::from(!self.reload_failed);
         page.gauge("tiergate_config_last_reload_successful", help, ok)?;
-        let generation = self.snapshot.generation;
+        let generation = self.reloads[0] + 1;
         page.gauge("tiergate_config_generation", "Number of the configuration", generation)?;
         let help = "Refusals missing from the list of recent ones because it was in use";
         page.counter("tiergate_refusal_records_skipped", help, self.refusals_skipped)
