@@ -19,6 +19,7 @@ use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::normalise;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::rule::{Condition, Number, Rule};
+use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
 use tiergate_core::request::{Field, RequestView};
 
@@ -127,8 +128,8 @@ fn everywhere(count: usize, all: usize) -> Vec<Rule> {
             class: sets(0).then_some(ClassId(index as u16 % 3)),
             policer: sets(1).then_some(PolicerId(index as u16)),
             importance: sets(2).then_some(index as u8),
-            level: sets(3).then_some(index as u8),
-            resource: sets(4).then_some(index as u16),
+            slots: sets(3).then_some(index as u16),
+            score: sets(4).then_some(Score::of(Points::ONE)),
             flow: sets(5).then_some(Flow::Client { v4: 24, v6: 48 }),
             ..Rule::default()
         }
@@ -268,7 +269,7 @@ fn measure_views(
             for index in 0..count {
                 view(&mut out, index, &fields, &mut |view| {
                     let found = black_box(classifier.classify(black_box(view), &mut scratch));
-                    let said = (found.rule, found.policer, found.importance, found.level);
+                    let said = (found.rule, found.policer, found.importance, found.slots);
                     matched += usize::from(said != (None, None, None, None));
                 });
             }

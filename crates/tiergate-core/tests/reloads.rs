@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::names::{Names, RuleIdentities};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::{Plan, Spec};
@@ -172,7 +172,7 @@ impl World {
     }
 
     fn settle(&mut self) {
-        while let Some(id) = self.gate.next_wake() {
+        while let Some(id) = self.gate.next_effect().and_then(Effect::into_wake) {
             let ticket = self.tickets.remove(&id).expect("it waits");
             match self.gate.claim(ticket) {
                 Claim::Admitted(slot) => self.start(id, slot),
@@ -245,7 +245,7 @@ fn a_class_that_is_gone_is_served_last_and_comes_back_with_what_was_counted() {
     let now = Moment::from_millis(1);
     let mut gate: Gate<&str> = Gate::new(plan(&["gone", "stays"]));
     let Verdict::Admit(slot) = gate.arrive(now, Arrival::of(gone), || "") else { panic!("free") };
-    let mut wait = |gate: &mut Gate<&'static str>, class, wake| {
+    let wait = |gate: &mut Gate<&'static str>, class, wake| {
         let Verdict::Queue(ticket) = gate.arrive(now, Arrival::of(class), || wake) else {
             panic!("the slot is taken")
         };
@@ -262,7 +262,7 @@ fn a_class_that_is_gone_is_served_last_and_comes_back_with_what_was_counted() {
     let mut slot = Some(slot);
     for (wake, ticket) in [("new", third), ("stays", second), ("gone", first), ("late", late)] {
         gate.finish(now, slot.take().expect("held"), Outcome::without_answer(End::Served));
-        assert_eq!(gate.next_wake(), Some(wake));
+        assert_eq!(gate.next_effect().and_then(Effect::into_wake), Some(wake));
         let Claim::Admitted(next) = gate.claim(ticket) else { panic!("it was granted") };
         slot = Some(next);
     }

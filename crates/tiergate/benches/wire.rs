@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 use tiergate::config::meant::Forwarding;
 use tiergate::http1::{
-    ChunkScanner, FieldTable, ForwardInfo, HeadLimits, Parsed, PeerText, ResponseInfo, Version,
-    parse_request, parse_response, write_request_head, write_response_head,
+    ChunkScanner, FieldTable, ForwardInfo, HeadLimits, HeadSearch, Parsed, PeerText, ResponseInfo,
+    Version, parse_request, parse_response, write_request_head, write_response_head,
 };
 
 const ROUNDS: usize = 31;
@@ -54,6 +54,13 @@ fn main() {
         request(&mut out, BROWSER, all);
     });
     report("parse+write nginx's 200", Some(400), || response(&mut out));
+    let large = large_head();
+    for (what, piece) in
+        [("28 KiB head, 1,460 bytes a read", 1460), ("28 KiB head, 64 bytes a read", 64)]
+    {
+        report_of(&format!("{what}, parsed at each"), None, 100, || pieces(&large, piece, false));
+        report_of(&format!("{what}, searched first"), None, 100, || pieces(&large, piece, true));
+    }
     let body = chunked_body();
     report("scan 64 KiB in chunks of 4 KiB", None, || {
         let scan = ChunkScanner::new().feed(black_box(&body)).expect("a good body");
@@ -103,6 +110,34 @@ fn response(out: &mut Vec<u8>) {
     black_box(&out);
 }
 
+/// A head of 28 KiB: many large cookies.
+fn large_head() -> Vec<u8> {
+    let mut head = b"GET / HTTP/1.1\r\nHost: www.example.com\r\n".to_vec();
+    while head.len() < 28 * 1024 {
+        head.extend_from_slice(b"X-Forwarded-State: ");
+        head.resize(head.len() + 400, b'x');
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// A head that arrives `piece` bytes at a time; `search`: its end is looked for before it is parsed.
+fn pieces(head: &[u8], piece: usize, search: bool) {
+    let mut searched = HeadSearch::default();
+    for len in (piece..).step_by(piece).map(|len| len.min(head.len())) {
+        let received = black_box(&head[..len]);
+        if search && !searched.ready(received, LIMITS.head_len_max) {
+            continue;
+        }
+        let mut fields = FieldTable::new();
+        if let Ok(Parsed::Complete(_)) = black_box(parse_request(received, &mut fields, &LIMITS)) {
+            return;
+        }
+        assert!(len < head.len(), "a good head");
+    }
+}
+
 fn chunked_body() -> Vec<u8> {
     let mut body = Vec::new();
     for _ in 0..16 {
@@ -114,14 +149,18 @@ fn chunked_body() -> Vec<u8> {
     body
 }
 
-fn report(what: &str, aim_ns: Option<u32>, mut operation: impl FnMut()) {
+fn report(what: &str, aim_ns: Option<u32>, operation: impl FnMut()) {
+    report_of(what, aim_ns, OPERATIONS, operation);
+}
+
+fn report_of(what: &str, aim_ns: Option<u32>, operations: u32, mut operation: impl FnMut()) {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
-            for _ in 0..OPERATIONS {
+            for _ in 0..operations {
                 operation();
             }
-            start.elapsed().as_nanos() as f64 / f64::from(OPERATIONS)
+            start.elapsed().as_nanos() as f64 / f64::from(operations)
         })
         .collect();
     rounds.sort_by(f64::total_cmp);

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant, SystemTime};
 use tiergate::config::meant::LogFormat;
 use tiergate::observe::access_log::{Entry, Log, Options, Verdict};
 use tiergate::observe::counters::{Counters, Protocol};
-use tiergate::observe::metrics::{Form, Readings};
-use tiergate::observe::origin::OriginStatus;
+use tiergate::observe::metrics::{Format, Readings};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::snapshot::Snapshot;
+use tiergate::session;
 use tiergate_core::class::Class;
 use tiergate_core::gate::Gate;
 use tiergate_core::outcome::End;
-use tiergate_core::plan::{RuleLabel, Spec};
+use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -32,10 +32,10 @@ fn measure(what: &str, calls: u32, mut call: impl FnMut()) {
 }
 
 fn gate(classes: usize, rules: usize) -> Gate<()> {
-    let mut plan = Spec::protective();
+    let mut plan = Plan::protective();
     plan.classes = (0..classes).map(|class| Class::named(format!("class{class}"))).collect();
-    plan.rules = (0..rules).map(|rule| format!("#{rule}").into()).collect();
-    Gate::new(plan.build().expect("a valid plan"))
+    plan.rules = rules;
+    Gate::new(plan)
 }
 
 fn main() -> std::io::Result<()> {
@@ -53,7 +53,7 @@ fn main() -> std::io::Result<()> {
     let refusal = Refusal {
         at: SystemTime::now(),
         class: "browse",
-        rule: Some(RuleLabel { number: 3, name: None }),
+        rule: Some(3),
         reason: Reason::QueueFull,
         client: [192, 0, 2, 1].into(),
         method: b"GET",
@@ -67,10 +67,15 @@ fn main() -> std::io::Result<()> {
             black_box(Snapshot::take(&gate, Moment::ZERO));
         });
         measure(&format!("/metrics from it, {classes} classes, {rules} rules"), 20, || {
-            let snapshot = Snapshot::take(&gate, Moment::ZERO);
-            let origin = OriginStatus::default();
-            let readings = Readings::take(snapshot, &counters, &refusals, origin, "0");
-            black_box(readings.encode(Form::Prometheus));
+            let readings = Readings {
+                snapshot: Snapshot::take(&gate, Moment::ZERO),
+                sessions: session::Readings::default(),
+                servers: Vec::new(),
+                counters: &counters,
+                refusals: &refusals,
+                version: "0",
+            };
+            black_box(readings.encode(Format::Prometheus));
         });
     }
     Ok(())
@@ -91,7 +96,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         waited: Some(Duration::from_micros(1_250)),
         first_byte: Some(Duration::from_millis(38)),
         class: Some("checkout"),
-        rule: Some(RuleLabel { number: 2, name: None }),
+        rule: Some(2),
         verdict: Verdict::Queued,
         reason: None,
         policer: None,

@@ -10,16 +10,15 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
-use tiergate::admin::{self, ConfigInForce, Context, Mode, Phase};
-use tiergate::observe::counters::{Counters, Protocol, ServerCounters};
-use tiergate::observe::origin::{Health, OriginStatus, ServerStatus};
+use tiergate::admin::{self, ConfigInForce, Context, Phase};
+use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::refusals::{Refusal, Refusals};
+use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
 use tiergate::observe::snapshot::Snapshot;
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
-use tiergate_core::names::RuleId;
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::{RuleLabel, Spec};
+use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -42,18 +41,18 @@ fn main() -> anyhow::Result<()> {
         arguments.next().unwrap_or_else(|| "127.0.0.1:22090".to_owned()).parse()?;
     let seconds: u64 = arguments.next().unwrap_or_else(|| "120".to_owned()).parse()?;
     let start = Instant::now();
-    let gate = Arc::new(Mutex::new(Gate::new(plan().build().expect("a valid plan"))));
+    let gate = Arc::new(Mutex::new(Gate::new(plan())));
     let counters = Counters::new(1);
     let refusals = Arc::new(Refusals::default());
-    let servers = counters.set_servers(&SERVERS.map(str::to_owned));
+    let server = Arc::<ServerCounters>::default();
     let listener = admin::bind(address)?;
-    admin::spawn(listener, Arc::new(context(&gate, &counters, &refusals, start)))?;
+    admin::spawn(listener, Arc::new(context(&gate, &counters, &refusals, &server, start)))?;
     println!("admin at http://{address} for {seconds} s");
     let mut traffic = Traffic {
         gate,
         counters,
         refusals,
-        servers,
+        server,
         start,
         seed: 7,
         waiting: HashMap::new(),
@@ -73,13 +72,13 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plan() -> Spec {
-    let mut plan = Spec::protective();
+fn plan() -> Plan {
+    let mut plan = Plan::protective();
     plan.classes = CLASSES.map(|(name, ..)| Class::named(name)).into();
     plan.classes[1].minimum = 0.1;
     plan.classes[2].queue_len_max = 50;
     plan.classes[3].deadline = Duration::from_millis(500);
-    plan.rules = ["pages", "#2", "#3"].map(Into::into).to_vec();
+    plan.rules = 3;
     plan
 }
 
@@ -87,10 +86,11 @@ fn context(
     gate: &SharedGate,
     counters: &Arc<Counters>,
     refusals: &Arc<Refusals>,
+    server: &Arc<ServerCounters>,
     start: Instant,
 ) -> Context {
     let (shown, asked) = (Arc::clone(gate), Arc::clone(gate));
-    let counted = Arc::clone(counters);
+    let (counted, served) = (Arc::clone(counters), Arc::clone(server));
     Context {
         version: env!("CARGO_PKG_VERSION"),
         snapshot: Box::new(move || Snapshot::take(&shown.lock().expect("no panic"), since(start))),
@@ -100,21 +100,24 @@ fn context(
         sessions: Box::new(tiergate::session::Readings::default),
         origin: Box::new(move || {
             let running = asked.lock().expect("no panic").running();
-            let server = |(place, address): (usize, &str)| ServerStatus {
-                address: address.to_owned(),
-                health: if place == 0 { Health::Up } else { Health::Down },
-                outstanding: if place == 0 { running } else { 0 },
-                detail: (place > 0).then(|| "connection refused".to_owned()),
+            let up = ServerStatus {
+                address: SERVERS[0].to_owned(),
+                outstanding: running,
+                ..ServerStatus::default()
             };
-            let servers = SERVERS.into_iter().enumerate().map(server);
-            OriginStatus { servers: servers.collect() }
+            let down = ServerStatus {
+                address: SERVERS[1].to_owned(),
+                health: Health::Down,
+                detail: Some("connection refused".to_owned()),
+                ..ServerStatus::default()
+            };
+            vec![up.counted(&served), down]
         }),
         listeners: Box::new(|| vec!["http 0.0.0.0:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate/shop.toml".into()),
             text: "[origin]\nservers = [\"10.0.0.5:8080\", \"10.0.0.6:8080\"]\n".to_owned(),
             generation: 0,
-            mode: Mode::Enforce,
         }),
         reload: Box::new(move || {
             counted.reloaded(Ok(()));
@@ -135,7 +138,7 @@ struct Traffic {
     gate: SharedGate,
     counters: Arc<Counters>,
     refusals: Arc<Refusals>,
-    servers: Vec<Arc<ServerCounters>>,
+    server: Arc<ServerCounters>,
     start: Instant,
     seed: u64,
     waiting: HashMap<u64, (Ticket, usize)>,
@@ -177,7 +180,7 @@ impl Traffic {
         self.number += 1;
         let number = self.number;
         let arrival = Arrival {
-            rule: (class < 3).then_some(RuleId(class as u32)),
+            rule: (class < 3).then_some(class as u32),
             ..Arrival::of(ClassId(class as u16))
         };
         self.counters.thread(0).request(Protocol::Http11);
@@ -194,7 +197,8 @@ impl Traffic {
 
     fn wake(&mut self, now: Moment) {
         loop {
-            let woken = self.gate.lock().expect("no panic").next_wake();
+            let woken =
+                self.gate.lock().expect("no panic").next_effect().and_then(Effect::into_wake);
             let Some(number) = woken else { break };
             let (ticket, class) = self.waiting.remove(&number).expect("it waits");
             let claim = self.gate.lock().expect("no panic").claim(ticket);
@@ -213,9 +217,9 @@ impl Traffic {
             .push(Ending(std::cmp::Reverse((now + SERVICE.mul_f64(crowd * spread), number))));
         self.slots.insert(number, slot);
         if number.is_multiple_of(100) {
-            self.servers[0].connects.one();
+            self.server.connects.one();
         } else {
-            self.servers[0].reuses.one();
+            self.server.reuses.one();
         }
     }
 
@@ -226,7 +230,7 @@ impl Traffic {
         self.refusals.record(&Refusal {
             at: SystemTime::now(),
             class: name,
-            rule: (class < 3).then_some(RuleLabel { number: class as u32 + 1, name: None }),
+            rule: (class < 3).then_some(class as u32),
             reason,
             client: [192, 0, 2, last].into(),
             method: b"GET",

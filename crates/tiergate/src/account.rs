@@ -16,7 +16,6 @@ use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::gate::Arrival;
 use tiergate_core::origin::ServerId;
 use tiergate_core::outcome::End;
-use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 use tiergate_core::time::Moment;
@@ -130,7 +129,7 @@ pub fn remember(
     shared.refusals.record(&Refusal {
         at: SystemTime::now(),
         class: class_name(config, arrival),
-        rule: rule_label(config, arrival),
+        rule: arrival.rule,
         reason,
         client,
         method: told.method,
@@ -139,13 +138,8 @@ pub fn remember(
 }
 
 fn class_name<'c>(config: &'c Config, arrival: &Arrival) -> &'c str {
-    let class = config.policy.plan.class(arrival.class);
+    let class = config.policy.plan.classes.get(arrival.class.index());
     class.map_or("", |class| &class.name)
-}
-
-/// The rule that decided a request's class, as people know it.
-fn rule_label<'c>(config: &'c Config, arrival: &Arrival) -> Option<RuleLabel<'c>> {
-    config.policy.plan.rule(arrival.rule?)
 }
 
 thread_local! {
@@ -168,7 +162,8 @@ pub fn log(
         field.map_or(&b""[..], |field| field.value)
     };
     let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
-    let policer = record.policer.and_then(|id| config.policy.plan.policer(id));
+    let policers = &config.policy.plan.policers;
+    let policer = record.policer.and_then(|id| policers.get(id.index()));
     let entry = Entry {
         time: SystemTime::now(),
         client,
@@ -183,7 +178,7 @@ pub fn log(
         waited: record.waited,
         first_byte: record.first_byte,
         class: Some(class_name(config, arrival)),
-        rule: rule_label(config, arrival),
+        rule: arrival.rule,
         verdict: match (record.reason, record.waited) {
             (Some(_), _) => Verdict::Refused,
             (None, Some(waited)) if !waited.is_zero() => Verdict::Queued,
@@ -194,7 +189,7 @@ pub fn log(
         reason: record.reason,
         policer: policer.map(|policer| policer.name.as_str()),
         end: record.end,
-        server: server.map(|server| server.counters.address.as_str()),
+        server: server.map(|server| server.name.as_str()),
         slots: shared.door.slots(),
         user_agent: value(b"user-agent"),
         referer: value(b"referer"),

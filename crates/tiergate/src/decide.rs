@@ -10,7 +10,7 @@ use crate::http1::{
 use crate::identity::Who;
 use crate::rate_limit::Left;
 use crate::respond::Format;
-use crate::session::Visit;
+use crate::session::SessionGuard;
 use crate::shared::{Config, Shared};
 use crate::standing::{self, Standing};
 use crate::{buffers, clock, deadline, gather};
@@ -90,7 +90,7 @@ pub struct Facts {
     /// How it was classified.
     pub arrival: Arrival,
     /// Its part in a session, where the policy knows any; boxed, because most policies do not.
-    pub visit: Option<Box<Visit>>,
+    pub visit: Option<Box<SessionGuard>>,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub left: Option<Box<Left>>,
 }
@@ -257,7 +257,7 @@ pub struct Judged<'d> {
     /// How it was classified.
     pub arrival: Arrival,
     /// Its part in a session.
-    pub visit: Option<Box<Visit>>,
+    pub visit: Option<Box<SessionGuard>>,
     /// What it has left of a policer whose clients are told.
     pub left: Option<Box<Left>>,
     /// What becomes of it.
@@ -291,16 +291,17 @@ pub fn judge<'d>(
     let classifier = &config.policy.classifier;
     let verdict = SCRATCH.with_borrow_mut(|scratch| classifier.classify(view, scratch));
     let open = |settings| {
-        Box::new(Visit::open(&shared.sessions, settings, view, verdict.class, peer.secure))
+        Box::new(SessionGuard::open(&shared.sessions, settings, view, verdict.class, peer.secure))
     };
     let visit = config.policy.session.as_ref().map(open);
     let mut arrival = Arrival {
         class: verdict.class,
-        rule: config.policy.rule_id(&verdict),
+        rule: verdict.rule,
         deadline: deadline_of(config, asked, &verdict),
+        generation: config.generation,
         policer: verdict.policer,
         flow: verdict.flow,
-        running: visit.as_deref().is_some_and(Visit::is_running),
+        running: visit.as_deref().is_some_and(SessionGuard::is_running),
         // A trusted peer's connection is many clients': nothing is known of this one's past. A body that
         // is still to be read asks again.
         goes_on: asked.trusted || peer.standing.goes_on(!gather),
@@ -311,7 +312,7 @@ pub fn judge<'d>(
     };
     if config.policy.plan.shedding.is_some() {
         // Where sessions are known, a value that anybody may send counts only of who was admitted.
-        let believed = visit.as_deref().is_none_or(Visit::is_running);
+        let believed = visit.as_deref().is_none_or(SessionGuard::is_running);
         weigh(&mut arrival, config, peer, verdict.importance.filter(|_| believed));
     }
     let refused = if verdict.refuse {

@@ -4,7 +4,7 @@
 
 use crate::clock;
 use crate::geo::Place;
-use crate::names::Name;
+use crate::reverse_dns::Name;
 use crate::shared::{Config, Shared};
 use std::net::IpAddr;
 use tiergate_core::request::Field;
@@ -30,7 +30,7 @@ impl<'c> Who<'c> {
     ) -> Self {
         let seen = |proof| shared.tally().credentials[proof as usize].one();
         Who {
-            name: config.names.as_ref().and_then(|names| names.of(client, clock::recent())),
+            name: config.reverse_dns.as_ref().and_then(|dns| dns.name_of(client, clock::recent())),
             place: config.policy.geo.of(client),
             subject: config.policy.credentials.subject(fields, claims, seen),
         }

@@ -19,11 +19,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tiergate_core::names::Names;
 use tokio::sync::{mpsc, watch};
 
 /// Where the configuration comes from, at the start and at each reload.
-pub type Source = Arc<dyn Fn(&mut Names) -> Result<Policy, String> + Send + Sync>;
+pub type Source = Arc<dyn Fn() -> Result<Policy, String> + Send + Sync>;
 
 /// A thread is told of the listeners that come and go.
 #[derive(Debug)]
@@ -50,8 +49,6 @@ pub struct Process {
     /// What all connections share.
     pub shared: Arc<Shared>,
     source: Source,
-    /// All names of classes, sites, policers and rules that were ever in force.
-    names: Mutex<Names>,
     threads: Vec<mpsc::UnboundedSender<Order>>,
     /// By address. Locked for the length of a reload, by nothing else.
     open: Mutex<HashMap<SocketAddr, Open>>,
@@ -78,8 +75,7 @@ impl Process {
     fn try_reload(&self) -> Result<u32, String> {
         let mut open = self.open.lock().expect("no reload panics");
         let former = self.shared.config.load_full();
-        let mut names = self.names.lock().expect("no reload panics").clone();
-        let mut policy = (self.source)(&mut names)?;
+        let mut policy = (self.source)()?;
         if policy.threads != former.policy.threads {
             tracing::warn!("`threads` takes effect at the next start");
             policy.threads = former.policy.threads;
@@ -96,7 +92,6 @@ impl Process {
         if policy.access_log != former.policy.access_log {
             open_log(&self.shared, &policy).map_err(|error| format!("{error:#}"))?;
         }
-        *self.names.lock().expect("no reload panics") = names;
         let generation = former.generation + 1;
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters);
         self.shared.reconfigure(config);
@@ -213,8 +208,7 @@ where
 {
     clock::now();
     raise_open_files();
-    let mut names = Names::default();
-    let mut policy = source(&mut names).map_err(|fault| anyhow!("{fault}"))?;
+    let mut policy = source().map_err(|fault| anyhow!("{fault}"))?;
     warn(&policy);
     bound_connections(&mut policy);
     let threads = policy.threads;
@@ -228,7 +222,6 @@ where
     let process = Arc::new(Process {
         shared: shared.clone(),
         source,
-        names: Mutex::new(names),
         threads: orders,
         open: Mutex::default(),
         inherited: Mutex::new(inherited()),
@@ -398,19 +391,19 @@ async fn watch_origin(process: Arc<Process>) {
 async fn resolve_names(process: Arc<Process>) {
     let mut generation = process.generation.subscribe();
     loop {
-        let names = process.shared.config.load().names.clone();
+        let dns = process.shared.config.load().reverse_dns.clone();
         let changed = async {
-            // Names that stay go on being looked up without a break.
+            // A cache that a reload keeps goes on with its lookups without a break.
             while generation.changed().await.is_ok() {
                 let current = process.shared.config.load();
-                if current.names.as_ref().map(Arc::as_ptr) != names.as_ref().map(Arc::as_ptr) {
+                if current.reverse_dns.as_ref().map(Arc::as_ptr) != dns.as_ref().map(Arc::as_ptr) {
                     break;
                 }
             }
         };
         let resolve = async {
-            match &names {
-                Some(names) => names.resolve().await,
+            match &dns {
+                Some(dns) => dns.resolve().await,
                 None => std::future::pending().await,
             }
         };

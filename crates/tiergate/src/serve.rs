@@ -13,7 +13,7 @@ use crate::clock;
 use crate::config::meant::RefusalConnection;
 use crate::decide::{self, Decision, Entry, Facts, Peer};
 use crate::forward::{self, Journey};
-use crate::http1::Framing;
+use crate::http1::{Framing, HeadSearch};
 use crate::outbox::Outbox;
 use crate::respond::{self, Advice, Format};
 use crate::shared::{Config, Shared};
@@ -106,9 +106,15 @@ impl<S: ClientStream> Connection<S> {
         let mut config = shared.config.load_full();
         self.timer.arm(config.policy.timeouts.request_head);
         let mut arrived = None;
+        let mut search = HeadSearch::default();
         let decision = loop {
             let decision = poll_fn(|context| {
                 let bytes = self.input.as_ref().map_or(&[][..], Buffer::content);
+                // Once it has arrived, its head was whole.
+                if arrived.is_none() && !search.ready(bytes, config.policy.limits.request_head_max)
+                {
+                    return Poll::Ready(Decision::Partial);
+                }
                 Poll::Ready(decide::decide(
                     shared,
                     &config,

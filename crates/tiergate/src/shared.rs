@@ -2,19 +2,21 @@
 
 use crate::config::meant::Policy;
 use crate::door::Door;
-use crate::names::Names;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
 use crate::origin::Origin;
 use crate::respond::Refusals;
-use crate::session::Desk;
+use crate::reverse_dns::ReverseDns;
+use crate::session::SessionTable;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::FlowKey;
+use tiergate_core::plan::Plan;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -22,24 +24,25 @@ use tokio::sync::watch;
 pub struct Config {
     /// What the policy says.
     pub policy: Policy,
-    /// Counts configurations, from 1.
+    /// Counts configurations; the gate's plan carries the same number.
     pub generation: u32,
     /// The origin, with what earlier configurations learnt about its servers.
     pub origin: Arc<Origin>,
     /// Names of clients, with what is known already; `None`: no rule asks for them.
-    pub names: Option<Arc<Names>>,
+    pub reverse_dns: Option<Arc<ReverseDns>>,
     /// Every refusal, ready to be sent.
     pub refusals: Refusals,
 }
 
 impl Config {
-    /// Derives the rest.
+    /// Puts the generation into the policy's plan and derives the rest.
     pub fn new(
         mut policy: Policy,
         generation: u32,
         former: Option<&Config>,
         counters: &Counters,
     ) -> Self {
+        policy.plan.generation = generation;
         policy.classifier.set_flow_key(flow_key());
         // An unchanged origin stays the same object, so that its counts and checks go on.
         let origin = match former {
@@ -50,13 +53,13 @@ impl Config {
             }
         };
         let settings = &policy.identity.names;
-        let known = former.and_then(|former| former.names.as_ref());
-        let names = policy.wanted.names.then(|| match known {
+        let known = former.and_then(|former| former.reverse_dns.as_ref());
+        let reverse_dns = policy.wanted.names.then(|| match known {
             Some(known) if known.settings == *settings => known.clone(),
-            _ => Arc::new(Names::new(settings.clone(), counters.names.clone())),
+            _ => Arc::new(ReverseDns::new(settings.clone(), counters.reverse_dns.clone())),
         });
         let refusals = Refusals::new(&policy.refusal);
-        Config { policy, generation, origin, names, refusals }
+        Config { policy, generation, origin, reverse_dns, refusals }
     }
 }
 
@@ -88,7 +91,7 @@ pub struct Shared {
     /// What the gateway itself counts.
     pub counters: Arc<Counters>,
     /// The sessions that run.
-    pub sessions: Arc<Desk>,
+    pub sessions: Arc<SessionTable>,
     /// The last requests that were refused.
     pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
@@ -113,7 +116,10 @@ impl Shared {
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
         Shared {
             door: Door::new(config.policy.plan.clone()),
-            sessions: Arc::new(Desk::new(config.policy.session.as_ref())),
+            sessions: Arc::new(SessionTable::new(
+                config.policy.session.as_ref(),
+                config.policy.plan.classes.len(),
+            )),
             counters,
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
@@ -130,7 +136,9 @@ impl Shared {
     /// Puts a configuration in force, whole: the gate first, so that no request is classified by a
     /// plan that the gate does not know.
     pub fn reconfigure(&self, config: Config) {
-        self.sessions.reconfigure(config.policy.session.as_ref());
+        let (former, plan) = (self.config.load(), &config.policy.plan);
+        let moved = moved(&former.policy.plan, plan);
+        self.sessions.reconfigure(config.policy.session.as_ref(), &moved, plan.classes.len());
         let mut gate = self.door.gate();
         gate.reconfigure(crate::clock::now(), config.policy.plan.clone());
         self.config.store(Arc::new(config));
@@ -178,6 +186,14 @@ impl Shared {
         // The sender lives as long as `self`.
         let _ = drained.wait_for(|&draining| draining).await;
     }
+}
+
+/// Where each class of a former plan is in the new one, by its name; the last, if it is gone.
+fn moved(former: &Plan, plan: &Plan) -> Vec<ClassId> {
+    let last = plan.classes.len() - 1;
+    let place = |name: &str| plan.classes.iter().position(|class| class.name == name);
+    let moved = former.classes.iter().map(|class| place(&class.name).unwrap_or(last));
+    moved.map(|place| ClassId(place as u16)).collect()
 }
 
 /// A connection or a listening socket, counted while it lives, whichever task it is handed to.

@@ -166,7 +166,7 @@ fn names_and_the_scores_that_hang_on_them() {
         // Says so, and the name knows nothing of it.
         .says("192.0.2.5", "a.bots.test.", 300);
     let dns = DnsServer::start(zone);
-    let names = format!("[names]\nservers = [\"{}\"]\n", dns.address);
+    let names = format!("[reverse_dns]\nservers = [\"{}\"]\n", dns.address);
     let by_rule = "[[rule]]\ndomain = \"bots.test\"\nclass = \"high\"\n";
     let by_score =
         "[score.client]\n\"bots.test\" = 10\n[[score.band]]\nfrom = 10\nclass = \"high\"\n";

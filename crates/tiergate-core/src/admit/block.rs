@@ -18,7 +18,7 @@
 //! Source: Voigt B §4.5.1 (for every reset that is sent, the client's connections are dropped for a while,
 //! which moves the onset of thrashing up); by flow, and only after several: ours.
 
-use super::flow_table::FlowTable;
+use crate::collections::FlowTable;
 use crate::time::Moment;
 use std::fmt;
 use std::time::Duration;
@@ -110,57 +110,57 @@ impl Blocking {
         }
     }
 
-    /// Puts other settings in force. What is known stays, unless the table has another size.
-    pub(crate) fn reconfigure(&mut self, settings: Settings) {
-        if settings.flows_max != self.settings.flows_max {
-            *self = Blocking::new(settings);
-        } else {
+    /// Puts other settings in force. What is known stays, unless the table has another size; whether it
+    /// does.
+    pub(crate) fn reconfigure(&mut self, settings: Settings) -> bool {
+        let is_kept = settings.flows_max == self.settings.flows_max;
+        if is_kept {
             (self.settings, self.within_ms) = (settings, within_ms(&settings));
+        } else {
+            *self = Blocking::new(settings);
         }
+        is_kept
     }
 
-    /// How long the flow is still blocked; `None`: it is not. O(1), and a comparison while nobody is.
+    /// How long the flow is still blocked; `None`: it is not. O(1), and a comparison while no flow is.
     pub(crate) fn left(&self, now: Moment, flow: u64) -> Option<Duration> {
         let now_ms = millis(now);
         if now_ms >= self.last_until {
             return None;
         }
-        let spot = self.table.find(flow, |number| self.is_over(number, now_ms))?;
-        let number = self.table.number(spot, flow);
-        let blocked = number & BLOCKED != 0 && !self.is_over(number, now_ms);
+        let number = self.table.number(flow);
+        let blocked = number & BLOCKED != 0 && !is_over(number, now_ms, self.within_ms);
         // The end is kept in whole milliseconds, rounded up.
         blocked.then(|| Moment::from_millis(moment(number)).since(now).min(self.settings.lasting))
     }
 
-    /// The flow was refused. O(1).
-    pub(crate) fn refused(&mut self, now: Moment, flow: u64) {
-        let now_ms = millis(now);
-        let Some(spot) = self.table.find(flow, |number| self.is_over(number, now_ms)) else {
-            return;
-        };
-        let known = self.table.number(spot, flow);
-        let (count, since) = match self.is_over(known, now_ms) {
+    /// The flow was refused. Returns until when it is blocked, if it is from now on. O(1).
+    pub(crate) fn refused(&mut self, now: Moment, flow: u64) -> Option<Moment> {
+        let (now_ms, within_ms) = (millis(now), self.within_ms);
+        let is_over = |number| is_over(number, now_ms, within_ms);
+        let number = self.table.entry(flow, is_over)?;
+        let (count, since) = match is_over(*number) {
             true => (1, now_ms),
             // Refused by what it had begun before it was blocked.
-            false if known & BLOCKED != 0 => return,
-            false => ((known >> MOMENT_BITS) + 1, moment(known)),
+            false if *number & BLOCKED != 0 => return None,
+            false => ((*number >> MOMENT_BITS) + 1, moment(*number)),
         };
-        let number = if count >= u64::from(self.settings.after) {
-            let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
-            self.last_until = self.last_until.max(until);
-            BLOCKED | until
-        } else {
-            count << MOMENT_BITS | since
-        };
-        self.table.set(spot, flow, number);
-    }
-
-    /// Whether a number means nothing any more.
-    fn is_over(&self, number: u64, now_ms: u64) -> bool {
-        match number & BLOCKED {
-            0 => number == 0 || now_ms.saturating_sub(moment(number)) >= self.within_ms,
-            _ => moment(number) <= now_ms,
+        if count < u64::from(self.settings.after) {
+            *number = count << MOMENT_BITS | since;
+            return None;
         }
+        let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
+        *number = BLOCKED | until;
+        self.last_until = self.last_until.max(until);
+        Some(Moment::from_millis(until))
+    }
+}
+
+/// Whether a number means nothing any more.
+fn is_over(number: u64, now_ms: u64, within_ms: u64) -> bool {
+    match number & BLOCKED {
+        0 => number == 0 || now_ms.saturating_sub(moment(number)) >= within_ms,
+        _ => moment(number) <= now_ms,
     }
 }
 
@@ -253,10 +253,10 @@ mod tests {
     #[test]
     fn a_reload_keeps_who_is_blocked() {
         let mut blocking = Blocking::new(SETTINGS);
-        (0..3).for_each(|_| blocking.refused(at(0), 7));
-        blocking.reconfigure(Settings { after: 9, ..SETTINGS });
+        (0..3).for_each(|_| drop(blocking.refused(at(0), 7)));
+        assert!(blocking.reconfigure(Settings { after: 9, ..SETTINGS }));
         assert!(blocking.left(at(100), 7).is_some());
-        blocking.reconfigure(Settings { flows_max: 5000, ..SETTINGS });
+        assert!(!blocking.reconfigure(Settings { flows_max: 5000, ..SETTINGS }));
         assert_eq!(blocking.left(at(100), 7), None);
     }
 

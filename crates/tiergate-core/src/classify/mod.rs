@@ -72,10 +72,6 @@ pub struct Match {
     pub policer: Option<PolicerId>,
     /// How much it matters that the session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
-    /// The level of service.
-    pub level: Option<u8>,
-    /// The resource that the request uses most.
-    pub resource: Option<u16>,
     /// A rule's score, or that of the tables; 0 without either.
     pub score: Score,
     /// A keyed hash of what fairness is counted by ([`Flow`]).
@@ -117,10 +113,8 @@ struct Says {
     flow: u32,
     deadline: u32,
     policer: Option<PolicerId>,
-    resource: Option<u16>,
     class: ClassId,
     importance: Option<u8>,
-    level: Option<u8>,
     refuse: bool,
 }
 
@@ -323,8 +317,6 @@ impl Classifier {
                 Output::Verdict => {}
                 Output::Policer => found.policer = says.policer,
                 Output::Importance => found.importance = says.importance,
-                Output::Level => found.level = says.level,
-                Output::Resource => found.resource = says.resource,
                 Output::Score => score = Some(says.score),
                 Output::Flow => flow = self.longer.flows.get(says.flow as usize),
                 Output::Slots => found.slots = self.longer.slots_of(rule),
@@ -359,10 +351,8 @@ impl Says {
             flow: place(&mut longer.flows, rule.flow.as_ref()),
             deadline: place(&mut longer.deadlines, rule.deadline.as_ref()),
             policer: rule.policer,
-            resource: rule.resource,
             class: rule.class.unwrap_or(default_class),
             importance: rule.importance,
-            level: rule.level,
             refuse: rule.refuse,
         }
     }

@@ -12,10 +12,6 @@ pub enum Output {
     Policer,
     /// The importance.
     Importance,
-    /// The level of service.
-    Level,
-    /// The resource.
-    Resource,
     /// The score.
     Score,
     /// What fairness is counted by.
@@ -28,12 +24,10 @@ pub enum Output {
 
 impl Output {
     /// Every output, the verdict first.
-    pub const ALL: [Output; 9] = [
+    pub const ALL: [Output; 7] = [
         Output::Verdict,
         Output::Policer,
         Output::Importance,
-        Output::Level,
-        Output::Resource,
         Output::Score,
         Output::Flow,
         Output::Slots,
@@ -49,8 +43,6 @@ impl Output {
             Output::Verdict => "class",
             Output::Policer => "policer",
             Output::Importance => "importance",
-            Output::Level => "level",
-            Output::Resource => "resource",
             Output::Score => "score",
             Output::Flow => "flow",
             Output::Slots => "slots",
@@ -70,8 +62,6 @@ impl Rule {
             Output::Verdict => self.class.is_some() || self.refuse || self.deadline.is_some(),
             Output::Policer => self.policer.is_some(),
             Output::Importance => self.importance.is_some(),
-            Output::Level => self.level.is_some(),
-            Output::Resource => self.resource.is_some(),
             Output::Score => self.score.is_some(),
             Output::Flow => self.flow.is_some(),
             Output::Slots => self.slots.is_some(),

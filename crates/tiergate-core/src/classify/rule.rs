@@ -26,10 +26,6 @@ pub struct Rule {
     pub policer: Option<PolicerId>,
     /// How much it matters that the request's session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
-    /// The level of service: 0 none, rising with quality.
-    pub level: Option<u8>,
-    /// The resource that the request uses most, by its place in the policy's list.
-    pub resource: Option<u16>,
     /// The score, instead of the one that the tables give.
     pub score: Option<Score>,
     /// What fairness inside the class is counted by.

@@ -3,7 +3,7 @@
 use super::{Arrival, Gate, Slot, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
-use crate::backlog::{Room, Turn};
+use crate::backlog::Room;
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -106,8 +106,8 @@ impl<T> Gate<T> {
             admitted: now,
             arrived: now,
             grant,
-            turn: Turn::NONE,
-            preemptible: Slot::NOT_PREEMPTIBLE,
+            turn: None,
+            preemptible: None,
         }
     }
 

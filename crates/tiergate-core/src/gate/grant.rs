@@ -2,7 +2,6 @@
 
 use super::{Gate, Slot};
 use crate::backlog::Waiter;
-use crate::control::Limit;
 use crate::names::{ClassId, RuleId};
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
@@ -34,9 +33,7 @@ impl<T> Gate<T> {
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         let rank = self.classes.rank(class);
         self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            limit.pass(now, self.running);
-        }
+        self.limit.pass(now, self.running);
         self.running += u32::from(slots);
         self.classes.loads_mut()[rank].running += u32::from(slots);
         self.classes.at_mut(class).requests += 1;
@@ -52,7 +49,7 @@ impl<T> Gate<T> {
             arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
-            preemptible: Slot::NOT_PREEMPTIBLE,
+            preemptible: None,
         }
     }
 
@@ -64,7 +61,9 @@ impl<T> Gate<T> {
         let is_charged = slot.admitted >= self.classes.at(class).charged_since;
         let actual = if is_charged { actual } else { grant.estimate };
         self.schedule.finished(self.classes.rank(class), grant, actual);
-        self.backlog.corrected(slot.turn, actual - grant.estimate);
+        if let Some(turn) = slot.turn {
+            self.backlog.corrected(turn, actual - grant.estimate);
+        }
     }
 
     pub(super) fn release(&mut self, slot: Slot) {
@@ -72,8 +71,8 @@ impl<T> Gate<T> {
         self.running -= slots;
         self.classes.load_mut(slot.class).running -= slots;
         self.classes.at_mut(slot.class).requests -= 1;
-        if slot.preemptible != Slot::NOT_PREEMPTIBLE {
-            self.preemptible.remove(slot.preemptible);
+        if let Some(key) = slot.preemptible {
+            self.preemptible.remove(key);
         }
     }
 }

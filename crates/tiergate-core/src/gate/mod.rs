@@ -11,12 +11,14 @@
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
-//! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
+//! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
 
 mod arrive;
 mod classes;
+mod effect;
 mod grant;
 mod preempt;
+mod preemptible;
 mod reload;
 mod signal;
 mod stream;
@@ -28,12 +30,12 @@ use crate::admit::bucket::Rate;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers};
 use crate::admit::trigger::Triggers;
+pub use crate::arrival::Arrival;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, State, Turn};
+use crate::backlog::{Backlog, FlowTurn, State};
 use crate::class::Class;
-use crate::classify::score::Score;
-use crate::control::Limit;
-use crate::control::adaptive::{self, Step};
+use crate::collections::Key;
+use crate::control::{Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
 use crate::names::{ClassId, PolicerId, RuleId};
 use crate::outcome::{End, Outcome};
@@ -42,78 +44,19 @@ use crate::reason::Reason;
 use crate::schedule::{Grant, Schedule};
 use crate::time::Moment;
 use classes::Classes;
-use preempt::Preemptible;
+pub use effect::Effect;
+use effect::Effects;
+use preemptible::Preemptible;
 pub use signal::Refused;
 use std::time::Duration;
 pub use stream::Stream;
-
-/// A classified request, at the gate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrival {
-    /// Its class. If that is gone from the plan, it is served after all others, by its former settings.
-    pub class: ClassId,
-    /// The rule that decided the class; `None` if none matched.
-    pub rule: Option<RuleId>,
-    /// How long it may wait, where its rule says; else its class's deadline.
-    pub deadline: Option<Duration>,
-    /// The policer that its rule names; looked at as long as the plan in force has it.
-    pub policer: Option<PolicerId>,
-    /// Whose request it is: a keyed hash of what fairness is counted by.
-    pub flow: u64,
-    /// Whether it belongs to a session that was admitted before: it waits before those of its class
-    /// that do not. Never set by what a client merely claims.
-    pub running: bool,
-    /// Whether an answer to its client lets it go on ([`crate::admit::feasible::goes_on`]), or nothing is
-    /// known of that; newcomers may wait a little less.
-    pub goes_on: bool,
-    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked
-    /// at, with what follows, only by a plan with [`Plan::shedding`].
-    pub importance: Option<u8>,
-    /// Requests of its connection that were answered before.
-    pub requests: u32,
-    /// A hash of its connection: even over all values, and the same for all of its requests.
-    pub connection: u64,
-    /// How urgent it is among others, where requests are served by score.
-    pub score: Score,
-    /// How many slots it takes, 1 or more (0 counts as 1). One that takes more than there are is served
-    /// alone.
-    pub slots: u16,
-    /// Bytes that are held while it waits.
-    pub bytes: u32,
-}
-
-impl Arrival {
-    /// Of that class, and nothing else known of it.
-    pub const fn of(class: ClassId) -> Self {
-        Arrival {
-            class,
-            rule: None,
-            deadline: None,
-            policer: None,
-            flow: 0,
-            running: false,
-            goes_on: false,
-            importance: None,
-            requests: 0,
-            connection: 0,
-            score: Score::ZERO,
-            slots: 1,
-            bytes: 0,
-        }
-    }
-
-    /// The slots that it takes.
-    pub(crate) fn width(&self) -> u16 {
-        self.slots.max(1)
-    }
-}
 
 /// What the gate says to an arrival.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// Go on to the origin.
     Admit(Slot),
-    /// Wait; the waker given is handed back by [`Gate::next_wake`] when the wait ends.
+    /// Wait; the waker given is handed back by [`Effect::Wake`] when the wait ends.
     Queue(Ticket),
     /// Answer the client with a refusal.
     Reject(Reason),
@@ -141,9 +84,9 @@ pub struct Slot {
     admitted: Moment,
     grant: Grant,
     /// The flow that it was charged to, if it waited.
-    turn: Turn,
-    /// Its place among those that may be broken off.
-    preemptible: u32,
+    turn: Option<FlowTurn>,
+    /// What it is named by among the preemptible ones.
+    preemptible: Option<Key>,
 }
 
 impl Slot {
@@ -182,43 +125,47 @@ pub struct ClassState {
 pub struct Gate<T> {
     plan: Plan,
     limit: Limit,
-    last_step: Option<(Moment, Step)>,
     schedule: Schedule,
     costs: Costs,
     backlog: Backlog<T>,
     classes: Classes,
     preemptible: Preemptible<T>,
     running: u32,
-    /// Whether slots are free that nobody who waits may have.
-    kept: bool,
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
     blocking: Option<Blocking>,
     draining: bool,
-    wakes: Vec<T>,
+    effects: Effects<T>,
     account: Account,
 }
 
 impl<T> Gate<T> {
     /// A gate with nothing in it.
     pub fn new(plan: Plan) -> Self {
+        let law = plan.slots.law();
+        Gate::with_law(plan, law)
+    }
+
+    /// The same, with a law of the limit in place of that of [`slots`], until a plan with other [`slots`]
+    /// comes.
+    ///
+    /// [`slots`]: crate::plan::Spec::slots
+    pub fn with_law(plan: Plan, law: Box<dyn Law>) -> Self {
         let mut gate = Gate {
-            limit: Limit::new(&plan.slots),
-            last_step: None,
+            effects: Effects::new(law.slots()),
+            limit: Limit::new(law),
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),
             classes: Classes::new(),
             preemptible: Preemptible::new(),
             running: 0,
-            kept: false,
             policers: Policers::default(),
             triggers: Triggers::default(),
             shedding: None,
             blocking: None,
             draining: false,
-            wakes: Vec::new(),
             account: Account::default(),
             plan: plan.clone(),
         };
@@ -242,7 +189,6 @@ impl<T> Gate<T> {
                 self.backlog.remove(ticket);
                 Claim::Rejected(reason)
             }
-            State::Free => unreachable!("`waiter` gives no free entries"),
         }
     }
 
@@ -269,7 +215,6 @@ impl<T> Gate<T> {
             }
             // Already counted as refused.
             State::Refused(_) => self.backlog.remove(ticket),
-            State::Free => unreachable!("`waiter` gives no free entries"),
         }
     }
 
@@ -277,7 +222,7 @@ impl<T> Gate<T> {
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
         let class = slot.class;
         self.advance(now);
-        let load = self.control_load();
+        let load = OriginLoad { running: self.running, waiting: self.backlog.len() as u32 };
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(&slot, held, &outcome);
@@ -290,33 +235,21 @@ impl<T> Gate<T> {
         {
             shedding.finished();
         }
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.finished(now, class, admitted, &outcome, load);
-            self.note(now, step);
-        }
+        self.limit.finished(now, class, admitted, &outcome, load);
         self.dispatch(now);
     }
 
     /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
-    /// now, lets limit and shedding look around. Returns when to call again; [`Moment::NEVER`] if
+    /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
     /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
         self.advance(now);
-        let load = self.control_load();
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.tick(now, load);
-            self.note(now, step);
-        }
         self.expire(now);
         self.dispatch(now);
         self.classes.let_go();
-        let control = match &self.limit {
-            Limit::Fixed(_) => Moment::NEVER,
-            Limit::Adaptive(limit) => limit.next_tick(),
-        };
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        control.min(shed).min(self.next_due(now))
+        shed.min(self.next_due(now))
     }
 
     /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
@@ -330,11 +263,6 @@ impl<T> Gate<T> {
         self.advance(now);
         let change = self.schedule.next_change(self.classes.loads(), self.limit.slots());
         deadline.min(change.map_or(Moment::NEVER, |after| now + after))
-    }
-
-    /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
-    pub fn next_wake(&mut self) -> Option<T> {
-        self.wakes.pop()
     }
 
     /// Takes no new work; whoever waits or runs goes on to the end.
@@ -375,7 +303,7 @@ impl<T> Gate<T> {
 
     /// The last change of the limit, and when.
     pub fn last_step(&self) -> Option<(Moment, Step)> {
-        self.last_step
+        self.limit.last_step()
     }
 
     /// Slots held by all classes.
@@ -417,15 +345,5 @@ impl<T> Gate<T> {
     /// What has been counted since the start.
     pub fn account(&self) -> &Account {
         &self.account
-    }
-
-    fn note(&mut self, now: Moment, step: Option<Step>) {
-        if let Some(step) = step {
-            self.last_step = Some((now, step));
-        }
-    }
-
-    fn control_load(&self) -> adaptive::Load {
-        adaptive::Load { running: self.running, waiting: self.backlog.len() as u32 }
     }
 }

@@ -36,17 +36,21 @@ impl<T> Gate<T> {
         self.account.reconfigure(classes, rules);
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
         self.policers.reconfigure(now, &policers.collect::<Vec<_>>());
-        match (&mut self.blocking, plan.block) {
+        let is_kept = match (&mut self.blocking, plan.block) {
             (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
-            (blocking, settings) => *blocking = settings.map(Blocking::new),
+            (blocking, settings) => {
+                std::mem::replace(blocking, settings.map(Blocking::new)).is_none()
+            }
+        };
+        if !is_kept {
+            self.effects.unblock_all();
         }
         match (&mut self.shedding, plan.shedding) {
             (Some(shedding), Some(aim)) => shedding.reconfigure(aim, classes),
             (shedding, aim) => *shedding = aim.map(|aim| Shedding::new(now, aim, classes)),
         }
         if plan.slots != self.plan.slots {
-            self.limit = Limit::new(&plan.slots);
-            self.last_step = None;
+            self.limit = Limit::new(plan.slots.law());
         }
         self.triggers.reconfigure(plan, self.classes.loads());
         self.schedule.reconfigure(now, plan, self.classes.loads(), self.limit.slots());

@@ -32,8 +32,6 @@ fn meant(rules: &[Vec<Spec>]) -> Vec<Rule> {
             refuse: sets(2),
             policer: sets(3).then_some(PolicerId(number)),
             importance: sets(4).then_some(number as u8),
-            level: sets(5).then_some(number as u8),
-            resource: sets(6).then_some(number),
             score: sets(7).then(|| Score::of(Points::from_thousandths(index as u32).unwrap())),
             flow: sets(8).then_some(Flow::Client { v4: (number % 33) as u8, v6: 0 }),
             slots: sets(9).then_some(number),
@@ -68,8 +66,6 @@ fn expected(rules: &[Vec<Spec>], meant: &[Rule], request: &Request) -> Match {
         refuse: said.is_some_and(|rule| rule.refuse),
         policer: first(&matching, meant, |rule| rule.policer),
         importance: first(&matching, meant, |rule| rule.importance),
-        level: first(&matching, meant, |rule| rule.level),
-        resource: first(&matching, meant, |rule| rule.resource),
         score: first(&matching, meant, |rule| rule.score).unwrap_or_default(),
         flow: with_view(request, |view| flow.of(view, Default::default())),
         slots: first(&matching, meant, |rule| rule.slots),
@@ -264,21 +260,22 @@ fn each_output_comes_from_its_own_first_rule() {
     let rules = [path("/a/*"), path("/a/b"), Vec::new(), path("/a/b"), Vec::new()];
     let conditions = |index: usize| rules[index].iter().map(compiled).collect();
     let rule = |index| Rule { conditions: conditions(index), ..Rule::default() };
+    let four = Score::of(Points::from_thousandths(4).unwrap());
     let meant = [
         Rule { importance: Some(1), ..rule(0) },
-        Rule { importance: Some(2), level: Some(2), ..rule(1) },
+        Rule { importance: Some(2), slots: Some(2), ..rule(1) },
         Rule { class: Some(ClassId(3)), policer: Some(PolicerId(3)), ..rule(2) },
-        Rule { class: Some(ClassId(4)), resource: Some(4), ..rule(3) },
+        Rule { class: Some(ClassId(4)), score: Some(four), ..rule(3) },
         Rule { policer: Some(PolicerId(5)), importance: Some(5), ..rule(4) },
     ];
     let request = Request::get;
     let found = agree_as(&rules, &meant, &[request("/a/b"), request("/a/c"), request("/")]);
     let said = |found: &Match| {
         let policer = found.policer.map(|policer| policer.0);
-        (found.rule, policer, found.importance, found.level, found.resource)
+        (found.rule, policer, found.importance, found.slots, found.score)
     };
-    assert_eq!(said(&found[0]), (Some(2), Some(3), Some(1), Some(2), Some(4)));
-    assert_eq!(said(&found[1]), (Some(2), Some(3), Some(1), None, None));
-    assert_eq!(said(&found[2]), (Some(2), Some(3), Some(5), None, None));
-    assert_eq!(meant[1].outputs().collect::<Vec<_>>(), [Output::Importance, Output::Level]);
+    assert_eq!(said(&found[0]), (Some(2), Some(3), Some(1), Some(2), four));
+    assert_eq!(said(&found[1]), (Some(2), Some(3), Some(1), None, Score::ZERO));
+    assert_eq!(said(&found[2]), (Some(2), Some(3), Some(5), None, Score::ZERO));
+    assert_eq!(meant[1].outputs().collect::<Vec<_>>(), [Output::Importance, Output::Slots]);
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tiergate_core::class::{Class, ClassId, Order};
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Spec;
+use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site};
 use tiergate_core::time::Moment;
 use tiergate_sim::client::Profile;
@@ -46,7 +46,7 @@ pub(crate) struct Fate {
 }
 
 /// A plan of some classes under one policy, with deadlines that nobody reaches.
-pub(crate) fn plan(policy: Policy, classes: &[&str], slots: u32) -> Spec {
+pub(crate) fn plan(policy: Policy, classes: &[&str], slots: u32) -> Plan {
     let order = match policy {
         Policy::Deadline => Order::Deadline,
         Policy::Score { .. } => Order::Score,
@@ -54,11 +54,11 @@ pub(crate) fn plan(policy: Policy, classes: &[&str], slots: u32) -> Spec {
     };
     let deadline = Duration::from_secs(100_000);
     let class = |name: &&str| Class { deadline, order, fair: false, ..Class::named(*name) };
-    Spec {
+    Plan {
         classes: classes.iter().map(class).collect(),
         slots: Slots::Fixed(slots),
         sites: vec![Site { policy, ..Site::named("site") }],
-        ..Spec::protective()
+        ..Plan::protective()
     }
 }
 
@@ -116,14 +116,14 @@ fn requests(clients: &[Clients], most: usize, seconds: f64, seed: u64) -> Vec<Re
 
 /// Serves all who come, and says what became of each, in order of arrival.
 pub(crate) fn run(
-    plan: Spec,
+    plan: Plan,
     clients: &[Clients],
     most: usize,
     seconds: f64,
     seed: u64,
 ) -> Vec<Fate> {
     let mut requests = requests(clients, most, seconds, seed);
-    let mut gate: Gate<usize> = Gate::new(plan.build().expect("a valid plan"));
+    let mut gate: Gate<usize> = Gate::new(plan);
     let mut events: BinaryHeap<Reverse<(Moment, Event)>> =
         requests.iter().enumerate().map(|(id, it)| Reverse((it.came, Event::Arrive(id)))).collect();
     let (mut tick_at, mut past) = (Moment::NEVER, Moment::ZERO);
@@ -157,7 +157,7 @@ pub(crate) fn run(
                 }
             }
         }
-        while let Some(id) = gate.next_wake() {
+        while let Some(id) = gate.next_effect().and_then(Effect::into_wake) {
             let ticket = requests[id].ticket.take().expect("it waits");
             if let Claim::Admitted(slot) = gate.claim(ticket) {
                 started.push((id, slot));

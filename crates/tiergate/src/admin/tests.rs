@@ -2,16 +2,19 @@
 
 use super::status::Status;
 use super::*;
-use crate::observe::origin::{Health, ServerStatus};
-use crate::observe::refusals::Refusal;
+use crate::observe::counters::Counters;
+use crate::observe::refusals::{Refusal, Refusals};
+use crate::observe::server::{Health, ServerStatus};
+use crate::observe::snapshot::Snapshot;
+use crate::session;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Gate};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Spec;
+use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,9 +29,9 @@ struct House {
 }
 
 fn gate() -> Gate<()> {
-    let mut plan = Spec::protective();
+    let mut plan = Plan::protective();
     plan.classes[0].name = "<b>odd</b>".to_owned();
-    let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
+    let mut gate: Gate<()> = Gate::new(plan);
     let arrival = Arrival::of(ClassId(0));
     for _ in 0..3 {
         let verdict = gate.arrive(Moment::ZERO, arrival, || ());
@@ -73,20 +76,19 @@ fn start() -> (SocketAddr, Arc<House>) {
         refusals: Arc::new(refusals),
         phase: Box::new(move || *a.phase.lock().expect("nobody panicked")),
         sessions: Box::new(session::Readings::default),
-        origin: Box::new(move || OriginStatus {
-            servers: vec![ServerStatus {
+        origin: Box::new(move || {
+            vec![ServerStatus {
                 address: "10.0.0.5:80".to_owned(),
                 health: if b.origin_up.load(Ordering::SeqCst) { Health::Up } else { Health::Down },
                 outstanding: 1,
-                detail: None,
-            }],
+                ..ServerStatus::default()
+            }]
         }),
         listeners: Box::new(|| vec!["http 127.0.0.1:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate.toml".into()),
             text: "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n".to_owned(),
             generation: 0,
-            mode: Mode::Enforce,
         }),
         reload: Box::new(move || {
             let house = Arc::clone(&c);

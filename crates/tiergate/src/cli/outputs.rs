@@ -29,7 +29,7 @@ pub(super) fn further(
                 Some((index, rule)) => format!(
                     "{}: rule {} ({file}:{}), {}",
                     words::says(&rule.rule, output, policy),
-                    rule.label(index),
+                    index + 1,
                     rule.line,
                     words::conditions(&rule.rule, policy)
                 ),
@@ -81,7 +81,7 @@ pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
         for (index, rule) in asking {
             asked += 1;
             if holds(&rule.rule) {
-                held.push(rule.label(index));
+                held.push((index + 1).to_string());
             }
         }
         if asked == 0 {

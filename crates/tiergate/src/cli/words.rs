@@ -110,17 +110,10 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
     match output {
         Output::Verdict => verdict(rule, policy),
         Output::Policer => {
-            let policer = rule.policer.map(|policer| {
-                policy.plan.policer(policer).expect("the plan has those of its rules")
-            });
+            let policer = rule.policer.map(|policer| &policy.plan.policers[policer.index()]);
             format!("policed by {}", policer.map_or("", |policer| &policer.name))
         }
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
-        Output::Level => said(rule.level.as_ref().map(|one| one as _)),
-        Output::Resource => {
-            let name = rule.resource.and_then(|place| policy.resources.get(usize::from(place)));
-            said(name.map(|name| name as _))
-        }
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),
         Output::Flow => said(rule.flow.as_ref().map(|one| one as _)),
         Output::Slots => said(rule.slots.as_ref().map(|one| one as _)),
@@ -146,5 +139,5 @@ fn verdict(rule: &Rule, policy: &Policy) -> String {
 
 /// A class's name.
 pub(super) fn class_name(policy: &Policy, class: ClassId) -> &str {
-    crate::config::class::class_name(&policy.plan, class)
+    &policy.plan.classes[class.index()].name
 }

@@ -1,7 +1,7 @@
 //! `[access_log]`: where requests are logged.
 
-use super::kind::{Choice, Kind};
-use super::section::section;
+use super::kind::Choice;
+use super::section::{Kind, section};
 use super::values::FileName;
 use std::path::PathBuf;
 

@@ -1,7 +1,6 @@
 //! `[refusal.block]`: clients that ignore `Retry-After` are blocked for a while.
 
-use super::kind::Kind;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::{TIME_IN_MS, whole};
 use std::time::Duration;

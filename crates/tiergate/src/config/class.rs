@@ -1,13 +1,13 @@
 //! `[[class]]`: tiers of service.
 
-use super::kind::{Choice, Kind, list, one_or_many, table};
-use super::lookup::{find, intern};
+use super::kind::{Choice, list, one_or_many};
+use super::lookup::find;
 use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
 use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
-use super::section::section;
+use super::section::{Kind, section, table};
 use super::show;
 use super::values::{Flag, Name, PointsNumber, SHARE, TEXT, TIME, bytes, check_unique, whole};
 use std::time::Duration;
@@ -15,7 +15,6 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
-use tiergate_core::names::Interned;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 
@@ -29,7 +28,7 @@ section! {
         /// is refused at once: one behind more requests than its class is expected to have served in nine
         /// tenths of that time, or less where that varies ([ADR
         /// 8](adr/0008-infeasible-deadlines-are-refused-at-once.md)); an eighth less for requests that are no
-        /// continuation ([ADR 13](adr/0013-whoever-was-answered-before-goes-on.md)).
+        /// continuation ([ADR 13](adr/0013-continuations-before-new-connections.md)).
         /// Why: long enough to ride out a burst, shorter than the patience of people and of most client
         /// timeouts.
         deadline: Duration = TIME.or("2s");
@@ -42,8 +41,8 @@ section! {
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
         /// Backlogs at which it is refused, `[{ backlog = "total", waiting = 200 }, …]`.
         /// Why: the deadline bounds the wait.
-        refuse_at: Option<Vec<At<TriggerKeys>>> =
-            list(table(), Trigger::COUNT_MAX, "backlogs").optional("none");
+        refuse_at: Vec<At<TriggerKeys>> =
+            list(table(), Trigger::COUNT_MAX, "backlogs").or_none("none");
         /// How many requests may wait at once; further ones are refused at once.
         /// Why: at 1 to 2 KiB each below 20 MiB; the deadline bounds the wait long before.
         queue: u32 = whole(0..=QUEUE_MAX).or(10_000);
@@ -102,8 +101,8 @@ section! {
     #[derive(Clone, Debug)]
     pub(super) struct TriggerKeys {
         /// Whose waiting requests count: `"total"`: all; `"own"`; the name of a class, or a list of them.
-        backlog: Option<Vec<At<String>>> = one_or_many(TEXT, usize::MAX, "classes")
-            .required("write backlog = \"total\", \"own\", or a class");
+        backlog: Vec<At<String>> = one_or_many(TEXT, usize::MAX, "classes")
+            .needed("write backlog = \"total\", \"own\", or a class");
         /// The class is refused from so many on.
         waiting: Option<u32> = whole(1..=QUEUE_MAX).required("write waiting = 100");
         /// And until there are fewer than so many; less than `waiting` keeps it from flapping.
@@ -125,53 +124,46 @@ section! {
     }
 }
 
-/// The classes, most important first; one class with every default if none is given, `place` being that of
-/// the policy.
+/// The classes, most important first, and what fairness is counted by in each; one class with every
+/// default if none is given.
 pub(super) fn classes(
-    raw: Option<Vec<At<ClassKeys>>>,
+    raw: Vec<At<ClassKeys>>,
     sites: &[Site],
     between: Policy,
-    (known, site_ids): (&mut Interned<ClassId>, &[SiteId]),
-    place: &Place,
-    policers: &mut Policers<'_>,
-) -> Classes {
+    policers: &mut Policers,
+) -> (Vec<Class>, Vec<Option<Flow>>) {
     let between = (sites.len() > 1).then_some(between);
-    let Some(raw) = raw else {
+    if raw.is_empty() {
         // Where slots are divided, it has them all.
         let share = if sites[0].policy.is_by_share() { 1.0 } else { 0.0 };
         let order = default_order(&sites[0], between);
-        let site = site_ids[0];
-        let class = Class { order, share, site, ..Class::named("default") };
-        let ids = vec![intern(known, &class.name, place)];
-        return Classes { ids, list: vec![class], flows: vec![None] };
-    };
+        return (vec![Class { order, share, ..Class::named("default") }], vec![None]);
+    }
     let raw: Vec<_> = raw.into_iter().filter(|raw| raw.value.name.is_some()).collect();
     // A backlog may be that of a class further down.
     let names: Vec<String> = raw.iter().filter_map(|raw| raw.value.name.clone()).collect();
-    let id = |(name, raw): (&String, &At<ClassKeys>)| intern(known, name, &raw.place);
-    let ids: Vec<ClassId> = names.iter().zip(&raw).map(id).collect();
     let mut sums = vec![Sums::default(); sites.len()];
     let mut resolve = |(index, At { value: raw, place }): (usize, At<ClassKeys>)| {
         let before = names[..index].iter().map(String::as_str);
         check_unique("class", &names[index], before, &place.key("name"));
         let site = site_of(raw.site.as_deref(), sites, &place);
-        let of_site = &sites[site];
+        let of_site = &sites[site.index()];
         let ClassKeys { weight, minimum, share, reserve, .. } = raw;
         let part = Part { weight, minimum, share, reserve };
-        let part = part.resolve(of_site.policy, &mut sums[site], &place);
+        let part = part.resolve(of_site.policy, &mut sums[site.index()], &place);
         let own = format!("class.{}", names[index]);
-        let trigger = |raw| trigger(raw, index, (&names, &ids));
+        let trigger = |raw| trigger(raw, ClassId(index as u16), &names);
         let class = Class {
             name: names[index].clone(),
-            policer: raw.police.and_then(|police| policers.find(police, &own, None)),
+            policer: raw.police.and_then(|police| policers.find(police, &own)),
             deadline: raw.deadline,
             queue_len_max: raw.queue,
-            refuse_at: raw.refuse_at.into_iter().flatten().filter_map(trigger).collect(),
+            refuse_at: raw.refuse_at.into_iter().filter_map(trigger).collect(),
             minimum: part.minimum,
             weight: part.weight,
             share: part.share,
             reserve: part.reserve,
-            site: site_ids[site],
+            site,
             order: raw.order.unwrap_or_else(|| default_order(of_site, between)),
             fair: raw.fair,
             codel: raw.codel.map(codel),
@@ -183,36 +175,19 @@ pub(super) fn classes(
         };
         (class, raw.flow)
     };
-    let (list, flows) = raw.into_iter().enumerate().map(&mut resolve).unzip();
-    Classes { ids, list, flows }
-}
-
-/// The classes of a policy, most important first.
-pub(super) struct Classes {
-    pub(super) ids: Vec<ClassId>,
-    pub(super) list: Vec<Class>,
-    /// What fairness is counted by in each.
-    pub(super) flows: Vec<Option<Flow>>,
-}
-
-impl Classes {
-    /// The class of this name; reports one that does not exist.
-    pub(super) fn named(&self, name: &str, place: &Place) -> Option<ClassId> {
-        let names = self.list.iter().map(|class| class.name.as_str());
-        find("class", name, names, place).map(|index| self.ids[index])
-    }
+    raw.into_iter().enumerate().map(&mut resolve).unzip()
 }
 
 /// The site that a class belongs to; where there is only one, the class need not name it.
-fn site_of(name: Option<&str>, sites: &[Site], class: &Place) -> usize {
+fn site_of(name: Option<&str>, sites: &[Site], class: &Place) -> SiteId {
     let Some(name) = name else {
         if sites.len() > 1 && !class.has("site") {
             class.missing("site", &format!("write site = {:?}", sites[0].name));
         }
-        return 0;
+        return SiteId(0);
     };
     let names = sites.iter().map(|site| site.name.as_str());
-    find("site", name, names, &class.key("site")).unwrap_or(0)
+    SiteId(find("site", name, names, &class.key("site")).unwrap_or(0) as u16)
 }
 
 /// The delay that may stand in a queue.
@@ -231,31 +206,26 @@ fn codel(At { value: raw, place }: At<CodelKeys>) -> Codel {
 /// A backlog at which the class `own` is refused.
 fn trigger(
     At { value: raw, place }: At<TriggerKeys>,
-    own: usize,
-    (names, ids): (&[String], &[ClassId]),
+    own: ClassId,
+    names: &[String],
 ) -> Option<Trigger> {
-    let (backlog, waiting) = (raw.backlog?, raw.waiting?);
-    let is_total = backlog.iter().any(|name| name.value == "total");
-    let class = |name: &At<String>| match name.value.as_str() {
-        "own" => Some(ids[own]),
-        "total" => None,
-        other => {
-            let names = names.iter().map(String::as_str);
-            find("class", other, names, &name.place).map(|index| ids[index])
-        }
-    };
-    let classes = backlog.iter().filter_map(class).collect();
-    let of = if is_total { Backlogs::All } else { Backlogs::Of(classes) };
+    let waiting = raw.waiting?;
+    let mut of = Backlogs::NONE;
+    for At { value: name, place } in raw.backlog {
+        of = match name.as_str() {
+            "total" => Backlogs::ALL,
+            "own" => of.and(own),
+            _ => {
+                let found = find("class", &name, names.iter().map(String::as_str), &place);
+                found.map_or(of, |index| of.and(ClassId(index as u16)))
+            }
+        };
+    }
     let until = raw.until.unwrap_or(waiting);
     if until > waiting {
         place.fault_at("until", format!("must be at most {waiting}, got {until}"));
     }
     Some(Trigger { of, waiting, until })
-}
-
-/// The name of a class that the plan has.
-pub(crate) fn class_name(plan: &Plan, class: ClassId) -> &str {
-    plan.class(class).map_or("", |class| &class.name)
 }
 
 /// For `tiergate check`: what a class's requests get.
@@ -264,7 +234,7 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
         0 => "never waits".to_owned(),
         len => format!("waits at most {}, at most {len} in the queue", show::time(class.deadline)),
     };
-    let site = plan.site_of(class);
+    let site = &plan.sites[class.site.index()];
     if class.minimum > 0.0 {
         words += &parts::words(Policy::Strict, &class.terms());
     }
@@ -276,17 +246,18 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     }
     words += &served_words(class, site);
     for Trigger { of, waiting, until } in &class.refuse_at {
-        let of = match of {
-            Backlogs::All => "all classes".to_owned(),
-            Backlogs::Of(classes) => {
-                let ids = plan.class_ids().iter().filter(|id| classes.contains(id));
-                ids.map(|id| class_name(plan, *id)).collect::<Vec<_>>().join(" and ")
+        let of = match *of == Backlogs::ALL {
+            true => "all classes".to_owned(),
+            false => {
+                let classes = plan.classes.iter().zip((0..).map(ClassId));
+                let names = classes.filter(|(_, id)| of.has(*id));
+                names.map(|(class, _)| class.name.as_str()).collect::<Vec<_>>().join(" and ")
             }
         };
         words += &format!(", refused from {waiting} waiting of {of} until fewer than {until}");
     }
     if let Some(policer) = class.policer {
-        words += &format!(", policed by {}", plan.policer(policer).map_or("", |it| &it.name));
+        words += &format!(", policed by {}", plan.policers[policer.index()].name);
     }
     words
 }

@@ -81,7 +81,7 @@ impl std::error::Error for ConfigError {}
 
 /// ", did you mean `x`?" for the known word most like `word`, or the list of all known ones.
 pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
-    // The comparison is quadratic; nobody means a known word by one this long.
+    // The comparison is quadratic, and a word this long is no misspelling of a known one.
     let near = known
         .clone()
         .filter(|_| word.len() <= 64)

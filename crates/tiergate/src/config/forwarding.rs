@@ -1,7 +1,6 @@
 //! `[forwarding]`: how requests and responses are passed on.
 
-use super::kind::Kind;
-use super::section::section;
+use super::section::{Kind, section};
 use super::values::{Flag, bytes};
 
 /// Most that is buffered for one slow client, each way: longer bodies are streamed at no loss.

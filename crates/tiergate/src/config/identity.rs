@@ -1,12 +1,12 @@
 //! `[[key]]`, `[token]` and `[geo]`: how clients are identified beyond their addresses.
 
-use super::kind::{Kind, one_or_many, values};
+use super::kind::one_or_many;
 use super::place::At;
-use super::reverse_dns::Names;
-use super::section::section;
+use super::reverse_dns::ReverseDns;
+use super::section::{Kind, section};
 use super::values::{FileToRead, HEADER, TEXT, TIME, check_unique};
-use crate::named_file::NamedFile;
-use crate::tokens::settings::{KeyTable, TokenSettings};
+use crate::secrets::NamedFile;
+use crate::tokens::settings::{KeyTable, Token};
 use std::time::Duration;
 
 /// Most key tables: a request is looked up in each whose header it has.
@@ -56,8 +56,9 @@ section! {
     pub(super) struct GeoKeys {
         /// MaxMind database (`.mmdb`) with countries or autonomous systems, or a list of which the first
         /// that has the address counts; each at most 1 GiB.
-        database: Option<Vec<At<NamedFile>>> = one_or_many(FileToRead, DATABASES_MAX, "databases")
-            .required("name a MaxMind database, \"….mmdb\"");
+        database: Vec<NamedFile> = one_or_many(FileToRead, DATABASES_MAX, "databases")
+            .plain()
+            .needed("name a MaxMind database, \"….mmdb\"");
     }
 }
 
@@ -65,30 +66,30 @@ section! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Names by reverse DNS.
-    pub names: Names,
+    pub names: ReverseDns,
     /// Tables of keys.
     pub keys: Vec<KeyTable>,
     /// Signed tokens.
-    pub token: Option<TokenSettings>,
+    pub token: Option<Token>,
     /// Databases of countries and autonomous systems.
     pub geo: Vec<NamedFile>,
 }
 
 pub(super) fn identity(
-    names: Names,
-    keys: Option<Vec<At<KeyTableKeys>>>,
+    names: ReverseDns,
+    keys: Vec<At<KeyTableKeys>>,
     token: Option<TokenKeys>,
     geo: Option<GeoKeys>,
 ) -> Identity {
     let mut tables: Vec<KeyTable> = Vec::new();
-    for At { value: raw, place } in keys.unwrap_or_default() {
+    for At { value: raw, place } in keys {
         let Some((name, file)) = raw.name.zip(raw.secret_file) else { continue };
         let before = tables.iter().map(|table| table.name.as_str());
         check_unique("table", &name, before, &place.key("name"));
         tables.push(KeyTable { name, header: raw.header.to_ascii_lowercase(), file });
     }
     let token = token.and_then(|raw| {
-        Some(TokenSettings {
+        Some(Token {
             header: raw.header.to_ascii_lowercase(),
             file: raw.secret_file?,
             issuer: raw.issuer,
@@ -96,6 +97,5 @@ pub(super) fn identity(
             leeway: raw.leeway,
         })
     });
-    let geo = values(geo.and_then(|geo| geo.database).unwrap_or_default());
-    Identity { names, keys: tables, token, geo }
+    Identity { names, keys: tables, token, geo: geo.map_or_else(Vec::new, |geo| geo.database) }
 }

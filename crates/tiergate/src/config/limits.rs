@@ -1,9 +1,8 @@
 //! `[limits]`: bounds on sizes and numbers.
 
 use super::forwarding::Buffering;
-use super::kind::Kind;
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::{bytes, whole};
 

@@ -1,13 +1,13 @@
 //! `[[listener]]`: the sockets that clients connect to.
 
-use super::kind::{Choice, Kind, list, one_or_many, table, values};
+use super::kind::{Choice, list, one_or_many};
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section, table};
 use super::values::{ADDRESS, FileName, Flag, Name, check_unique};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Loopback: nothing is offered to a network that nobody asked for.
+/// Loopback: no network is served unless the policy names it.
 pub(super) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 /// Most listeners: each thread has a socket for each.
 pub(super) const COUNT_MAX: usize = 64;
@@ -43,14 +43,14 @@ section! {
         key: Option<PathBuf> = FileName.optional("`certificates`");
         /// Several certificates `{ certificate, key }`, chosen by the server name that the client asks for
         /// (SNI), else the first.
-        certificates: Option<Vec<At<Certificate>>> =
-            list(table(), usize::MAX, "certificates").or_else("must not be empty").optional("none");
+        certificates: Vec<Certificate> =
+            list(table(), usize::MAX, "certificates").or_else("must not be empty").plain().or_none("none");
         /// PEM file of the authorities that sign clients' certificates; each connection is asked for one.
         client_ca: Option<PathBuf> = FileName.optional("clients are not asked");
         /// PEM file of certificate revocation lists, or several files: one list of each authority that
         /// signs clients' certificates. Needs `client_ca`.
-        client_crl: Option<Vec<At<PathBuf>>> =
-            one_or_many(FileName, CRLS_MAX, "files").optional("no certificate is revoked");
+        client_crl: Vec<PathBuf> =
+            one_or_many(FileName, CRLS_MAX, "files").plain().or_none("no certificate is revoked");
         /// Whether clients must have a certificate: `"optional"` or `"required"`. One that does not verify
         /// ends the handshake either way. Needs `client_ca`.
         client: Option<ClientCertificate> = Choice(&[
@@ -129,10 +129,10 @@ pub enum ProxyProtocol {
 }
 
 /// The listeners; one with every default if none is given. `trusts`: whether any peer is trusted.
-pub(super) fn listeners(raw: Option<Vec<At<ListenerKeys>>>, trusts: bool) -> Vec<Listener> {
-    let Some(raw) = raw else {
+pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listener> {
+    if raw.is_empty() {
         return vec![Listener::plain(DEFAULT)];
-    };
+    }
     let mut listeners: Vec<Listener> = Vec::new();
     for At { value: raw, place } in raw {
         let Some(address) = raw.address else { continue };
@@ -170,8 +170,7 @@ fn tls(At { value: raw, place }: At<TlsKeys>) -> Tls {
             }
         }
     }
-    let several = values(raw.certificates.unwrap_or_default());
-    let several = several.into_iter().filter_map(|pair| pair.certificate.zip(pair.key));
+    let several = raw.certificates.into_iter().filter_map(|pair| pair.certificate.zip(pair.key));
     let certificates = raw.certificate.zip(raw.key).into_iter().chain(several).collect();
     if raw.client_ca.is_none() {
         for key in ["client", "client_crl"].into_iter().filter(|key| place.has(key)) {
@@ -181,7 +180,7 @@ fn tls(At { value: raw, place }: At<TlsKeys>) -> Tls {
     }
     let client = raw.client_ca.map(|ca| ClientAuthority {
         ca,
-        revoked: values(raw.client_crl.unwrap_or_default()),
+        revoked: raw.client_crl,
         certificate: raw.client.unwrap_or(ClientCertificate::Optional),
     });
     Tls { certificates, client }

@@ -2,7 +2,7 @@
 
 use super::error::{instead, shortened};
 use super::place::Place;
-use tiergate_core::names::{Id, Interned};
+use tiergate_core::class::{Class, ClassId};
 
 /// The place of what is called `name` among those of its kind; reports one that does not exist.
 pub(super) fn find<'n>(
@@ -19,10 +19,8 @@ pub(super) fn find<'n>(
     found
 }
 
-/// The id of a name; reports that too many names were used since the process began.
-pub(super) fn intern<I: Id>(names: &mut Interned<I>, name: &str, place: &Place) -> I {
-    names.intern(name).unwrap_or_else(|exhausted| {
-        place.fault(exhausted.to_string());
-        I::at(0)
-    })
+/// The class of this name; reports one that does not exist.
+pub(super) fn class_named(name: &str, classes: &[Class], place: &Place) -> Option<ClassId> {
+    let names = classes.iter().map(|class| class.name.as_str());
+    find("class", name, names, place).map(|index| ClassId(index as u16))
 }

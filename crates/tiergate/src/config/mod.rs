@@ -5,14 +5,13 @@
 //! docs/configuration.md ([`reference`]). Beside it is what the table becomes in the types that the
 //! gateway uses, and how `tiergate check` says it in words.
 //!
-//! TOML text → values with their places (`toml`) → tables as written ([`kind`]: types, bounds, defaults)
+//! TOML text → values with their places (`toml`) → tables as written ([`section`](mod@section): types, bounds, defaults)
 //! → [`Policy`] (references, bounds between keys). Each step goes on after a fault, so that all faults of
 //! a file are reported at once.
 
 mod access_log;
 pub(crate) mod block;
 pub(crate) mod class;
-mod conditions;
 pub mod error;
 mod forwarding;
 mod identity;
@@ -21,6 +20,7 @@ mod limits;
 mod listener;
 mod load;
 mod lookup;
+pub mod meant;
 mod origin;
 mod parts;
 mod place;
@@ -31,6 +31,7 @@ mod refusal;
 mod reverse_dns;
 mod rule;
 mod rule_values;
+mod rules;
 pub(crate) mod scheduling;
 mod schema;
 pub(crate) mod score;
@@ -43,20 +44,5 @@ mod values;
 
 pub use error::{ConfigError, Errors, Fault};
 pub(crate) use load::FILE_LEN_MAX;
-pub use load::{load, load_with, parse, parse_with};
+pub use load::{load, parse};
 pub use schema::{reference, schema, tables};
-
-/// What a policy says, section by section.
-pub mod meant {
-    pub use super::access_log::{AccessLog, LogFormat};
-    pub use super::forwarding::{Buffering, Forwarding};
-    pub use super::identity::Identity;
-    pub use super::limits::Limits;
-    pub use super::listener::{ClientAuthority, ClientCertificate, Listener, ProxyProtocol, Tls};
-    pub use super::origin::{HealthCheck, Origin, Server};
-    pub use super::policy::{Policy, Wanted};
-    pub use super::refusal::{Refusal, RefusalConnection};
-    pub use super::reverse_dns::Names;
-    pub use super::rule::PolicyRule;
-    pub use super::timeouts::Timeouts;
-}

@@ -1,10 +1,10 @@
 //! `[origin]`: the servers that requests go to.
 
-use super::kind::{Kind, Parsed, Text, list, table, values, wrong};
-use super::place::{At, Place};
-use super::section::{Definitions, section};
+use super::kind::{Parsed, Text, list};
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
 use super::show;
-use super::values::{SHARE, TEXT, TIME, whole};
+use super::values::{SHARE, TIME, whole};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,14 +19,14 @@ section! {
     pub(super) struct OriginKeys {
         /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The one with the
         /// fewest requests gets the next.
-        servers: Option<Vec<At<Server>>> = list(SERVER, SERVERS_MAX, "servers")
+        servers: Vec<At<Server>> = list(SERVER, SERVERS_MAX, "servers")
             .or_else("must name at least one server")
-            .required("write servers = [\"host:port\"]");
+            .needed("write servers = [\"host:port\"]");
         /// How many requests all servers together work on at once: `"adaptive"`, or a number up to 1000000.
-        /// Why: nobody has to know what the server can take, and it changes.
+        /// Why: the capacity of the server need not be known, and it changes.
         slots: Slots = SlotsKind.or("adaptive");
         /// Active health checks.
-        health: Option<At<Health>> = table().placed().optional("none: only failures of requests count");
+        health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row (connection refused, reset, timed out) after which a server is left out.
         /// Why: one failed connect may be chance, three in a row are not.
         failures_max: u32 = whole(1..=1000).or(3);
@@ -49,10 +49,10 @@ section! {
 
 section! {
     /// Active health checks.
-    #[derive(Clone, Debug)]
-    pub(super) struct Health {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HealthCheck {
         /// The path requested by GET; 2xx and 3xx are healthy.
-        path: Option<String> = TEXT.required("write path = \"/\"");
+        path: String = PATH.needed("write path = \"/\"");
         /// Time between two checks.
         /// Why: with `fall` 3 a dead server is found in about five seconds.
         interval: Duration = TIME.or("2s");
@@ -121,32 +121,17 @@ pub enum Server {
     Unix(PathBuf),
 }
 
-/// Active health checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// The path requested by GET; 2xx and 3xx are healthy.
-    pub path: String,
-    /// Time between two checks.
-    pub interval: Duration,
-    /// Longest time that a check may take.
-    pub timeout: Duration,
-    /// Failures in a row that make a server unhealthy.
-    pub fall: u32,
-    /// Successes in a row that make it healthy again.
-    pub rise: u32,
-}
-
 /// The origin; without servers only after a fault.
 pub(super) fn origin(raw: OriginKeys) -> Origin {
-    let servers = raw.servers.unwrap_or_default();
+    let servers = raw.servers;
     for (index, server) in servers.iter().enumerate() {
         if servers[..index].iter().any(|other| other.value == server.value) {
             server.place.fault(format!("duplicate: {}", server.value));
         }
     }
     Origin {
-        servers: values(servers),
-        health: raw.health.and_then(health),
+        servers: servers.into_iter().map(|server| server.value).collect(),
+        health: raw.health,
         failures_max: raw.failures_max,
         retry_after: raw.retry_after,
         retries: Allowance { share: raw.retry_budget, floor: raw.retry_budget_min },
@@ -154,16 +139,15 @@ pub(super) fn origin(raw: OriginKeys) -> Origin {
     }
 }
 
-fn health(At { value: raw, place }: At<Health>) -> Option<HealthCheck> {
-    let Health { path, interval, timeout, fall, rise } = raw;
-    let path = path?;
-    // It is written into a request line as it is.
-    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let expected = "must begin with `/` and have neither spaces nor controls";
-        place.fault_at("path", format!("{expected}, got {path:?}"));
-    }
-    Some(HealthCheck { path, interval, timeout, fall, rise })
-}
+/// The path of a health check: it is written into a request line as it is.
+const PATH: Text<String> = Text {
+    expected: "a path such as \"/\"",
+    schema: || json!({ "pattern": "^/[!-~]*$", "examples": ["/", "/health"] }),
+    parse: |text| match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(text.to_owned()),
+        false => Err(Some("must begin with `/` and have neither spaces nor controls".to_owned())),
+    },
+};
 
 impl Origin {
     /// For `tiergate check`.

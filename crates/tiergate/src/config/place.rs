@@ -2,6 +2,7 @@
 
 use super::error::{Errors, FAULTS_MAX, Fault, shortened};
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use toml::de::DeValue;
@@ -144,4 +145,23 @@ impl Place {
 pub(super) struct At<T> {
     pub(super) value: T,
     pub(super) place: Place,
+}
+
+/// What was found, for a message.
+pub(super) fn found(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("{:?}", shortened(text)),
+        DeValue::Integer(number) => shortened(&number.to_string()),
+        DeValue::Float(number) => shortened(&number.to_string()),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Datetime(value) => value.to_string(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// Reports that a value is of the wrong kind; always `None`.
+pub(super) fn wrong<T>(value: &DeValue<'_>, place: &Place, expected: impl Display) -> Option<T> {
+    place.fault(format!("must be {expected}, got {}", found(value)));
+    None
 }

@@ -1,16 +1,15 @@
 //! `[[policer]]` and `police`: how many requests pass in a time.
 
-use super::class::{Classes, class_name};
-use super::kind::{Choice, Kind, list, table, wrong};
-use super::lookup::{find, intern};
-use super::place::{At, Place};
-use super::section::{Definitions, section};
+use super::kind::{Choice, list};
+use super::lookup::{class_named, find};
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
 use super::show;
 use super::values::{Flag, Name, RATE, SHARE, TEXT, check_unique, whole};
 use serde_json::{Value as Json, json};
 use tiergate_core::admit::bucket::{PARTS, Rate};
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
-use tiergate_core::names::Interned;
+use tiergate_core::class::Class;
 use tiergate_core::plan::Plan;
 use toml::de::DeValue;
 
@@ -37,7 +36,7 @@ section! {
         /// others do, and promises nothing.
         announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");
         /// Parts of the tokens that classes are guaranteed: `[[policer.share]]` tables.
-        share: Option<Vec<At<PolicerShare>>> = list(table(), usize::MAX, "shares").optional("none");
+        share: Vec<At<PolicerShare>> = list(table(), usize::MAX, "shares").or_none("none");
     }
 }
 
@@ -111,43 +110,33 @@ impl Kind for PoliceKind {
 }
 
 /// The policers found so far: the named ones first, then those that rules and classes have of their own.
-pub(super) struct Policers<'n> {
-    names: &'n mut Interned<PolicerId>,
-    ids: Vec<PolicerId>,
+#[derive(Default)]
+pub(super) struct Policers {
     settings: Vec<Settings>,
     /// The shares of each that is named and has any, until the classes are known.
     shares: Vec<(usize, Place, Vec<At<PolicerShare>>)>,
 }
 
-impl<'n> Policers<'n> {
+impl Policers {
     /// The policers that have a name.
-    pub(super) fn named(
-        raw: Option<Vec<At<PolicerKeys>>>,
-        names: &'n mut Interned<PolicerId>,
-    ) -> Self {
-        let (ids, settings, shares) = (Vec::new(), Vec::new(), Vec::new());
-        let mut policers = Policers { names, ids, settings, shares };
-        for At { value: raw, place } in raw.into_iter().flatten() {
+    pub(super) fn named(raw: Vec<At<PolicerKeys>>) -> Self {
+        let mut policers = Policers::default();
+        for At { value: raw, place } in raw {
             let Some(name) = raw.name else { continue };
             let before = policers.settings.iter().map(|other| other.name.as_str());
             check_unique("policer", &name, before, &place.key("name"));
             let PolicerKeys { rate, burst, per, flows_max, announce, .. } = raw;
             let own = OwnPolicer { rate, burst, per, flows_max, announce };
-            if let Some(shares) = raw.share {
-                policers.shares.push((policers.settings.len(), place.key("share"), shares));
+            if !raw.share.is_empty() {
+                policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
             }
-            policers.add(own.resolve(name, None, &place), &place);
+            policers.settings.push(own.resolve(name, &place));
         }
         policers
     }
 
-    fn add(&mut self, settings: Settings, place: &Place) {
-        self.ids.push(intern(self.names, settings.key(), place));
-        self.settings.push(settings);
-    }
-
     /// Gives the classes their shares.
-    pub(super) fn share_out(&mut self, classes: &Classes) {
+    pub(super) fn share_out(&mut self, classes: &[Class]) {
         for (index, place, shares) in std::mem::take(&mut self.shares) {
             let policer = &mut self.settings[index];
             if policer.per != Per::Rule {
@@ -162,14 +151,8 @@ impl<'n> Policers<'n> {
         }
     }
 
-    /// The policer that is meant; `own`: what one is called that has no name, and what it is known by if
-    /// that is not the same.
-    pub(super) fn find(
-        &mut self,
-        police: At<Police>,
-        own: &str,
-        key: Option<Box<str>>,
-    ) -> Option<PolicerId> {
+    /// The policer that is meant; `own`: what one is called that has no name.
+    pub(super) fn find(&mut self, police: At<Police>, own: &str) -> Option<PolicerId> {
         let At { value, place } = police;
         let names = || self.settings.iter().map(|policer| policer.name.as_str());
         let index = match value {
@@ -182,11 +165,11 @@ impl<'n> Policers<'n> {
                     let max = Settings::COUNT_MAX;
                     place.fault(format!("there may be at most {max} policers"));
                 }
-                self.add(raw.resolve(own.to_owned(), key, &place), &place);
+                self.settings.push(raw.resolve(own.to_owned(), &place));
                 self.settings.len() - 1
             }
         };
-        Some(self.ids[index])
+        Some(PolicerId(index.min(u16::MAX.into()) as u16))
     }
 
     /// All of them.
@@ -196,7 +179,7 @@ impl<'n> Policers<'n> {
 }
 
 impl OwnPolicer {
-    fn resolve(self, name: String, key: Option<Box<str>>, place: &Place) -> Settings {
+    fn resolve(self, name: String, place: &Place) -> Settings {
         let rate = self.rate.unwrap_or_default();
         let by_flow = self.per == PerWhat::Flow;
         if by_flow && rate > Settings::FLOW_RATE_MAX {
@@ -207,7 +190,7 @@ impl OwnPolicer {
         }
         let per = if by_flow { Per::Flow { flows_max: self.flows_max } } else { Per::Rule };
         let announce = self.announce.unwrap_or(by_flow);
-        Settings { name, key, rate, burst: self.burst, per, shares: Vec::new(), announce }
+        Settings { name, rate, burst: self.burst, per, shares: Vec::new(), announce }
     }
 }
 
@@ -216,7 +199,7 @@ fn add_share(
     policer: &mut Settings,
     (name, part, burst): (&str, f64, Option<u32>),
     before: u64,
-    classes: &Classes,
+    classes: &[Class],
     place: &Place,
 ) -> u64 {
     let parts = (part * PARTS as f64).round() as u64;
@@ -225,7 +208,7 @@ fn add_share(
         let percent = sum as f64 * 100.0 / PARTS as f64;
         place.fault_at("share", format!("the shares add up to {percent}%, more than 100%"));
     }
-    if let Some(class) = classes.named(name, &place.key("class")) {
+    if let Some(class) = class_named(name, classes, &place.key("class")) {
         if policer.shares.iter().any(|other| other.class == class) {
             place.fault_at("class", format!("{name:?} has a share already"));
         }
@@ -249,7 +232,7 @@ pub(crate) fn words(policer: &Settings, plan: &Plan) -> String {
         Per::Rule => {
             let share = |Share { class, parts, burst }: &Share| {
                 let part = show::share(f64::from(*parts) / PARTS as f64);
-                format!("{} {part} and {burst} at once", class_name(plan, *class))
+                format!("{} {part} and {burst} at once", plan.classes[class.index()].name)
             };
             let shares: Vec<String> = shares.iter().map(share).collect();
             format!("{rate}: {}; {burst} unused by them for any class", shares.join(", "))

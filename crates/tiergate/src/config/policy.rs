@@ -4,20 +4,21 @@ use super::access_log::AccessLog;
 use super::class::{ClassKeys, classes};
 use super::forwarding::{Buffering, Forwarding, ForwardingKeys};
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
-use super::kind::{Kind, list, or_empty, table, values};
+use super::kind::list;
 use super::limits::{Limits, limits};
 use super::listener::{self, Listener, ListenerKeys, listeners};
-use super::lookup::intern;
+use super::lookup::class_named;
 use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
 use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
-use super::reverse_dns::{ReverseDnsKeys, reverse_dns};
-use super::rule::{PolicyRule, References, RuleKeys, compile, rules};
+use super::reverse_dns::{ReverseDns, reverse_dns};
+use super::rule::RuleKeys;
 use super::rule_values::FLOW;
+use super::rules::{PolicyRule, References, compile, rules};
 use super::scheduling::{Scheduling, SiteKeys, sites};
 use super::score::{ScoreKeys, score};
-use super::section::section;
+use super::section::{Kind, defaults, section, table};
 use super::session::{SessionKeys, session};
 use super::shedding::Shedding;
 use super::timeouts::Timeouts;
@@ -30,13 +31,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tiergate_core::admit::policer::Settings;
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::{Condition, Number};
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
-use tiergate_core::names::{Names, RuleId, SiteId};
-use tiergate_core::plan::{Plan, Spec};
-use tiergate_core::schedule::Site;
+use tiergate_core::plan::Plan;
 
 /// Most networks in `trusted`: each request of a trusted peer is compared with each.
 const TRUSTED_MAX: usize = 1024;
@@ -46,25 +46,25 @@ section! {
     #[derive(Clone, Debug)]
     pub(super) struct Root {
         /// Sockets that clients connect to.
-        listener: Option<Vec<At<ListenerKeys>>> =
-            list(table(), listener::COUNT_MAX, "listeners").optional("one at `127.0.0.1:8080`");
+        listener: Vec<At<ListenerKeys>> =
+            list(table(), listener::COUNT_MAX, "listeners").or_none("one at `127.0.0.1:8080`");
         /// The servers that requests go to.
         origin: Option<OriginKeys> =
             table().required("write [origin] with servers = [\"host:port\"]");
         /// Tiers of service, most important first.
-        class: Option<Vec<At<ClassKeys>>> =
-            list(table(), Spec::CLASSES_MAX, "classes").optional("one, `default`");
+        class: Vec<At<ClassKeys>> =
+            list(table(), Plan::CLASSES_MAX, "classes").or_none("one, `default`");
         /// Which request gets the next free slot.
-        scheduling: At<Scheduling> = or_empty();
+        scheduling: At<Scheduling> = defaults();
         /// Classes that are served as one, such as hosts.
-        site: Option<Vec<At<SiteKeys>>> =
-            list(table(), Spec::SITES_MAX, "sites").optional("one for all classes");
+        site: Vec<At<SiteKeys>> =
+            list(table(), Plan::SITES_MAX, "sites").or_none("one for all classes");
         /// Which requests belong to which class; the first rule that matches decides.
-        rule: Option<Vec<At<RuleKeys>>> =
-            list(table(), usize::MAX, "rules").optional("none: the default class takes every request");
+        rule: Vec<At<RuleKeys>> =
+            list(table(), usize::MAX, "rules").or_none("none: the default class takes every request");
         /// Token buckets that rules and classes name.
-        policer: Option<Vec<At<PolicerKeys>>> =
-            list(table(), Settings::COUNT_MAX, "policers").optional("none");
+        policer: Vec<At<PolicerKeys>> =
+            list(table(), Settings::COUNT_MAX, "policers").or_none("none");
         /// The policer that every request is subject to: its name, or `{ rate, burst, … }`; beyond it 503.
         /// Why: the slots protect the origin; this is for a bound that you were given.
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
@@ -84,11 +84,11 @@ section! {
         /// Which requests are shed under overload.
         shedding: Option<Shedding> = table().optional("none");
         /// What a refused client gets.
-        refusal: At<RefusalKeys> = or_empty();
+        refusal: At<RefusalKeys> = defaults();
         /// Bounds on sizes and numbers.
-        limits: At<Limits> = or_empty();
+        limits: At<Limits> = defaults();
         /// Bounds on time.
-        timeouts: At<Timeouts> = or_empty();
+        timeouts: At<Timeouts> = defaults();
         /// Where requests are logged.
         access_log: Option<AccessLog> = table().optional("nowhere");
         /// Address of metrics and status; `false`: none.
@@ -97,17 +97,17 @@ section! {
         /// Addresses and networks of peers whose `X-Forwarded-For`, `Forwarded` and PROXY headers are
         /// trusted.
         /// Why: anybody can write these headers, and rules by `client` rely on them.
-        trusted: Option<Vec<At<IpNet>>> = list(NETWORK, TRUSTED_MAX, "networks").optional("none");
+        trusted: Vec<IpNet> = list(NETWORK, TRUSTED_MAX, "networks").plain().or_none("none");
         /// Threads that serve requests.
         /// Why: a thread never blocks, so more would only take turns.
         threads: Option<usize> = whole(1..=1024).optional("one for each processor");
         /// How requests and responses are passed on.
-        forwarding: At<ForwardingKeys> = or_empty();
+        forwarding: At<ForwardingKeys> = defaults();
         /// Names of clients by reverse DNS, for rules with `domain`.
-        reverse_dns: At<ReverseDnsKeys> = or_empty();
+        reverse_dns: At<ReverseDns> = defaults();
         /// Keys that clients present in a header, and their subjects.
-        key: Option<Vec<At<KeyTableKeys>>> =
-            list(table(), KEY_TABLES_MAX, "tables").optional("none");
+        key: Vec<At<KeyTableKeys>> =
+            list(table(), KEY_TABLES_MAX, "tables").or_none("none");
         /// Signed tokens (JWT, HS256) that clients present, and their subjects.
         token: Option<TokenKeys> = table().optional("none");
         /// Countries and autonomous systems of addresses.
@@ -122,7 +122,7 @@ pub struct Policy {
     pub listeners: Vec<Listener>,
     /// The servers that requests go to.
     pub origin: Origin,
-    /// Classes, slots and all else that the gate goes by.
+    /// Classes and slots; the shell numbers it (`plan.generation`) when it puts it in force.
     pub plan: Plan,
     /// The rules, compiled.
     pub classifier: Classifier,
@@ -132,8 +132,6 @@ pub struct Policy {
     pub rules: Vec<PolicyRule>,
     /// The tables that give a score, for explanations; the classifier has them compiled.
     pub score: Option<ScoreTables>,
-    /// The names of resources; a rule's resource is a place in here.
-    pub resources: Vec<String>,
     /// How requests of running sessions are recognised; `None`: no request belongs to one.
     pub session: Option<Session>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
@@ -188,11 +186,6 @@ impl Policy {
         place.map_or(u16::MAX, |place| place as u16)
     }
 
-    /// The id of the rule that decided the class.
-    pub fn rule_id(&self, found: &Match) -> Option<RuleId> {
-        self.plan.rule_ids().get(found.rule? as usize).copied()
-    }
-
     /// The header in which a trusted peer may say how long the request may wait.
     pub fn deadline_header(&self, found: &Match) -> Option<&str> {
         let rule = self.rules.get(found.deadline_header? as usize)?;
@@ -202,28 +195,20 @@ impl Policy {
 
 /// The policy; `None` after a fault. After a fault each step goes on with the default, so that what
 /// follows is checked too.
-pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Policy> {
-    let mut policers = Policers::named(raw.policer, &mut names.policers);
+pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
+    let mut policers = Policers::named(raw.policer);
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
-    let site_id = |site: &Site| intern(&mut names.sites, &site.name, place);
-    let site_ids: Vec<SiteId> = sites.iter().map(site_id).collect();
-    let known = (&mut names.classes, &site_ids[..]);
-    let classes = classes(raw.class, &sites, between_sites, known, place, &mut policers);
+    let (classes, flows) = classes(raw.class, &sites, between_sites, &mut policers);
     policers.share_out(&classes);
-    let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
-    let last = classes.ids.last().copied().unwrap_or_default();
-    let default_class =
-        raw.default_class.and_then(|name| classes.named(&name, &place.key("default_class")));
-    let trusted = values(raw.trusted.unwrap_or_default());
-    let listeners = listeners(raw.listener, !trusted.is_empty());
-    let mut resources = Vec::new();
-    let mut references = References {
-        classes: &classes,
-        listeners: &listeners,
-        resources: &mut resources,
-        policers: &mut policers,
-    };
-    let (rules, rule_keys) = rules(raw.rule, &mut references);
+    let site_policer = raw.police.and_then(|police| policers.find(police, "site"));
+    let last = ClassId(classes.len().saturating_sub(1) as u16);
+    let default_class = raw
+        .default_class
+        .and_then(|name| class_named(&name, &classes, &place.key("default_class")));
+    let listeners = listeners(raw.listener, !raw.trusted.is_empty());
+    let mut references =
+        References { classes: &classes, listeners: &listeners, policers: &mut policers };
+    let rules = rules(raw.rule, &mut references);
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
@@ -235,16 +220,15 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     if !place.is_sound() {
         return None;
     }
-    let flow = raw.flow.unwrap_or(Flow::CLIENT);
-    let default_class = default_class.unwrap_or(last);
-    let classifier = compile(&rules, default_class, score.as_ref(), flow, &classes)?;
+    let flows = (raw.flow.unwrap_or(Flow::CLIENT), flows);
+    let classifier = compile(&rules, default_class.unwrap_or(last), score.as_ref(), flows)?;
     let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
-    let policers = policers.finish();
-    let spec = Spec {
-        classes: classes.list,
-        rules: rule_keys,
+    let plan = Plan {
+        generation: 0,
+        classes,
+        rules: rules.len(),
         slots,
-        policers,
+        policers: policers.finish(),
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),
         block,
@@ -253,8 +237,10 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         cost: raw.scheduling.value.cost,
         queue_len_max: raw.scheduling.value.queue.unwrap_or(u32::MAX),
     };
-    // All that it can say but for the number of rules' names has been reported above, at its line.
-    let plan = Plan::build(spec, names).map_err(|fault| place.fault(fault.to_string())).ok()?;
+    if let Err(fault) = plan.check() {
+        // All that it can say has been reported above, at its line; the gate relies on this.
+        place.fault(fault);
+    }
     // One for each processor, because each thread runs without ever blocking; one if that is unknown.
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Some(Policy {
@@ -265,13 +251,12 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         wanted: wanted(&rules, score.as_ref()),
         rules,
         score,
-        resources,
         session,
         shed: raw.shedding.map_or(RefusalConnection::Close, |shedding| shedding.close),
         refusal,
         refusal_page,
         text: String::new(),
-        trusted,
+        trusted: raw.trusted,
         forwarding,
         buffering,
         admin: raw.admin,

@@ -1,9 +1,9 @@
 //! `[refusal]`: what a refused client gets.
 
 use super::block::{Block, block as resolve_block};
-use super::kind::{Choice, Kind, table};
+use super::kind::Choice;
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section, table};
 use super::show;
 use super::values::{FileName, HEADER, TIME};
 use std::path::PathBuf;

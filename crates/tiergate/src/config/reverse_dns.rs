@@ -1,8 +1,8 @@
 //! `[reverse_dns]`: names of clients by forward-confirmed reverse DNS.
 
-use super::kind::{Kind, list, values};
+use super::kind::list;
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::{ADDRESS, TIME, whole};
 use std::net::SocketAddr;
@@ -13,15 +13,16 @@ const SERVERS_MAX: usize = 8;
 
 section! {
     /// Names of clients by forward-confirmed reverse DNS.
-    #[derive(Clone, Debug)]
-    pub(super) struct ReverseDnsKeys {
-        /// DNS servers, `"127.0.0.1:53"`. A resolver on this machine is best: whoever can forge its answers
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ReverseDns {
+        /// DNS servers, `"127.0.0.1:53"`. A resolver on this machine is best: whatever can forge its answers
         /// can forge names.
-        servers: Option<Vec<At<SocketAddr>>> = list(ADDRESS, SERVERS_MAX, "servers")
+        servers: Vec<SocketAddr> = list(ADDRESS, SERVERS_MAX, "servers")
             .or_else("must not be empty; leave it out for the system's servers")
-            .optional("those of `/etc/resolv.conf`");
+            .plain()
+            .or_none("those of `/etc/resolv.conf`");
         /// Longest time of a look-up with all its queries; then there is no name for 10 s.
-        /// Why: a resolver that has to ask others answers within a second; what is later is lost.
+        /// Why: a resolver that has to ask others answers within a second; a later answer is useless.
         timeout: Duration = TIME.up_to(30).or("2s");
         /// Addresses that are remembered: 64 bytes each, and the name (at most 253 bytes).
         /// Why: every client of a busy site within an hour. 4 MiB, and the names: at most 18 MiB more,
@@ -39,30 +40,12 @@ section! {
     }
 }
 
-/// Names of clients by forward-confirmed reverse DNS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    /// DNS servers; none: the system's.
-    pub servers: Vec<SocketAddr>,
-    /// Longest time of a look-up with all its queries.
-    pub timeout: Duration,
-    /// Addresses whose names are remembered.
-    pub entries_max: usize,
-    /// Concurrent look-ups.
-    pub lookups_max: usize,
-    /// Shortest time that an answer is cached.
-    pub ttl_min: Duration,
-    /// Longest time that an answer is cached.
-    pub ttl_max: Duration,
-}
-
-pub(super) fn reverse_dns(At { value: raw, place }: At<ReverseDnsKeys>) -> Names {
-    let ReverseDnsKeys { timeout, entries_max, lookups_max, ttl_min, ttl_max, servers } = raw;
+pub(super) fn reverse_dns(At { value: settings, place }: At<ReverseDns>) -> ReverseDns {
+    let ReverseDns { ttl_min, ttl_max, .. } = settings;
     if ttl_min > ttl_max {
         let [min, max] = [ttl_min, ttl_max].map(show::time);
         let at = if place.has("ttl_min") { "ttl_min" } else { "ttl_max" };
         place.fault_at(at, format!("ttl_min, \"{min}\", must be at most ttl_max, \"{max}\""));
     }
-    let servers = values(servers.unwrap_or_default());
-    Names { servers, timeout, entries_max, lookups_max, ttl_min, ttl_max }
+    settings
 }

@@ -1,9 +1,9 @@
 //! The kinds of values that only rules have: patterns, extensions, expressions, ranges, flows.
 
-use super::kind::{Kind, List, Parsed, Text, found, one_or_many, wrong};
-use super::place::Place;
+use super::kind::{List, Parsed, Text, one_or_many};
+use super::place::{Place, found, wrong};
 use super::quantities::size;
-use super::section::Definitions;
+use super::section::{Definitions, Kind};
 use super::values::is_token;
 use serde_json::{Value as Json, json};
 use tiergate_core::classify::flow::Flow;
@@ -63,9 +63,7 @@ impl Kind for Values {
     fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Vec<Pattern>> {
         match value {
             DeValue::Boolean(true) => Some(vec![Pattern::Any]),
-            DeValue::String(_) | DeValue::Array(_) => {
-                any_of(VALUE).read(value, place).map(super::kind::values)
-            }
+            DeValue::String(_) | DeValue::Array(_) => any_of(VALUE).plain().read(value, place),
             _ => wrong(value, place, "a pattern, a list of patterns, or true for \"present\""),
         }
     }

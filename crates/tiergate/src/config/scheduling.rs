@@ -1,15 +1,15 @@
 //! `[scheduling]` and `[[site]]`: which request gets the next free slot.
 
-use super::kind::{Choice, Kind};
+use super::kind::Choice;
 use super::parts::{self, Part, Sums};
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section};
 use super::values::{Name, PointsNumber, SHARE, check_unique, points, whole};
 use tiergate_core::class::{Class, Order, WhenFull};
 use tiergate_core::classify::Match;
 use tiergate_core::classify::score::Points;
 use tiergate_core::plan::Plan;
-use tiergate_core::schedule::{Costing, Policy, Site, Terms};
+use tiergate_core::schedule::{Costing, Policy, Site, SiteId, Terms};
 
 /// Longest queue: about 2 GiB of waiting connections.
 pub(super) const QUEUE_MAX: u64 = 1_000_000;
@@ -91,15 +91,15 @@ fn is_scored(policy: Policy) -> bool {
 /// The sites, and the policy between them; one site if none is given.
 pub(super) fn sites(
     At { value: raw, place }: &At<Scheduling>,
-    sites: Option<Vec<At<SiteKeys>>>,
+    sites: Vec<At<SiteKeys>>,
 ) -> (Vec<Site>, Policy) {
     let one = || Site { policy: aged(raw.policy, raw.ageing), ..Site::named("default") };
     let mut resolved: Vec<Site> = Vec::new();
     let mut sums = Sums::default();
     // A single site has all the slots.
-    let several = sites.as_ref().is_some_and(|sites| sites.len() > 1);
+    let several = sites.len() > 1;
     let between = if several { raw.between_sites } else { Policy::Strict };
-    for At { value: site, place } in sites.into_iter().flatten() {
+    for At { value: site, place } in sites {
         let SiteKeys { weight, minimum, share, reserve, .. } = site;
         let part = Part { weight, minimum, share, reserve };
         let Some(name) = site.name else { continue };
@@ -161,11 +161,11 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
     if several {
         lines.push(format!("among the sites: {}", policy_words(plan.between_sites)));
     }
-    for (id, site) in plan.site_ids().iter().zip(&plan.sites) {
+    for (index, site) in plan.sites.iter().enumerate() {
         if !several && site.policy == Policy::Strict {
             continue;
         }
-        let classes = plan.classes.iter().filter(|class| class.site == *id);
+        let classes = plan.classes.iter().filter(|class| class.site.index() == index);
         let names: Vec<&str> = classes.map(|class| class.name.as_str()).collect();
         let (name, part) = match several {
             true => (
@@ -194,8 +194,8 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
 
 /// For `tiergate explain`: how a request is served beside its class, a line each.
 pub(crate) fn request_words(plan: &Plan, found: &Match) -> Vec<String> {
-    let class = plan.class(found.class).expect("the plan has the classes of its rules");
-    let site = plan.site_of(class);
+    let class = &plan.classes[found.class.index()];
+    let site = &plan.sites[class.site.index()];
     let several = plan.sites.len() > 1;
     let mut lines = Vec::new();
     if several || site.policy != Policy::Strict {
@@ -217,8 +217,8 @@ pub(crate) fn request_words(plan: &Plan, found: &Match) -> Vec<String> {
 /// Warns of scheduling that has no effect. `scored`: whether anything gives a score.
 pub(crate) fn warn(plan: &Plan, scored: bool, warnings: &mut Vec<String>) {
     let between = (plan.sites.len() > 1).then_some(plan.between_sites);
-    for (id, site) in plan.site_ids().iter().zip(&plan.sites) {
-        if !plan.classes.iter().any(|class| class.site == *id) {
+    for (index, site) in plan.sites.iter().enumerate() {
+        if !plan.classes.iter().any(|class| class.site == SiteId(index as u16)) {
             warnings.push(format!("site {}: no class belongs to it", site.name));
         }
         let whose = format!("site {}", site.name);
@@ -228,7 +228,7 @@ pub(crate) fn warn(plan: &Plan, scored: bool, warnings: &mut Vec<String>) {
         warnings.push("between_sites has no effect on a single site".to_owned());
     }
     for class in &plan.classes {
-        let policy = Some(plan.site_of(class).policy);
+        let policy = Some(plan.sites[class.site.index()].policy);
         let whose = format!("class {}", class.name);
         parts::warn(&whose, "policy", policy, &class.terms(), warnings);
     }
@@ -245,9 +245,9 @@ pub(crate) fn warn(plan: &Plan, scored: bool, warnings: &mut Vec<String>) {
 fn warn_unscored(plan: &Plan, warnings: &mut Vec<String>) {
     let why = "neither [score] nor a rule gives a score: all have 0";
     for class in &plan.classes {
-        let Class { name, order, when_full, .. } = class;
+        let Class { name, order, when_full, site, .. } = class;
         // Where that is the site's policy, it is reported below.
-        if *order == Order::Score && !is_scored(plan.site_of(class).policy) {
+        if *order == Order::Score && !is_scored(plan.sites[site.index()].policy) {
             warnings.push(format!("class {name}: order = \"score\": {why}"));
         }
         if *when_full == WhenFull::DropLeast {

@@ -1,15 +1,16 @@
 //! `[score]`: a number by who asks and what for.
 
-use super::class::{Classes, class_name};
 use super::error::shortened;
-use super::kind::{Kind, Named, list, table};
+use super::kind::{Named, list};
+use super::lookup::class_named;
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section, table};
 use super::values::{PointsNumber, TEXT};
 use ipnet::IpNet;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use tiergate_core::class::Class;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::score::{Points, Score, ScoreClient, ScoreTables};
 use tiergate_core::plan::Plan;
@@ -25,13 +26,13 @@ section! {
         /// Priorities by client: `client."NAME"` for a host and all below it (`"andes.unl.edu"`, `"edu"`),
         /// by the client's verified name; or for an address or network (`"10.0.0.0/8"`), which counts where
         /// no name matches, as while the name is not known. The most specific counts.
-        client: Option<Vec<(String, At<Points>)>> = Named(PointsNumber).optional("1 for all");
+        client: Vec<(String, At<Points>)> = Named(PointsNumber).or_none("1 for all");
         /// Priorities by path: `path."/PATH"` for a file (`"/index.html"`), or a directory and all in it
         /// (`"/images/"`); normalised, without wildcards. The most specific counts.
-        path: Option<Vec<(String, At<Points>)>> = Named(PointsNumber).optional("1 for all");
+        path: Vec<(String, At<Points>)> = Named(PointsNumber).or_none("1 for all");
         /// Classes by score, for requests that no rule gives a class: the highest band reached counts.
-        band: Option<Vec<At<Band>>> =
-            list(table(), usize::MAX, "bands").optional("none: the default class");
+        band: Vec<At<Band>> =
+            list(table(), usize::MAX, "bands").or_none("none: the default class");
     }
 }
 
@@ -46,15 +47,15 @@ section! {
     }
 }
 
-pub(super) fn score(raw: ScoreKeys, classes: &Classes) -> ScoreTables {
+pub(super) fn score(raw: ScoreKeys, classes: &[Class]) -> ScoreTables {
     let mut bands = Vec::new();
-    for At { value: Band { from, class }, place } in raw.band.into_iter().flatten() {
+    for At { value: Band { from, class }, place } in raw.band {
         let Some((from, class)) = from.zip(class) else { continue };
         let score = Score::of(from);
         if bands.iter().any(|(other, _)| *other == score) {
             place.fault_at("from", format!("another band begins at {score} already"));
         }
-        let class = classes.named(&class, &place.key("class"));
+        let class = class_named(&class, classes, &place.key("class"));
         bands.extend(class.map(|class| (score, class)));
     }
     // The highest that a score reaches counts.
@@ -70,10 +71,9 @@ pub(super) fn score(raw: ScoreKeys, classes: &Classes) -> ScoreTables {
 
 /// The entries of a table; reports two that mean the same.
 fn entries<K: Clone + Eq + Hash>(
-    raw: Option<Vec<(String, At<Points>)>>,
+    mut raw: Vec<(String, At<Points>)>,
     parse: fn(&str) -> Result<K, String>,
 ) -> Vec<(K, Points)> {
-    let mut raw = raw.unwrap_or_default();
     // The table gives them by name; of two, the later one is the fault.
     raw.sort_by_key(|(_, at)| at.place.at);
     if let Some((_, at)) = raw.get(ScoreTables::ENTRIES_MAX) {
@@ -139,7 +139,7 @@ pub(crate) fn words(tables: &ScoreTables, plan: &Plan) -> Vec<String> {
         tables.paths.len()
     )];
     lines.extend(tables.bands.iter().map(|(from, class)| {
-        let class = class_name(plan, *class);
+        let class = &plan.classes[class.index()].name;
         format!("from {from} on: {class}, unless a rule says otherwise")
     }));
     lines

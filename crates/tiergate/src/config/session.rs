@@ -1,11 +1,10 @@
 //! `[session]`: how requests of running sessions are recognised.
 
-use super::kind::Kind;
 use super::place::At;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::{COOKIE, FileToRead, Flag, TIME, whole};
-use crate::named_file::NamedFile;
+use crate::secrets::NamedFile;
 use crate::session::settings::{Recognised, Session};
 use crate::session::token::Secrets;
 use std::time::Duration;
@@ -32,7 +31,7 @@ section! {
         /// Why: a working day: a session is no licence to be served first for ever.
         lifetime: Duration = TIME.or("12h");
         /// Sessions that are kept; for one more, the one idle longest is evicted.
-        /// Why: at most 144 bytes each: 14 MB; what a busy site begins in half an hour at 50 a second.
+        /// Why: at most 152 bytes each: 15 MB; what a busy site begins in half an hour at 50 a second.
         sessions_max: usize = whole(1..=10_000_000).or(100_000);
         /// Concurrent requests of one session that have priority; further ones wait as if they began one.
         /// Why: a browser has 6 connections to a host; over HTTP/2 a page asks for a few dozen things at
@@ -66,7 +65,7 @@ pub(super) fn session(At { value: raw, place }: At<SessionKeys>) -> Session {
 
 /// For `tiergate check`.
 pub(crate) fn words(session: &Session) -> Vec<String> {
-    let own = crate::session::settings::COOKIE;
+    let own = crate::session::COOKIE;
     let by = match (&session.recognised, &session.secret_file) {
         (Recognised::Application(cookie), _) => {
             format!(

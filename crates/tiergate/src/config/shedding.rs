@@ -1,8 +1,8 @@
 //! `[shedding]`: which requests are shed under overload.
 
-use super::kind::{Choice, Kind};
+use super::kind::Choice;
 use super::refusal::RefusalConnection;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::TIME;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! `[timeouts]`: bounds on time.
 
-use super::kind::Kind;
-use super::section::section;
+use super::section::{Kind, section};
 use super::show;
 use super::values::TIME;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! The kinds of values that several tables have: numbers, times, sizes, shares, addresses, names, files.
 
-use super::kind::{Kind, Text, wrong};
-use super::place::Place;
+use super::kind::Text;
+use super::place::{Place, wrong};
 use super::quantities::{decimal, rate, size, time};
-use super::section::Definitions;
+use super::section::{Definitions, Kind};
 use super::show;
-use crate::named_file::NamedFile;
+use crate::secrets::NamedFile;
 use ipnet::IpNet;
 use serde_json::{Value as Json, json};
 use std::marker::PhantomData;

@@ -8,7 +8,7 @@ use crate::http1::{self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError,
 use crate::identity::Who;
 use crate::rate_limit::Left;
 use crate::respond::Format;
-use crate::session::Visit;
+use crate::session::SessionGuard;
 use crate::shared::{Config, Shared};
 use http::header::{COOKIE, HeaderMap};
 use http::request::Parts;
@@ -36,7 +36,7 @@ pub(super) struct Facts {
     /// How it was classified.
     pub(super) arrival: Arrival,
     /// Its part in a session, where the policy knows any.
-    pub(super) visit: Option<Box<Visit>>,
+    pub(super) visit: Option<Box<SessionGuard>>,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub(super) left: Option<Box<Left>>,
 }

@@ -1,13 +1,11 @@
 //! The gate's numbers at one moment, copied out so that its lock is held only to copy.
 
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 use tiergate_core::account::ClassAccount;
 use tiergate_core::admit::policer::PolicerState;
-use tiergate_core::class::Order;
-use tiergate_core::control::Slots;
-use tiergate_core::control::adaptive::Step;
+use tiergate_core::class::{Class, Order};
+use tiergate_core::control::{Slots, Step};
 use tiergate_core::gate::{ClassState, Gate};
-use tiergate_core::names::{ClassId, RuleId};
 use tiergate_core::time::Moment;
 
 /// Most rules whose hits are copied and shown, the first ones of the policy. A policy may have
@@ -17,24 +15,12 @@ pub const RULES_SHOWN_MAX: usize = 500;
 /// One class at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSnapshot {
-    /// Which it is, in every plan.
-    pub id: ClassId,
-    /// Whether the plan in force has it. What was counted of one that is gone stays.
-    pub is_planned: bool,
-    /// Its name.
-    pub name: String,
-    /// Its sure share of the slots, 0.0 to 1.0.
-    pub minimum: f64,
-    /// The site that it belongs to; empty: it is gone, and so is its site.
+    /// Its settings.
+    pub class: Class,
+    /// The name of its site.
     pub site: String,
-    /// In which order its requests get slots.
+    /// In which order its requests get slots, as policies call it.
     pub order: &'static str,
-    /// Its share of its site's part of the slots, 0.0 to 1.0, where capacity is shared or fixed.
-    pub share: f64,
-    /// Bound on its backlog.
-    pub queue_len_max: u32,
-    /// Longest time in its backlog.
-    pub deadline: Duration,
     /// What it is doing.
     pub state: ClassState,
     /// What was counted since the class exists.
@@ -44,19 +30,10 @@ pub struct ClassSnapshot {
 /// Most policers that are copied and shown, the first ones of the policy: each is six time series.
 pub const POLICERS_SHOWN_MAX: usize = 100;
 
-/// One policer at one moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PolicerSnapshot {
-    /// Its name.
-    pub name: String,
-    /// How it is doing.
-    pub state: PolicerState,
-}
-
-/// What is shed at one moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Shedding at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SheddingSnapshot {
-    /// How overloaded the origin is, 0.0 to 1.0; 0.5 is aimed at.
+    /// How overloaded the origin is, 0.0 to 1.0; the target is 0.5.
     pub overload: f64,
     /// The fraction of requests that is shed, 0.0 to 1.0.
     pub fraction: f64,
@@ -67,27 +44,29 @@ pub struct SheddingSnapshot {
 pub struct Snapshot {
     /// When, on the gate's clock.
     pub at: Moment,
-    /// The classes, most important first, then those that are gone.
+    /// The plan's generation.
+    pub generation: u32,
+    /// The classes, most important first.
     pub classes: Vec<ClassSnapshot>,
-    /// The first [`POLICERS_SHOWN_MAX`] policers; those that are gone come last.
-    pub policers: Vec<PolicerSnapshot>,
-    /// The first [`RULES_SHOWN_MAX`] rules, by name or number, and their hits.
-    pub rule_hits: Vec<(String, u64)>,
+    /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers.
+    pub policers: Vec<(String, PolicerState)>,
+    /// Hits of the first [`RULES_SHOWN_MAX`] rules.
+    pub rule_hits: Vec<u64>,
     /// How many rules there are.
     pub rules: usize,
     /// Requests that no rule matched.
     pub unmatched: u64,
-    /// Whether the limit is found while running.
+    /// Whether the limit is adaptive.
     pub adaptive: bool,
     /// The number of slots in force.
     pub slots: u32,
-    /// Slots held.
+    /// Slots in use.
     pub running: u32,
-    /// Requests that wait.
+    /// Requests in the queues.
     pub waiting: usize,
     /// The last change of the limit, and when.
     pub last_step: Option<(Moment, Step)>,
-    /// What is shed; `None`: the policy sheds nothing.
+    /// Shedding; `None`: the policy sheds nothing.
     pub shedding: Option<SheddingSnapshot>,
 }
 
@@ -98,36 +77,29 @@ impl Snapshot {
     /// `docs/observability.md`.
     pub fn take<T>(gate: &Gate<T>, now: Moment) -> Self {
         let (plan, account) = (gate.plan(), gate.account());
-        let rules = plan.rule_ids().iter().take(RULES_SHOWN_MAX);
-        let hits = |id: &RuleId| {
-            let label = plan.rule(*id).expect("the plan has it");
-            (label.to_string(), account.rule_hits[id.index()])
-        };
+        let classes = plan.classes.iter().zip(gate.states()).zip(&account.classes);
+        let shown = account.rule_hits.len().min(RULES_SHOWN_MAX);
         Snapshot {
             at: now,
-            classes: gate
-                .classes()
-                .map(|(id, class)| ClassSnapshot {
-                    id,
-                    is_planned: plan.rank(id).is_some(),
-                    name: class.name.clone(),
-                    minimum: class.minimum,
-                    site: plan.site(class.site).map_or_else(String::new, |site| site.name.clone()),
+            generation: plan.generation,
+            classes: classes
+                .map(|((class, state), account)| ClassSnapshot {
+                    class: class.clone(),
+                    site: plan.sites[class.site.index()].name.clone(),
                     order: order_name(class.order),
-                    share: class.share,
-                    queue_len_max: class.queue_len_max,
-                    deadline: class.deadline,
-                    state: gate.state(id),
-                    account: account.classes[id.index()].clone(),
+                    state,
+                    account: account.clone(),
                 })
                 .collect(),
-            policers: gate
-                .policers()
+            policers: plan
+                .policers
+                .iter()
+                .zip(gate.policers())
                 .take(POLICERS_SHOWN_MAX)
-                .map(|(name, state)| PolicerSnapshot { name: name.to_owned(), state })
+                .map(|(policer, state)| (policer.name.clone(), state))
                 .collect(),
-            rule_hits: rules.map(hits).collect(),
-            rules: plan.rules.len(),
+            rule_hits: account.rule_hits[..shown].to_vec(),
+            rules: account.rule_hits.len(),
             unmatched: account.unmatched,
             adaptive: matches!(plan.slots, Slots::Adaptive(_)),
             slots: gate.slots(),
@@ -143,7 +115,7 @@ impl Snapshot {
 
     /// The class called `name`.
     pub fn class(&self, name: &str) -> Option<&ClassSnapshot> {
-        self.classes.iter().find(|class| class.name == name)
+        self.classes.iter().find(|it| it.class.name == name)
     }
 }
 
@@ -160,26 +132,24 @@ pub const fn order_name(order: Order) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tiergate_core::class::ClassId;
     use tiergate_core::gate::Arrival;
-    use tiergate_core::plan::Spec;
+    use tiergate_core::plan::Plan;
 
     #[test]
     fn it_copies_what_the_gate_says_and_at_most_so_many_rules() {
-        let mut plan = Spec::protective();
+        let mut plan = Plan::protective();
         plan.slots = Slots::Fixed(1);
-        plan.rules = (1..RULES_SHOWN_MAX + 11).map(|rule| format!("#{rule}").into()).collect();
-        plan.rules[3] = "pages".into();
-        let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
-        let arrival = Arrival { rule: Some(RuleId(3)), ..Arrival::of(ClassId(0)) };
+        plan.rules = RULES_SHOWN_MAX + 10;
+        let mut gate: Gate<()> = Gate::new(plan);
+        let arrival = Arrival { rule: Some(3), ..Arrival::of(ClassId(0)) };
         for _ in 0..3 {
             // The gate remembers the slot; nothing here gives it back.
             let _verdict = gate.arrive(Moment::ZERO, arrival, || ());
         }
         let snapshot = Snapshot::take(&gate, Moment::from_millis(5));
         assert_eq!(snapshot.rule_hits.len(), RULES_SHOWN_MAX);
-        assert_eq!(snapshot.rules, RULES_SHOWN_MAX + 10);
-        let hits = &snapshot.rule_hits[2..4];
-        assert_eq!(hits, [("3".to_owned(), 0), ("pages".to_owned(), 3)]);
+        assert_eq!((snapshot.rules, snapshot.rule_hits[3]), (RULES_SHOWN_MAX + 10, 3));
         assert_eq!((snapshot.running, snapshot.waiting), (1, 2));
         let class = snapshot.class("default").expect("the only one");
         assert_eq!((class.state.running, class.state.waiting), (1, 2));

@@ -1,20 +1,18 @@
-//! How requests of running sessions are recognised, as the policy says it.
+//! What the policy says of sessions.
 
 use super::token::Secrets;
-use crate::named_file::NamedFile;
+use crate::secrets::NamedFile;
 use tiergate_core::admit::session::Bounds;
 
-/// Name of our own cookie.
-pub const COOKIE: &str = "tiergate_session";
-
-/// How requests of running sessions are recognised.
+/// How sessions are known again.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// By which cookie.
     pub recognised: Recognised,
     /// How long they last, how many there may be.
     pub bounds: Bounds,
-    /// The file that [`Recognised::Own`]'s secrets are read from; `None`: they are this process's own.
+    /// The file that [`Recognised::Own`]'s secrets are read from by [`crate::config::load`]; `None`: they are
+    /// this process's own.
     pub secret_file: Option<NamedFile>,
 }
 

@@ -1,6 +1,6 @@
-//! Tables of keys and signed tokens, as the policy says them.
+//! What the policy says of keys and tokens.
 
-use crate::named_file::NamedFile;
+use crate::secrets::NamedFile;
 use std::time::Duration;
 
 /// A table of keys that clients present.
@@ -16,8 +16,8 @@ pub struct KeyTable {
 
 /// Signed tokens that clients present (JWT, HS256).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenSettings {
-    /// The header that carries the token, lower case; in `authorization`, behind `Bearer`.
+pub struct Token {
+    /// The header that carries the token, lower case; `authorization`: behind `Bearer`.
     pub header: String,
     /// The secrets.
     pub file: NamedFile,

@@ -5,12 +5,14 @@ mod promises;
 mod random;
 
 use super::*;
-use crate::class::{Class, Codel};
+use crate::arrival::Arrival;
+use crate::class::{Class, ClassId, Codel};
 use crate::classify::score::{Points, Score};
 use crate::names::Names;
 use crate::plan::{Plan, Spec};
 use crate::reason::Reason;
 use crate::schedule::{Policy, Site};
+use crate::time::Moment;
 use std::time::Duration;
 
 pub(super) const C: ClassId = ClassId(0);
@@ -52,7 +54,7 @@ pub(super) fn serve(
     now: Moment,
     class: ClassId,
     cost: f64,
-) -> Option<(u32, Turn)> {
+) -> Option<(u32, Option<FlowTurn>)> {
     let ticket = backlog.first(now, class)?;
     backlog.served(ticket, cost);
     let turn = backlog.waiter(ticket).expect("it waits").turn;

@@ -72,7 +72,7 @@ struct Both {
     now: Moment,
     tickets: HashMap<u32, Ticket>,
     /// Whom services were charged to.
-    services: Vec<(Turn, (usize, usize, u64))>,
+    services: Vec<(FlowTurn, (usize, usize, u64))>,
     ids: u32,
 }
 
@@ -180,9 +180,7 @@ impl Both {
         let real = serve(&mut self.real, self.now, id, cost);
         let naive = self.naive.serve(self.now, class, cost);
         assert_eq!(real.map(|(wake, _)| wake), naive);
-        if let Some((_, turn)) = real
-            && turn != Turn::NONE
-        {
+        if let Some((_, Some(turn))) = real {
             self.services.push((turn, (class, lanes[0], flow.expect("somebody was served"))));
         }
     }

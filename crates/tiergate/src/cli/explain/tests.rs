@@ -117,7 +117,7 @@ class = \"a\"
 flow = \"cookie:sid\"
 [[rule]]
 importance = 9
-resource = \"disk\"
+slots = 3
 ",
         "p.toml",
     );
@@ -138,11 +138,12 @@ Rule 2 (p.toml:16) decides: query q = x* and content length 1MiB.. → a, flow c
   yes  content length 1MiB..: it is 2MiB
 
 Class a, 1 of 2 in importance: waits at most 2s, at most 10000 in the queue
+  it takes 3 slots
 
 Beside the class
   importance 7: rule 1 (p.toml:12), country DE or AT and listener main
-  resource disk: rule 3 (p.toml:21), every request
   flow cookie:sid: rule 2 (p.toml:16), query q = x* and content length 1MiB..
+  slots 3: rule 3 (p.toml:21), every request
 
 What each part of it matches, of the rules that ask for it
   country (of 1): rule 1

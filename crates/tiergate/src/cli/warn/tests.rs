@@ -39,7 +39,7 @@ fn what_an_earlier_rule_does_not_say_a_later_one_may() {
         warned(
             "[[rule]]\npath = \"/x/*\"\nimportance = 5\n\
              [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
-             [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nlevel = 1\n\
+             [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nslots = 2\n\
              [[rule]]\npath = \"/x/z\"\nimportance = 7\n[shedding]\n"
         ),
         [
@@ -70,7 +70,7 @@ fn importance_that_changes_nothing_or_that_anybody_has_is_told() {
     );
     assert_eq!(warned(&rules("[shedding]\n[session]\nown = true\n")), [""; 0]);
     assert_eq!(warned(&rules("client = \"10.0.0.0/8\"\n[shedding]\n")), [""; 0]);
-    let without = by_cookie.replace("importance = 200", "level = 1");
+    let without = by_cookie.replace("importance = 200", "slots = 2");
     assert_eq!(
         warned(&format!("{without}[shedding]\ndelay = \"2s\"\n")),
         [

@@ -1,13 +1,13 @@
-//! How a line looks.
+//! Writes a line.
 
-use super::Entry;
+use super::entry::Entry;
 use super::escape;
 use super::time::Clock;
 use crate::config::meant::LogFormat;
 use std::io::Write;
 use std::time::Duration;
 
-/// What formatting needs beside the entry.
+/// State of the formatting besides the entry.
 #[derive(Debug, Default)]
 pub(super) struct Formatter {
     clock: Clock,
@@ -50,9 +50,8 @@ impl Formatter {
         seconds(line, "queue_seconds", entry.waited);
         seconds(line, "first_byte_seconds", entry.first_byte);
         text(line, "class", entry.class.unwrap_or_default().as_bytes());
-        if let Some(RuleLabel { number, name }) = entry.rule {
-            put(line, format_args!(",\"rule\":{number}"));
-            text(line, "rule_name", name.unwrap_or_default().as_bytes());
+        if let Some(rule) = entry.rule {
+            put(line, format_args!(",\"rule\":{rule}"));
         }
         put(line, format_args!(",\"verdict\":\"{}\"", entry.verdict.name()));
         if let Some(reason) = entry.reason {
@@ -153,7 +152,6 @@ pub(super) mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::time::SystemTime;
     use tiergate_core::outcome::End;
-    use tiergate_core::plan::RuleLabel;
     use tiergate_core::reason::Reason;
 
     pub(in crate::observe::access_log) fn entry() -> Entry<'static> {
@@ -171,7 +169,7 @@ pub(super) mod tests {
             waited: Some(Duration::from_micros(1_250)),
             first_byte: Some(Duration::from_millis(38)),
             class: Some("checkout"),
-            rule: Some(RuleLabel { number: 2, name: None }),
+            rule: Some(2),
             verdict: Verdict::Queued,
             reason: None,
             policer: None,

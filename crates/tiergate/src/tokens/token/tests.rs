@@ -1,8 +1,7 @@
 //! Tokens that hold, and every way in which one may not.
 
 use super::*;
-use crate::named_file::NamedFile;
-use crate::tokens::settings::TokenSettings;
+use crate::secrets::NamedFile;
 use aws_lc_rs::hmac::HMAC_SHA256;
 use data_encoding::BASE64;
 use proptest::prelude::*;
@@ -157,7 +156,7 @@ fn secrets_are_read_and_never_shown() {
     let path = folder.path().join("secrets");
     let load = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        let settings = TokenSettings {
+        let settings = Token {
             header: "authorization".into(),
             file: NamedFile { path: path.clone(), ..NamedFile::default() },
             issuer: None,

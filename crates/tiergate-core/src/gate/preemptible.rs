@@ -1,0 +1,100 @@
+//! The slots that may be preempted, by class, and those that are being given back.
+
+use crate::collections::{Key, List, Slab};
+use crate::names::ClassId;
+
+/// One slot whose owner permits its preemption.
+#[derive(Debug)]
+struct Entry<T> {
+    class: ClassId,
+    slots: u16,
+    /// Gone once it has been marked.
+    wake: Option<T>,
+}
+
+/// What is known of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfClass {
+    /// Those that are not marked, in the order in which they were named.
+    unmarked: List,
+    /// Slots that are marked and not back.
+    marked: u32,
+}
+
+/// The preemptible slots.
+#[derive(Debug)]
+pub(super) struct Preemptible<T> {
+    slab: Slab<Entry<T>>,
+    /// How many are not marked.
+    unmarked: u32,
+    /// By class id.
+    classes: Vec<OfClass>,
+}
+
+impl<T> Preemptible<T> {
+    pub(super) fn new() -> Self {
+        Preemptible { slab: Slab::default(), unmarked: 0, classes: Vec::new() }
+    }
+
+    /// Makes room for so many class ids.
+    pub(super) fn make_room(&mut self, classes: usize) {
+        self.classes.resize(classes.max(self.classes.len()), OfClass::default());
+    }
+
+    /// Names a slot. O(1). Bounded by the slots.
+    pub(super) fn add(&mut self, class: ClassId, slots: u16, wake: T) -> Key {
+        let key = self.slab.insert(Entry { class, slots, wake: Some(wake) });
+        self.slab.append(&mut self.classes[class.index()].unmarked, key.index());
+        self.unmarked += 1;
+        key
+    }
+
+    /// The slot is back, or may not be preempted any more. O(1).
+    pub(super) fn remove(&mut self, key: Key) {
+        let entry = &self.slab[key.index()];
+        let of_class = &mut self.classes[entry.class.index()];
+        match entry.wake {
+            Some(_) => {
+                self.slab.unlink(&mut of_class.unmarked, key.index());
+                self.unmarked -= 1;
+            }
+            None => of_class.marked -= u32::from(entry.slots),
+        }
+        self.slab.remove(key.index());
+    }
+
+    pub(super) fn is_marked(&self, key: Key) -> bool {
+        self.slab[key.index()].wake.is_none()
+    }
+
+    /// Whether no slot could be marked. O(1).
+    pub(super) fn is_empty(&self) -> bool {
+        self.unmarked == 0
+    }
+
+    /// Marks the youngest of the class. Returns what wakes its owner; `None` if the class has none.
+    pub(super) fn mark(&mut self, class: ClassId) -> Option<T> {
+        let of_class = &mut self.classes[class.index()];
+        let youngest = of_class.unmarked.last()?;
+        self.slab.unlink(&mut of_class.unmarked, youngest);
+        self.unmarked -= 1;
+        let entry = &mut self.slab[youngest];
+        of_class.marked += u32::from(entry.slots);
+        entry.wake.take()
+    }
+
+    /// Whether a slot of the class could be marked.
+    pub(super) fn has(&self, class: ClassId) -> bool {
+        self.classes[class.index()].unmarked.len() > 0
+    }
+
+    /// Slots of the class that are marked and not back.
+    pub(super) fn marked_of(&self, class: ClassId) -> u32 {
+        self.classes[class.index()].marked
+    }
+
+    /// Slots of all classes that are marked and not back.
+    pub(super) fn marked(&self) -> u32 {
+        self.classes.iter().map(|of_class| of_class.marked).sum()
+    }
+}
