@@ -16,6 +16,7 @@ use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::gate::Arrival;
 use tiergate_core::origin::ServerId;
 use tiergate_core::outcome::End;
+use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 use tiergate_core::time::Moment;
@@ -129,7 +130,7 @@ pub fn remember(
     shared.refusals.record(&Refusal {
         at: SystemTime::now(),
         class: class_name(config, arrival),
-        rule: arrival.rule,
+        rule: rule_label(config, arrival),
         reason,
         client,
         method: told.method,
@@ -138,8 +139,13 @@ pub fn remember(
 }
 
 fn class_name<'c>(config: &'c Config, arrival: &Arrival) -> &'c str {
-    let class = config.policy.plan.classes.get(arrival.class.index());
+    let class = config.policy.plan.class(arrival.class);
     class.map_or("", |class| &class.name)
+}
+
+/// The rule that decided a request's class, as people know it.
+fn rule_label<'c>(config: &'c Config, arrival: &Arrival) -> Option<RuleLabel<'c>> {
+    config.policy.plan.rule(arrival.rule?)
 }
 
 thread_local! {
@@ -162,8 +168,7 @@ pub fn log(
         field.map_or(&b""[..], |field| field.value)
     };
     let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
-    let policers = &config.policy.plan.policers;
-    let policer = record.policer.and_then(|id| policers.get(id.index()));
+    let policer = record.policer.and_then(|id| config.policy.plan.policer(id));
     let entry = Entry {
         time: SystemTime::now(),
         client,
@@ -178,7 +183,7 @@ pub fn log(
         waited: record.waited,
         first_byte: record.first_byte,
         class: Some(class_name(config, arrival)),
-        rule: arrival.rule,
+        rule: rule_label(config, arrival),
         verdict: match (record.reason, record.waited) {
             (Some(_), _) => Verdict::Refused,
             (None, Some(waited)) if !waited.is_zero() => Verdict::Queued,

@@ -296,9 +296,8 @@ pub fn judge<'d>(
     let visit = config.policy.session.as_ref().map(open);
     let mut arrival = Arrival {
         class: verdict.class,
-        rule: verdict.rule,
+        rule: config.policy.rule_id(&verdict),
         deadline: deadline_of(config, asked, &verdict),
-        generation: config.generation,
         policer: verdict.policer,
         flow: verdict.flow,
         running: visit.as_deref().is_some_and(SessionGuard::is_running),

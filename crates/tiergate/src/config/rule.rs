@@ -26,6 +26,9 @@ section! {
     /// All conditions given must hold; of a list, one is enough.
     #[derive(Clone, Debug)]
     pub(super) struct RuleKeys {
+        /// Its name in logs, metrics and explanations, no number; each has another. A reload knows a rule
+        /// again by it, or else by its conditions.
+        name: Option<String> = Name.optional("its number, from 1");
         /// The path, without query, normalised. `*` is anything but `/` (at the end: anything), `**`
         /// anything, `?` one character.
         path: Option<Vec<Pattern>> = any_of(PATH).plain().optional("");

@@ -76,7 +76,7 @@ impl<'p> Sorter<'p> {
         let fields = told.fields.iter().map(|field| field.name.len() + field.value.len() + 4);
         let bytes = told.method.len() + told.path.len() + told.query.len() + 16;
         Arrival {
-            rule: found.rule,
+            rule: self.policy.rule_id(found),
             deadline: found.deadline,
             policer: found.policer,
             flow: found.flow,

@@ -78,7 +78,7 @@ impl Readings<'_> {
             "rule_hits_total",
             "Requests whose class the rule decided; the first 500 rules",
         )
-        .each((0u64..).zip(&gate.rule_hits).map(|(rule, hits)| ([("rule", rule)], hits)));
+        .each(gate.rule_hits.iter().map(|(rule, hits)| ([("rule", rule.as_str())], hits)));
         page.counter("rule_unmatched_total", "Requests that no rule matched").value(gate.unmatched);
         page.gauge("rules", "Rules of the policy").value(gate.rules);
         page.gauge("rules_shown", "Rules whose hits are shown").value(gate.rule_hits.len());
