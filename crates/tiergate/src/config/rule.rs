@@ -10,7 +10,7 @@ use super::rule_values::{
     URGENCY, Values, any_of,
 };
 use super::section::{Kind, section};
-use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, is_token, whole};
+use super::values::{Flag, HEADER, NETWORK, PointsNumber, TEXT, TIME, is_token, whole};
 use ipnet::IpNet;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;
@@ -25,6 +25,7 @@ const SLOTS_MAX: u64 = 10_000;
 section! {
     /// All conditions given must hold; of a list, one is enough.
     #[derive(Clone, Debug)]
+    #[not_yet("level", "resource")]
     pub(super) struct RuleKeys {
         /// Its name in logs, metrics and explanations, no number; each has another. A reload knows a rule
         /// again by it, or else by its conditions.
@@ -117,7 +118,6 @@ section! {
         /// number of at most nine digits. It only shortens the rule's or class's deadline. From any other
         /// peer, or written otherwise, it is ignored.
         deadline_header: Option<String> = HEADER.optional("none");
-        not yet "level", "resource";
     }
 }
 

@@ -307,14 +307,14 @@ pub(super) const fn table_name(name: &'static str) -> &'static str {
 
 /// Declares a table of the file as a struct: each field is a key, with its kind and default behind `=`.
 /// The comment above it is its meaning, in schema and reference page too; from `Why:` on, the reason for
-/// its default. `not yet` names keys that are refused until something reads them.
+/// its default. `not_yet` names keys that are refused until something reads them.
 macro_rules! section {
     (
         $(#[doc = $about:literal])*
         #[derive($($derive:ident),*)]
+        $(#[not_yet($($later:literal),*)])?
         $vis:vis struct $Name:ident {
             $( $(#[doc = $doc:literal])* $field:ident: $Type:ty = $key:expr; )*
-            $( not yet $( $later:literal ),*; )?
         }
     ) => {
         $(#[doc = $about])*
