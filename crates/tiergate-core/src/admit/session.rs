@@ -120,6 +120,19 @@ pub struct SessionAccount {
     pub lengths: Lengths,
 }
 
+impl SessionAccount {
+    /// Nothing counted.
+    pub const NONE: SessionAccount = SessionAccount {
+        started: 0,
+        resumed: 0,
+        ended: [0; 4],
+        broken: 0,
+        refused_new: 0,
+        refused_running: 0,
+        lengths: Lengths { buckets: [0; Lengths::BUCKETS], sum: 0 },
+    };
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: u64,

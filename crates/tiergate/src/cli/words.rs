@@ -141,5 +141,5 @@ fn verdict(rule: &Rule, policy: &Policy) -> String {
 
 /// A class's name.
 pub(super) fn class_name(policy: &Policy, class: ClassId) -> &str {
-    crate::config::class::class_name(&policy.plan, class)
+    crate::config::class_name(&policy.plan, class)
 }

@@ -10,7 +10,7 @@ use super::rule_values::{
     URGENCY, Values, any_of,
 };
 use super::section::{Kind, section};
-use super::values::{Flag, HEADER, NETWORK, PointsNumber, TEXT, TIME, is_token, whole};
+use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, is_token, whole};
 use ipnet::IpNet;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;

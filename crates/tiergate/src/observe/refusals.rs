@@ -133,7 +133,9 @@ impl Refusals {
         ring.push_back(Record {
             at: refusal.at,
             rule: refusal.rule.map(|rule| rule.number),
-            rule_name: prefix(refusal.rule.and_then(|rule| rule.name).unwrap_or_default().as_bytes()),
+            rule_name: prefix(
+                refusal.rule.and_then(|rule| rule.name).unwrap_or_default().as_bytes(),
+            ),
             reason: refusal.reason,
             client: refusal.client,
             class: prefix(refusal.class.as_bytes()),

@@ -6,6 +6,7 @@ use super::time::Clock;
 use crate::config::meant::LogFormat;
 use std::io::Write;
 use std::time::Duration;
+use tiergate_core::plan::RuleLabel;
 
 /// State of the formatting besides the entry.
 #[derive(Debug, Default)]
