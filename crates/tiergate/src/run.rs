@@ -9,8 +9,9 @@ use crate::listen::{self, DscpWanted, InForce, Settings};
 use crate::observe::access_log::{Log, Options};
 use crate::observe::counters::Counters;
 use crate::origin::{health, pool};
+use crate::request::account;
 use crate::shared::{self, Config, Present, Shared};
-use crate::{account, clock, timers};
+use crate::{clock, ticks, timers};
 use anyhow::{Context, anyhow};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -334,7 +335,7 @@ async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
     let shared = process.shared.clone();
     tokio::spawn({
         let shared = shared.clone();
-        async move { shared.door.run_ticks().await }
+        async move { ticks::run(&shared.door).await }
     });
     tokio::spawn(watch_origin(process.clone()));
     tokio::spawn(resolve_names(process.clone()));

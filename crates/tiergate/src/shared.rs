@@ -112,7 +112,7 @@ impl Shared {
     /// The state of a process that starts with this configuration.
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
         Shared {
-            door: Door::new(config.policy.plan.clone()),
+            door: Door::new(config.policy.plan.clone(), crate::clock::now),
             sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
             counters,
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),

@@ -253,7 +253,9 @@ mod tests {
     #[test]
     fn a_reload_keeps_who_is_blocked() {
         let mut blocking = Blocking::new(SETTINGS);
-        (0..3).for_each(|_| drop(blocking.refused(at(0), 7)));
+        for _ in 0..3 {
+            blocking.refused(at(0), 7);
+        }
         assert!(blocking.reconfigure(Settings { after: 9, ..SETTINGS }));
         assert!(blocking.left(at(100), 7).is_some());
         assert!(!blocking.reconfigure(Settings { flows_max: 5000, ..SETTINGS }));

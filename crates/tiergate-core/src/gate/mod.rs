@@ -17,6 +17,7 @@ mod arrive;
 mod classes;
 mod effect;
 mod grant;
+mod matched;
 mod preempt;
 mod preemptible;
 mod reload;

@@ -35,7 +35,7 @@ use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::{Condition, Number};
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
-use tiergate_core::names::{Names, RuleId, SiteId};
+use tiergate_core::names::{Names, SiteId};
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::schedule::Site;
 
@@ -185,11 +185,6 @@ impl Policy {
     pub fn listener_at(&self, address: SocketAddr) -> u16 {
         let place = self.listeners.iter().position(|listener| listener.address == address);
         place.map_or(u16::MAX, |place| place as u16)
-    }
-
-    /// The id of the rule that decided the class.
-    pub fn rule_id(&self, found: &Match) -> Option<RuleId> {
-        self.plan.rule_ids().get(found.rule? as usize).copied()
     }
 
     /// The header in which a trusted peer may say how long the request may wait.

@@ -1,11 +1,8 @@
 //! The origin: its servers, the connections to them, and how well they are.
 
-mod attempts;
 pub mod health;
 pub mod pool;
 pub mod stream;
-
-pub use attempts::Attempts;
 
 use crate::clock;
 use crate::config::meant::{self, Server};

@@ -1,6 +1,6 @@
 //! What a client may not do.
 
-use crate::world::{build, code, fetch, get, read};
+use crate::world::{build, code, fetch, get, read, replan};
 use bytes::Bytes;
 use h2::{Reason, client};
 use http::{HeaderValue, Method, Request};
@@ -105,18 +105,6 @@ async fn heads_beyond_the_bound_get_431() {
 }
 
 #[tokio::test]
-async fn a_stalled_upload_gets_408() {
-    let world = build(|policy| policy.timeouts.request_body = Duration::from_millis(300)).await;
-    let client = world.client().await;
-    let mut client = client.ready().await.unwrap();
-    let request = Request::post("http://gate.test/sum").body(()).unwrap();
-    let (answer, mut sending) = client.send_request(request, false).unwrap();
-    sending.send_data(Bytes::from_static(b"begun"), false).unwrap();
-    assert_eq!(answer.await.unwrap().status(), 408);
-    world.until_load(0, 0).await;
-}
-
-#[tokio::test]
 async fn a_silent_origin_gets_504_and_one_that_stops_a_reset() {
     let world = build(|policy| {
         policy.timeouts.response_head = Duration::from_millis(300);
@@ -206,7 +194,7 @@ async fn rapid_resets_in_a_batch_end_the_connection() {
 #[tokio::test]
 async fn rapid_resets_one_by_one_end_the_connection() {
     let world = build(|policy| {
-        policy.plan.slots = Slots::Fixed(1000);
+        replan(policy, |plan| plan.slots = Slots::Fixed(1000));
         policy.limits.http2_streams_max = 20;
     })
     .await;
@@ -232,7 +220,7 @@ async fn rapid_resets_one_by_one_end_the_connection() {
 async fn more_streams_than_allowed_are_refused() {
     let world = build(|policy| {
         policy.limits.http2_streams_max = 5;
-        policy.plan.slots = Slots::Fixed(100);
+        replan(policy, |plan| plan.slots = Slots::Fixed(100));
     })
     .await;
     let mut stream = rude(world.address).await;

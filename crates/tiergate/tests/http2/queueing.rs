@@ -1,6 +1,6 @@
 //! Slots, waits, refusals, the end.
 
-use crate::world::{World, build, code, fetch, get, read};
+use crate::world::{World, build, code, fetch, get, read, replan};
 use h2::Reason;
 use std::time::Duration;
 use tiergate::config::meant::{Policy, RefusalConnection};
@@ -9,8 +9,8 @@ use tiergate_core::outcome::End;
 
 async fn narrow(change: impl FnOnce(&mut Policy)) -> World {
     build(|policy| {
-        policy.plan.slots = Slots::Fixed(1);
-        policy.plan.classes[0].deadline = Duration::from_secs(20);
+        replan(policy, |plan| plan.slots = Slots::Fixed(1));
+        replan(policy, |plan| plan.classes[0].deadline = Duration::from_secs(20));
         change(policy);
     })
     .await
@@ -77,25 +77,9 @@ async fn a_stream_reset_amid_its_answer_gives_the_slot_back() {
     assert_eq!(world.finished(End::Cancelled), 2);
 }
 
-#[tokio::test]
-async fn a_waiting_request_gets_the_slot_that_comes_free() {
-    let world = narrow(|_| {}).await;
-    let client = world.client().await;
-    let mut ready = client.clone().ready().await.unwrap();
-    let (first, _) = ready.send_request(get("/wait"), true).unwrap();
-    world.until_load(0, 1).await;
-    let mut second = client.clone();
-    let second = tokio::spawn(async move { fetch(&mut second, get("/len/5")).await });
-    world.until_load(1, 1).await;
-    world.seen.go_on.notify_one();
-    first.await.unwrap();
-    let (answer, body, _) = second.await.unwrap().unwrap();
-    assert_eq!((answer.status().as_u16(), body.len()), (200, 5));
-}
-
 async fn refused(connection: RefusalConnection) -> (World, Result<(), h2::Error>) {
     let world = narrow(|policy| {
-        policy.plan.classes[0].queue_len_max = 0;
+        replan(policy, |plan| plan.classes[0].queue_len_max = 0);
         policy.refusal.connection = connection;
         policy.refusal.reason_header = Some("X-Reason".into());
     })
