@@ -195,9 +195,9 @@ fn names_and_the_scores_that_hang_on_them() {
             }
             eventually("three addresses are looked up", || {
                 let page = Client::connect(guarded.gateway.admin).get_local("/metrics").text();
-                ["confirmed", "nameless", "unconfirmed"].iter().all(|result| {
+                ["confirmed", "no_name", "unconfirmed"].iter().all(|result| {
                     page.contains(&format!(
-                        "tiergate_name_lookups_total{{result=\"{result}\"}} 1\n"
+                        "tiergate_reverse_dns_lookups_total{{result=\"{result}\"}} 1\n"
                     ))
                 })
             });
