@@ -376,13 +376,13 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ("[refusal]\nretry_after = \"2m\"", "no fault"),
         (
             "[refusal]\nblock = { for = \"25h\", after = 0 }",
-            "policy.toml:4:18: refusal.block.for: must be at most \"24h\", got \"25h\"\n\
-             policy.toml:4:33: refusal.block.after: must be at least 1, got 0",
+            "policy.toml:4:17: refusal.block.for: must be at most \"24h\", got \"25h\"\n\
+             policy.toml:4:32: refusal.block.after: must be at least 1, got 0",
         ),
         (
             "[refusal]\nblock = { within = \"0.5ms\", lasting = \"1s\" }",
-            "policy.toml:4:21: refusal.block.within: must be at least \"1ms\"\n\
-             policy.toml:4:30: refusal.block.lasting: unknown key, expected one of `after`, `flows_max`, `for`, `within`",
+            "policy.toml:4:20: refusal.block.within: must be at least \"1ms\"\n\
+             policy.toml:4:29: refusal.block.lasting: unknown key, expected one of `after`, `flows_max`, `for`, `within`",
         ),
         (
             "[[rule]]\npolice = { rate = \"60/s\", announce = 1 }",
@@ -638,7 +638,10 @@ fn every_key_reaches_what_it_means() {
         ..Class::named("")
     };
     assert_eq!(policy.plan.classes, [checkout, Class::named("browse")]);
-    assert_eq!((policy.plan.rules.len(), policy.rules.len(), policy.classifier.rules_len()), (3, 3, 3));
+    assert_eq!(
+        (policy.plan.rules.len(), policy.rules.len(), policy.classifier.rules_len()),
+        (3, 3, 3)
+    );
     let rule = &policy.rules[0];
     assert_eq!(FULL.lines().nth(rule.line - 1), Some("[[rule]]"));
     assert_eq!(rule.rule.conditions.len(), 7);

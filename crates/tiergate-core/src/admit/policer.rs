@@ -204,9 +204,7 @@ impl Buckets {
 #[derive(Clone, Debug)]
 struct Policer {
     name: String,
-    /// The rate in force, and whether it was set and is not the plan's.
     rate: Rate,
-    is_set: bool,
     is_in_force: bool,
     buckets: Buckets,
     counts: Counts,
@@ -224,7 +222,7 @@ pub(crate) type Under = [Option<PolicerId>; 3];
 
 impl Policers {
     /// Puts a plan's policers in force. Those that were there keep their tokens in proportion to their
-    /// bursts, their flows, their counts and a rate that was set; new ones are full. O(policers), and of
+    /// bursts, their flows and their counts; new ones are full. O(policers), and of
     /// flows, where a burst is smaller.
     pub(crate) fn reconfigure(&mut self, now: Moment, plan: &[(PolicerId, &Settings)]) {
         self.policers.iter_mut().flatten().for_each(|policer| policer.is_in_force = false);
@@ -307,13 +305,6 @@ impl Policers {
         Quota { remaining, wait, most, refill }
     }
 
-    /// Another rate from now on; tokens that are there stay. It outlasts reloads.
-    pub(crate) fn set_rate(&mut self, now: Moment, id: PolicerId, rate: Rate) {
-        let policer = self.at(id);
-        policer.is_set = true;
-        policer.set_rate(now, rate);
-    }
-
     /// How each is doing that is, or was, in force.
     pub(crate) fn state(&self, id: PolicerId) -> Option<PolicerState> {
         let policer = self.policers.get(id.index())?.as_ref()?;
@@ -341,7 +332,6 @@ impl Policer {
         Policer {
             name: settings.name.clone(),
             rate: settings.rate,
-            is_set: false,
             is_in_force: true,
             buckets: Buckets::new(now, settings),
             counts: Counts::default(),
@@ -360,8 +350,7 @@ impl Policer {
             }
             (mine, _) => *mine = Buckets::new(now, settings),
         }
-        let rate = if self.is_set { self.rate } else { settings.rate };
-        self.set_rate(now, rate);
+        self.set_rate(now, settings.rate);
     }
 
     fn set_rate(&mut self, now: Moment, rate: Rate) {
@@ -464,7 +453,6 @@ mod tests {
             settings("pages", 1, 20, Per::Rule),
             settings("new", 1, 7, Per::Rule),
         ];
-        policers.set_rate(Moment::ZERO, SECOND, Rate::per_second(9));
         let plan = [(PolicerId(2), &new[0]), (SECOND, &new[1]), (PolicerId(3), &new[2])];
         policers.reconfigure(Moment::ZERO, &plan);
         let left = |policers: &mut Policers, place, flow| {
@@ -475,8 +463,6 @@ mod tests {
         assert_eq!(left(&mut policers, 1, 0), 10, "half full as before");
         assert_eq!(left(&mut policers, 3, 0), 7);
         assert_eq!(passed(&policers), [0, 5, 3, 0]);
-        let rate = policers.state(SECOND).map(|state| state.rate);
-        assert_eq!(rate, Some(Rate::per_second(9)), "as it was set");
         assert_eq!(policers.gone().collect::<Vec<_>>(), [(PolicerId(0), "gone")]);
         assert!(policers.is_in_force(SECOND) && !policers.is_in_force(PolicerId(0)));
     }

@@ -66,7 +66,7 @@ impl<T> Gate<T> {
         }
     }
 
-    pub(super) fn release(&mut self, slot: Slot) {
+    pub(super) fn take_back(&mut self, slot: Slot) {
         let slots = u32::from(slot.grant.slots);
         self.running -= slots;
         self.classes.load_mut(slot.class).running -= slots;

@@ -13,6 +13,7 @@
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
 //! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
 
+mod adjust;
 mod arrive;
 mod classes;
 mod effect;
@@ -26,8 +27,8 @@ mod stream;
 mod wait;
 
 use crate::account::Account;
+use crate::adjust::Adjustments;
 use crate::admit::block::Blocking;
-use crate::admit::bucket::Rate;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers};
 use crate::admit::trigger::Triggers;
@@ -36,13 +37,14 @@ pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, FlowTurn, State};
 use crate::class::Class;
 use crate::collections::Key;
-use crate::control::{Law, Limit, OriginLoad, Step};
+use crate::control::{Completion, Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
-use crate::names::{ClassId, PolicerId, RuleId};
+use crate::names::{ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::schedule::{Grant, Schedule};
+use crate::sense::Sources;
 use crate::time::Moment;
 use classes::Classes;
 pub use effect::Effect;
@@ -124,7 +126,11 @@ pub struct ClassState {
 /// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
 #[derive(Debug)]
 pub struct Gate<T> {
+    /// The plan in force, with `adjustments` on top of `base`.
     plan: Plan,
+    base: Plan,
+    adjustments: Adjustments,
+    sources: Sources,
     limit: Limit,
     schedule: Schedule,
     costs: Costs,
@@ -155,7 +161,10 @@ impl<T> Gate<T> {
     pub fn with_law(plan: Plan, law: Box<dyn Law>) -> Self {
         let mut gate = Gate {
             effects: Effects::new(law.slots()),
-            limit: Limit::new(law),
+            limit: Limit::new(law, &plan.slots),
+            base: plan.clone(),
+            adjustments: Adjustments::default(),
+            sources: Sources::default(),
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),
@@ -227,7 +236,7 @@ impl<T> Gate<T> {
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(&slot, held, &outcome);
-        self.release(slot);
+        self.take_back(slot);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
@@ -236,7 +245,7 @@ impl<T> Gate<T> {
         {
             shedding.finished();
         }
-        self.limit.finished(now, class, admitted, &outcome, load);
+        self.limit.finished(&Completion { now, class, admitted, outcome: &outcome, load });
         self.dispatch(now);
     }
 
@@ -244,13 +253,14 @@ impl<T> Gate<T> {
     /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
     /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
+        let moving = self.move_adjustments(now);
         self.advance(now);
         self.expire(now);
         self.dispatch(now);
         self.classes.let_go();
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        shed.min(self.next_due(now))
+        shed.min(moving).min(self.next_due(now))
     }
 
     /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
@@ -271,14 +281,6 @@ impl<T> Gate<T> {
         self.draining = true;
     }
 
-    /// Gives a policer another rate from now on; the tokens that are there stay. It outlasts reloads.
-    ///
-    /// # Panics
-    /// If no plan in force had such a policer.
-    pub fn set_policer_rate(&mut self, now: Moment, policer: PolicerId, rate: Rate) {
-        self.policers.set_rate(now, policer, rate);
-    }
-
     /// How each policer is doing, with its name: in the plan's order, then those that are gone.
     pub fn policers(&self) -> impl Iterator<Item = (&str, PolicerState)> + '_ {
         let planned = self.plan.policer_ids().iter().zip(&self.plan.policers);
@@ -292,7 +294,7 @@ impl<T> Gate<T> {
         self.shedding.as_ref()
     }
 
-    /// The plan in force.
+    /// The plan in force, with what is adjusted.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

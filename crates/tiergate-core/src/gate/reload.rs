@@ -19,11 +19,21 @@ impl<T> Gate<T> {
     /// as `slots` does not change. O(classes²), and O(n log n) of classes whose order changes.
     pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
         self.let_time_pass(now);
+        self.adjustments.advance(now);
+        if plan.slots != self.base.slots {
+            self.limit = Limit::new(plan.slots.law(), &plan.slots);
+        }
+        self.base = plan;
+        let plan = self.adjustments.over(&self.base);
+        if plan.slots != self.base.slots || self.plan.slots != self.base.slots {
+            self.limit.set_bounds(now, &plan.slots);
+        }
         self.put_in_force(now, &plan);
         self.plan = plan;
         self.dispatch(now);
     }
 
+    /// Puts every part under a plan, but for the limit.
     pub(super) fn put_in_force(&mut self, now: Moment, plan: &Plan) {
         let former = &self.plan;
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
@@ -48,9 +58,6 @@ impl<T> Gate<T> {
         match (&mut self.shedding, plan.shedding) {
             (Some(shedding), Some(aim)) => shedding.reconfigure(aim, classes),
             (shedding, aim) => *shedding = aim.map(|aim| Shedding::new(now, aim, classes)),
-        }
-        if plan.slots != self.plan.slots {
-            self.limit = Limit::new(plan.slots.law());
         }
         self.triggers.reconfigure(plan, self.classes.loads());
         self.schedule.reconfigure(now, plan, self.classes.loads(), self.limit.slots());

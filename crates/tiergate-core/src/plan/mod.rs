@@ -87,6 +87,16 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The same plan with other settings of what it has: its names stay as they are.
+    ///
+    /// # Errors
+    /// The first fault found.
+    pub(crate) fn with(&self, spec: Spec) -> Result<Self, PlanError> {
+        let plan = Plan { spec, ..self.clone() };
+        check::settings(&plan)?;
+        Ok(plan)
+    }
+
     /// The ids of the classes, most important first.
     pub fn class_ids(&self) -> &[ClassId] {
         self.classes.ids()

@@ -123,9 +123,10 @@ impl<K: Kind> Kind for Named<K> {
         let DeValue::Table(table) = value else {
             return wrong(value, place, "a table of names");
         };
-        let read = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
-            let key: &Cow<'_, str> = key.get_ref();
-            let place = place.key_at(key, value.span().start);
+        let read = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+            let key: &Cow<'_, str> = name.get_ref();
+            // The name is the user's own, and what is mostly wrong.
+            let place = place.key_at(key, name.span().start);
             let read = self.0.read(value.get_ref(), &place)?;
             Some((key.to_string(), At { value: read, place }))
         };

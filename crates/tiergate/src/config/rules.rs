@@ -58,7 +58,7 @@ pub(super) fn rules(
             }
             names.push(name.clone());
         }
-        let mut rule = rule(raw, &place, references);
+        let mut rule = rule(raw, police.is_some(), &place, references);
         let key = identities.next(name.as_deref(), &format!("{:?}", rule.conditions));
         let own = match &name {
             Some(name) => format!("rule.{name}"),
@@ -72,18 +72,32 @@ pub(super) fn rules(
     raw.into_iter().enumerate().map(resolved).unzip()
 }
 
-fn rule(raw: RuleKeys, place: &Place, references: &mut References<'_, '_>) -> Rule {
+fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References<'_, '_>) -> Rule {
     let refuse = raw.refuse == Some(true);
     if refuse {
-        let useless = ["police", "deadline", "slots", "deadline_header"];
-        for key in useless.into_iter().filter(|key| place.has(key)) {
+        let given = [
+            ("police", polices),
+            ("deadline", raw.deadline.is_some()),
+            ("slots", raw.slots.is_some()),
+            ("deadline_header", raw.deadline_header.is_some()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, given)| *given) {
             place.fault_at(key, "has no effect on requests that are refused; leave it out");
         }
     } else if raw.deadline.is_some() && !place.has("class") {
         place.fault_at("deadline", "needs `class`, because both come from one rule");
     }
-    const OUTPUTS: [&str; 7] =
-        ["class", "police", "importance", "score", "flow", "slots", "deadline_header"];
+    const OUTPUTS: [&str; 9] = [
+        "class",
+        "police",
+        "importance",
+        "score",
+        "flow",
+        "slots",
+        "deadline_header",
+        "level",
+        "resource",
+    ];
     // What is wrong with `refuse` itself has been reported.
     let refused = refuse || place.has("refuse") && raw.refuse.is_none();
     if !refused && !OUTPUTS.iter().any(|key| place.has(key)) {
