@@ -179,10 +179,10 @@ fn who_goes_under_overload_is_told() {
     assert!(full.contains(&format!("{stays} in a running session\n")), "{full}");
     let words = crate::cli::check::meaning(&parse(&known, "p.toml").unwrap(), "p.toml");
     for line in [
-        "Under overload the least important go",
-        "  while the queue stands for more than 100ms: as many as it takes",
+        "Under overload the least important requests are shed",
+        "  while the queueing delay is more than 100ms: as many as it takes",
         "  in the order of importance, which only running sessions have; then of classes; then the shorter connections first",
-        "  their connections are reset without an answer",
+        "  their connections are reset without a response",
     ] {
         assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
     }
