@@ -13,7 +13,7 @@ use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::time::Moment;
 
 const WAITING: u32 = 1_000_000;
@@ -53,9 +53,9 @@ struct Bench {
 }
 
 fn report(name: &str, class: Class) {
-    let plan = Plan { classes: vec![class], slots: Slots::Fixed(1), ..Plan::protective() };
+    let plan = Spec { classes: vec![class], slots: Slots::Fixed(1), ..Spec::protective() };
     let mut bench = Bench {
-        gate: Gate::new(plan),
+        gate: Gate::new(plan.build().expect("a valid plan")),
         now: Moment::ZERO,
         tickets: vec![None; WAITING as usize + 1],
         free: (0..=WAITING).collect(),

@@ -14,8 +14,9 @@ use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::RuleId;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Grant, Load, Next, Policy, Schedule};
 use tiergate_core::time::Moment;
 
@@ -64,7 +65,7 @@ const POLICIES: [(Policy, &str); 7] = [
 ];
 
 /// The plan with a policy of which every class has an equal part, and a fifth of that in reserve.
-fn under(policy: Policy, classes: u16) -> Plan {
+fn under(policy: Policy, classes: u16) -> Spec {
     let mut plan = plan(classes);
     plan.slots = Slots::Fixed(64);
     plan.sites[0].policy = policy;
@@ -77,7 +78,7 @@ fn under(policy: Policy, classes: u16) -> Plan {
 
 /// One decision alone: time passes, who is next, and is told to be.
 fn pick(policy: Policy, classes: u16) -> f64 {
-    let mut schedule = Schedule::new(&under(policy, classes));
+    let mut schedule = Schedule::new(&under(policy, classes).build().expect("a valid plan"));
     let mut loads = vec![Load { waiting: 10, running: 3, ..Load::default() }; classes.into()];
     for (load, place) in loads.iter_mut().zip(0..) {
         load.next = Next { slots: 1, number: place, ..Next::default() };
@@ -102,9 +103,8 @@ fn report(name: &str, mut round: impl FnMut() -> f64) {
     println!("{name:<44} {:>9.0} {:>4.0}-{:.0}", times[ROUNDS / 2], times[0], times[ROUNDS - 1]);
 }
 
-fn plan(classes: u16) -> Plan {
-    Plan {
-        generation: 0,
+fn plan(classes: u16) -> Spec {
+    Spec {
         classes: (0..classes)
             .map(|class| Class {
                 deadline: Duration::from_secs(3600),
@@ -113,15 +113,15 @@ fn plan(classes: u16) -> Plan {
                 ..Class::named(format!("class {class}"))
             })
             .collect(),
-        rules: 20,
+        rules: (0..20).map(|rule| format!("rule-{rule}").into()).collect(),
         slots: Slots::default(),
-        ..Plan::protective()
+        ..Spec::protective()
     }
 }
 
 fn arrival(number: u32, classes: u16) -> Arrival {
     Arrival {
-        rule: Some(number % 20),
+        rule: Some(RuleId(number % 20)),
         ..Arrival::of(ClassId((number % u32::from(classes)) as u16))
     }
 }
@@ -131,14 +131,17 @@ fn served(slot: &Slot, now: Moment) -> Outcome {
 }
 
 fn at_once(classes: u16) -> f64 {
-    let mut gate: Gate<u32> = Gate::new(plan(classes));
+    let mut gate: Gate<u32> = Gate::new(plan(classes).build().expect("a valid plan"));
     pass_through(&mut gate, |number| arrival(number, classes))
 }
 
 /// The same with a look at whether the request is shed.
 fn shed_none() -> f64 {
-    let mut gate: Gate<u32> =
-        Gate::new(Plan { shedding: Some(Duration::from_millis(100)), ..plan(2) });
+    let mut gate: Gate<u32> = Gate::new(
+        Spec { shedding: Some(Duration::from_millis(100)), ..plan(2) }
+            .build()
+            .expect("a valid plan"),
+    );
     pass_through(&mut gate, |number| {
         let connection = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Arrival { connection, requests: number % 8, ..arrival(number, 2) }
@@ -149,13 +152,15 @@ fn shed_none() -> f64 {
 fn policed(per: Per, flows: u64) -> f64 {
     let policer = Settings {
         name: "p".to_owned(),
+        key: None,
         rate: Rate::per_second(1_000_000),
         burst: 1_000_000,
         per,
         shares: Vec::new(),
         announce: false,
     };
-    let mut gate: Gate<u32> = Gate::new(Plan { policers: vec![policer], ..plan(2) });
+    let mut gate: Gate<u32> =
+        Gate::new(Spec { policers: vec![policer], ..plan(2) }.build().expect("a valid plan"));
     let police = |number: u32| {
         let flow =
             (u64::from(number) * 0x9e37_79b9 % flows + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -175,9 +180,9 @@ fn refused(flows: Option<u64>, told: bool) -> f64 {
         lasting: Duration::from_secs(5),
         flows_max: 1_000_000,
     });
-    let mut plan = Plan { slots: Slots::Fixed(1), block, ..plan(2) };
+    let mut plan = Spec { slots: Slots::Fixed(1), block, ..plan(2) };
     plan.classes.iter_mut().for_each(|class| class.queue_len_max = 0);
-    let mut gate: Gate<u32> = Gate::new(plan);
+    let mut gate: Gate<u32> = Gate::new(plan.build().expect("a valid plan"));
     let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, arrival(0, 2), || 0) else {
         panic!("one slot is free");
     };
@@ -218,8 +223,8 @@ fn pass_through(gate: &mut Gate<u32>, arrival: impl Fn(u32) -> Arrival) -> f64 {
 
 /// Every finish grants to a waiter and every grant is followed by an arrival, so that the backlog
 /// keeps its length.
-fn behind(plan: Plan, classes: u16, waiting: u32) -> f64 {
-    let mut gate: Gate<u32> = Gate::new(plan);
+fn behind(plan: Spec, classes: u16, waiting: u32) -> f64 {
+    let mut gate: Gate<u32> = Gate::new(plan.build().expect("a valid plan"));
     let mut now = Moment::ZERO;
     let mut running = VecDeque::new();
     let mut tickets: Vec<Option<Ticket>> = Vec::new();

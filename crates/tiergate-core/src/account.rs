@@ -1,7 +1,7 @@
 //! Accounting: each request is counted once where it ends, and once where it begins.
 
-use crate::class::ClassId;
 use crate::histogram::Histogram;
+use crate::names::{ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::reason::Reason;
 use std::time::Duration;
@@ -45,29 +45,30 @@ impl ClassAccount {
     }
 }
 
-/// The accounts of all classes and the hits of all rules.
+/// The accounts of all classes that there ever were, and the hits of all rules. By id: what was counted
+/// stays while the process lives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// By class, in the plan's order.
+    /// By class id.
     pub classes: Vec<ClassAccount>,
-    /// How often each rule decided the class, by rule index.
+    /// How often each rule decided the class, by rule id.
     pub rule_hits: Vec<u64>,
     /// Requests that no rule matched.
     pub unmatched: u64,
 }
 
 impl Account {
-    pub(crate) fn sized(classes: usize, rules: usize) -> Self {
-        Account {
-            classes: vec![ClassAccount::default(); classes],
-            rule_hits: vec![0; rules],
-            unmatched: 0,
-        }
+    /// Makes room for a plan's classes and rules, so that no request has to.
+    pub(crate) fn reconfigure(&mut self, classes: &[ClassId], rules: &[RuleId]) {
+        let room = classes.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        self.classes.resize(room.max(self.classes.len()), ClassAccount::default());
+        let room = rules.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        self.rule_hits.resize(room.max(self.rule_hits.len()), 0);
     }
 
-    pub(crate) fn arrived(&mut self, class: ClassId, rule: Option<u32>) {
+    pub(crate) fn arrived(&mut self, class: ClassId, rule: Option<RuleId>) {
         self.classes[class.index()].arrived += 1;
-        match rule.and_then(|rule| self.rule_hits.get_mut(rule as usize)) {
+        match rule.and_then(|rule| self.rule_hits.get_mut(rule.index())) {
             Some(hits) => *hits += 1,
             None => self.unmatched += 1,
         }

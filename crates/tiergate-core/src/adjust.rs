@@ -6,10 +6,9 @@
 //! lapses; it is listed as lapsed until its owner releases it.
 
 use crate::admit::bucket::Rate;
-use crate::admit::policer::PolicerId;
-use crate::class::ClassId;
 use crate::control::Slots;
-use crate::plan::Plan;
+use crate::names::{ClassId, PolicerId};
+use crate::plan::{Plan, Spec};
 use crate::time::Moment;
 
 /// A setting that may be adjusted. Each is a number.
@@ -47,15 +46,13 @@ impl Setting {
 
     /// The plan's value; `None`: it has no such setting.
     pub(crate) fn read(self, plan: &Plan) -> Option<f64> {
-        let class = |id: ClassId| plan.classes.get(id.index());
+        let class = |id: ClassId| plan.class(id);
         match (self, &plan.slots) {
             (Setting::SlotsMin, Slots::Adaptive(bounds)) => Some(bounds.slots_min.into()),
             (Setting::SlotsMin, Slots::Fixed(_)) => None,
             (Setting::SlotsMax, Slots::Adaptive(bounds)) => Some(bounds.slots_max.into()),
             (Setting::SlotsMax, Slots::Fixed(slots)) => Some((*slots).into()),
-            (Setting::PolicerRate(id), _) => {
-                plan.policers.get(id.index()).map(|it| it.rate.tokens_per_second())
-            }
+            (Setting::PolicerRate(id), _) => plan.policer(id).map(|it| it.rate.tokens_per_second()),
             (Setting::TriggerLen(id, place), _) => {
                 class(id)?.refuse_at.get(place).map(|it| it.waiting.into())
             }
@@ -66,7 +63,8 @@ impl Setting {
     }
 
     /// Writes a value over that of `base`, in a plan that has the setting.
-    pub(crate) fn write(self, base: &Plan, plan: &mut Plan, value: f64) {
+    pub(crate) fn write(self, base: &Plan, plan: &mut Spec, value: f64) {
+        let rank = |id: ClassId| base.rank(id).expect("the plan has the setting");
         let whole = value.round().max(0.0) as u32;
         match (self, &mut plan.slots) {
             (Setting::SlotsMin, Slots::Adaptive(bounds)) => bounds.slots_min = whole.max(1),
@@ -74,20 +72,22 @@ impl Setting {
             (Setting::SlotsMax, Slots::Adaptive(bounds)) => bounds.slots_max = whole.max(1),
             (Setting::SlotsMax, Slots::Fixed(slots)) => *slots = whole.max(1),
             (Setting::PolicerRate(id), _) => {
-                plan.policers[id.index()].rate = Rate::of_per_second(value);
+                let place = base.policer_ids().iter().position(|it| *it == id);
+                let place = place.expect("the plan has the setting");
+                plan.policers[place].rate = Rate::of_per_second(value);
             }
             (Setting::TriggerLen(id, place), _) => {
-                let planned = &base.classes[id.index()].refuse_at[place];
-                let trigger = &mut plan.classes[id.index()].refuse_at[place];
+                let planned = &base.classes[rank(id)].refuse_at[place];
+                let trigger = &mut plan.classes[rank(id)].refuse_at[place];
                 trigger.waiting = whole.max(1);
                 // It ends at the same part of the length at which it begins.
                 let part = f64::from(planned.until) / f64::from(planned.waiting);
                 let until = (f64::from(trigger.waiting) * part).ceil() as u32;
                 trigger.until = until.clamp(1, trigger.waiting);
             }
-            (Setting::Minimum(id), _) => plan.classes[id.index()].minimum = value,
-            (Setting::Weight(id), _) => plan.classes[id.index()].weight = value,
-            (Setting::Share(id), _) => plan.classes[id.index()].share = value,
+            (Setting::Minimum(id), _) => plan.classes[rank(id)].minimum = value,
+            (Setting::Weight(id), _) => plan.classes[rank(id)].weight = value,
+            (Setting::Share(id), _) => plan.classes[rank(id)].share = value,
         }
     }
 
@@ -95,11 +95,11 @@ impl Setting {
     pub(crate) fn of(self, plan: &Plan) -> &str {
         match self {
             Setting::SlotsMin | Setting::SlotsMax => "",
-            Setting::PolicerRate(id) => &plan.policers[id.index()].name,
+            Setting::PolicerRate(id) => plan.policer(id).map_or("", |it| &it.name),
             Setting::TriggerLen(id, _)
             | Setting::Minimum(id)
             | Setting::Weight(id)
-            | Setting::Share(id) => &plan.classes[id.index()].name,
+            | Setting::Share(id) => plan.class(id).map_or("", |it| &it.name),
         }
     }
 }
@@ -266,46 +266,23 @@ impl Adjustments {
     /// The plan with every adjustment on top. What it has no more lapses; so does the newest, as long as
     /// the plan would be wrong.
     pub(crate) fn over(&mut self, base: &Plan) -> Plan {
-        let mut plan = base.clone();
+        let mut spec = Spec::clone(base);
         for it in self.list.iter_mut().filter(|it| !it.lapsed) {
             match it.wanted.setting.read(base) {
                 Some(planned) => {
                     it.applied.planned = planned;
-                    it.wanted.setting.write(base, &mut plan, it.applied.value);
+                    it.wanted.setting.write(base, &mut spec, it.applied.value);
                 }
                 None => it.lapsed = true,
             }
         }
         for it in self.list.iter_mut().rev().filter(|it| !it.lapsed) {
-            if plan.check().is_ok() {
-                break;
+            if let Ok(plan) = base.with(spec.clone()) {
+                return plan;
             }
-            it.wanted.setting.write(base, &mut plan, it.applied.planned);
+            it.wanted.setting.write(base, &mut spec, it.applied.planned);
             it.lapsed = true;
         }
-        plan
-    }
-
-    /// Classes and policers have other numbers in a new plan: they are found again by name.
-    pub(crate) fn renumber(&mut self, plan: &Plan) {
-        for it in self.list.iter_mut().filter(|it| !it.lapsed) {
-            let class = || plan.classes.iter().position(|class| *class.name == *it.of);
-            let class = || class().map(|place| ClassId(place as u16));
-            let policer = || plan.policers.iter().position(|policer| *policer.name == *it.of);
-            let found = match it.wanted.setting {
-                Setting::SlotsMin | Setting::SlotsMax => Some(it.wanted.setting),
-                Setting::PolicerRate(_) => {
-                    policer().map(|place| Setting::PolicerRate(PolicerId(place as u16)))
-                }
-                Setting::TriggerLen(_, place) => class().map(|id| Setting::TriggerLen(id, place)),
-                Setting::Minimum(_) => class().map(Setting::Minimum),
-                Setting::Weight(_) => class().map(Setting::Weight),
-                Setting::Share(_) => class().map(Setting::Share),
-            };
-            match found {
-                Some(setting) => it.wanted.setting = setting,
-                None => it.lapsed = true,
-            }
-        }
+        base.clone()
     }
 }

@@ -1,22 +1,19 @@
 //! An arrival: what the gate and the backlog are told of a request.
 
-use crate::admit::policer::PolicerId;
-use crate::class::ClassId;
 use crate::classify::score::Score;
+use crate::names::{ClassId, PolicerId, RuleId};
 use std::time::Duration;
 
 /// A classified request, at the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its class, by the plan `generation`.
+    /// Its class. If that is gone from the plan, it is served after all others, by its former settings.
     pub class: ClassId,
     /// The rule that decided the class; `None` if none matched.
-    pub rule: Option<u32>,
+    pub rule: Option<RuleId>,
     /// How long it may wait, where its rule says; else its class's deadline.
     pub deadline: Option<Duration>,
-    /// The [`Plan::generation`] that it was classified under.
-    pub generation: u32,
-    /// The policer that its rule names, by the plan `generation`.
+    /// The policer that its rule names; looked at as long as the plan in force has it.
     pub policer: Option<PolicerId>,
     /// Whose request it is: a keyed hash of what fairness is counted by.
     pub flow: u64,
@@ -27,7 +24,7 @@ pub struct Arrival {
     /// known of that; newcomers may wait a little less.
     pub goes_on: bool,
     /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked
-    /// at, with what follows, only by a plan with [`Plan::shedding`].
+    /// at, with what follows, only by a plan with [`shedding`](crate::plan::Spec::shedding).
     pub importance: Option<u8>,
     /// Requests of its connection that were answered before.
     pub requests: u32,
@@ -43,13 +40,12 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Of that class by the first plan, and nothing else known of it.
+    /// Of that class, and nothing else known of it.
     pub const fn of(class: ClassId) -> Self {
         Arrival {
             class,
             rule: None,
             deadline: None,
-            generation: 0,
             policer: None,
             flow: 0,
             running: false,

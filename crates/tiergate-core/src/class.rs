@@ -1,25 +1,10 @@
 //! Classes: tiers of service, ordered by importance.
 
-use crate::admit::policer::PolicerId;
 use crate::admit::trigger::Trigger;
-use crate::schedule::{SiteId, Terms};
+pub use crate::names::ClassId;
+use crate::names::{PolicerId, SiteId};
+use crate::schedule::Terms;
 use std::time::Duration;
-
-/// A class's place in the order of importance: 0 is the most important.
-///
-/// Valid for the plan that it was made with; see [`crate::gate::Gate::reconfigure`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClassId(pub u16);
-
-impl ClassId {
-    /// Most classes that there may be. Every grant looks at each class, so this bounds its cost.
-    pub const COUNT_MAX: usize = 64;
-
-    /// The class's index in the plan's list.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// In which order the requests of one class get slots. Those of running sessions come first whatever
 /// the order.
@@ -93,7 +78,7 @@ pub struct Class {
     /// The part of the slots, 0.0 to `share`, that is kept free for it and never lent, where capacity
     /// is shared.
     pub reserve: f64,
-    /// The site that it belongs to; a place in [`crate::plan::Plan::sites`].
+    /// The site that it belongs to.
     pub site: SiteId,
     /// In which order its requests get slots.
     pub order: Order,
@@ -130,7 +115,7 @@ impl Class {
     /// a connection to the origin and two buffers, no more than a waiting request does.
     pub const STREAMS_MAX_DEFAULT: u32 = 10_000;
 
-    /// A class with every default.
+    /// A class with every default, of the site that was named first.
     pub fn named(name: impl Into<String>) -> Self {
         Class {
             name: name.into(),

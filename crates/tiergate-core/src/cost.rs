@@ -9,7 +9,7 @@
 //! Source: ours; the estimate that is corrected as in Kubernetes' API Priority and Fairness ("seat
 //! seconds").
 
-use crate::class::ClassId;
+use crate::names::{ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::schedule::Costing;
 use std::time::Duration;
@@ -42,10 +42,11 @@ impl Mean {
     }
 }
 
-/// What requests cost: by rule, by class, and all.
+/// What requests cost: by rule, by class, and all. Survives reloads as long as the unit does.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
     unit: Costing,
+    /// By id.
     rules: Vec<Mean>,
     classes: Vec<Mean>,
     all: Mean,
@@ -53,39 +54,30 @@ pub(crate) struct Costs {
 
 impl Costs {
     /// Nothing is known.
-    pub(crate) fn new(unit: Costing, classes: usize, rules: usize) -> Self {
-        Costs {
-            unit,
-            rules: vec![Mean::default(); rules],
-            classes: vec![Mean::default(); classes],
-            all: Mean::default(),
-        }
+    pub(crate) fn new(unit: Costing) -> Self {
+        Costs { unit, rules: Vec::new(), classes: Vec::new(), all: Mean::default() }
     }
 
-    /// Takes over what `former` knows of classes that stay, by `(former place, place)`; rules are
-    /// numbered anew by every plan.
-    pub(crate) fn inherit(
-        &mut self,
-        former: &Costs,
-        kept: impl Iterator<Item = (ClassId, ClassId)>,
-    ) {
-        if self.unit != former.unit {
-            return;
+    /// Makes room for a plan's classes and rules, so that no request has to; in another unit nothing is
+    /// known.
+    pub(crate) fn reconfigure(&mut self, unit: Costing, classes: &[ClassId], rules: &[RuleId]) {
+        if self.unit != unit {
+            *self = Costs::new(unit);
         }
-        self.all = former.all;
-        for (old, new) in kept {
-            self.classes[new.index()] = former.classes[old.index()];
-        }
+        let room = classes.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        self.classes.resize(room.max(self.classes.len()), Mean::default());
+        let room = rules.iter().map(|id| id.index() + 1).max().unwrap_or(0);
+        self.rules.resize(room.max(self.rules.len()), Mean::default());
     }
 
     /// What a request of the rule, or else of the class, will cost. O(1).
-    pub(crate) fn estimate(&self, class: ClassId, rule: Option<u32>, slots: u16) -> f64 {
+    pub(crate) fn estimate(&self, class: ClassId, rule: Option<RuleId>, slots: u16) -> f64 {
         let guess = match self.unit {
             Costing::Requests => return 1.0,
             Costing::Seconds => GUESS_SECONDS * f64::from(slots),
             Costing::Bytes => GUESS_BYTES,
         };
-        let rule = rule.and_then(|rule| self.rules.get(rule as usize)?.known());
+        let rule = rule.and_then(|rule| self.rules.get(rule.index())?.known());
         let known = rule.or_else(|| self.classes[class.index()].known());
         known.or_else(|| self.all.known()).unwrap_or(guess)
     }
@@ -100,14 +92,14 @@ impl Costs {
     }
 
     /// A request of the rule, and of the class, cost so much and ended so. O(1).
-    pub(crate) fn learn(&mut self, class: ClassId, rule: Option<u32>, cost: f64, end: End) {
+    pub(crate) fn learn(&mut self, class: ClassId, rule: Option<RuleId>, cost: f64, end: End) {
         // What was cut short says nothing of what such requests cost.
         if matches!(end, End::Cancelled | End::Preempted) || self.unit == Costing::Requests {
             return;
         }
         self.all.learn(cost);
         self.classes[class.index()].learn(cost);
-        if let Some(rule) = rule.and_then(|rule| self.rules.get_mut(rule as usize)) {
+        if let Some(rule) = rule.and_then(|rule| self.rules.get_mut(rule.index())) {
             rule.learn(cost);
         }
     }
@@ -124,36 +116,46 @@ mod tests {
 
     const CLASS: ClassId = ClassId(1);
 
+    fn costs(unit: Costing) -> Costs {
+        let mut costs = Costs::new(unit);
+        costs.reconfigure(unit, &[CLASS, ClassId(0)], &[RuleId(2), RuleId(0)]);
+        costs
+    }
+
     #[test]
     fn the_rule_is_asked_first_then_the_class_then_all() {
-        let mut costs = Costs::new(Costing::Seconds, 2, 3);
-        assert_eq!(costs.estimate(CLASS, Some(2), 4), GUESS_SECONDS * 4.0);
-        costs.learn(ClassId(0), Some(0), 3.0, End::Served);
-        assert_eq!(costs.estimate(CLASS, Some(2), 1), 3.0);
+        let mut costs = costs(Costing::Seconds);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 4), GUESS_SECONDS * 4.0);
+        costs.learn(ClassId(0), Some(RuleId(0)), 3.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 3.0);
         costs.learn(CLASS, None, 2.0, End::Failed);
-        assert_eq!(costs.estimate(CLASS, Some(2), 1), 2.0);
-        costs.learn(CLASS, Some(2), 1.0, End::Served);
-        assert_eq!(costs.estimate(CLASS, Some(2), 1), 1.0);
-        assert_eq!(costs.estimate(CLASS, Some(99), 1), 1.5, "no such rule");
-        costs.learn(CLASS, Some(2), 100.0, End::Cancelled);
-        assert_eq!(costs.estimate(CLASS, Some(2), 1), 1.0, "it was cut short");
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 2.0);
+        costs.learn(CLASS, Some(RuleId(2)), 1.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 1.0);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(99)), 1), 1.5, "no such rule");
+        costs.learn(CLASS, Some(RuleId(2)), 100.0, End::Cancelled);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 1.0, "it was cut short");
+        costs.reconfigure(Costing::Seconds, &[CLASS], &[RuleId(200)]);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 1.0, "a reload");
+        costs.reconfigure(Costing::Bytes, &[CLASS], &[]);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), GUESS_BYTES, "in seconds it was");
     }
 
     #[test]
     fn one_odd_request_moves_the_mean_little_and_a_change_is_believed() {
-        let mut costs = Costs::new(Costing::Bytes, 2, 1);
-        (0..1000).for_each(|_| costs.learn(CLASS, Some(0), 100.0, End::Served));
-        costs.learn(CLASS, Some(0), 6_500.0, End::Served);
-        assert_eq!(costs.estimate(CLASS, Some(0), 1), 200.0);
-        (0..256).for_each(|_| costs.learn(CLASS, Some(0), 1_000.0, End::Served));
-        assert!((costs.estimate(CLASS, Some(0), 1) - 1_000.0).abs() < 20.0);
+        let mut costs = costs(Costing::Bytes);
+        (0..1000).for_each(|_| costs.learn(CLASS, Some(RuleId(0)), 100.0, End::Served));
+        costs.learn(CLASS, Some(RuleId(0)), 6_500.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId(0)), 1), 200.0);
+        (0..256).for_each(|_| costs.learn(CLASS, Some(RuleId(0)), 1_000.0, End::Served));
+        assert!((costs.estimate(CLASS, Some(RuleId(0)), 1) - 1_000.0).abs() < 20.0);
     }
 
     #[test]
     fn each_unit_counts_what_it_says() {
         let outcome = Outcome { end: End::Served, first_byte: None, bytes: 7 };
         let half = Duration::from_millis(500);
-        let cost = |unit| Costs::new(unit, 1, 0).actual(half, 3, &outcome);
+        let cost = |unit| costs(unit).actual(half, 3, &outcome);
         assert_eq!(cost(Costing::Requests), 1.0);
         assert_eq!(cost(Costing::Seconds), 1.5);
         assert_eq!(cost(Costing::Bytes), 7.0);

@@ -18,6 +18,7 @@ pub mod control;
 mod cost;
 pub mod gate;
 pub mod histogram;
+pub mod names;
 pub mod origin;
 pub mod outcome;
 pub mod plan;

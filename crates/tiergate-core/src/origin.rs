@@ -10,20 +10,10 @@
 
 pub mod retries;
 
+pub use crate::names::ServerId;
 use crate::time::Moment;
 use retries::{Allowance, RetryBudget};
 use std::time::Duration;
-
-/// A server's place in the policy's list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ServerId(pub u16);
-
-impl ServerId {
-    /// The server's index in the list.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// How servers are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -299,19 +299,6 @@ fn a_look_that_nobody_needs_ends_by_itself() {
 }
 
 #[test]
-fn other_numbers_of_classes_are_no_change_of_the_origin() {
-    let mut origin = Origin::new(Bounds::default());
-    origin.serve(20_000, 50, Duration::from_millis(10), End::Served, 1000);
-    origin.slots = 0;
-    for round in 0..600 {
-        origin.serve(300 + round % 50, 50, Duration::from_millis(10), End::Served, 1000);
-        origin.limit.renumbered();
-        let found = origin.limit.slots();
-        assert!((40..=72).contains(&found), "{found} in round {round}");
-    }
-}
-
-#[test]
 fn bounds_hold_whatever_happens() {
     let settings = Bounds { slots_min: 5, slots_max: 20, slots_start: 1 };
     for (workers, service) in [

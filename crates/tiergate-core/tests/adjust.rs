@@ -10,27 +10,39 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Bounds, Cause, Law, Slots};
 use tiergate_core::gate::{Arrival, Effect, Gate, Verdict};
-use tiergate_core::plan::Plan;
+use tiergate_core::names::Names;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
 fn policer(name: &str, rate: u32) -> Settings {
     let rate = Rate::per_second(rate);
     let (name, shares) = (name.to_owned(), Vec::new());
-    Settings { name, rate, burst: 1, per: Per::Rule, shares, announce: false }
+    Settings { name, key: None, rate, burst: 1, per: Per::Rule, shares, announce: false }
 }
 
 /// Two classes with shares and a trigger each, two policers, an adaptive limit.
-fn plan(generation: u32, rate: u32) -> Plan {
-    let mut plan = Plan { generation, ..Plan::protective() };
+fn spec(rate: u32) -> Spec {
+    let mut plan = Spec::protective();
     plan.sites[0].policy = Policy::Shared;
     plan.classes = ["a", "b"].map(Class::named).to_vec();
     for class in &mut plan.classes {
         class.share = 0.4;
-        class.refuse_at = vec![Trigger { of: Backlogs::ALL, waiting: 10, until: 5 }];
+        class.refuse_at = vec![Trigger { of: Backlogs::All, waiting: 10, until: 5 }];
     }
     plan.policers = vec![policer("x", rate), policer("y", 7)];
     plan
+}
+
+/// The plan, of a process in which the names of [`spec`] came first.
+fn built(spec: Spec) -> Plan {
+    let mut names = Names::default();
+    Plan::build(self::spec(1), &mut names).expect("a valid plan");
+    Plan::build(spec, &mut names).expect("a valid plan")
+}
+
+fn plan(rate: u32) -> Plan {
+    built(spec(rate))
 }
 
 fn to(setting: Setting, value: f64, min: f64, max: f64, slew_per_s: f64) -> Adjustment {
@@ -72,20 +84,20 @@ const ALL: [Setting; 7] = [
 #[test]
 fn each_setting_can_be_adjusted_and_comes_back() {
     for setting in ALL {
-        let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+        let mut gate: Gate<u32> = Gate::new(plan(3));
         let planned = in_force(&gate, setting);
         let wanted = if planned < 1.0 { planned + 0.1 } else { planned + 2.0 };
         let applied = gate.adjust(Moment::ZERO, "me", at_once(setting, wanted)).expect("free");
         assert_eq!((applied.value, applied.planned), (wanted, planned), "{setting:?}");
         assert!((in_force(&gate, setting) - wanted).abs() < 1e-9, "{setting:?}");
         assert_eq!(gate.release(Moment::ZERO, "me"), 1);
-        assert_eq!(gate.plan(), &plan(0, 3), "{setting:?}");
+        assert_eq!(gate.plan(), &plan(3), "{setting:?}");
     }
 }
 
 #[test]
 fn a_second_owner_is_refused_until_the_first_lets_go() {
-    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let mut gate: Gate<u32> = Gate::new(plan(3));
     let [rate, other] = [0, 1].map(|id| Setting::PolicerRate(PolicerId(id)));
     gate.adjust(Moment::ZERO, "one", at_once(rate, 9.0)).expect("free");
     let refused = gate.adjust(Moment::ZERO, "two", at_once(rate, 1.0));
@@ -98,7 +110,7 @@ fn a_second_owner_is_refused_until_the_first_lets_go() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let mut gate: Gate<u32> = Gate::new(plan(3));
     let mut adjust = |owner, wanted| gate.adjust(Moment::ZERO, owner, wanted);
     let rate = Setting::PolicerRate(PolicerId(0));
     for wanted in [
@@ -118,15 +130,15 @@ fn what_makes_no_sense_is_refused() {
     }
     assert_eq!(adjust("me", at_once(Setting::Share(A), 0.7)), Err(AdjustError::Unfit));
     assert_eq!(adjust("me", at_once(Setting::Weight(A), 0.0)), Err(AdjustError::Unfit));
-    assert_eq!(gate.plan(), &plan(0, 3));
+    assert_eq!(gate.plan(), &plan(3));
     assert_eq!(gate.adjustments().iter().count(), 0);
 }
 
 #[test]
 fn there_are_so_many_at_most() {
-    let mut many = plan(0, 1);
+    let mut many = spec(1);
     many.policers = (0..100).map(|number| policer(&number.to_string(), 1)).collect();
-    let mut gate: Gate<u32> = Gate::new(many);
+    let mut gate: Gate<u32> = Gate::new(built(many));
     let adjusted = (0..100).filter(|&id| {
         let setting = Setting::PolicerRate(PolicerId(id));
         gate.adjust(Moment::ZERO, "me", at_once(setting, 2.0)).is_ok()
@@ -136,36 +148,37 @@ fn there_are_so_many_at_most() {
 
 #[test]
 fn it_follows_its_policer_through_reloads_and_lapses_with_it() {
-    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let mut gate: Gate<u32> = Gate::new(plan(3));
     let now = Moment::from_millis(5);
     gate.adjust(now, "me", at_once(Setting::PolicerRate(PolicerId(0)), 9.0)).expect("free");
-    let mut turned = plan(1, 4);
+    let mut turned = spec(4);
     turned.policers.reverse();
-    gate.reconfigure(now, turned);
-    let rates: Vec<f64> = gate.policers().map(|it| it.rate.tokens_per_second()).collect();
+    gate.reconfigure(now, built(turned));
+    let rates: Vec<f64> = gate.policers().map(|(_, it)| it.rate.tokens_per_second()).collect();
     assert_eq!(rates, [7.0, 9.0], "it is the second now");
     assert_eq!(gate.adjustments().iter().next().expect("one").applied.planned, 4.0);
-    let mut gone = plan(2, 4);
+    let mut gone = spec(4);
     gone.policers.remove(0);
+    let gone = built(gone);
     gate.reconfigure(now, gone.clone());
     assert_eq!(gate.plan(), &gone);
     let lapsed = gate.adjustments().iter().next().expect("it says so");
     assert!(lapsed.lapsed && *lapsed.owner == *"me" && *lapsed.of == *"x");
-    gate.reconfigure(now, plan(3, 4));
-    assert_eq!(gate.plan(), &plan(3, 4), "what has lapsed does not come back by itself");
+    gate.reconfigure(now, plan(4));
+    assert_eq!(gate.plan(), &plan(4), "what has lapsed does not come back by itself");
     gate.adjust(now, "me", at_once(Setting::PolicerRate(PolicerId(0)), 8.0)).expect("free");
     assert_eq!(gate.adjustments().iter().count(), 1);
 }
 
 #[test]
 fn the_newest_lapses_where_a_reload_leaves_no_room() {
-    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let mut gate: Gate<u32> = Gate::new(plan(3));
     let b = Setting::Share(ClassId(1));
     gate.adjust(Moment::ZERO, "one", at_once(Setting::Share(A), 0.3)).expect("room");
     gate.adjust(Moment::ZERO, "two", at_once(b, 0.6)).expect("room that the first left");
-    let mut less = plan(1, 3);
+    let mut less = spec(3);
     less.classes.push(Class { share: 0.2, ..Class::named("c") });
-    gate.reconfigure(Moment::ZERO, less);
+    gate.reconfigure(Moment::ZERO, built(less));
     assert_eq!((in_force(&gate, Setting::Share(A)), in_force(&gate, b)), (0.3, 0.4));
     let lapsed: Vec<bool> = gate.adjustments().iter().map(|it| it.lapsed).collect();
     assert_eq!(lapsed, [false, true]);
@@ -173,19 +186,21 @@ fn the_newest_lapses_where_a_reload_leaves_no_room() {
 
 #[test]
 fn bounds_of_the_slots_hold_at_once_and_are_said() {
-    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    let mut gate: Gate<u32> = Gate::new(Spec::protective().build().expect("a valid plan"));
     let now = Moment::from_millis(5);
     gate.adjust(now, "me", at_once(Setting::SlotsMax, 4.0)).expect("free");
     assert_eq!(gate.slots(), 4);
     let said = Effect::SlotsChanged { slots: 4, cause: Cause::Adjusted };
     assert_eq!(gate.next_effect(), Some(said));
-    gate.reconfigure(now, Plan { generation: 1, ..Plan::protective() });
+    gate.reconfigure(now, Spec::protective().build().expect("a valid plan"));
     assert_eq!((gate.slots(), gate.next_effect()), (4, None), "a reload leaves it");
     gate.release(now, "me");
     let Slots::Adaptive(Bounds { slots_max, .. }) = gate.plan().slots else { panic!("it adapts") };
     assert_eq!(slots_max, 10_000);
 
-    let mut gate: Gate<u32> = Gate::new(Plan { slots: Slots::Fixed(1), ..Plan::protective() });
+    let mut gate: Gate<u32> = Gate::new(
+        Spec { slots: Slots::Fixed(1), ..Spec::protective() }.build().expect("a valid plan"),
+    );
     let arrival = Arrival::of(A);
     let _slot = gate.arrive(now, arrival, || 0);
     let Verdict::Queue(_) = gate.arrive(now, arrival, || 7) else { panic!("one slot") };
@@ -198,10 +213,11 @@ fn bounds_of_the_slots_hold_at_once_and_are_said() {
 #[test]
 fn a_reload_while_a_bound_moves_keeps_the_law() {
     let law = Box::new(Odd { slots: 77 });
-    let mut gate: Gate<u32> = Gate::with_law(Plan::protective(), law);
+    let mut gate: Gate<u32> =
+        Gate::with_law(Spec::protective().build().expect("a valid plan"), law);
     let slowly = to(Setting::SlotsMax, 1000.0, 0.0, 1e6, 1000.0);
     gate.adjust(Moment::ZERO, "me", slowly).expect("free");
-    gate.reconfigure(Moment::from_millis(500), Plan { generation: 1, ..Plan::protective() });
+    gate.reconfigure(Moment::from_millis(500), Spec::protective().build().expect("a valid plan"));
     assert_eq!(in_force(&gate, Setting::SlotsMax), 9_500.0);
     assert_eq!(gate.slots(), 77, "of the law that was there");
     gate.release(Moment::from_millis(500), "me");
@@ -222,7 +238,7 @@ impl Law for Odd {
 
 #[test]
 fn an_adjusted_trigger_pulls_and_lets_go_at_the_same_part_of_its_length() {
-    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let mut gate: Gate<u32> = Gate::new(plan(3));
     gate.adjust(Moment::ZERO, "me", at_once(Setting::TriggerLen(A, 0), 4.0)).expect("free");
     assert_eq!(gate.plan().classes[0].refuse_at[0].until, 2);
     gate.release(Moment::ZERO, "me");
@@ -254,12 +270,12 @@ proptest! {
         events in events(), slew in prop_oneof![0.1..50.0, Just(f64::INFINITY)],
     ) {
         let setting = Setting::PolicerRate(PolicerId(0));
-        let mut gate: Gate<u32> = Gate::new(plan(0, 50));
+        let mut gate: Gate<u32> = Gate::new(plan(50));
         let mut wanted = to(setting, 50.0, 0.0, 100.0, slew);
         let (mut now, mut planned) = (Moment::ZERO, 50);
         gate.adjust(now, "me", wanted).expect("free");
         let mut before = (now, in_force(&gate, setting));
-        for (generation, (ms, event)) in (1..).zip(events) {
+        for (ms, event) in events {
             now = now + Duration::from_millis(ms);
             let mut jump = 0.0;
             match event {
@@ -272,7 +288,7 @@ proptest! {
                 Event::Tick => { gate.tick(now); }
                 Event::Reload(rate) => {
                     planned = rate;
-                    gate.reconfigure(now, plan(generation, rate));
+                    gate.reconfigure(now, plan(rate));
                 }
             }
             if !matches!(event, Event::Tick | Event::Reload(_)) {

@@ -12,7 +12,7 @@ use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::{Field, RequestView};
 use tiergate_core::time::Moment;
@@ -72,7 +72,7 @@ fn the_allocator_counts() {
 
 #[test]
 fn a_request_admitted_at_once_allocates_nothing() {
-    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    let mut gate: Gate<u32> = Gate::new(Spec::protective().build().expect("a valid plan"));
     let mut now = Moment::ZERO;
     let count = allocations(|| {
         // Ten at a time fill the limit's first ten slots, so that its windows come and go too.
@@ -101,13 +101,13 @@ fn a_request_admitted_at_once_allocates_nothing() {
 
 #[test]
 fn shedding_allocates_nothing() {
-    let plan = Plan {
+    let plan = Spec {
         shedding: Some(Duration::from_millis(100)),
         classes: vec![Class { deadline: Duration::from_secs(3600), ..Class::named("all") }],
         slots: Slots::Fixed(1),
-        ..Plan::protective()
+        ..Spec::protective()
     };
-    let mut gate: Gate<u32> = Gate::new(plan);
+    let mut gate: Gate<u32> = Gate::new(plan.build().expect("a valid plan"));
     let mut now = Moment::ZERO;
     // Some wait, and nobody is served: all but a few of those who come are shed.
     for _ in 0..10 {
@@ -133,9 +133,9 @@ fn shedding_allocates_nothing() {
 fn a_refusal_and_what_is_told_of_it_allocate_nothing() {
     let (within, lasting) = (Duration::from_secs(1), Duration::from_secs(1));
     let block = block::Settings { after: 3, within, lasting, flows_max: 100 };
-    let mut plan = Plan { slots: Slots::Fixed(1), block: Some(block), ..Plan::protective() };
+    let mut plan = Spec { slots: Slots::Fixed(1), block: Some(block), ..Spec::protective() };
     plan.classes[0].queue_len_max = 0;
-    let mut gate: Gate<u32> = Gate::new(plan);
+    let mut gate: Gate<u32> = Gate::new(plan.build().expect("a valid plan"));
     let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, ARRIVAL, || 0) else { panic!("free") };
     let count = allocations(|| {
         for ms in 0..10_000 {
@@ -165,7 +165,9 @@ fn nor_does_it_whatever_its_order_and_of_whatever_flow() {
 }
 
 fn waits_without_allocation(class: Class) {
-    let mut gate: Gate<u32> = Gate::new(Plan { classes: vec![class], ..Plan::protective() });
+    let mut gate: Gate<u32> = Gate::new(
+        Spec { classes: vec![class], ..Spec::protective() }.build().expect("a valid plan"),
+    );
     let mut now = Moment::ZERO;
     let mut slots = Vec::with_capacity(10_000);
     let mut tickets = Vec::with_capacity(10_000);

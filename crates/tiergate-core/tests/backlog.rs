@@ -6,7 +6,7 @@ use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::reason::Reason;
 use tiergate_core::schedule::Costing;
 use tiergate_core::time::Moment;
@@ -36,8 +36,8 @@ impl Door {
         // Times mean nothing here: turns are of requests.
         let cost = Costing::Requests;
         let slots = Slots::Fixed(1);
-        let plan = Plan { classes: vec![class], slots, cost, ..Plan::protective() };
-        let mut gate = Gate::new(plan);
+        let plan = Spec { classes: vec![class], slots, cost, ..Spec::protective() };
+        let mut gate = Gate::new(plan.build().expect("a valid plan"));
         let Verdict::Admit(slot) = gate.arrive(at(0), flow(0), || 0) else {
             panic!("the slot is free");
         };
@@ -136,7 +136,7 @@ fn a_reload_keeps_turns() {
     let mut door = Door::new(class(Order::Fifo));
     assert!([1, 1, 1, 1, 2, 2, 2].iter().all(|number| door.arrive(0, flow(*number))));
     assert_eq!([door.next(1), door.next(1), door.next(1)], [Some(0), Some(4), Some(1)]);
-    let plan = Plan { generation: 1, ..door.gate.plan().clone() };
+    let plan = door.gate.plan().clone();
     door.gate.reconfigure(at(1), plan);
     assert_eq!(door.all(1), [5, 2, 6, 3], "it is the second flow's turn");
 }

@@ -7,14 +7,18 @@ use tiergate_core::class::ClassId;
 use tiergate_core::control::{Cause, Slots};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
 const ARRIVAL: Arrival = Arrival { flow: 7, ..Arrival::of(ClassId(0)) };
 
 fn plan(slots: u32) -> Plan {
-    Plan { slots: Slots::Fixed(slots), ..Plan::protective() }
+    spec(slots).build().expect("a valid plan")
+}
+
+fn spec(slots: u32) -> Spec {
+    Spec { slots: Slots::Fixed(slots), ..Spec::protective() }
 }
 
 fn effects(gate: &mut Gate<u32>) -> Vec<Effect<u32>> {
@@ -42,7 +46,7 @@ fn wakes_come_before_the_slots_that_a_reload_brings_and_each_is_said_once() {
 
 #[test]
 fn each_step_of_the_adaptive_limit_is_said() {
-    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    let mut gate: Gate<u32> = Gate::new(Spec::protective().build().expect("a valid plan"));
     let (mut now, mut said) = (Moment::ZERO, gate.slots());
     let (mut held, mut tickets) = (VecDeque::new(), VecDeque::new());
     for _ in 0..5_000 {
@@ -84,7 +88,8 @@ fn a_flow_that_is_refused_too_often_is_said_to_be_blocked_until_the_gate_lets_it
         lasting: Duration::from_secs(5),
         flows_max: 100,
     };
-    let mut gate: Gate<u32> = Gate::new(Plan { block: Some(settings), ..plan(1) });
+    let mut gate: Gate<u32> =
+        Gate::new(Spec { block: Some(settings), ..spec(1) }.build().expect("a valid plan"));
     let now = Moment::from_millis(1);
     let _slot = gate.arrive(now, ARRIVAL, || 0);
     let hopeless = Arrival { deadline: Some(Duration::ZERO), ..ARRIVAL };
@@ -112,7 +117,8 @@ fn blocks_that_nobody_takes_are_bounded() {
         lasting: Duration::from_secs(5),
         flows_max: 1000,
     };
-    let mut gate: Gate<u32> = Gate::new(Plan { block: Some(settings), ..plan(1) });
+    let mut gate: Gate<u32> =
+        Gate::new(Spec { block: Some(settings), ..spec(1) }.build().expect("a valid plan"));
     let now = Moment::from_millis(1);
     let _slot = gate.arrive(now, ARRIVAL, || 0);
     for flow in 1..500 {

@@ -4,8 +4,9 @@ use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::Names;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -28,9 +29,9 @@ impl World {
     fn new() -> Self {
         let mut class = Class::named("all");
         class.deadline = 500 * MS;
-        let plan = Plan { classes: vec![class], slots: Slots::Fixed(4), ..Plan::protective() };
+        let plan = Spec { classes: vec![class], slots: Slots::Fixed(4), ..Spec::protective() };
         World {
-            gate: Gate::new(plan),
+            gate: Gate::new(plan.build().expect("a valid plan")),
             now: Moment::ZERO,
             running: Vec::new(),
             waiting: Vec::new(),
@@ -143,11 +144,13 @@ fn a_reload_begins_with_nothing_known_of_new_classes() {
     world.run(Duration::from_secs(3), 10);
     let mut class = Class::named("another");
     class.deadline = 500 * MS;
-    let plan =
-        Plan { generation: 1, classes: vec![class], slots: Slots::Fixed(4), ..Plan::protective() };
+    let plan = Spec { classes: vec![class], slots: Slots::Fixed(4), ..Spec::protective() };
+    let mut names = Names::default();
+    names.classes.intern("all").expect("there is room");
+    let plan = Plan::build(plan, &mut names).expect("a valid plan");
     world.gate.reconfigure(world.now, plan);
     world.refused_at_once = 0;
-    world.run(50 * MS, 10);
+    world.run_with(50 * MS, 10, |_| Arrival::of(ClassId(1)));
     assert_eq!(world.refused_at_once, 0, "of an old rate, or of none at all");
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::Names;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -17,8 +18,8 @@ enum Op {
     /// A request of class `.0` (modulo), with its own deadline in ms or its class's; `.2`: of a
     /// session that runs.
     Arrive(u8, Option<u8>, bool),
-    /// A request classified under a former plan, `.1` generations ago.
-    ArriveLate(u8, u8),
+    /// A request classified under a former plan: of any class that ever was.
+    ArriveLate(u8),
     Finish(u8),
     Cancel(u8),
     /// Time passes, in ms, and the gate is told.
@@ -37,7 +38,7 @@ struct PlanShape {
 }
 
 impl PlanShape {
-    fn plan(&self, generation: u32) -> Plan {
+    fn spec(&self) -> Spec {
         let mut classes: Vec<Class> = Vec::new();
         let share = 1.0 / self.classes.len() as f64;
         for &(name, minimum, bound) in &self.classes {
@@ -51,7 +52,7 @@ impl PlanShape {
                 });
             }
         }
-        Plan { generation, classes, slots: Slots::Fixed(self.slots), ..Plan::protective() }
+        Spec { classes, slots: Slots::Fixed(self.slots), ..Spec::protective() }
     }
 }
 
@@ -66,7 +67,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         12 => (any::<u8>(), prop::option::weighted(0.3, 0_u8..80), any::<bool>())
             .prop_map(|(c, d, r)| Op::Arrive(c, d, r)),
-        1 => (any::<u8>(), 0_u8..4).prop_map(|(c, g)| Op::ArriveLate(c, g)),
+        1 => any::<u8>().prop_map(Op::ArriveLate),
         8 => any::<u8>().prop_map(Op::Finish),
         2 => any::<u8>().prop_map(Op::Cancel),
         3 => (0_u8..20).prop_map(Op::Tick),
@@ -85,15 +86,16 @@ struct Waiter {
     running: bool,
 }
 
-/// The model: what waits by class in the order of service, what runs by class.
+/// The model: what waits by class in the order of service, what runs by class. Classes by id.
 struct Model {
+    names: Names,
     gate: Gate<u32>,
     now: Moment,
     waiting: Vec<VecDeque<Waiter>>,
     running: Vec<(usize, Slot)>,
     used: Vec<Ticket>,
-    /// Each plan so far: names of its classes.
-    names: Vec<Vec<String>>,
+    /// What the latest plan that had it says of a class.
+    settings: Vec<Class>,
     ids: u32,
     arrived: u64,
     ended: u64,
@@ -101,34 +103,43 @@ struct Model {
 
 impl Model {
     fn new(shape: &PlanShape) -> Self {
-        let plan = shape.plan(0);
-        Model {
+        let mut names = Names::default();
+        let plan = Plan::build(shape.spec(), &mut names).expect("a valid plan");
+        let mut model = Model {
+            names,
             now: Moment::ZERO,
-            waiting: plan.classes.iter().map(|_| VecDeque::new()).collect(),
+            waiting: Vec::new(),
             running: Vec::new(),
             used: Vec::new(),
-            names: vec![plan.classes.iter().map(|class| class.name.clone()).collect()],
+            settings: Vec::new(),
             gate: Gate::new(plan),
             ids: 0,
             arrived: 0,
             ended: 0,
+        };
+        model.learn();
+        model
+    }
+
+    /// Takes in what the plan in force says of its classes.
+    fn learn(&mut self) {
+        let count = self.names.classes.len();
+        self.waiting.resize_with(count, VecDeque::new);
+        self.settings.resize_with(count, || Class::named("new"));
+        for (id, class) in self.gate.plan().class_ids().iter().zip(&self.gate.plan().classes) {
+            self.settings[id.index()] = class.clone();
         }
     }
 
     fn apply(&mut self, op: &Op) {
-        let generation = self.gate.plan().generation;
         match *op {
             Op::Arrive(class, deadline, running) => {
-                let class = class as usize % self.waiting.len();
-                self.arrive(class, class, generation, deadline, running);
+                let ids = self.gate.plan().class_ids();
+                let class = ids[class as usize % ids.len()];
+                self.arrive(class.index(), deadline, running);
             }
-            Op::ArriveLate(class, ago) => {
-                let then = generation.saturating_sub(u32::from(ago));
-                let class = class as usize % self.names[then as usize].len();
-                let now = self.place_now(&self.names[then as usize][class].clone());
-                // Names that went and came back are followed step by step, as requests are.
-                let now = self.follow(then, class).unwrap_or(now);
-                self.arrive(class, now, then, None, false);
+            Op::ArriveLate(class) => {
+                self.arrive(class as usize % self.waiting.len(), None, false);
             }
             Op::Finish(which) => {
                 if !self.running.is_empty() {
@@ -148,7 +159,7 @@ impl Model {
                 assert!(next > self.now, "whoever is due has been refused");
             }
             Op::Wait(millis) => self.now = self.now + Duration::from_millis(u64::from(millis)),
-            Op::Reconfigure(ref shape) => self.reconfigure(shape.plan(generation + 1)),
+            Op::Reconfigure(ref shape) => self.reconfigure(shape.spec()),
             Op::ClaimStale(which) => {
                 if !self.used.is_empty() {
                     let ticket = self.used[which as usize % self.used.len()];
@@ -160,37 +171,13 @@ impl Model {
         self.check();
     }
 
-    fn place_now(&self, name: &str) -> usize {
-        let last = self.waiting.len() - 1;
-        let names = self.names.last().expect("one plan");
-        names.iter().position(|other| other == name).unwrap_or(last)
-    }
-
-    /// Where a class of a former plan has got to, reload by reload.
-    fn follow(&self, generation: u32, class: usize) -> Option<usize> {
-        let mut class = class;
-        for pair in self.names[generation as usize..].windows(2) {
-            let found = pair[1].iter().position(|name| *name == pair[0][class]);
-            class = found.unwrap_or(pair[1].len() - 1);
-        }
-        Some(class)
-    }
-
-    fn arrive(
-        &mut self,
-        class: usize,
-        now: usize,
-        generation: u32,
-        deadline: Option<u8>,
-        running: bool,
-    ) {
+    fn arrive(&mut self, now: usize, deadline: Option<u8>, running: bool) {
         let id = self.ids;
         self.ids += 1;
         self.arrived += 1;
         let own = deadline.map(|millis| Duration::from_millis(u64::from(millis)));
-        let arrival =
-            Arrival { deadline: own, generation, running, ..Arrival::of(ClassId(class as u16)) };
-        let settings = self.gate.plan().classes[now].clone();
+        let arrival = Arrival { deadline: own, running, ..Arrival::of(ClassId(now as u16)) };
+        let settings = self.settings[now].clone();
         let free = self.gate.running() < self.gate.slots();
         let full = self.waiting[now].len() >= settings.queue_len_max as usize;
         match self.gate.arrive(self.now, arrival, || id) {
@@ -250,31 +237,11 @@ impl Model {
         }
     }
 
-    fn reconfigure(&mut self, plan: Plan) {
-        let names: Vec<String> = plan.classes.iter().map(|class| class.name.clone()).collect();
-        let old = self.names.last().expect("one plan").clone();
-        self.names.push(names);
-        let moved: Vec<usize> = old.iter().map(|name| self.place_now_in(name)).collect();
-        let count = self.names.last().expect("one plan").len();
-        let mut waiting: Vec<VecDeque<Waiter>> = (0..count).map(|_| VecDeque::new()).collect();
-        for (class, list) in self.waiting.drain(..).enumerate() {
-            waiting[moved[class]].extend(list);
-        }
-        for list in &mut waiting {
-            list.make_contiguous().sort_by_key(|waiter| (!waiter.running, waiter.id));
-        }
-        self.waiting = waiting;
-        for (class, _) in &mut self.running {
-            *class = moved[*class];
-        }
+    fn reconfigure(&mut self, spec: Spec) {
+        let plan = Plan::build(spec, &mut self.names).expect("a valid plan");
         self.gate.reconfigure(self.now, plan);
+        self.learn();
         self.settle();
-    }
-
-    fn place_now_in(&self, name: &str) -> usize {
-        let names = self.names.last().expect("one plan");
-        let found = names.iter().position(|other| other == name);
-        found.unwrap_or(names.len() - 1)
     }
 
     /// Takes the news and checks each piece.
@@ -320,11 +287,17 @@ impl Model {
     /// Who was granted a slot while somebody more important waits must be below its minimum.
     fn check_strictness(&self, granted: &[usize]) {
         for (class, &count) in granted.iter().enumerate() {
-            let more_important = self.waiting[..class].iter().any(|list| !list.is_empty());
-            if count == 0 || !more_important {
+            // A class that is gone is less important than any other.
+            let rank =
+                |class: usize| self.gate.plan().rank(ClassId(class as u16)).unwrap_or(usize::MAX);
+            let mut others = self.waiting.iter().enumerate();
+            let waits_above =
+                others.any(|(other, list)| rank(other) < rank(class) && !list.is_empty());
+            if count == 0 || !waits_above {
                 continue;
             }
-            let minimum = self.gate.plan().classes[class].minimum;
+            let gone = rank(class) == usize::MAX;
+            let minimum = if gone { 0.0 } else { self.settings[class].minimum };
             let sure = (minimum * f64::from(self.gate.slots())).ceil() as usize;
             let held = self.running.iter().filter(|(other, _)| *other == class).count();
             assert!(held <= sure, "class {class} holds {held}, is sure of {sure}");
@@ -337,7 +310,12 @@ impl Model {
         assert_eq!(self.gate.running() as usize, self.running.len());
         assert!(waiting == 0 || self.gate.running() >= self.gate.slots());
         assert_eq!(self.arrived, self.ended + (waiting + self.running.len()) as u64);
-        for (class, state) in self.gate.states().enumerate() {
+        for class in 0..self.waiting.len() {
+            let id = ClassId(class as u16);
+            let (state, account) = (self.gate.state(id), &self.gate.account().classes[class]);
+            let left = account.finished_total() + account.refused_total();
+            let here = u64::from(state.waiting + state.requests);
+            assert_eq!(account.arrived, left + account.cancelled_waiting + here);
             assert_eq!(state.waiting as usize, self.waiting[class].len());
             let running = self.running.iter().filter(|(other, _)| *other == class);
             assert_eq!(state.running as usize, running.count());
@@ -368,10 +346,10 @@ proptest! {
 /// What is turned away is what would be refused, and is counted the same.
 #[test]
 fn who_would_be_refused_is_turned_away_and_nobody_else() {
-    let mut plan = Plan::protective();
+    let mut plan = Spec::protective();
     plan.slots = Slots::Fixed(1);
     plan.classes[0].queue_len_max = 1;
-    let mut gate: Gate<()> = Gate::new(plan);
+    let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
     let arrival = Arrival::of(ClassId(0));
     for arrived in 0..2 {
         assert_eq!(gate.turn_away(Moment::ZERO, arrival), None);

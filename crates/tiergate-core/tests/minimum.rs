@@ -7,7 +7,7 @@ use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::time::Moment;
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -32,11 +32,15 @@ impl Busy {
             ..Class::named(format!("class {place}"))
         };
         Busy {
-            gate: Gate::new(Plan {
-                classes: minimums.iter().enumerate().map(class).collect(),
-                slots: Slots::Fixed(slots),
-                ..Plan::protective()
-            }),
+            gate: Gate::new(
+                Spec {
+                    classes: minimums.iter().enumerate().map(class).collect(),
+                    slots: Slots::Fixed(slots),
+                    ..Spec::protective()
+                }
+                .build()
+                .expect("a valid plan"),
+            ),
             now: Moment::ZERO,
             service: service_ms.iter().map(|&ms| MILLI * ms).collect(),
             tickets: Vec::new(),

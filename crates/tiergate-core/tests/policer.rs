@@ -10,23 +10,36 @@ use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Verdict};
+use tiergate_core::names::Names;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
 fn settings(rate: Rate, burst: u32, per: Per) -> Settings {
-    Settings { name: "p".to_owned(), rate, burst, per, shares: Vec::new(), announce: false }
+    Settings {
+        name: "p".to_owned(),
+        rate,
+        burst,
+        key: None,
+        per,
+        shares: Vec::new(),
+        announce: false,
+    }
 }
 
 /// A gate that refuses for no other reason.
 fn gate(classes: usize, policers: Vec<Settings>) -> Gate<()> {
-    Gate::new(Plan {
-        classes: (0..classes).map(|class| Class::named(format!("class {class}"))).collect(),
-        slots: Slots::Fixed(u32::MAX),
-        policers,
-        ..Plan::protective()
-    })
+    Gate::new(
+        Spec {
+            classes: (0..classes).map(|class| Class::named(format!("class {class}"))).collect(),
+            slots: Slots::Fixed(u32::MAX),
+            policers,
+            ..Spec::protective()
+        }
+        .build()
+        .expect("a valid plan"),
+    )
 }
 
 /// Whether a request gets through; its slot comes back at once.
@@ -268,13 +281,13 @@ fn poisson_arrivals_lose_little_with_burst_20_and_more_with_5() {
 
 #[test]
 fn who_is_refused_for_another_reason_takes_no_token() {
-    let mut plan = Plan {
+    let mut plan = Spec {
         slots: Slots::Fixed(1),
         policers: vec![settings(Rate::per_minute(1), 3, Per::Rule)],
-        ..Plan::protective()
+        ..Spec::protective()
     };
     plan.classes[0].queue_len_max = 1;
-    let mut gate: Gate<()> = Gate::new(plan);
+    let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
     let now = Moment::ZERO;
     let Verdict::Admit(slot) = gate.arrive(now, under(0, 0), || ()) else { panic!("a free slot") };
     let waiting = gate.arrive(now, under(0, 0), || ());
@@ -294,13 +307,13 @@ fn who_is_refused_for_another_reason_takes_no_token() {
 
 #[test]
 fn who_is_displaced_has_had_a_token_and_who_has_none_displaces_nobody() {
-    let mut plan = Plan {
+    let mut plan = Spec {
         slots: Slots::Fixed(1),
         policers: vec![settings(Rate::per_minute(1), 3, Per::Rule)],
-        ..Plan::protective()
+        ..Spec::protective()
     };
     plan.classes[0].queue_len_max = 1;
-    let mut gate: Gate<()> = Gate::new(plan);
+    let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
     let now = Moment::ZERO;
     let running = Arrival { running: true, ..under(0, 0) };
     let Verdict::Admit(_slot) = gate.arrive(now, under(0, 0), || ()) else { panic!("a free slot") };
@@ -323,14 +336,14 @@ fn rule_class_and_site_each_take_one_and_the_site_has_a_reason_of_its_own() {
         name: name.to_owned(),
         ..settings(Rate::per_minute(1), burst, Per::Rule)
     };
-    let mut plan = Plan {
+    let mut plan = Spec {
         slots: Slots::Fixed(u32::MAX),
         policers: vec![named("rule", 9), named("class", 6), named("site", 5)],
         site_policer: Some(PolicerId(2)),
-        ..Plan::protective()
+        ..Spec::protective()
     };
     plan.classes[0].policer = Some(PolicerId(1));
-    let mut gate: Gate<()> = Gate::new(plan);
+    let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
     let mut refused = |rule: Option<PolicerId>| {
         let arrival = Arrival { policer: rule, ..Arrival::of(ClassId(0)) };
         match gate.arrive(Moment::ZERO, arrival, || ()) {
@@ -349,29 +362,29 @@ fn rule_class_and_site_each_take_one_and_the_site_has_a_reason_of_its_own() {
     assert_eq!(refused(Some(PolicerId(1))), None);
     assert_eq!(refused(Some(PolicerId(0))), Some(Reason::SitePoliced));
     let counts: Vec<(u64, u64)> =
-        gate.policers().map(|state| (state.counts.passed, state.counts.refused)).collect();
+        gate.policers().map(|(_, state)| (state.counts.passed, state.counts.refused)).collect();
     assert_eq!(counts, [(4, 0), (5, 0), (5, 1)]);
 }
 
 #[test]
-fn a_request_of_before_a_reload_finds_its_policer_by_name() {
+fn a_policer_keeps_its_tokens_and_its_rate_whatever_reloads_come() {
     let named = |name: &str, burst| Settings {
         name: name.to_owned(),
         ..settings(Rate::per_minute(1), burst, Per::Rule)
     };
-    let plan = |generation, policers| Plan {
-        generation,
-        slots: Slots::Fixed(u32::MAX),
-        policers,
-        ..Plan::protective()
+    let mut names = Names::default();
+    let mut plan = |policers| {
+        let slots = Slots::Fixed(u32::MAX);
+        let spec = Spec { slots, policers, ..Spec::protective() };
+        Plan::build(spec, &mut names).expect("a valid plan")
     };
-    let mut gate: Gate<()> = Gate::new(plan(0, vec![named("a", 2), named("b", 4)]));
+    let mut gate: Gate<()> = Gate::new(plan(vec![named("a", 2), named("b", 4)]));
     assert!(passes(&mut gate, Moment::ZERO, under(0, 0)));
-    gate.reconfigure(Moment::ZERO, plan(1, vec![named("b", 4), named("a", 2)]));
+    gate.reconfigure(Moment::ZERO, plan(vec![named("b", 4), named("a", 2)]));
     assert!(passes(&mut gate, Moment::ZERO, under(0, 0)), "its last token");
     assert!(!passes(&mut gate, Moment::ZERO, under(0, 0)));
     let faster = Adjustment {
-        setting: Setting::PolicerRate(PolicerId(1)),
+        setting: Setting::PolicerRate(PolicerId(0)),
         value: 1.0,
         min: 0.0,
         max: 10.0,
@@ -379,6 +392,14 @@ fn a_request_of_before_a_reload_finds_its_policer_by_name() {
     };
     gate.adjust(Moment::ZERO, "test", faster).expect("nobody else does");
     assert!(passes(&mut gate, Moment::from_millis(1000), under(0, 0)));
-    gate.reconfigure(Moment::ZERO, plan(2, vec![named("b", 4)]));
-    assert!(passes(&mut gate, Moment::ZERO, under(0, 0)), "nobody polices it any more");
+    gate.reconfigure(Moment::from_millis(1000), plan(vec![named("c", 1), named("a", 2)]));
+    assert!(!passes(&mut gate, Moment::from_millis(1000), under(0, 0)));
+    assert!(passes(&mut gate, Moment::from_millis(2000), under(0, 0)), "at the rate that was set");
+    gate.reconfigure(Moment::from_millis(2000), plan(vec![named("b", 4)]));
+    assert!(
+        passes(&mut gate, Moment::from_millis(2000), under(0, 0)),
+        "nobody polices it any more"
+    );
+    let counts: Vec<_> = gate.policers().map(|(name, it)| (name, it.counts.passed)).collect();
+    assert_eq!(counts, [("b", 0), ("a", 4), ("c", 0)]);
 }

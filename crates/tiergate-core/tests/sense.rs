@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tiergate_core::control::{Cause, Law, Step};
 use tiergate_core::gate::{Effect, Gate};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::sense::{Quantity, Reading, ReadingError, Sources};
 use tiergate_core::time::Moment;
 
@@ -13,7 +13,7 @@ fn reading(source: &str, quantity: Quantity) -> Reading<'_> {
 
 #[test]
 fn the_last_reading_of_each_source_is_kept_until_it_is_stale() {
-    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    let mut gate: Gate<u32> = Gate::new(Spec::protective().build().expect("a valid plan"));
     for (ms, share) in [(100, 0.5), (200, 0.75)] {
         let reading = reading("db.cpu", Quantity::Utilization(share));
         gate.observe(Moment::from_millis(ms), reading).expect("possible");
@@ -30,7 +30,7 @@ fn the_last_reading_of_each_source_is_kept_until_it_is_stale() {
 
 #[test]
 fn what_cannot_be_is_counted_and_changes_nothing() {
-    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    let mut gate: Gate<u32> = Gate::new(Spec::protective().build().expect("a valid plan"));
     let cpu = |quantity| reading("cpu", quantity);
     gate.observe(Moment::ZERO, cpu(Quantity::Rate(3.0))).expect("possible");
     for quantity in [
@@ -52,7 +52,7 @@ fn what_cannot_be_is_counted_and_changes_nothing() {
 
 #[test]
 fn sources_are_bounded_and_a_stale_one_makes_room() {
-    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    let mut gate: Gate<u32> = Gate::new(Spec::protective().build().expect("a valid plan"));
     let mut observe =
         |ms, name: &str| gate.observe(Moment::from_millis(ms), reading(name, Quantity::Level(1.0)));
     for number in 0..Sources::COUNT_MAX {
@@ -93,7 +93,8 @@ impl Law for ByUtilization {
 #[test]
 fn a_law_may_go_by_readings() {
     let law = Box::new(ByUtilization { slots: 8 });
-    let mut gate: Gate<u32> = Gate::with_law(Plan::protective(), law);
+    let mut gate: Gate<u32> =
+        Gate::with_law(Spec::protective().build().expect("a valid plan"), law);
     let mut slots = |share| {
         gate.observe(Moment::ZERO, reading("cpu", Quantity::Utilization(share))).expect("possible");
         (gate.slots(), gate.next_effect())

@@ -181,7 +181,7 @@ proptest! {
     #[test]
     fn the_table_does_what_the_model_does(ops in ops()) {
         let mut model = Model { now: Moment::from_millis(1_000_000), ..Model::default() };
-        let mut table = Sessions::new(BOUNDS, 1);
+        let mut table = Sessions::new(BOUNDS);
         for op in &ops {
             model.apply(op, &mut table);
         }
@@ -190,7 +190,7 @@ proptest! {
 
 #[test]
 fn a_made_up_name_runs_only_after_it_was_answered_well() {
-    let (mut table, now) = (Sessions::new(BOUNDS, 1), Moment::from_millis(5));
+    let (mut table, now) = (Sessions::new(BOUNDS), Moment::from_millis(5));
     assert!(!table.arrive(now, 7));
     assert!(!table.answered(now, 7, ClassId(0), false), "an error admits nobody");
     assert!(!table.arrive(now, 7));
@@ -208,7 +208,7 @@ fn memory_is_as_stated() {
 
 #[test]
 fn lengths_fall_into_their_buckets() {
-    let mut table = Sessions::new(BOUNDS, 1);
+    let mut table = Sessions::new(BOUNDS);
     for (key, requests) in [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5000)] {
         for _ in 0..requests {
             table.answered(Moment::ZERO, key, ClassId(0), true);
@@ -223,15 +223,15 @@ fn lengths_fall_into_their_buckets() {
 
 #[test]
 fn a_reload_keeps_the_sessions_and_their_classes_counts() {
-    let mut table = Sessions::new(BOUNDS, 2);
+    let mut table = Sessions::new(BOUNDS);
     for key in 0..5 {
         table.answered(Moment::ZERO, key, ClassId((key % 2) as u16), true);
     }
     let bounds = Bounds { sessions_max: 3, ..BOUNDS };
-    table.reconfigure(bounds, &[ClassId(1), ClassId(0)], 2);
+    table.reconfigure(bounds);
     assert_eq!(table.len(), 3);
     assert!(table.knows(4) && !table.knows(0) && !table.knows(1));
     let account = table.account();
-    assert_eq!((account[0].started, account[1].started), (2, 3));
+    assert_eq!((account[0].started, account[1].started), (3, 2));
     assert_eq!((account[0].ended[3], account[1].ended[3]), (1, 1));
 }

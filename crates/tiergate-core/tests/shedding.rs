@@ -7,8 +7,9 @@ use tiergate_core::admit::importance::{Candidate, Shedding};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::Names;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -16,19 +17,13 @@ const AIM: Duration = Duration::from_millis(100);
 const PERIOD: Duration = Duration::from_millis(100);
 const CLASSES: u16 = 3;
 
-fn plan(generation: u32, classes: &[&str], shedding: Option<Duration>) -> Plan {
+fn plan(classes: &[&str], shedding: Option<Duration>) -> Spec {
     let classes = classes.iter().map(|name| Class {
         deadline: Duration::from_secs(5),
         queue_len_max: 20,
         ..Class::named(*name)
     });
-    Plan {
-        generation,
-        classes: classes.collect(),
-        slots: Slots::Fixed(4),
-        shedding,
-        ..Plan::protective()
-    }
+    Spec { classes: classes.collect(), slots: Slots::Fixed(4), shedding, ..Spec::protective() }
 }
 
 fn candidates() -> impl Strategy<Value = Candidate> {
@@ -37,7 +32,7 @@ fn candidates() -> impl Strategy<Value = Candidate> {
     (importance, 0..CLASSES, requests, any::<u64>()).prop_map(
         |(importance, class, requests, connection)| Candidate {
             importance,
-            class: ClassId(class),
+            rank: class.into(),
             requests,
             connection,
         },
@@ -54,7 +49,7 @@ fn order(request: &Candidate) -> (i32, i32, u32, u64) {
         4..8 => 3,
         _ => 4,
     };
-    (importance, -i32::from(request.class.0), age, request.connection)
+    (importance, -(request.rank as i32), age, request.connection)
 }
 
 proptest! {
@@ -66,7 +61,7 @@ proptest! {
         periods in 1_u32..40,
         waiting in 1_u32..5000,
     ) {
-        let mut shedding = Shedding::new(Moment::ZERO, AIM, usize::from(CLASSES));
+        let mut shedding = Shedding::new(Moment::ZERO, AIM, &[0, 1, 2].map(ClassId));
         let mut now = Moment::ZERO;
         for _ in 0..periods {
             for request in &requests {
@@ -96,8 +91,8 @@ proptest! {
         periods in prop::collection::vec(
             (0.0..=1.0, 1.0..3.0, prop::option::of(1_u32..100_000), 0_usize..8), 3..60),
     ) {
-        let mut shedding = Shedding::new(Moment::ZERO, AIM, 1);
-        let request = Candidate { importance: None, class: ClassId(0), requests: 0, connection: 0 };
+        let mut shedding = Shedding::new(Moment::ZERO, AIM, &[ClassId(0)]);
+        let request = Candidate { importance: None, rank: 0, requests: 0, connection: 0 };
         let mut now = Moment::ZERO;
         let mut moves = |finished: u32, waiting: u32| {
             (0..finished).for_each(|_| shedding.finished());
@@ -146,13 +141,15 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn arrival(request: &Candidate, gate: &Gate<u32>) -> Arrival {
-    let Candidate { importance, class, requests, connection } = *request;
-    let generation = gate.plan().generation;
-    Arrival { generation, importance, requests, connection, ..Arrival::of(class) }
+    let Candidate { importance, rank, requests, connection } = *request;
+    // A class of the plan, or one that may be gone.
+    let class = gate.plan().class_ids().get(rank).copied().unwrap_or(ClassId(rank as u16));
+    Arrival { importance, requests, connection, ..Arrival::of(class) }
 }
 
 /// Who waits and who runs, and what is counted of those who are gone.
 struct World {
+    names: Names,
     gate: Gate<u32>,
     now: Moment,
     waiting: Vec<Ticket>,
@@ -161,9 +158,11 @@ struct World {
 }
 
 impl World {
-    fn new(plan: Plan) -> Self {
+    fn new(plan: Spec) -> Self {
+        let mut names = Names::default();
         World {
-            gate: Gate::new(plan),
+            gate: Gate::new(Plan::build(plan, &mut names).expect("a valid plan")),
+            names,
             now: Moment::ZERO,
             waiting: Vec::new(),
             running: Vec::new(),
@@ -172,7 +171,7 @@ impl World {
     }
 
     fn apply(&mut self, op: Op) {
-        let World { gate, now, waiting, running, shed } = self;
+        let World { names: known, gate, now, waiting, running, shed } = self;
         match op {
             Op::Arrive(request) => {
                 let arrival = arrival(&request, gate);
@@ -217,8 +216,8 @@ impl World {
                 classes.dedup();
                 let names = classes.iter().map(|&class| ["a", "b", "c", "d"][usize::from(class)]);
                 let names: Vec<&str> = names.collect();
-                let next = gate.plan().generation + 1;
-                gate.reconfigure(*now, plan(next, &names, sheds.then_some(AIM)));
+                let plan = plan(&names, sheds.then_some(AIM));
+                gate.reconfigure(*now, Plan::build(plan, known).expect("a valid plan"));
                 let after = gate.shedding().map(Shedding::fraction);
                 let expected = sheds.then(|| before.unwrap_or(0.0));
                 assert_eq!(after, expected, "a reload lets nobody in");
@@ -245,7 +244,8 @@ impl World {
 
     fn check(&self) {
         let (mut held, mut gone, mut arrived) = (0, 0, 0);
-        for (class, state) in self.gate.account().classes.iter().zip(self.gate.states()) {
+        for (id, _) in self.gate.classes() {
+            let (class, state) = (&self.gate.account().classes[id.index()], self.gate.state(id));
             held += u64::from(state.waiting) + u64::from(state.running);
             gone += class.finished_total() + class.refused_total() + class.cancelled_waiting;
             arrived += class.arrived;
@@ -260,7 +260,7 @@ proptest! {
 
     #[test]
     fn every_request_has_one_outcome(ops in ops()) {
-        let mut world = World::new(plan(0, &["a", "b", "c"], Some(AIM)));
+        let mut world = World::new(plan(&["a", "b", "c"], Some(AIM)));
         let reloads = ops.iter().any(|op| matches!(op, Op::Reload(..)));
         for op in ops {
             world.apply(op);
@@ -286,13 +286,13 @@ proptest! {
 /// of the others go, and the important do not notice.
 #[test]
 fn a_lasting_overload_sheds_what_is_too_much_and_nobody_important() {
-    let mut world = World::new(plan(0, &["all"], Some(AIM)));
+    let mut world = World::new(plan(&["all"], Some(AIM)));
     let mut important = 0;
     let mut counts = Vec::new();
     for number in 0_u64..9_000 {
         let request = Candidate {
             importance: (number % 10 == 0).then_some(1),
-            class: ClassId(0),
+            rank: 0,
             requests: (number % 7) as u32,
             connection: number.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         };

@@ -6,7 +6,7 @@ use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -25,8 +25,7 @@ enum Op {
 fn triggers() -> impl Strategy<Value = Vec<Vec<Trigger>>> {
     let trigger = (0_u8..8, 1_u32..6, 1_u32..6).prop_map(|(bits, waiting, until)| {
         let classes = (0..CLASSES as u16).filter(|class| bits & 1 << class != 0).map(ClassId);
-        let of =
-            if bits == 7 { Backlogs::ALL } else { classes.fold(Backlogs::NONE, Backlogs::and) };
+        let of = if bits == 7 { Backlogs::All } else { Backlogs::Of(classes.collect()) };
         Trigger { of, waiting, until: until.min(waiting) }
     });
     prop::collection::vec(prop::collection::vec(trigger, 0..3), CLASSES)
@@ -55,7 +54,10 @@ impl World {
     fn look(&mut self) {
         for (class, triggers) in self.triggers.iter().enumerate() {
             for (place, trigger) in triggers.iter().enumerate() {
-                let counts = |class: &usize| trigger.of.has(ClassId(*class as u16));
+                let counts = |class: &usize| match &trigger.of {
+                    Backlogs::All => true,
+                    Backlogs::Of(classes) => classes.contains(&ClassId(*class as u16)),
+                };
                 let waiting =
                     self.waiting.iter().filter(|(class, ..)| counts(class)).count() as u32;
                 let pulled = &mut self.pulled[class][place];
@@ -134,13 +136,13 @@ proptest! {
             queue_len_max: QUEUE_LEN_MAX as u32,
             ..Class::named(format!("class {index}"))
         };
-        let plan = Plan {
+        let plan = Spec {
             classes: triggers.iter().enumerate().map(class).collect(),
             slots: Slots::Fixed(2),
-            ..Plan::protective()
+            ..Spec::protective()
         };
         let mut world = World {
-            gate: Gate::new(plan),
+            gate: Gate::new(plan.build().expect("a valid plan")),
             running: Vec::new(),
             waiting: Vec::new(),
             pulled: triggers.iter().map(|triggers| vec![false; triggers.len()]).collect(),

@@ -10,7 +10,7 @@ use crate::laws::LawKind;
 use crate::server::Shape;
 use std::time::Duration;
 use tiergate_core::class::Class;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::schedule::Policy;
 
 /// Points in time at which goodput and waits are told.
@@ -119,5 +119,6 @@ fn one_queue(plan: &Plan) -> Plan {
         fair: false,
         ..Class::named("all")
     };
-    Plan { classes: vec![class], slots: plan.slots.clone(), ..Plan::protective() }
+    let spec = Spec { classes: vec![class], slots: plan.slots.clone(), ..Spec::protective() };
+    spec.build().expect("one class with every default")
 }

@@ -14,7 +14,7 @@ use tiergate::session;
 use tiergate_core::class::Class;
 use tiergate_core::gate::Gate;
 use tiergate_core::outcome::End;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{RuleLabel, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -32,10 +32,10 @@ fn measure(what: &str, calls: u32, mut call: impl FnMut()) {
 }
 
 fn gate(classes: usize, rules: usize) -> Gate<()> {
-    let mut plan = Plan::protective();
+    let mut plan = Spec::protective();
     plan.classes = (0..classes).map(|class| Class::named(format!("class{class}"))).collect();
-    plan.rules = rules;
-    Gate::new(plan)
+    plan.rules = (0..rules).map(|rule| format!("#{rule}").into()).collect();
+    Gate::new(plan.build().expect("a valid plan"))
 }
 
 fn main() -> std::io::Result<()> {
@@ -53,7 +53,7 @@ fn main() -> std::io::Result<()> {
     let refusal = Refusal {
         at: SystemTime::now(),
         class: "browse",
-        rule: Some(3),
+        rule: Some(RuleLabel { number: 3, name: None }),
         reason: Reason::QueueFull,
         client: [192, 0, 2, 1].into(),
         method: b"GET",
@@ -96,7 +96,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         waited: Some(Duration::from_micros(1_250)),
         first_byte: Some(Duration::from_millis(38)),
         class: Some("checkout"),
-        rule: Some(2),
+        rule: Some(RuleLabel { number: 2, name: None }),
         verdict: Verdict::Queued,
         reason: None,
         policer: None,

@@ -17,8 +17,9 @@ use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
 use tiergate::observe::snapshot::Snapshot;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::RuleId;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{RuleLabel, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -41,7 +42,7 @@ fn main() -> anyhow::Result<()> {
         arguments.next().unwrap_or_else(|| "127.0.0.1:22090".to_owned()).parse()?;
     let seconds: u64 = arguments.next().unwrap_or_else(|| "120".to_owned()).parse()?;
     let start = Instant::now();
-    let gate = Arc::new(Mutex::new(Gate::new(plan())));
+    let gate = Arc::new(Mutex::new(Gate::new(plan().build().expect("a valid plan"))));
     let counters = Counters::new(1);
     let refusals = Arc::new(Refusals::default());
     let server = Arc::<ServerCounters>::default();
@@ -72,13 +73,13 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plan() -> Plan {
-    let mut plan = Plan::protective();
+fn plan() -> Spec {
+    let mut plan = Spec::protective();
     plan.classes = CLASSES.map(|(name, ..)| Class::named(name)).into();
     plan.classes[1].minimum = 0.1;
     plan.classes[2].queue_len_max = 50;
     plan.classes[3].deadline = Duration::from_millis(500);
-    plan.rules = 3;
+    plan.rules = ["pages", "#2", "#3"].map(Into::into).to_vec();
     plan
 }
 
@@ -180,7 +181,7 @@ impl Traffic {
         self.number += 1;
         let number = self.number;
         let arrival = Arrival {
-            rule: (class < 3).then_some(class as u32),
+            rule: (class < 3).then_some(RuleId(class as u32)),
             ..Arrival::of(ClassId(class as u16))
         };
         self.counters.thread(0).request(Protocol::Http11);
@@ -230,7 +231,7 @@ impl Traffic {
         self.refusals.record(&Refusal {
             at: SystemTime::now(),
             class: name,
-            rule: (class < 3).then_some(class as u32),
+            rule: (class < 3).then_some(RuleLabel { number: class as u32 + 1, name: None }),
             reason,
             client: [192, 0, 2, last].into(),
             method: b"GET",

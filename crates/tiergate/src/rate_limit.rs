@@ -37,7 +37,7 @@ impl<'c> RateLimit<'c> {
     /// Of the policer, if the policy says that clients are told. The number is by this policy's plan.
     pub fn of(policy: &'c Policy, state: Option<&RateLimitState>) -> Option<Self> {
         let (id, quota) = state?;
-        let policer = policy.plan.policers.get(id.index())?;
+        let policer = policy.plan.policer(*id)?;
         policer.announce.then_some(RateLimit { name: &policer.name, quota: *quota })
     }
 

@@ -21,10 +21,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+use tiergate_core::names::Names;
 use tokio::sync::{mpsc, watch};
 
 /// Where the configuration comes from, at the start and at each reload.
-pub type Source = Arc<dyn Fn() -> Result<Policy, String> + Send + Sync>;
+pub type Source = Arc<dyn Fn(&mut Names) -> Result<Policy, String> + Send + Sync>;
 
 /// A thread is told of the listeners that come and go.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub struct Process {
     /// What all connections share.
     pub shared: Arc<Shared>,
     source: Source,
+    /// All names of classes, sites, policers and rules that were ever in force.
+    names: Mutex<Names>,
     threads: Vec<mpsc::UnboundedSender<Order>>,
     /// By address. Locked for the length of a reload, by nothing else.
     open: Mutex<HashMap<SocketAddr, Open>>,
@@ -77,7 +80,8 @@ impl Process {
     fn try_reload(&self) -> Result<u32, String> {
         let mut open = self.open.lock().expect("no reload panics");
         let former = self.shared.config.load_full();
-        let mut policy = (self.source)()?;
+        let mut names = self.names.lock().expect("no reload panics").clone();
+        let mut policy = (self.source)(&mut names)?;
         if policy.threads != former.policy.threads {
             tracing::warn!("`threads` takes effect at the next start");
             policy.threads = former.policy.threads;
@@ -94,6 +98,7 @@ impl Process {
         if policy.access_log != former.policy.access_log {
             open_log(&self.shared, &policy).map_err(|error| format!("{error:#}"))?;
         }
+        *self.names.lock().expect("no reload panics") = names;
         let generation = former.generation + 1;
         let config = Config::new(policy, generation, Some(&former), &self.shared.counters);
         self.shared.reconfigure(config);
@@ -210,7 +215,8 @@ where
 {
     clock::now();
     raise_open_files();
-    let mut policy = source().map_err(|fault| anyhow!("{fault}"))?;
+    let mut names = Names::default();
+    let mut policy = source(&mut names).map_err(|fault| anyhow!("{fault}"))?;
     warn(&policy);
     bound_connections(&mut policy);
     let threads = policy.threads;
@@ -224,6 +230,7 @@ where
     let process = Arc::new(Process {
         shared: shared.clone(),
         source,
+        names: Mutex::new(names),
         threads: orders,
         open: Mutex::default(),
         inherited: Mutex::new(inherited()),

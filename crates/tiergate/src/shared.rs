@@ -14,9 +14,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::FlowKey;
-use tiergate_core::plan::Plan;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -24,7 +22,7 @@ use tokio::sync::watch;
 pub struct Config {
     /// What the policy says.
     pub policy: Policy,
-    /// Counts configurations; the gate's plan carries the same number.
+    /// Counts configurations, from 1.
     pub generation: u32,
     /// The origin, with what earlier configurations learnt about its servers.
     pub origin: Arc<Origin>,
@@ -35,14 +33,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// Puts the generation into the policy's plan and derives the rest.
+    /// Derives the rest.
     pub fn new(
         mut policy: Policy,
         generation: u32,
         former: Option<&Config>,
         counters: &Counters,
     ) -> Self {
-        policy.plan.generation = generation;
         policy.classifier.set_flow_key(flow_key());
         // An unchanged origin stays the same object, so that its counts and checks go on.
         let origin = match former {
@@ -116,10 +113,7 @@ impl Shared {
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
         Shared {
             door: Door::new(config.policy.plan.clone(), crate::clock::now),
-            sessions: Arc::new(SessionTable::new(
-                config.policy.session.as_ref(),
-                config.policy.plan.classes.len(),
-            )),
+            sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
             counters,
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
@@ -136,9 +130,7 @@ impl Shared {
     /// Puts a configuration in force, whole: the gate first, so that no request is classified by a
     /// plan that the gate does not know.
     pub fn reconfigure(&self, config: Config) {
-        let (former, plan) = (self.config.load(), &config.policy.plan);
-        let moved = moved(&former.policy.plan, plan);
-        self.sessions.reconfigure(config.policy.session.as_ref(), &moved, plan.classes.len());
+        self.sessions.reconfigure(config.policy.session.as_ref());
         let mut gate = self.door.gate();
         gate.reconfigure(crate::clock::now(), config.policy.plan.clone());
         self.config.store(Arc::new(config));
@@ -186,14 +178,6 @@ impl Shared {
         // The sender lives as long as `self`.
         let _ = drained.wait_for(|&draining| draining).await;
     }
-}
-
-/// Where each class of a former plan is in the new one, by its name; the last, if it is gone.
-fn moved(former: &Plan, plan: &Plan) -> Vec<ClassId> {
-    let last = plan.classes.len() - 1;
-    let place = |name: &str| plan.classes.iter().position(|class| class.name == name);
-    let moved = former.classes.iter().map(|class| place(&class.name).unwrap_or(last));
-    moved.map(|place| ClassId(place as u16)).collect()
 }
 
 /// A connection or a listening socket, counted while it lives, whichever task it is handed to.

@@ -638,8 +638,10 @@ fn every_key_reaches_what_it_means() {
         ..Class::named("")
     };
     assert_eq!(policy.plan.classes, [checkout, Class::named("browse")]);
-    assert_eq!(policy.plan.check(), Ok(()));
-    assert_eq!((policy.plan.rules, policy.rules.len(), policy.classifier.rules_len()), (3, 3, 3));
+    assert_eq!(
+        (policy.plan.rules.len(), policy.rules.len(), policy.classifier.rules_len()),
+        (3, 3, 3)
+    );
     let rule = &policy.rules[0];
     assert_eq!(FULL.lines().nth(rule.line - 1), Some("[[rule]]"));
     assert_eq!(rule.rule.conditions.len(), 7);

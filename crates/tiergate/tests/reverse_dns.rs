@@ -13,9 +13,10 @@ use support::dns::{DnsServer, Zone};
 use support::gateway::{Gateway, Policy, Port};
 use support::origin::Origin;
 use support::{eventually, eventually_is};
-use tiergate::config::parse;
+use tiergate::config::parse_with;
 use tiergate::reverse_dns::LookupResult;
 use tiergate::run::{Process, run};
+use tiergate_core::names::Names;
 use tokio::sync::oneshot;
 
 const RULES: &str = "[[class]]\nname = \"partner\"\n[[class]]\nname = \"public\"\n\
@@ -40,7 +41,9 @@ impl Running {
             origin.server(),
             dns.address
         );
-        let source = Arc::new(move || parse(&text, "p.toml").map_err(|fault| fault.to_string()));
+        let source = Arc::new(move |names: &mut Names| {
+            parse_with(&text, "p.toml", names).map_err(|fault| fault.to_string())
+        });
         let (end, ended) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

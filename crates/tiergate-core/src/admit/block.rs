@@ -20,6 +20,7 @@
 
 use crate::collections::FlowTable;
 use crate::time::Moment;
+use std::fmt;
 use std::time::Duration;
 
 /// When a flow is blocked.
@@ -46,19 +47,40 @@ impl Settings {
     /// Checks what blocking relies on.
     ///
     /// # Errors
-    /// A sentence that names the first fault found.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first fault found.
+    pub fn check(&self) -> Result<(), Fault> {
         let times = Duration::from_millis(1)..=Self::TIME_MAX;
         if !(1..=Self::AFTER_MAX).contains(&self.after) {
-            return Err("block: `after` must be 1 to 10000".to_owned());
+            return Err(Fault::After);
         }
         if !times.contains(&self.within) || !times.contains(&self.lasting) {
-            return Err("block: times must be a millisecond to a day".to_owned());
+            return Err(Fault::Times);
         }
         if !(1..=Self::FLOWS_MAX).contains(&self.flows_max) {
-            return Err("block: `flows_max` must be 1 to 10000000".to_owned());
+            return Err(Fault::FlowsMax);
         }
         Ok(())
+    }
+}
+
+/// What is wrong with the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// `after` is not 1 to [`Settings::AFTER_MAX`].
+    After,
+    /// A time is not a millisecond to [`Settings::TIME_MAX`].
+    Times,
+    /// The number of flows is not 1 to [`Settings::FLOWS_MAX`].
+    FlowsMax,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::After => "`after` must be 1 to 10000",
+            Fault::Times => "times must be a millisecond to a day",
+            Fault::FlowsMax => "`flows_max` must be 1 to 10000000",
+        })
     }
 }
 
@@ -82,18 +104,20 @@ impl Blocking {
     pub(crate) fn new(settings: Settings) -> Self {
         Blocking {
             settings,
-            within_ms: settings.within.as_nanos().div_ceil(1_000_000) as u64,
+            within_ms: within_ms(&settings),
             table: FlowTable::for_flows(settings.flows_max),
             last_until: 0,
         }
     }
 
-    /// Takes over what `former` knows, if it has a table of the same size; whether it has.
-    pub(crate) fn inherit(&mut self, former: Blocking) -> bool {
-        let is_kept = former.table.places() == self.table.places();
+    /// Puts other settings in force. What is known stays, unless the table has another size; whether it
+    /// does.
+    pub(crate) fn reconfigure(&mut self, settings: Settings) -> bool {
+        let is_kept = settings.flows_max == self.settings.flows_max;
         if is_kept {
-            self.table = former.table;
-            self.last_until = former.last_until;
+            (self.settings, self.within_ms) = (settings, within_ms(&settings));
+        } else {
+            *self = Blocking::new(settings);
         }
         is_kept
     }
@@ -138,6 +162,10 @@ fn is_over(number: u64, now_ms: u64, within_ms: u64) -> bool {
         0 => number == 0 || now_ms.saturating_sub(moment(number)) >= within_ms,
         _ => moment(number) <= now_ms,
     }
+}
+
+fn within_ms(settings: &Settings) -> u64 {
+    settings.within.as_nanos().div_ceil(1_000_000) as u64
 }
 
 /// 584 years have 45 bits of milliseconds.
@@ -223,16 +251,15 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_blocked_flows() {
-        let mut former = Blocking::new(SETTINGS);
-        let blocked = [0, 1, 2].map(|ms| former.refused(at(ms), 7));
-        assert_eq!(blocked, [None, None, Some(at(502))]);
-        let mut blocking = Blocking::new(Settings { after: 9, ..SETTINGS });
-        blocking.inherit(former.clone());
+    fn a_reload_keeps_who_is_blocked() {
+        let mut blocking = Blocking::new(SETTINGS);
+        for _ in 0..3 {
+            blocking.refused(at(0), 7);
+        }
+        assert!(blocking.reconfigure(Settings { after: 9, ..SETTINGS }));
         assert!(blocking.left(at(100), 7).is_some());
-        let mut other = Blocking::new(Settings { flows_max: 5000, ..SETTINGS });
-        other.inherit(former);
-        assert_eq!(other.left(at(100), 7), None);
+        assert!(!blocking.reconfigure(Settings { flows_max: 5000, ..SETTINGS }));
+        assert_eq!(blocking.left(at(100), 7), None);
     }
 
     proptest! {

@@ -65,17 +65,19 @@ impl FlowBuckets {
         self.rate = rate.min(Self::RATE_MAX);
     }
 
-    /// Takes over the flows of `former`, which has a table of the same size: each keeps what it is
-    /// missing, and at most the burst. O(flows) if the burst is smaller than it was.
-    pub(super) fn inherit(&mut self, now: Moment, mut former: FlowBuckets) {
-        former.settle(now);
-        if former.table.places() == self.table.places() {
-            self.table = former.table;
-            (self.passed, self.rest, self.settled) = (former.passed, former.rest, former.settled);
-            if self.burst < former.burst {
-                self.table.lower_to(self.passed.saturating_add(self.burst));
-            }
+    /// Another burst from now on: each flow keeps what it is missing, and at most the burst. O(flows) if
+    /// it is smaller than it was.
+    pub(super) fn set_burst(&mut self, now: Moment, burst: u32) {
+        self.settle(now);
+        let former = std::mem::replace(&mut self.burst, u64::from(burst) * TOKEN);
+        if self.burst < former {
+            self.table.lower_to(self.passed.saturating_add(self.burst));
         }
+    }
+
+    /// Whether the table is as large as one for so many flows.
+    pub(super) fn is_for(&self, flows_max: u32) -> bool {
+        self.table.places() == FlowTable::places_for(flows_max)
     }
 
     /// Whether the flow gets a token, or would get one without. O(1).
@@ -208,10 +210,9 @@ mod tests {
 
     #[test]
     fn a_smaller_burst_makes_nobody_wait_longer_than_for_one_token() {
-        let mut former = FlowBuckets::new(Moment::ZERO, Rate::per_second(1), 100, 100);
-        while take(&mut former, Moment::ZERO, 7 << 50) {}
-        let mut buckets = FlowBuckets::new(Moment::ZERO, Rate::per_second(1), 5, 100);
-        buckets.inherit(Moment::ZERO, former);
+        let mut buckets = FlowBuckets::new(Moment::ZERO, Rate::per_second(1), 100, 100);
+        while take(&mut buckets, Moment::ZERO, 7 << 50) {}
+        buckets.set_burst(Moment::ZERO, 5);
         assert_eq!(buckets.next_token(Moment::ZERO, 7 << 50), SECOND);
     }
 

@@ -20,7 +20,7 @@
 //! backlog that stands for a while (CoDel, RFC 8289 §3); the threshold in a histogram of ranks is
 //! DAGOR's (Zhou et al., SoCC 2018). Known weakness: requests count alike, whatever they cost.
 
-use crate::class::ClassId;
+use crate::names::ClassId;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -67,8 +67,8 @@ pub fn overload(waiting: u32, served: f64, aim: Duration) -> f64 {
 pub struct Candidate {
     /// How important its connection is now, by what the policy says of it; `None`: nothing said so.
     pub importance: Option<u8>,
-    /// Its class.
-    pub class: ClassId,
+    /// Its class's place in the order of importance; beyond the plan's classes: less than any of them.
+    pub rank: usize,
     /// Requests of its connection that were answered before.
     pub requests: u32,
     /// A hash of its connection: even over all values, and the same for all of its requests.
@@ -80,8 +80,9 @@ pub struct Candidate {
 pub struct Shedding {
     /// The delay of the backlog that is aimed at.
     aim: Duration,
-    classes: usize,
-    /// Requests that came lately, by rank.
+    /// The classes in the order of importance.
+    classes: Vec<ClassId>,
+    /// Requests that came lately, by place in the order of shedding.
     came: Vec<f32>,
     /// Requests a second that are served while somebody waits, and that come.
     served: f64,
@@ -95,19 +96,19 @@ pub struct Shedding {
     /// The least of them.
     overload: f64,
     moved: Moment,
-    /// Ranks below go; of this one the hashes below `part`.
-    rank: usize,
+    /// Places below go; of this one the hashes below `part`.
+    place: usize,
     part: f64,
 }
 
 impl Shedding {
-    /// Nothing is shed yet. `aim`: the delay of the backlog that is aimed at; `classes`: the plan's.
-    pub fn new(now: Moment, aim: Duration, classes: usize) -> Self {
-        let classes = classes.max(1);
+    /// Nothing is shed yet. `aim`: the delay of the backlog that is aimed at; `classes`: the plan's, most
+    /// important first.
+    pub fn new(now: Moment, aim: Duration, classes: &[ClassId]) -> Self {
         Shedding {
             aim,
-            classes,
-            came: vec![0.0; GROUPS * classes * AGES],
+            classes: classes.to_vec(),
+            came: vec![0.0; GROUPS * classes.len() * AGES],
             served: 0.0,
             coming: 0.0,
             finished: 0,
@@ -116,24 +117,24 @@ impl Shedding {
             recent: [0.0; STANDING],
             overload: 0.0,
             moved: now,
-            rank: 0,
+            place: 0,
             part: 0.0,
         }
     }
 
     /// Whether the request is shed: refused, and its connection closed. Counts it. O(1).
     pub fn is_shed(&mut self, request: &Candidate) -> bool {
-        let rank = self.rank_of(request);
-        self.count(rank);
-        self.reaches(rank, request.connection)
+        let place = self.place_of(request);
+        self.count(place);
+        self.reaches(place, request.connection)
     }
 
     /// Whether the request would be shed if it came now. Counts it only if so: else it comes again. O(1).
     pub fn turns_away(&mut self, request: &Candidate) -> bool {
-        let rank = self.rank_of(request);
-        let shed = self.reaches(rank, request.connection);
+        let place = self.place_of(request);
+        let shed = self.reaches(place, request.connection);
         if shed {
-            self.count(rank);
+            self.count(place);
         }
         shed
     }
@@ -143,23 +144,20 @@ impl Shedding {
         self.finished = self.finished.saturating_add(1);
     }
 
-    /// The same under another plan: what is shed goes on, and what came of a class goes with it.
-    /// `moved`: where each class has got to. O(classes).
-    pub fn under(mut self, aim: Duration, classes: usize, moved: &[ClassId]) -> Self {
-        let (former, came) = (self.classes, std::mem::take(&mut self.came));
+    /// Puts another plan in force: what is shed goes on, and what came of a class goes with it; of one that
+    /// is gone, to the least important. O(classes).
+    pub fn reconfigure(&mut self, aim: Duration, classes: &[ClassId]) {
         self.aim = aim;
-        self.classes = classes.max(1);
-        self.came = vec![0.0; GROUPS * self.classes * AGES];
+        let former = std::mem::replace(&mut self.classes, classes.to_vec());
+        let came = std::mem::replace(&mut self.came, vec![0.0; GROUPS * classes.len() * AGES]);
         for (place, came) in came.into_iter().enumerate().filter(|(_, came)| *came > 0.0) {
             let (row, age) = (place / AGES, place % AGES);
-            let (group, class) = (row / former, former - 1 - row % former);
-            let last = ClassId(self.classes as u16 - 1);
-            let class = moved.get(class).copied().unwrap_or(last);
-            let rank = self.rank(group, class, age);
-            self.came[rank] += came;
+            let (group, id) = (row / former.len(), former[former.len() - 1 - row % former.len()]);
+            let rank = classes.iter().position(|class| *class == id).unwrap_or(classes.len() - 1);
+            let place = self.place(group, rank, age);
+            self.came[place] += came;
         }
         self.reach();
-        self
     }
 
     /// Moves the fraction if a period is over; `waiting` is the length of the backlog. Returns when to
@@ -205,29 +203,30 @@ impl Shedding {
         self.fraction
     }
 
-    fn count(&mut self, rank: usize) {
-        self.came[rank] += 1.0;
+    fn count(&mut self, place: usize) {
+        self.came[place] += 1.0;
         self.arrived = self.arrived.saturating_add(1);
     }
 
     /// Whether a request is within the fraction.
-    fn reaches(&self, rank: usize, connection: u64) -> bool {
+    fn reaches(&self, place: usize, connection: u64) -> bool {
         // The upper bits: a hash table may have used the lower ones.
-        let place = (connection >> 11) as f64 / (1_u64 << 53) as f64;
-        rank < self.rank || rank == self.rank && place < self.part
+        let part = (connection >> 11) as f64 / (1_u64 << 53) as f64;
+        place < self.place || place == self.place && part < self.part
     }
 
-    /// Finds the rank up to which the fraction reaches.
+    /// Finds the place up to which the fraction reaches.
     fn reach(&mut self) {
         let total: f64 = self.came.iter().map(|&came| f64::from(came)).sum();
         let mut left = self.fraction * total;
-        (self.rank, self.part) = (0, 0.0);
-        for (rank, &came) in self.came.iter().enumerate() {
+        (self.place, self.part) = (0, 0.0);
+        for (place, &came) in self.came.iter().enumerate() {
             let came = f64::from(came);
             if left <= 0.0 {
                 break;
             }
-            (self.rank, self.part) = (rank, if came > 0.0 { (left / came).min(1.0) } else { 0.0 });
+            (self.place, self.part) =
+                (place, if came > 0.0 { (left / came).min(1.0) } else { 0.0 });
             left -= came;
         }
     }
@@ -242,16 +241,16 @@ impl Shedding {
         }
     }
 
-    fn rank_of(&self, request: &Candidate) -> usize {
+    fn place_of(&self, request: &Candidate) -> usize {
         let group = request.importance.map_or(0, |importance| 1 + usize::from(importance));
         let age = (u32::BITS - request.requests.leading_zeros()) as usize;
-        self.rank(group, request.class, age.min(AGES - 1))
+        self.place(group, request.rank, age.min(AGES - 1))
     }
 
-    fn rank(&self, group: usize, class: ClassId, age: usize) -> usize {
-        // The most important class has number 0.
-        let class = self.classes - 1 - class.index().min(self.classes - 1);
-        (group * self.classes + class) * AGES + age
+    /// The place in the order of shedding: the least important class comes first.
+    fn place(&self, group: usize, rank: usize, age: usize) -> usize {
+        let last = self.classes.len() - 1;
+        (group * self.classes.len() + last - rank.min(last)) * AGES + age
     }
 }
 
@@ -260,15 +259,16 @@ mod tests {
     use super::*;
 
     const TENTH: Duration = Duration::from_millis(100);
+    const TWO: [ClassId; 2] = [ClassId(0), ClassId(1)];
 
-    fn candidate(importance: Option<u8>, class: u16, requests: u32, number: u64) -> Candidate {
+    fn candidate(importance: Option<u8>, rank: usize, requests: u32, number: u64) -> Candidate {
         let connection = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Candidate { importance, class: ClassId(class), requests, connection }
+        Candidate { importance, rank, requests, connection }
     }
 
     /// Sheds a fraction of what `requests` say came.
     fn shedding(fraction: f64, requests: &[Candidate]) -> Shedding {
-        let mut shedding = Shedding::new(Moment::ZERO, TENTH, 2);
+        let mut shedding = Shedding::new(Moment::ZERO, TENTH, &TWO);
         for request in requests {
             shedding.is_shed(request);
         }
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn without_overload_nothing_is_shed_and_it_is_over_soon_after() {
-        let mut shedding = Shedding::new(Moment::ZERO, TENTH, 1);
+        let mut shedding = Shedding::new(Moment::ZERO, TENTH, &TWO[..1]);
         let mut now = Moment::ZERO;
         let mut run = |waiting: u32, periods: u32| {
             for _ in 0..periods {
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn far_above_the_aim_it_is_what_comes_too_much_and_a_part_always_passes() {
         for times in [2_u32, 10, 100] {
-            let mut shedding = Shedding::new(Moment::ZERO, TENTH, 1);
+            let mut shedding = Shedding::new(Moment::ZERO, TENTH, &TWO[..1]);
             let mut now = Moment::ZERO;
             let mut period = |shedding: &mut Shedding, waiting| {
                 (0..100 * times).for_each(|number| {
@@ -374,16 +374,17 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_changes_numbers_of_classes_and_not_what_is_shed() {
+    fn a_reload_changes_ranks_of_classes_and_not_what_is_shed() {
         // A hundred each of class 0 and class 1, which change places; a third class is new between.
         let all: Vec<Candidate> =
-            (0..200).map(|number| candidate(None, (number % 2) as u16, 0, number)).collect();
+            (0..200).map(|number| candidate(None, (number % 2) as usize, 0, number)).collect();
         let mut before = shedding(0.25, &all);
-        let mut after = before.clone().under(TENTH, 3, &[ClassId(2), ClassId(0)]);
+        let mut after = before.clone();
+        after.reconfigure(TENTH, &[ClassId(1), ClassId(9), ClassId(0)]);
         for request in &all {
-            let moved = Candidate { class: ClassId([2, 0][request.class.index()]), ..*request };
-            // The lesser of the two was class 1 and is class 2 now, which was class 0.
-            let swapped = Candidate { class: ClassId(1 - request.class.0), ..*request };
+            let moved = Candidate { rank: [2, 0][request.rank], ..*request };
+            // The lesser of the two was class 1 and is class 0 now.
+            let swapped = Candidate { rank: 1 - request.rank, ..*request };
             assert_eq!(after.turns_away(&moved), before.turns_away(&swapped), "{request:?}");
         }
         assert_eq!(after.fraction(), 0.25);
@@ -392,7 +393,7 @@ mod tests {
     #[test]
     fn who_is_asked_about_before_it_comes_is_counted_once() {
         let request = candidate(None, 0, 0, 7);
-        let mut shedding = Shedding::new(Moment::ZERO, TENTH, 1);
+        let mut shedding = Shedding::new(Moment::ZERO, TENTH, &TWO[..1]);
         assert!(!shedding.turns_away(&request) && !shedding.is_shed(&request));
         assert_eq!(shedding.came.iter().sum::<f32>(), 1.0);
         shedding.fraction = 1.0;

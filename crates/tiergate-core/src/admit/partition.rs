@@ -10,7 +10,7 @@
 //! Source: Voigt D §2.4, Figure 4; §3.6 has 3/5 : 2/5 with bursts 20 and 5 and an overflow of 5.
 
 use super::bucket::{Level, PARTS, Rate};
-use crate::class::ClassId;
+use crate::names::ClassId;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -73,19 +73,20 @@ impl Partitions {
         self.rate = rate;
     }
 
-    /// Takes over what `former` holds, class by class, in proportion to the bursts. `moved`: what has
-    /// become of the classes.
-    pub(super) fn inherit(&mut self, now: Moment, mut former: Partitions, moved: &[ClassId]) {
-        former.settle(now);
+    /// Other bursts and shares from now on: each class keeps what its partition holds, and all keep what
+    /// the overflow bucket holds, in proportion to the bursts.
+    pub(super) fn reconfigure(&mut self, now: Moment, burst: u32, shares: &[Share]) {
+        self.settle(now);
+        let new = Partitions::new(now, self.rate, burst, shares);
+        let former = std::mem::replace(&mut self.partitions, new.partitions);
         for partition in &mut self.partitions {
-            let same = |old: &&Partition| moved.get(old.class.index()) == Some(&partition.class);
-            if let Some(old) = former.partitions.iter().find(same) {
+            if let Some(old) = former.iter().find(|old| old.class == partition.class) {
                 let wanted = std::mem::replace(&mut partition.level, old.level);
                 partition.level.resize_as(wanted);
             }
         }
-        let wanted = std::mem::replace(&mut self.overflow, former.overflow);
-        self.overflow.resize_as(wanted);
+        self.unshared = new.unshared;
+        self.overflow.resize_as(new.overflow);
     }
 
     /// Whether the class would get a token. O(partitions).
@@ -287,14 +288,13 @@ mod tests {
 
     #[test]
     fn a_reload_keeps_what_is_there_in_proportion() {
-        let mut former = paper(100);
+        let mut buckets = paper(100);
         for _ in 0..10 {
-            former.take(Moment::ZERO, PREMIUM);
+            buckets.take(Moment::ZERO, PREMIUM);
         }
-        let shares = [Share { class: STANDARD, parts: 6000, burst: 40 }];
-        let mut buckets = Partitions::new(Moment::ZERO, Rate::per_second(10), 10, &shares);
-        buckets.inherit(Moment::ZERO, former, &[STANDARD, PREMIUM]);
-        assert_eq!(buckets.tokens(Moment::ZERO, STANDARD), 20 + 10);
-        assert_eq!(buckets.tokens(Moment::ZERO, PREMIUM), 10);
+        let shares = [Share { class: PREMIUM, parts: 6000, burst: 40 }];
+        buckets.reconfigure(Moment::ZERO, 10, &shares);
+        assert_eq!(buckets.tokens(Moment::ZERO, PREMIUM), 20 + 10);
+        assert_eq!(buckets.tokens(Moment::ZERO, STANDARD), 10);
     }
 }

@@ -13,26 +13,20 @@ use super::bucket::{PARTS, Rate, TOKEN};
 use super::flow_buckets::{FlowBuckets, Taken as TakenOfFlow};
 pub use super::partition::Share;
 use super::partition::{Partitions, Taken};
-use crate::class::ClassId;
+use crate::names::ClassId;
+pub use crate::names::PolicerId;
 use crate::time::Moment;
+use std::fmt;
 use std::time::Duration;
-
-/// A policer's place in the plan's list. Valid for the plan that it was made with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PolicerId(pub u16);
-
-impl PolicerId {
-    /// The policer's index in the plan's list.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// What a policy says of one policer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The name in the policy, and in metrics.
     pub name: String,
+    /// What it is known by where its name may pass to another, as that of a policer that belongs to a
+    /// rule without a name does; `None`: its name.
+    pub key: Option<Box<str>>,
     /// How many requests there may be in a time, on average.
     pub rate: Rate,
     /// How many at once after a pause. With shares: what the overflow bucket holds.
@@ -67,40 +61,74 @@ impl Settings {
     /// Most flows of one policer: 240 MB.
     pub const FLOWS_MAX: u32 = 10_000_000;
 
-    /// Checks what the policer relies on.
+    /// What it is interned by.
+    pub fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Checks what the policer relies on. `is_class`: whether the plan has such a class.
     ///
     /// # Errors
-    /// A sentence that names the first fault found.
-    pub fn check(&self, classes: usize) -> Result<(), String> {
-        let fault = |what: &str| Err(format!("policer `{}`: {what}", self.name));
-        if self.burst > Self::BURST_MAX
-            || self.shares.iter().any(|share| share.burst > Self::BURST_MAX)
-        {
-            return fault("burst must be at most 1000000");
+    /// The first fault found.
+    pub fn check(&self, is_class: impl Fn(ClassId) -> bool) -> Result<(), Fault> {
+        let is_high = |share: &Share| share.burst > Self::BURST_MAX;
+        if self.burst > Self::BURST_MAX || self.shares.iter().any(is_high) {
+            return Err(Fault::Burst);
         }
         let sum: u64 = self.shares.iter().map(|share| u64::from(share.parts)).sum();
         if sum > PARTS {
-            return fault("the shares add up to more than 100%");
+            return Err(Fault::Sum);
         }
         for (place, share) in self.shares.iter().enumerate() {
-            if share.class.index() >= classes {
-                return fault("a share is of no class");
+            if !is_class(share.class) {
+                return Err(Fault::NoClass);
             }
             if self.shares[..place].iter().any(|other| other.class == share.class) {
-                return fault("a class has two shares");
+                return Err(Fault::TwoShares);
             }
         }
         match self.per {
             Per::Rule => Ok(()),
-            Per::Flow { .. } if !self.shares.is_empty() => fault("flows have no shares"),
-            Per::Flow { .. } if self.rate > Self::FLOW_RATE_MAX => {
-                fault("rate must be at most 1000000/s for each flow")
-            }
+            Per::Flow { .. } if !self.shares.is_empty() => Err(Fault::FlowShares),
+            Per::Flow { .. } if self.rate > Self::FLOW_RATE_MAX => Err(Fault::FlowRate),
             Per::Flow { flows_max } if !(1..=Self::FLOWS_MAX).contains(&flows_max) => {
-                fault("flows_max must be 1 to 10000000")
+                Err(Fault::FlowsMax)
             }
             Per::Flow { .. } => Ok(()),
         }
+    }
+}
+
+/// What is wrong with a policer's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A burst is more than [`Settings::BURST_MAX`].
+    Burst,
+    /// The shares are more than all tokens.
+    Sum,
+    /// A share is of a class that the plan does not have.
+    NoClass,
+    /// A class has two shares.
+    TwoShares,
+    /// There are shares, and a bucket for each flow.
+    FlowShares,
+    /// A flow's rate is more than [`Settings::FLOW_RATE_MAX`].
+    FlowRate,
+    /// The number of flows is not 1 to [`Settings::FLOWS_MAX`].
+    FlowsMax,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::Burst => "burst must be at most 1000000",
+            Fault::Sum => "the shares add up to more than 100%",
+            Fault::NoClass => "a share is of no class",
+            Fault::TwoShares => "a class has two shares",
+            Fault::FlowShares => "flows have no shares",
+            Fault::FlowRate => "rate must be at most 1000000/s for each flow",
+            Fault::FlowsMax => "flows_max must be 1 to 10000000",
+        })
     }
 }
 
@@ -161,45 +189,65 @@ enum Buckets {
     Flows(FlowBuckets),
 }
 
+impl Buckets {
+    fn new(now: Moment, settings: &Settings) -> Self {
+        let Settings { rate, burst, .. } = *settings;
+        match settings.per {
+            Per::Rule => Buckets::Shared(Partitions::new(now, rate, burst, &settings.shares)),
+            Per::Flow { flows_max } => {
+                Buckets::Flows(FlowBuckets::new(now, rate, burst, flows_max))
+            }
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Policer {
+    name: String,
     rate: Rate,
+    is_in_force: bool,
     buckets: Buckets,
     counts: Counts,
 }
 
-/// All policers of a plan, at work.
+/// All policers that there ever were, at work; those that are gone keep their counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policers {
-    policers: Vec<Policer>,
+    /// By id. `None`: never in force.
+    policers: Vec<Option<Policer>>,
 }
 
 /// The policers that a request comes under: none twice.
 pub(crate) type Under = [Option<PolicerId>; 3];
 
 impl Policers {
-    /// Every bucket is full.
-    pub(crate) fn new(now: Moment, settings: &[Settings]) -> Self {
-        Policers { policers: settings.iter().map(|settings| Policer::new(now, settings)).collect() }
-    }
-
-    /// The policers of another plan: those of the same name keep their tokens in proportion to their
-    /// bursts, their flows and their counts. `moved`: what has become of the classes.
-    pub(crate) fn inherit(
-        &mut self,
-        now: Moment,
-        names: (&[Settings], &[Settings]),
-        former: Policers,
-        moved: &[ClassId],
-    ) {
-        let (mine, theirs) = names;
-        let mut former: Vec<Option<Policer>> = former.policers.into_iter().map(Some).collect();
-        for (policer, settings) in self.policers.iter_mut().zip(mine) {
-            let known = theirs.iter().position(|other| other.name == settings.name);
-            if let Some(former) = known.and_then(|place| former[place].take()) {
-                policer.inherit(now, former, moved);
+    /// Puts a plan's policers in force. Those that were there keep their tokens in proportion to their
+    /// bursts, their flows and their counts; new ones are full. O(policers), and of
+    /// flows, where a burst is smaller.
+    pub(crate) fn reconfigure(&mut self, now: Moment, plan: &[(PolicerId, &Settings)]) {
+        self.policers.iter_mut().flatten().for_each(|policer| policer.is_in_force = false);
+        for &(id, settings) in plan {
+            if self.policers.len() <= id.index() {
+                self.policers.resize(id.index() + 1, None);
+            }
+            match &mut self.policers[id.index()] {
+                Some(policer) => policer.reconfigure(now, settings),
+                new => *new = Some(Policer::new(now, settings)),
             }
         }
+        // A table of flows may take 240 MB.
+        for gone in self.policers.iter_mut().flatten().filter(|policer| !policer.is_in_force) {
+            gone.buckets = Buckets::Shared(Partitions::new(now, Rate::default(), 0, &[]));
+        }
+    }
+
+    /// Whether the plan in force has it.
+    pub(crate) fn is_in_force(&self, id: PolicerId) -> bool {
+        self.policers.get(id.index()).is_some_and(|it| it.as_ref().is_some_and(|it| it.is_in_force))
+    }
+
+    fn at(&mut self, id: PolicerId) -> &mut Policer {
+        self.policers[id.index()].as_mut().expect("a plan has, or had, the policer")
     }
 
     /// Whether the request has all the tokens it needs; else the first policer that has none for it.
@@ -211,7 +259,7 @@ impl Policers {
         flow: u64,
     ) -> Option<PolicerId> {
         let mut under = under.into_iter().flatten();
-        under.find(|id| !self.policers[id.index()].has_token(now, class, flow))
+        under.find(|id| !self.at(*id).has_token(now, class, flow))
     }
 
     /// Takes a token of each, or of none and says which has none. O(1) each, and the partitions.
@@ -225,13 +273,13 @@ impl Policers {
         let mut several = under.iter().flatten();
         // With one alone, taking is asking.
         if let (Some(one), None) = (several.next(), several.next()) {
-            return self.policers[one.index()].take(now, class, flow).then_some(()).ok_or(*one);
+            return self.at(*one).take(now, class, flow).then_some(()).ok_or(*one);
         }
         if let Some(id) = self.bar(now, under, class, flow) {
             return Err(id);
         }
         for id in under.into_iter().flatten() {
-            let taken = self.policers[id.index()].take(now, class, flow);
+            let taken = self.at(id).take(now, class, flow);
             debug_assert!(taken, "it was there");
         }
         Ok(())
@@ -239,12 +287,12 @@ impl Policers {
 
     /// Counts a request refused for want of the policer's token.
     pub(crate) fn refused(&mut self, id: PolicerId) {
-        self.policers[id.index()].counts.refused += 1;
+        self.at(id).counts.refused += 1;
     }
 
     /// What such a request has left.
     pub(crate) fn quota(&mut self, now: Moment, id: PolicerId, class: ClassId, flow: u64) -> Quota {
-        let policer = &mut self.policers[id.index()];
+        let policer = self.at(id);
         let (remaining, wait, most) = match &mut policer.buckets {
             Buckets::Shared(buckets) => {
                 (buckets.tokens(now, class), buckets.next_token(now, class), buckets.most(class))
@@ -257,19 +305,10 @@ impl Policers {
         Quota { remaining, wait, most, refill }
     }
 
-    /// Another rate from now on; tokens that are there stay.
-    pub(crate) fn set_rate(&mut self, now: Moment, id: PolicerId, rate: Rate) {
-        let policer = &mut self.policers[id.index()];
-        policer.rate = rate;
-        match &mut policer.buckets {
-            Buckets::Shared(buckets) => buckets.set_rate(now, rate),
-            Buckets::Flows(buckets) => buckets.set_rate(now, rate),
-        }
-    }
-
-    /// How each is doing.
-    pub(crate) fn states(&self) -> impl Iterator<Item = PolicerState> + '_ {
-        self.policers.iter().map(|policer| PolicerState {
+    /// How each is doing that is, or was, in force.
+    pub(crate) fn state(&self, id: PolicerId) -> Option<PolicerState> {
+        let policer = self.policers.get(id.index())?.as_ref()?;
+        Some(PolicerState {
             rate: policer.rate,
             counts: policer.counts,
             flows: match &policer.buckets {
@@ -278,26 +317,47 @@ impl Policers {
             },
         })
     }
+
+    /// Those that are no longer in force, by name.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = (PolicerId, &str)> + '_ {
+        let gone = self.policers.iter().enumerate();
+        let gone = gone.filter_map(|(id, policer)| Some((id, policer.as_ref()?)));
+        let gone = gone.filter(|(_, policer)| !policer.is_in_force);
+        gone.map(|(id, policer)| (PolicerId(id as u16), &*policer.name))
+    }
 }
 
 impl Policer {
     fn new(now: Moment, settings: &Settings) -> Self {
-        let Settings { rate, burst, .. } = *settings;
-        let buckets = match settings.per {
-            Per::Rule => Buckets::Shared(Partitions::new(now, rate, burst, &settings.shares)),
-            Per::Flow { flows_max } => {
-                Buckets::Flows(FlowBuckets::new(now, rate, burst, flows_max))
-            }
-        };
-        Policer { rate, buckets, counts: Counts::default() }
+        Policer {
+            name: settings.name.clone(),
+            rate: settings.rate,
+            is_in_force: true,
+            buckets: Buckets::new(now, settings),
+            counts: Counts::default(),
+        }
     }
 
-    fn inherit(&mut self, now: Moment, former: Policer, moved: &[ClassId]) {
-        self.counts = former.counts;
-        match (&mut self.buckets, former.buckets) {
-            (Buckets::Shared(mine), Buckets::Shared(theirs)) => mine.inherit(now, theirs, moved),
-            (Buckets::Flows(mine), Buckets::Flows(theirs)) => mine.inherit(now, theirs),
-            _ => {}
+    fn reconfigure(&mut self, now: Moment, settings: &Settings) {
+        self.is_in_force = true;
+        self.name.clone_from(&settings.name);
+        match (&mut self.buckets, settings.per) {
+            (Buckets::Shared(mine), Per::Rule) => {
+                mine.reconfigure(now, settings.burst, &settings.shares);
+            }
+            (Buckets::Flows(mine), Per::Flow { flows_max }) if mine.is_for(flows_max) => {
+                mine.set_burst(now, settings.burst);
+            }
+            (mine, _) => *mine = Buckets::new(now, settings),
+        }
+        self.set_rate(now, settings.rate);
+    }
+
+    fn set_rate(&mut self, now: Moment, rate: Rate) {
+        self.rate = rate;
+        match &mut self.buckets {
+            Buckets::Shared(buckets) => buckets.set_rate(now, rate),
+            Buckets::Flows(buckets) => buckets.set_rate(now, rate),
         }
     }
 
@@ -340,18 +400,27 @@ mod tests {
 
     fn settings(name: &str, rate: u32, burst: u32, per: Per) -> Settings {
         let rate = Rate::per_second(rate);
-        Settings { name: name.to_owned(), rate, burst, per, shares: Vec::new(), announce: false }
+        let name = name.to_owned();
+        Settings { name, key: None, rate, burst, per, shares: Vec::new(), announce: false }
+    }
+
+    fn in_force(plan: &[(u16, &Settings)]) -> Policers {
+        let mut policers = Policers::default();
+        let plan: Vec<_> = plan.iter().map(|(id, settings)| (PolicerId(*id), *settings)).collect();
+        policers.reconfigure(Moment::ZERO, &plan);
+        policers
     }
 
     fn passed(policers: &Policers) -> Vec<u64> {
-        policers.states().map(|state| state.counts.passed).collect()
+        let states = (0..9).filter_map(|id| policers.state(PolicerId(id)));
+        states.map(|state| state.counts.passed).collect()
     }
 
     #[test]
     fn a_request_takes_of_all_or_of_none() {
         let two =
             [settings("a", 1, 5, Per::Rule), settings("b", 1, 2, Per::Flow { flows_max: 100 })];
-        let mut policers = Policers::new(Moment::ZERO, &two);
+        let mut policers = in_force(&[(0, &two[0]), (1, &two[1])]);
         let under = [Some(FIRST), None, Some(SECOND)];
         for _ in 0..2 {
             assert_eq!(policers.take(Moment::ZERO, under, CLASS, 9 << 40), Ok(()));
@@ -369,31 +438,33 @@ mod tests {
             settings("pages", 1, 10, Per::Rule),
             settings("clients", 1, 4, Per::Flow { flows_max: 100 }),
         ];
-        let mut former = Policers::new(Moment::ZERO, &old);
+        let mut policers = in_force(&[(0, &old[0]), (1, &old[1]), (2, &old[2])]);
         for _ in 0..3 {
             assert_eq!(
-                former.take(Moment::ZERO, [Some(PolicerId(2)), None, None], CLASS, 5),
+                policers.take(Moment::ZERO, [Some(PolicerId(2)), None, None], CLASS, 5),
                 Ok(())
             );
         }
         for _ in 0..5 {
-            assert_eq!(former.take(Moment::ZERO, [Some(SECOND), None, None], CLASS, 5), Ok(()));
+            assert_eq!(policers.take(Moment::ZERO, [Some(SECOND), None, None], CLASS, 5), Ok(()));
         }
         let new = [
             settings("clients", 1, 4, Per::Flow { flows_max: 100 }),
             settings("pages", 1, 20, Per::Rule),
             settings("new", 1, 7, Per::Rule),
         ];
-        let mut policers = Policers::new(Moment::ZERO, &new);
-        policers.inherit(Moment::ZERO, (&new, &old), former, &[CLASS]);
+        let plan = [(PolicerId(2), &new[0]), (SECOND, &new[1]), (PolicerId(3), &new[2])];
+        policers.reconfigure(Moment::ZERO, &plan);
         let left = |policers: &mut Policers, place, flow| {
             policers.quota(Moment::ZERO, PolicerId(place), CLASS, flow).remaining
         };
-        assert_eq!(left(&mut policers, 0, 5), 1);
-        assert_eq!(left(&mut policers, 0, 6), 4);
+        assert_eq!(left(&mut policers, 2, 5), 1);
+        assert_eq!(left(&mut policers, 2, 6), 4);
         assert_eq!(left(&mut policers, 1, 0), 10, "half full as before");
-        assert_eq!(left(&mut policers, 2, 0), 7);
-        assert_eq!(passed(&policers), [3, 5, 0]);
+        assert_eq!(left(&mut policers, 3, 0), 7);
+        assert_eq!(passed(&policers), [0, 5, 3, 0]);
+        assert_eq!(policers.gone().collect::<Vec<_>>(), [(PolicerId(0), "gone")]);
+        assert!(policers.is_in_force(SECOND) && !policers.is_in_force(PolicerId(0)));
     }
 
     #[test]
@@ -401,7 +472,8 @@ mod tests {
         let share = |class: u16, parts| Share { class: ClassId(class), parts, burst: 1 };
         let good = settings("p", 1, 1, Per::Rule);
         let with = |shares: Vec<Share>| Settings { shares, ..good.clone() };
-        assert_eq!(with(vec![share(0, 6000), share(1, 4000)]).check(2), Ok(()));
+        let two_classes = |class: ClassId| class.index() < 2;
+        assert_eq!(with(vec![share(0, 6000), share(1, 4000)]).check(two_classes), Ok(()));
         for (bad, what) in [
             (with(vec![share(0, 6000), share(1, 4001)]), "100%"),
             (with(vec![share(2, 1)]), "no class"),
@@ -411,7 +483,7 @@ mod tests {
             (settings("p", 1, 1, Per::Flow { flows_max: 0 }), "flows_max"),
             (settings("p", 1, 1_000_001, Per::Rule), "burst"),
         ] {
-            let fault = bad.check(2).unwrap_err();
+            let fault = bad.check(two_classes).unwrap_err().to_string();
             assert!(fault.contains(what), "{fault}");
         }
     }

@@ -16,8 +16,8 @@
 //! Source: Cherkasova & Phaal, session-based admission control; WebQoS §4.2 (sessions). That requests
 //! of running sessions go first, instead of a threshold, is ours.
 
-use crate::class::ClassId;
 use crate::collections::{List, Slab};
+use crate::names::ClassId;
 use crate::time::Moment;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -120,6 +120,19 @@ pub struct SessionAccount {
     pub lengths: Lengths,
 }
 
+impl SessionAccount {
+    /// Nothing counted.
+    pub const NONE: SessionAccount = SessionAccount {
+        started: 0,
+        resumed: 0,
+        ended: [0; 4],
+        broken: 0,
+        refused_new: 0,
+        refused_running: 0,
+        lengths: Lengths { buckets: [0; Lengths::BUCKETS], sum: 0 },
+    };
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: u64,
@@ -144,14 +157,14 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// No session yet, for a plan of so many classes.
-    pub fn new(bounds: Bounds, classes: usize) -> Self {
+    /// No session yet.
+    pub fn new(bounds: Bounds) -> Self {
         Sessions {
             bounds,
             entries: Slab::default(),
             places: HashMap::default(),
             by_use: List::default(),
-            account: vec![SessionAccount::default(); classes.max(1)],
+            account: vec![SessionAccount::default()],
         }
     }
 
@@ -257,19 +270,8 @@ impl Sessions {
         }
     }
 
-    /// Puts other bounds, and another plan's classes, in force. `moved` gives the new place of each
-    /// class; sessions beyond the bound are evicted. O(sessions).
-    pub fn reconfigure(&mut self, bounds: Bounds, moved: &[ClassId], classes: usize) {
-        let mut account = vec![SessionAccount::default(); classes.max(1)];
-        let last = ClassId(account.len() as u16 - 1);
-        let place = |class: ClassId| moved.get(class.index()).copied().unwrap_or(last).min(last);
-        for (class, old) in self.account.iter().enumerate() {
-            add(&mut account[place(ClassId(class as u16)).index()], old);
-        }
-        for (_, entry) in self.entries.iter_mut() {
-            entry.class = place(entry.class);
-        }
-        self.account = account;
+    /// Puts other bounds in force; sessions beyond them are evicted. O(sessions).
+    pub fn reconfigure(&mut self, bounds: Bounds) {
         self.bounds = bounds;
         while self.len() > bounds.sessions_max {
             self.evict();
@@ -286,7 +288,7 @@ impl Sessions {
         self.places.is_empty()
     }
 
-    /// What was counted, by class.
+    /// What was counted, by class id; nothing of those beyond the end.
     pub fn account(&self) -> &[SessionAccount] {
         &self.account
     }
@@ -323,7 +325,6 @@ impl Sessions {
         if self.len() >= self.bounds.sessions_max {
             self.evict();
         }
-        let class = class.min(ClassId(self.account.len() as u16 - 1));
         let entry = Entry { key, begun, last: now, requests, class, at_once: 1, broken: false };
         let place = self.entries.insert(entry).index();
         self.entries.append(&mut self.by_use, place);
@@ -348,22 +349,9 @@ impl Sessions {
     }
 
     fn account_of(&mut self, class: ClassId) -> &mut SessionAccount {
-        let last = self.account.len() - 1;
-        &mut self.account[class.index().min(last)]
+        if self.account.len() <= class.index() {
+            self.account.resize(class.index() + 1, SessionAccount::default());
+        }
+        &mut self.account[class.index()]
     }
-}
-
-fn add(sum: &mut SessionAccount, more: &SessionAccount) {
-    sum.started += more.started;
-    sum.resumed += more.resumed;
-    sum.broken += more.broken;
-    sum.refused_new += more.refused_new;
-    sum.refused_running += more.refused_running;
-    for (sum, more) in sum.ended.iter_mut().zip(more.ended) {
-        *sum += more;
-    }
-    for (sum, more) in sum.lengths.buckets.iter_mut().zip(more.lengths.buckets) {
-        *sum += more;
-    }
-    sum.lengths.sum += more.lengths.sum;
 }

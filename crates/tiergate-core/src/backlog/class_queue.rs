@@ -12,7 +12,7 @@
 //! latter also has the charge put right at the end.
 
 use super::flows::Flow;
-use crate::class::ClassId;
+use crate::names::ClassId;
 
 /// Queues of a class.
 pub(super) const QUEUES: usize = 3;

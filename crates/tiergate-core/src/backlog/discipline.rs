@@ -36,15 +36,20 @@ impl Discipline {
         }
     }
 
-    /// Those of a plan's classes. The ageing is that of the class's site, if its policy is by score,
-    /// or else of the policy between sites.
-    pub(crate) fn of_plan(plan: &Plan) -> Vec<Self> {
-        let of_site = |class: &Class| plan.sites.get(class.site.index()).map(|site| site.policy);
-        let ageing = |class: &Class| match (of_site(class), plan.between_sites) {
-            (Some(Policy::Score { ageing }), _) | (_, Policy::Score { ageing }) => ageing,
+    /// That of a plan's class. The ageing is that of the class's site, if its policy is by score, or else
+    /// of the policy between sites.
+    pub(crate) fn of_plan(plan: &Plan, class: &Class) -> Self {
+        let ageing = match (plan.site_of(class).policy, plan.between_sites) {
+            (Policy::Score { ageing }, _) | (_, Policy::Score { ageing }) => ageing,
             _ => 0.0,
         };
-        plan.classes.iter().map(|class| Self::of(class, ageing(class))).collect()
+        Self::of(class, ageing)
+    }
+
+    /// Whether a waiter of a class has another place in its lists under `other`.
+    pub(super) fn places_otherwise(&self, other: &Discipline) -> bool {
+        let places = |it: &Discipline| (it.order, it.fair, it.when_full, it.ageing.to_bits());
+        places(self) != places(other)
     }
 
     /// Whether flows take turns: only where the order leaves open who is next. By deadline and by

@@ -51,11 +51,6 @@ impl Flow {
         (self.start.to_bits(), self.tie)
     }
 
-    /// Whether it has no requests waiting and is not yet among the idle.
-    pub(super) fn is_resting(&self) -> bool {
-        self.waiters.len() == 0 && self.idle_since == Moment::NEVER
-    }
-
     /// Whether it is idle, and its debt too old to count.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.idle_since != Moment::NEVER && now.since(self.idle_since) >= REMEMBERED
@@ -104,10 +99,9 @@ impl Flows {
     }
 
     /// Forgets a flow that has no requests waiting and is not idle.
-    fn close(&mut self, number: u32) -> Flow {
+    fn close(&mut self, number: u32) {
         let flow = self.accounts.remove(number);
         self.numbers.remove(&(flow.queue, flow.key));
-        flow
     }
 
     /// What names the account later.
@@ -158,13 +152,18 @@ impl Flows {
         self.numbers.len()
     }
 
-    /// Takes all flows out: the idle first, from the one that has been so for longest. No
-    /// [`FlowTurn`] names any account after that.
-    pub(super) fn take(&mut self) -> Vec<Flow> {
-        let is_busy = |number: &u32| self.accounts[*number].idle_since == Moment::NEVER;
-        let busy = self.numbers.values().copied().filter(is_busy);
-        let all: Vec<u32> = self.accounts.list(&self.idle).chain(busy).collect();
-        self.idle = List::default();
-        all.into_iter().map(|number| self.close(number)).collect()
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Flow> {
+        self.numbers.values().map(|number| self.at(*number))
+    }
+
+    /// Forgets those that match, which have no requests waiting.
+    pub(super) fn forget_where(&mut self, matches: impl Fn(&Flow) -> bool) {
+        let numbers = self.numbers.values().copied();
+        let numbers: Vec<u32> = numbers.filter(|number| matches(self.at(*number))).collect();
+        for number in numbers {
+            self.wakes(number);
+            self.close(number);
+        }
     }
 }

@@ -33,7 +33,7 @@ mod waiter;
 pub(crate) use codel::DROPS_MAX;
 pub(crate) use discipline::Discipline;
 pub(crate) use flows::FlowTurn;
-pub(crate) use queues::{Backlog, LISTS, list_of};
+pub(crate) use queues::Backlog;
 pub(crate) use room::Room;
 pub use waiter::Ticket;
 pub(crate) use waiter::{State, Waiter};

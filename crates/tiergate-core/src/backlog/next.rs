@@ -5,7 +5,8 @@ use super::flows::FlowTurn;
 use super::queues::Backlog;
 use super::waiter::{Ticket, Waiter};
 use crate::arrival::Arrival;
-use crate::class::{ClassId, Late, Order};
+use crate::class::{Late, Order};
+use crate::names::ClassId;
 use crate::schedule::Next;
 use crate::time::Moment;
 

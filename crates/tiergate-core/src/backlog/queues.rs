@@ -5,22 +5,15 @@ use super::discipline::Discipline;
 use super::flows::Flows;
 use super::waiter::{State, Ticket, Waiter};
 use crate::arrival::Arrival;
-use crate::class::{ClassId, WhenFull};
+use crate::class::WhenFull;
 use crate::collections::{Earliest, Heaps, Slab};
+use crate::names::ClassId;
 use crate::time::Moment;
-
-/// Lists of a class that its drain is counted by: of running sessions, of all others. Late requests
-/// count in neither.
-pub(crate) const LISTS: usize = 2;
-
-/// The place of a class's list: that of running sessions comes first.
-pub(crate) const fn list_of(class: ClassId, running: bool) -> usize {
-    class.index() * LISTS + !running as usize
-}
 
 /// Everything that waits.
 #[derive(Debug)]
 pub(crate) struct Backlog<T> {
+    /// By class id.
     pub(super) disciplines: Vec<Discipline>,
     pub(super) waiters: Slab<Waiter<T>>,
     pub(super) flows: Flows,
@@ -49,14 +42,15 @@ pub(super) struct Rankings {
 }
 
 impl<T> Backlog<T> {
-    pub(crate) fn new(disciplines: Vec<Discipline>) -> Self {
+    /// An empty one, without classes yet ([`Backlog::reconfigure`]).
+    pub(crate) fn new() -> Self {
         Backlog {
             waiters: Slab::default(),
             flows: Flows::default(),
-            queues: vec![ClassQueue::default(); disciplines.len() * QUEUES],
+            queues: Vec::new(),
             heaps: Rankings::default(),
             deadlines: Earliest::default(),
-            disciplines,
+            disciplines: Vec::new(),
             sequence: 0,
             len: 0,
             now: Moment::ZERO,

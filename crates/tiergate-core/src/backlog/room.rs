@@ -17,7 +17,8 @@ use super::class_queue::{class_of, queue_of};
 use super::queues::Backlog;
 use super::waiter::Ticket;
 use crate::arrival::Arrival;
-use crate::class::{ClassId, WhenFull};
+use crate::class::WhenFull;
+use crate::names::ClassId;
 
 /// Most waiters that make room for one.
 pub(super) const VICTIMS_MAX: usize = 16;

@@ -2,9 +2,9 @@
 
 use super::class_queue::queue_of;
 use super::flows::FlowTurn;
-use crate::class::ClassId;
 use crate::classify::score::Score;
 use crate::collections::Key;
+use crate::names::{ClassId, RuleId};
 use crate::reason::Reason;
 use crate::time::Moment;
 
@@ -32,7 +32,7 @@ pub(crate) struct Waiter<T> {
     /// Whether its deadline has passed, and it waits on.
     pub(crate) late: bool,
     /// The rule that decided its class.
-    pub(crate) rule: Option<u32>,
+    pub(crate) rule: Option<RuleId>,
     /// How many slots it takes, 1 or more.
     pub(crate) slots: u16,
     /// Whose it is.

@@ -27,8 +27,13 @@ impl FlowTable {
     /// Room for so many flows at once: half as many places more, so that they do not get in each
     /// other's way.
     pub(crate) fn for_flows(flows_max: u32) -> Self {
-        let sets = (flows_max as usize + flows_max as usize / 2).div_ceil(WAYS).max(2);
-        FlowTable { flows: vec![0; sets * WAYS], numbers: vec![0; sets * WAYS] }
+        let places = Self::places_for(flows_max);
+        FlowTable { flows: vec![0; places], numbers: vec![0; places] }
+    }
+
+    /// How many places a table for so many flows has.
+    pub(crate) fn places_for(flows_max: u32) -> usize {
+        (flows_max as usize + flows_max as usize / 2).div_ceil(WAYS).max(2) * WAYS
     }
 
     /// How many places there are.

@@ -105,11 +105,6 @@ impl<T> Slab<T> {
     pub(crate) fn previous(&self, index: u32) -> Option<u32> {
         some(self.links[index as usize].previous)
     }
-
-    /// The items of a list, in its order.
-    pub(crate) fn list(&self, list: &List) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(list.first(), |&index| self.next(index))
-    }
 }
 
 impl<T> Index<u32> for Slab<T> {

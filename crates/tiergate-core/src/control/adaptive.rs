@@ -181,12 +181,6 @@ impl Law for AdaptiveLimit {
             self.enter(now, slots, Cause::Adjusted);
         }
     }
-
-    /// What the requests of each class take is learned anew.
-    fn renumbered(&mut self) {
-        self.mix = Mix::new();
-        self.window.restart();
-    }
 }
 
 impl AdaptiveLimit {

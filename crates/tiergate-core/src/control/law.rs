@@ -11,7 +11,7 @@
 //! | [`Law::observe`] | a sensor sent a reading |
 //! | [`Law::set_bounds`] | a controller changed the bounds |
 
-use crate::class::ClassId;
+use crate::names::ClassId;
 use crate::outcome::Outcome;
 use crate::sense::Reading;
 use crate::time::Moment;
@@ -147,7 +147,4 @@ pub trait Law: Debug + Send {
     /// The limit has other bounds from now on. The gate keeps it within them whatever the law says; a law
     /// that knows them tries nothing beyond.
     fn set_bounds(&mut self, _now: Moment, _bounds: &Bounds) {}
-
-    /// Classes have other numbers from now on.
-    fn renumbered(&mut self) {}
 }

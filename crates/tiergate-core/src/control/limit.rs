@@ -75,9 +75,4 @@ impl Limit {
             self.last_step = Some((now, Step { slots, ..step }));
         }
     }
-
-    /// Classes have other numbers from now on.
-    pub(crate) fn renumbered(&mut self) {
-        self.law.renumbered();
-    }
 }

@@ -4,7 +4,7 @@
 //! The weight of an answer is the mean time of its class over the mean time of the usual mix. With one
 //! class, or a constant mix, the sum of the weights is the number of answers.
 
-use crate::class::ClassId;
+use crate::names::ClassId;
 
 /// Weight of the latest answer in a mean.
 const LATEST_WEIGHT: f64 = 1.0 / 128.0;
@@ -12,6 +12,9 @@ const LATEST_WEIGHT: f64 = 1.0 / 128.0;
 const CHANGED_COUNT: u32 = 8;
 /// Answers that the usual mix is estimated from; a window of that many replaces half of it.
 const USUAL_COUNT: f64 = 128.0;
+
+/// Classes that there is room for from the start.
+const ROOM: usize = 64;
 
 /// What is known of one class.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +31,8 @@ struct Kind {
 /// The mix of the answers in this window, and the usual one.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
-    kinds: [Kind; ClassId::COUNT_MAX],
+    /// By class id.
+    kinds: Vec<Kind>,
     /// Mean square of how far the times of requests are off their class's mean, seconds squared.
     off_square: f64,
     count: u32,
@@ -36,12 +40,15 @@ pub(super) struct Mix {
 
 impl Mix {
     pub(super) fn new() -> Self {
-        Mix { kinds: [Kind::default(); ClassId::COUNT_MAX], off_square: 0.0, count: 0 }
+        Mix { kinds: vec![Kind::default(); ROOM], off_square: 0.0, count: 0 }
     }
 
     /// Takes in how long an answered request held its slot; `counts`: in this window. O(1).
     pub(super) fn answered(&mut self, class: ClassId, held_s: f64, counts: bool) {
-        let kind = &mut self.kinds[class.index().min(ClassId::COUNT_MAX - 1)];
+        if self.kinds.len() <= class.index() {
+            self.kinds.resize(class.index() + 1, Kind::default());
+        }
+        let kind = &mut self.kinds[class.index()];
         kind.answers += u32::from(counts);
         kind.count = kind.count.saturating_add(1);
         let off = held_s - kind.held_s;

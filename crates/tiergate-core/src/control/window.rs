@@ -123,11 +123,6 @@ impl Window {
         Duration::from_nanos(self.bound_ns)
     }
 
-    /// Begins anew, with the same number of slots.
-    pub(super) fn restart(&mut self) {
-        *self = Window::open(self.seen, self.slots, self.full, Duration::ZERO);
-    }
-
     pub(super) fn opened(&self) -> Moment {
         self.opened
     }

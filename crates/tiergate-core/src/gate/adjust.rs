@@ -2,10 +2,7 @@
 
 use super::Gate;
 use crate::adjust::{AdjustError, Adjustment, Adjustments, Applied};
-use crate::admit::policer::PolicerId;
-use crate::admit::trigger::Triggers;
 use crate::plan::Plan;
-use crate::schedule::Schedule;
 use crate::sense::{Reading, ReadingError, Sources};
 use crate::time::Moment;
 use std::time::Duration;
@@ -80,26 +77,14 @@ impl<T> Gate<T> {
         if self.adjustments.is_moving() { now + MOVE_EVERY } else { Moment::NEVER }
     }
 
-    /// Puts the plan in force with other values of what may be adjusted, and nothing else.
+    /// Puts the plan in force with other values of what may be adjusted.
     fn put_adjusted(&mut self, now: Moment, plan: Plan) {
         self.let_time_pass(now);
-        let former = std::mem::replace(&mut self.plan, plan);
-        let policers = self.plan.policers.iter().zip(&former.policers);
-        for (place, (new, old)) in policers.enumerate() {
-            if new.rate != old.rate {
-                self.policers.set_rate(now, PolicerId(place as u16), new.rate);
-            }
+        if plan.slots != self.plan.slots {
+            self.limit.set_bounds(now, &plan.slots);
         }
-        if self.plan.slots != former.slots {
-            self.limit.set_bounds(now, &self.plan.slots);
-        }
-        if self.plan.classes != former.classes {
-            self.triggers = Triggers::new(&self.plan.classes, &self.loads);
-            self.schedule = Schedule::new(&self.plan);
-            self.since = now;
-            self.schedule.resume(&self.loads, self.limit.slots());
-            self.let_time_pass(now);
-        }
+        self.put_in_force(now, &plan);
+        self.plan = plan;
         self.dispatch(now);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{Arrival, Gate, Slot, Verdict};
 use crate::admit::importance::Candidate;
-use crate::admit::policer::{PolicerId, Quota, Under};
+use crate::admit::policer::{Quota, Under};
 use crate::backlog::Room;
-use crate::class::ClassId;
+use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
 use crate::time::Moment;
@@ -15,20 +15,19 @@ impl<T> Gate<T> {
     ///
     /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
     pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
-        let class = self.generations.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
-        self.account.arrived(class, rule);
+        let class = self.classes.entered(arrival.class);
+        self.account.arrived(class, arrival.rule);
         if self.is_blocked(now, class, &arrival) {
             return self.reject(now, class, &arrival, Reason::Blocked);
         }
-        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
+        let patience = self.patience(class, &arrival);
         self.catch_up(now);
         if let Some(shedding) = &mut self.shedding
-            && shedding.is_shed(&candidate(class, &arrival))
+            && shedding.is_shed(&candidate(self.classes.rank(class), &arrival))
         {
             return self.reject(now, class, &arrival, Reason::Shed);
         }
-        let at_once = self.is_admitted(now, class, &arrival);
+        let at_once = self.is_admitted(now, class, &arrival, patience);
         if let Some(reason) = self.bar(now, class, &arrival, at_once, patience) {
             return self.reject(now, class, &arrival, reason);
         }
@@ -40,7 +39,7 @@ impl<T> Gate<T> {
             return self.reject(now, class, &arrival, self.policed_by(policer));
         }
         if at_once {
-            return Verdict::Admit(self.admit(now, class, rule, &arrival));
+            return Verdict::Admit(self.admit(now, class, &arrival));
         }
         let deadline = now + patience;
         if !self.make_room(now, class, &arrival) {
@@ -50,10 +49,9 @@ impl<T> Gate<T> {
             self.let_time_pass(now);
         }
         self.account.classes[class.index()].queued += 1;
-        self.loads[class.index()].waiting += 1;
+        self.classes.load_mut(class).waiting += 1;
         // After a displacement as many wait as before: triggers see no shorter backlog in between.
-        self.triggers.changed(class, &self.loads);
-        let arrival = Arrival { rule, ..arrival };
+        self.note_waiting(class);
         let ticket = self.backlog.push(now, class, &arrival, deadline, wake());
         // Whoever comes may be served before those for whom free slots are kept, or instead of others that
         // run.
@@ -63,7 +61,13 @@ impl<T> Gate<T> {
 
     /// Whether the request gets a slot at once: there is one, and if anybody waited that could have it, it
     /// would be this request's turn. After [`Gate::advance`]; those that wait have had theirs.
-    fn is_admitted(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+    fn is_admitted(
+        &mut self,
+        now: Moment,
+        class: ClassId,
+        arrival: &Arrival,
+        patience: Duration,
+    ) -> bool {
         if !self.has_free_slot() || !self.fits(arrival.width()) {
             return false;
         }
@@ -71,14 +75,13 @@ impl<T> Gate<T> {
             return true;
         }
         // A class's own order is kept by its backlog alone.
-        if self.loads[class.index()].waiting > 0 {
+        if self.classes.load(class).waiting > 0 {
             return false;
         }
         if self.schedule.looks_at_requests() {
             self.look_at_requests(now);
         }
-        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        let load = &mut self.loads[class.index()];
+        let load = self.classes.load_mut(class);
         load.waiting = 1;
         load.next = Next {
             slots: arrival.width(),
@@ -88,26 +91,29 @@ impl<T> Gate<T> {
             deadline: now + patience,
             score: arrival.score,
         };
-        let picked = self.schedule.pick(&self.loads, self.limit.slots());
-        self.loads[class.index()].waiting = 0;
-        picked == Some(class)
+        let picked = self.schedule.pick(self.classes.loads(), self.limit.slots());
+        self.classes.load_mut(class).waiting = 0;
+        picked == Some(self.classes.rank(class))
     }
 
-    fn admit(&mut self, now: Moment, class: ClassId, rule: Option<u32>, arrival: &Arrival) -> Slot {
-        let grant = self.grant(now, class, rule, arrival.width());
+    fn admit(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> Slot {
+        let grant = self.grant(now, class, arrival.rule, arrival.width());
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
         Slot {
             class,
-            generation: self.plan.generation,
-            rule,
+            rule: arrival.rule,
             admitted: now,
             arrived: now,
             grant,
             turn: None,
-            charged: true,
             preemptible: None,
         }
+    }
+
+    /// How long the request may wait.
+    fn patience(&self, class: ClassId, arrival: &Arrival) -> Duration {
+        arrival.deadline.unwrap_or(self.classes.at(class).settings.deadline)
     }
 
     /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was
@@ -123,16 +129,16 @@ impl<T> Gate<T> {
     /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. It takes
     /// no tokens. O(1).
     pub fn turn_away(&mut self, now: Moment, arrival: Arrival) -> Option<Reason> {
-        let class = self.generations.translate(arrival.generation, arrival.class);
-        let patience = arrival.deadline.unwrap_or(self.plan.classes[class.index()].deadline);
-        let candidate = candidate(class, &arrival);
+        let class = self.classes.entered(arrival.class);
+        let patience = self.patience(class, &arrival);
+        let candidate = candidate(self.classes.rank(class), &arrival);
         let barred = if self.is_blocked(now, class, &arrival) {
             Some(Reason::Blocked)
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
             Some(Reason::Shed)
         } else {
             self.catch_up(now);
-            let at_once = self.is_admitted(now, class, &arrival);
+            let at_once = self.is_admitted(now, class, &arrival, patience);
             self.bar(now, class, &arrival, at_once, patience)
         };
         let reason = match barred {
@@ -152,7 +158,7 @@ impl<T> Gate<T> {
     /// What the request has left of the policer that would refuse it now, or else of the first that
     /// it comes under; `None` if it comes under none. O(1), and the partitions.
     pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
-        let class = self.generations.translate(arrival.generation, arrival.class);
+        let class = self.classes.entered(arrival.class);
         let under = self.policers_of(class, arrival)?;
         let policer = self.policers.bar(now, under, class, arrival.flow);
         let policer = policer.or(under.into_iter().flatten().next())?;
@@ -162,9 +168,8 @@ impl<T> Gate<T> {
     /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
     /// see (its rule refuses it, no origin is up).
     pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
-        let class = self.generations.translate(arrival.generation, arrival.class);
-        let rule = if arrival.generation == self.plan.generation { arrival.rule } else { None };
-        self.account.arrived(class, rule);
+        let class = self.classes.entered(arrival.class);
+        self.account.arrived(class, arrival.rule);
         self.account.refused(class, reason);
     }
 
@@ -189,7 +194,7 @@ impl<T> Gate<T> {
         if at_once {
             return None;
         }
-        if self.triggers.bars(class) {
+        if self.triggers.bars(self.classes.rank(class)) {
             return Some(Reason::BacklogTrigger);
         }
         let room = self.backlog.room(class, arrival, 0);
@@ -204,17 +209,16 @@ impl<T> Gate<T> {
 
     /// The policers that a request comes under, none twice; `None` if there are none.
     pub(super) fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
-        let rule = arrival
-            .policer
-            .and_then(|policer| self.generations.translate_policer(arrival.generation, policer));
-        let class = self.plan.classes[class.index()].policer;
-        let site = self.plan.site_policer;
-        if (rule, class, site) == (None, None, None) {
+        let (class, site) = (self.classes.at(class).settings.policer, self.plan.site_policer);
+        if (arrival.policer, class, site) == (None, None, None) {
             return None;
         }
-        let class = class.filter(|class| rule != Some(*class));
+        // One may be gone since the request was classified, or with its class.
+        let in_force = |id: &PolicerId| self.policers.is_in_force(*id);
+        let rule = arrival.policer.filter(in_force);
+        let class = class.filter(in_force).filter(|class| rule != Some(*class));
         let site = site.filter(|site| rule != Some(*site) && class != Some(*site));
-        Some([rule, class, site])
+        Some([rule, class, site]).filter(|under| *under != [None; 3])
     }
 
     fn policed_by(&self, policer: PolicerId) -> Reason {
@@ -237,8 +241,8 @@ impl<T> Gate<T> {
     }
 }
 
-/// A request as shedding sees it; `class`: by the plan in force.
-fn candidate(class: ClassId, arrival: &Arrival) -> Candidate {
+/// A request as shedding sees it; `rank`: its class's.
+fn candidate(rank: usize, arrival: &Arrival) -> Candidate {
     let Arrival { importance, requests, connection, .. } = *arrival;
-    Candidate { importance, class, requests, connection }
+    Candidate { importance, rank, requests, connection }
 }

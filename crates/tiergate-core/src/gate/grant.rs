@@ -2,7 +2,7 @@
 
 use super::{Gate, Slot};
 use crate::backlog::Waiter;
-use crate::class::ClassId;
+use crate::names::{ClassId, RuleId};
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
 use crate::time::Moment;
@@ -19,7 +19,7 @@ impl<T> Gate<T> {
 
     /// The same, also where nobody waits: somebody is about to.
     pub(super) fn let_time_pass(&mut self, now: Moment) {
-        self.schedule.advance(now, &self.loads, self.limit.slots());
+        self.schedule.advance(now, self.classes.loads(), self.limit.slots());
     }
 
     /// Gives slots to a request of the class that waits no more; after [`Gate::advance`].
@@ -27,16 +27,16 @@ impl<T> Gate<T> {
         &mut self,
         now: Moment,
         class: ClassId,
-        rule: Option<u32>,
+        rule: Option<RuleId>,
         slots: u16,
     ) -> Grant {
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
-        self.schedule.granted(class, &self.loads, self.limit.slots(), grant);
+        let rank = self.classes.rank(class);
+        self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
         self.limit.pass(now, self.running);
         self.running += u32::from(slots);
-        self.loads[class.index()].running += u32::from(slots);
-        self.requests[class.index()] += 1;
-        self.generations.granted();
+        self.classes.loads_mut()[rank].running += u32::from(slots);
+        self.classes.at_mut(class).requests += 1;
         grant
     }
 
@@ -44,42 +44,33 @@ impl<T> Gate<T> {
     pub(super) fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment) -> Slot {
         Slot {
             class: waiter.class,
-            generation: self.plan.generation,
             rule: waiter.rule,
             admitted,
             arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
-            charged: admitted >= self.since,
             preemptible: None,
         }
     }
 
     /// Puts right what the request was charged with.
-    pub(super) fn settle_cost(
-        &mut self,
-        slot: &Slot,
-        class: ClassId,
-        held: Duration,
-        outcome: &Outcome,
-    ) {
-        let current = slot.generation == self.plan.generation;
-        let actual = self.costs.actual(held, slot.grant.slots, outcome);
-        self.costs.learn(class, slot.rule.filter(|_| current), actual, outcome.end);
-        let charged = current && slot.charged;
-        let actual = if charged { actual } else { slot.grant.estimate };
-        self.schedule.finished(class, slot.grant, actual);
+    pub(super) fn settle_cost(&mut self, slot: &Slot, held: Duration, outcome: &Outcome) {
+        let Slot { class, rule, grant, .. } = *slot;
+        let actual = self.costs.actual(held, grant.slots, outcome);
+        self.costs.learn(class, rule, actual, outcome.end);
+        let is_charged = slot.admitted >= self.classes.at(class).charged_since;
+        let actual = if is_charged { actual } else { grant.estimate };
+        self.schedule.finished(self.classes.rank(class), grant, actual);
         if let Some(turn) = slot.turn {
-            self.backlog.corrected(turn, actual - slot.grant.estimate);
+            self.backlog.corrected(turn, actual - grant.estimate);
         }
     }
 
-    pub(super) fn take_back(&mut self, slot: Slot, class: ClassId) {
+    pub(super) fn take_back(&mut self, slot: Slot) {
         let slots = u32::from(slot.grant.slots);
         self.running -= slots;
-        self.loads[class.index()].running -= slots;
-        self.requests[class.index()] -= 1;
-        self.generations.released(slot.generation);
+        self.classes.load_mut(slot.class).running -= slots;
+        self.classes.at_mut(slot.class).requests -= 1;
         if let Some(key) = slot.preemptible {
             self.preemptible.remove(key);
         }

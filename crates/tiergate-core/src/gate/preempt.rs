@@ -10,7 +10,6 @@
 
 use super::wait::Chosen;
 use super::{Gate, Slot};
-use crate::class::ClassId;
 use crate::time::Moment;
 
 impl<T> Gate<T> {
@@ -19,8 +18,8 @@ impl<T> Gate<T> {
     /// slot is to come back soon, with [`crate::outcome::End::Preempted`]. `false`, and nothing
     /// noted, where the class is not preemptible or it was said before. O(1) and a look at who waits.
     pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
-        let class = self.generations.translate(slot.generation, slot.class);
-        if !self.plan.classes[class.index()].preemptible || slot.preemptible.is_some() {
+        let class = slot.class;
+        if !self.classes.at(class).settings.preemptible || slot.preemptible.is_some() {
             return false;
         }
         slot.preemptible = Some(self.preemptible.add(class, slot.slots(), wake));
@@ -45,31 +44,32 @@ impl<T> Gate<T> {
         if self.backlog.len() == 0 || self.preemptible.is_empty() {
             return;
         }
-        let Some(Chosen { class, slots, .. }) = self.next(now) else {
+        let Some(Chosen { rank, slots, .. }) = self.next(now) else {
             return;
         };
         if self.fits(slots) {
             return;
         }
-        let above: u32 = self.loads[..=class.index()].iter().map(|load| load.waiting).sum();
+        let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();
         if self.preemptible.marked() >= above {
             return;
         }
-        let mut below = (class.index() + 1..self.loads.len()).rev().map(|it| ClassId(it as u16));
-        if let Some(victim) = below.find(|&it| self.preemptible.has(it) && self.may_give(it))
-            && let Some(wake) = self.preemptible.mark(victim)
+        let mut below = (rank + 1..self.classes.loads().len()).rev();
+        if let Some(victim) = below.find(|&rank| self.may_give(rank))
+            && let Some(wake) = self.preemptible.mark(self.classes.of_rank(victim))
         {
             self.effects.wake(wake);
         }
     }
 
-    /// Whether the class holds more slots than it is guaranteed, those that are to be given back left
-    /// out: it would ask back at once what it is guaranteed.
-    fn may_give(&self, class: ClassId) -> bool {
-        let guaranteed = self.schedule.sure(class) * f64::from(self.limit.slots());
-        let marked = self.preemptible.marked_of(class);
-        let held = self.loads[class.index()].running.saturating_sub(marked);
-        f64::from(held) > guaranteed
+    /// Whether a slot of the class can be preempted, and it holds more than it is guaranteed, those that
+    /// are being given back left out: what it is guaranteed it would ask back at once.
+    fn may_give(&self, rank: usize) -> bool {
+        let class = self.classes.of_rank(rank);
+        let guaranteed = self.schedule.sure(rank) * f64::from(self.limit.slots());
+        let running = self.classes.loads()[rank].running;
+        let held = running.saturating_sub(self.preemptible.marked_of(class));
+        self.preemptible.has(class) && f64::from(held) > guaranteed
     }
 
     /// Whether the gate wants the slot back for a more important request.

@@ -1,7 +1,7 @@
 //! The slots that may be preempted, by class, and those that are being given back.
 
-use crate::class::ClassId;
 use crate::collections::{Key, List, Slab};
+use crate::names::ClassId;
 
 /// One slot whose owner permits its preemption.
 #[derive(Debug)]
@@ -27,13 +27,18 @@ pub(super) struct Preemptible<T> {
     slab: Slab<Entry<T>>,
     /// How many are not marked.
     unmarked: u32,
+    /// By class id.
     classes: Vec<OfClass>,
 }
 
 impl<T> Preemptible<T> {
-    pub(super) fn new(classes: usize) -> Self {
-        let classes = vec![OfClass::default(); classes];
-        Preemptible { slab: Slab::default(), unmarked: 0, classes }
+    pub(super) fn new() -> Self {
+        Preemptible { slab: Slab::default(), unmarked: 0, classes: Vec::new() }
+    }
+
+    /// Makes room for so many class ids.
+    pub(super) fn make_room(&mut self, classes: usize) {
+        self.classes.resize(classes.max(self.classes.len()), OfClass::default());
     }
 
     /// Names a slot. O(1). Bounded by the slots.
@@ -91,22 +96,5 @@ impl<T> Preemptible<T> {
     /// Slots of all classes that are marked and not back.
     pub(super) fn marked(&self) -> u32 {
         self.classes.iter().map(|of_class| of_class.marked).sum()
-    }
-
-    /// Another plan is in force; of a class that others join, its own order is kept and theirs follows.
-    pub(super) fn reclass(&mut self, classes: usize, moved: &[ClassId]) {
-        let former = std::mem::replace(&mut self.classes, vec![OfClass::default(); classes]);
-        for (old, &new) in former.iter().zip(moved) {
-            let of_class = &mut self.classes[new.index()];
-            of_class.marked += old.marked;
-            let unmarked: Vec<u32> = self.slab.list(&old.unmarked).collect();
-            for index in unmarked {
-                self.slab.append(&mut of_class.unmarked, index);
-            }
-        }
-        // Marked ones are in no list, but give their slots back to a class.
-        for (_, entry) in self.slab.iter_mut() {
-            entry.class = moved[entry.class.index()];
-        }
     }
 }

@@ -1,114 +1,112 @@
-//! A new plan: what goes over into it.
+//! A new plan: it adds, changes, and lets go by attrition.
+//!
+//! Everything that is known is kept by id, so that it stays where it is: who waits and runs, what was
+//! learned (costs, drain rates, the limit), given (tokens, tags, balances) and counted. A class that is gone
+//! keeps what waits and runs in it until that has ended, in its own queue, served after all others.
 
 use super::Gate;
-use super::generations::Moved;
-use crate::account::Account;
 use crate::admit::block::Blocking;
-use crate::admit::feasible::DrainRate;
 use crate::admit::importance::Shedding;
-use crate::admit::policer::{self, PolicerId, Policers};
-use crate::admit::trigger::Triggers;
-use crate::backlog::{Discipline, LISTS, list_of};
-use crate::class::ClassId;
+use crate::backlog::Discipline;
 use crate::control::Limit;
-use crate::cost::Costs;
+use crate::names::ClassId;
 use crate::plan::Plan;
-use crate::schedule::{Load, Schedule};
 use crate::time::Moment;
+use std::mem::discriminant;
 
 impl<T> Gate<T> {
-    /// Puts a new plan in force; nobody waiting or running is lost. Classes are known again by their
-    /// names; requests of a class that is gone go on in the least important one.
-    ///
-    /// The limit found so far is kept as long as `slots` does not change. O(n log n).
-    ///
-    /// # Panics
-    /// If the plan fails [`Plan::check`].
+    /// Puts a new plan in force; nobody waiting or running is lost. The limit found so far is kept as long
+    /// as `slots` does not change. O(classes²), and O(n log n) of classes whose order changes.
     pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
-        if let Err(fault) = plan.check() {
-            panic!("an unchecked plan reached the gate: {fault}");
-        }
+        self.let_time_pass(now);
         self.adjustments.advance(now);
-        let other_limit = plan.slots != self.base.slots;
-        self.base = plan;
-        self.adjustments.renumber(&self.base);
-        let plan = self.adjustments.over(&self.base);
-        let last = ClassId(plan.classes.len() as u16 - 1);
-        let place = |name: &str| {
-            let found = plan.classes.iter().position(|class| class.name == name);
-            found.map_or(last, |place| ClassId(place as u16))
-        };
-        let moved: Vec<ClassId> =
-            self.plan.classes.iter().map(|class| place(&class.name)).collect();
-
-        // A slot that its waiter has not claimed yet will be claimed under the new plan.
-        let disciplines = Discipline::of_plan(&plan);
-        let unclaimed = self.backlog.reclass(disciplines, |class| moved[class.index()]);
-        let policer = |old: &policer::Settings| {
-            let same = plan.policers.iter().position(|new| new.name == old.name);
-            same.map(|place| PolicerId(place as u16))
-        };
-        let policers = self.plan.policers.iter().map(policer).collect();
-        let numbers = Moved { classes: moved.clone(), policers };
-        self.generations.replace(plan.generation, plan.classes.len(), numbers, unclaimed);
-        let former = std::mem::replace(&mut self.policers, Policers::new(now, &plan.policers));
-        let names = (&plan.policers[..], &self.plan.policers[..]);
-        self.policers.inherit(now, names, former, &moved);
-        let former = std::mem::replace(&mut self.blocking, plan.block.map(Blocking::new));
-        if let Some(former) = former
-            && !self.blocking.as_mut().is_some_and(|blocking| blocking.inherit(former))
-        {
-            self.effects.unblock_all();
-        }
-
-        let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
-        let mut loads = vec![Load::default(); plan.classes.len()];
-        let (mut requests, mut streams) = (vec![0; loads.len()], vec![0; loads.len()]);
-        let mut account = Account::sized(plan.classes.len(), plan.rules);
-        for (old, &new) in moved.iter().enumerate() {
-            loads[new.index()].waiting += self.loads[old].waiting;
-            loads[new.index()].running += self.loads[old].running;
-            requests[new.index()] += self.requests[old];
-            streams[new.index()] += self.streams[old];
-            if plan.classes[new.index()].name == self.plan.classes[old].name {
-                account.classes[new.index()] = std::mem::take(&mut self.account.classes[old]);
-                for running in [true, false] {
-                    drains[list_of(new, running)] =
-                        self.drains[list_of(ClassId(old as u16), running)];
-                }
-            }
-        }
-        account.unmatched = self.account.unmatched;
-        let stays = |(old, new): &(usize, ClassId)| {
-            plan.classes[new.index()].name == self.plan.classes[*old].name
-        };
-        let kept = moved.iter().copied().enumerate().filter(stays);
-        let mut costs = Costs::new(plan.cost, plan.classes.len(), plan.rules);
-        costs.inherit(&self.costs, kept.map(|(old, new)| (ClassId(old as u16), new)));
-        self.costs = costs;
-        self.preemptible.reclass(plan.classes.len(), &moved);
-        (self.requests, self.streams) = (requests, streams);
-        self.loads = loads;
-        self.drains = drains;
-        self.triggers = Triggers::new(&plan.classes, &self.loads);
-        self.account = account;
-        self.schedule = Schedule::new(&plan);
-        self.since = now;
-        self.shedding = plan.shedding.map(|aim| match self.shedding.take() {
-            Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
-            None => Shedding::new(now, aim, plan.classes.len()),
-        });
-        if other_limit {
+        if plan.slots != self.base.slots {
             self.limit = Limit::new(plan.slots.law(), &plan.slots);
-        } else if plan.slots != self.plan.slots {
+        }
+        self.base = plan;
+        let plan = self.adjustments.over(&self.base);
+        if plan.slots != self.base.slots || self.plan.slots != self.base.slots {
             self.limit.set_bounds(now, &plan.slots);
         }
-        if (0..).zip(&moved).any(|(place, class)| class.0 != place) {
-            self.limit.renumbered();
-        }
-        self.schedule.resume(&self.loads, self.limit.slots());
-        self.advance(now);
+        self.put_in_force(now, &plan);
         self.plan = plan;
         self.dispatch(now);
+    }
+
+    /// Puts every part under a plan, but for the limit.
+    pub(super) fn put_in_force(&mut self, now: Moment, plan: &Plan) {
+        let former = &self.plan;
+        self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
+        for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
+            self.backlog.reconfigure(*id, Discipline::of_plan(plan, class));
+            self.preemptible.make_room(id.index() + 1);
+        }
+        let (classes, rules) = (plan.class_ids(), plan.rule_ids());
+        self.costs.reconfigure(plan.cost, classes, rules);
+        self.account.reconfigure(classes, rules);
+        let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
+        self.policers.reconfigure(now, &policers.collect::<Vec<_>>());
+        let is_kept = match (&mut self.blocking, plan.block) {
+            (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
+            (blocking, settings) => {
+                std::mem::replace(blocking, settings.map(Blocking::new)).is_none()
+            }
+        };
+        if !is_kept {
+            self.effects.unblock_all();
+        }
+        match (&mut self.shedding, plan.shedding) {
+            (Some(shedding), Some(aim)) => shedding.reconfigure(aim, classes),
+            (shedding, aim) => *shedding = aim.map(|aim| Shedding::new(now, aim, classes)),
+        }
+        self.triggers.reconfigure(plan, self.classes.loads());
+        self.schedule.reconfigure(now, plan, self.classes.loads(), self.limit.slots());
+    }
+}
+
+/// Whether what the schedule was told of a class's grants under the former plan means the same under the
+/// new one.
+fn is_charged_alike(former: &Plan, new: &Plan, class: ClassId) -> bool {
+    let of = |plan: &Plan| {
+        let class = plan.class(class)?;
+        let between = (plan.sites.len() > 1).then_some(discriminant(&plan.between_sites));
+        Some((plan.cost, class.site, discriminant(&plan.site_of(class).policy), between))
+    };
+    of(former).is_some() && of(former) == of(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::Class;
+    use crate::gate::{Arrival, Verdict};
+    use crate::names::Names;
+    use crate::outcome::{End, Outcome};
+    use crate::plan::Spec;
+    use std::time::Duration;
+
+    #[test]
+    fn costs_by_rule_survive_another_order_of_rules_and_classes() {
+        let mut names = Names::default();
+        let mut plan = |classes: &[&str], rules: &[&str]| {
+            let classes = classes.iter().map(|name| Class::named(*name)).collect();
+            let rules = rules.iter().map(|rule| (*rule).into()).collect();
+            let spec = Spec { classes, rules, ..Spec::protective() };
+            Plan::build(spec, &mut names).expect("a valid plan")
+        };
+        let mut gate: Gate<()> = Gate::new(plan(&["a", "b"], &["fast", "slow"]));
+        let [fast, slow] = [0, 1].map(|place| gate.plan().rule_ids()[place]);
+        let class = ClassId(1);
+        let mut now = Moment::ZERO;
+        for (rule, millis) in [(fast, 10), (slow, 500)] {
+            let arrival = Arrival { rule: Some(rule), ..Arrival::of(class) };
+            let Verdict::Admit(slot) = gate.arrive(now, arrival, || ()) else { panic!("free") };
+            now = now + Duration::from_millis(millis);
+            gate.finish(now, slot, Outcome::without_answer(End::Served));
+        }
+        gate.reconfigure(now, plan(&["new", "b", "a"], &["first", "slow", "second", "fast"]));
+        let learned = |rule| gate.costs.estimate(class, Some(rule), 1);
+        assert_eq!([fast, slow].map(learned), [0.01, 0.5]);
+        assert_eq!(gate.plan().rule(fast).map(|rule| rule.number), Some(4));
     }
 }

@@ -2,9 +2,8 @@
 //! which clients are blocked because they ignore it.
 
 use super::{Arrival, Gate};
-use crate::admit::policer::{PolicerId, Quota};
-use crate::backlog::list_of;
-use crate::class::ClassId;
+use crate::admit::policer::Quota;
+use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
@@ -17,8 +16,7 @@ pub struct Refused {
     /// How long it takes until such a request has a chance: zero if that is not known,
     /// [`Duration::MAX`] if nothing speaks for that it ever has.
     pub wait: Duration,
-    /// The policer that had no token for it, by the plan that the request was classified under, and
-    /// what it has.
+    /// The policer that had no token for it, and what it has.
     pub policer: Option<(PolicerId, Quota)>,
 }
 
@@ -33,7 +31,7 @@ impl<T> Gate<T> {
     /// What the client can be told of a refusal that was just given. It counts nothing. O(1), and the
     /// partitions of a policer; for [`Reason::BacklogTrigger`] O(triggers × classes).
     pub fn refused(&mut self, now: Moment, arrival: &Arrival, reason: Reason) -> Refused {
-        let class = self.generations.translate(arrival.generation, arrival.class);
+        let class = self.classes.entered(arrival.class);
         let mut refused = Refused::of(reason);
         match reason {
             Reason::QueueFull
@@ -48,7 +46,7 @@ impl<T> Gate<T> {
             Reason::Policed | Reason::SitePoliced => {
                 let found = self.quota(now, arrival);
                 refused.wait = found.map_or(Duration::ZERO, |(_, quota)| quota.wait);
-                refused.policer = found.filter(|_| arrival.generation == self.plan.generation);
+                refused.policer = found;
             }
             Reason::Blocked => {
                 let left = self.blocking.as_ref().and_then(|it| it.left(now, arrival.flow));
@@ -60,16 +58,16 @@ impl<T> Gate<T> {
     }
 
     /// What the request has left of the first policer that it comes under and whose clients are told
-    /// ([`announce`]); `None` if there is none, or the request was classified before a reload.
+    /// ([`announce`]); `None` if there is none.
     ///
     /// [`announce`]: crate::admit::policer::Settings::announce
     pub fn announced(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
-        if self.plan.policers.is_empty() || arrival.generation != self.plan.generation {
+        if self.plan.policers.is_empty() {
             return None;
         }
-        let class = self.generations.translate(arrival.generation, arrival.class);
+        let class = self.classes.entered(arrival.class);
         let under = self.policers_of(class, arrival)?;
-        let told = |id: &PolicerId| self.plan.policers[id.index()].announce;
+        let told = |id: &PolicerId| self.plan.policer(*id).is_some_and(|it| it.announce);
         let policer = under.into_iter().flatten().find(told)?;
         Some((policer, self.policers.quota(now, policer, class, arrival.flow)))
     }
@@ -118,29 +116,30 @@ impl<T> Gate<T> {
     }
 
     fn is_spared(&self, class: ClassId, running: bool) -> bool {
-        running || class.index() == 0 && self.plan.classes.len() > 1
+        running || self.classes.rank(class) == 0 && self.plan.classes.len() > 1
     }
 
     /// How long it takes to serve what waits in a list.
     fn drain_time(&mut self, now: Moment, class: ClassId, running: bool) -> Duration {
         self.count_drain(now, class, running);
         let waiting = self.backlog.len_of_list(class, running);
-        time_to_serve(waiting, self.drains[list_of(class, running)].per_second())
+        time_to_serve(waiting, self.classes.at(class).drain(running).per_second())
     }
 
     /// How long it takes until the backlogs for which the class is refused are short enough.
     fn trigger_time(&mut self, now: Moment, class: ClassId) -> Duration {
-        let classes = (0..self.plan.classes.len() as u16).map(ClassId);
-        let lists = || classes.clone().flat_map(|class| [(class, true), (class, false)]);
-        for (class, running) in lists() {
-            self.count_drain(now, class, running);
+        let lists = |rank: usize| [(rank, true), (rank, false)];
+        let ranks = 0..self.classes.ranked().len();
+        for (rank, running) in ranks.clone().flat_map(lists) {
+            self.count_drain(now, self.classes.of_rank(rank), running);
         }
-        let times = self.triggers.excess(class, &self.loads).map(|(of, excess)| {
-            let rates = lists().filter(|(class, running)| {
-                of.has(*class) && self.backlog.len_of_list(*class, *running) > 0
+        let rank = self.classes.rank(class);
+        let times = self.triggers.excess(rank, self.classes.loads()).map(|(of, excess)| {
+            let rates = ranks.clone().flat_map(lists).filter_map(|(rank, running)| {
+                let class = self.classes.of_rank(rank);
+                let waits = of.has(rank) && self.backlog.len_of_list(class, running) > 0;
+                waits.then(|| self.classes.at(class).drain(running).per_second()).flatten()
             });
-            let rates = rates
-                .filter_map(|(class, running)| self.drains[list_of(class, running)].per_second());
             time_to_serve(excess, rates.reduce(|sum, rate| sum + rate))
         });
         times.max().unwrap_or(Duration::ZERO)

@@ -9,7 +9,7 @@
 //! [`Class::streams_max`]: crate::class::Class::streams_max
 
 use super::{Gate, Slot};
-use crate::class::ClassId;
+use crate::names::ClassId;
 use crate::outcome::Outcome;
 use crate::time::Moment;
 
@@ -18,7 +18,6 @@ use crate::time::Moment;
 #[must_use = "a stream that is not ended counts for ever"]
 pub struct Stream {
     class: ClassId,
-    generation: u32,
 }
 
 impl<T> Gate<T> {
@@ -28,21 +27,18 @@ impl<T> Gate<T> {
     /// # Errors
     /// The slot, which the stream keeps, if as many streams of its class are open as there may be.
     pub fn stream(&mut self, now: Moment, slot: Slot, outcome: Outcome) -> Result<Stream, Slot> {
-        let class = self.generations.translate(slot.generation, slot.class);
-        let streams = &mut self.streams[class.index()];
-        if *streams >= self.plan.classes[class.index()].streams_max {
+        let class = slot.class;
+        let record = self.classes.at_mut(class);
+        if record.streams >= record.settings.streams_max {
             return Err(slot);
         }
-        *streams += 1;
-        self.generations.granted();
+        record.streams += 1;
         self.finish(now, slot, outcome);
-        Ok(Stream { class, generation: self.plan.generation })
+        Ok(Stream { class })
     }
 
     /// A stream is over. O(1).
     pub fn stream_ended(&mut self, stream: Stream) {
-        let class = self.generations.translate(stream.generation, stream.class);
-        self.streams[class.index()] -= 1;
-        self.generations.released(stream.generation);
+        self.classes.at_mut(stream.class).streams -= 1;
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Arrival, Gate};
 use crate::admit::feasible;
-use crate::backlog::{DROPS_MAX, Room, State, Ticket, list_of};
-use crate::class::ClassId;
+use crate::backlog::{DROPS_MAX, Room, State, Ticket};
+use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub(super) struct Chosen {
     pub(super) class: ClassId,
+    pub(super) rank: usize,
     pub(super) ticket: Ticket,
     /// How many slots it takes.
     pub(super) slots: u16,
@@ -23,14 +24,16 @@ impl<T> Gate<T> {
         self.backlog.len() >= self.plan.queue_len_max as usize
     }
 
-    /// Of the classes below this one, of its site, the least important that has anybody waiting.
-    /// O(classes).
+    /// Of the classes below this one, of its site or gone from the plan, the least important that has
+    /// anybody waiting. O(classes).
     pub(super) fn below(&self, class: ClassId) -> Option<ClassId> {
-        let site = self.plan.classes[class.index()].site;
-        let below = (class.index() + 1..self.loads.len()).rev();
-        let waits =
-            |&class: &usize| self.loads[class].waiting > 0 && self.plan.classes[class].site == site;
-        below.into_iter().find(waits).map(|class| ClassId(class as u16))
+        let (rank, site) = (self.classes.rank(class), self.classes.at(class).settings.site);
+        let below = self.classes.ranked().iter().zip(self.classes.loads()).skip(rank + 1);
+        let waits = below.filter(|(id, load)| {
+            let other = &self.classes.at(**id).settings;
+            load.waiting > 0 && (other.site == site || !self.classes.is_planned(**id))
+        });
+        waits.last().map(|(id, _)| *id)
     }
 
     /// Whether a request of the class would be served before its deadline. It stands behind those of its
@@ -43,7 +46,7 @@ impl<T> Gate<T> {
         patience: Duration,
     ) -> bool {
         let ahead = self.backlog.ahead(class, arrival);
-        let drain = &self.drains[list_of(class, arrival.running)];
+        let drain = self.classes.at(class).drain(arrival.running);
         let is_newcomer = !arrival.goes_on && !arrival.running;
         let patience = feasible::patience(patience, is_newcomer);
         drain.is_feasible(ahead, patience, self.limit.slots())
@@ -52,7 +55,7 @@ impl<T> Gate<T> {
     /// Lets time pass for what is known of how fast a list is served; before the list changes.
     pub(super) fn count_drain(&mut self, now: Moment, class: ClassId, running: bool) {
         let waiting = self.backlog.len_of_list(class, running) > 0;
-        self.drains[list_of(class, running)].pass(now, waiting);
+        self.classes.at_mut(class).drain_mut(running).pass(now, waiting);
     }
 
     /// Gives free slots to waiters in the policy's order, until there is none or nobody may have one. A
@@ -65,13 +68,13 @@ impl<T> Gate<T> {
             let Some(next) = self.next_undelayed(now) else {
                 break;
             };
-            let Chosen { class, ticket, slots } = next;
+            let Chosen { class, ticket, slots, .. } = next;
             let waiter = self.backlog.waiter(ticket).expect("just found");
             let (running, rule, arrived) = (waiter.running, waiter.rule, waiter.arrived);
             let late = waiter.late;
             self.count_drain(now, class, running);
             if !late {
-                self.drains[list_of(class, running)].served();
+                self.classes.at_mut(class).drain_mut(running).served();
             }
             self.leaves(class);
             let grant = self.grant(now, class, rule, slots);
@@ -90,19 +93,19 @@ impl<T> Gate<T> {
         if self.schedule.looks_at_requests() {
             self.look_at_requests(now);
         }
-        let class = self.schedule.pick(&self.loads, self.limit.slots())?;
+        let rank = self.schedule.pick(self.classes.loads(), self.limit.slots())?;
+        let class = self.classes.of_rank(rank);
         let ticket = self.backlog.first(now, class).expect("the load counts its waiters");
         let slots = self.backlog.waiter(ticket).expect("just found").slots;
-        Some(Chosen { class, ticket, slots })
+        Some(Chosen { class, rank, ticket, slots })
     }
 
     /// Brings up to date whom each class would serve next. O(classes).
     pub(super) fn look_at_requests(&mut self, now: Moment) {
-        for class in 0..self.loads.len() {
-            if self.loads[class].waiting > 0 {
-                let id = ClassId(class as u16);
-                let next = self.backlog.key(now, id);
-                self.loads[class].next = next.expect("the load counts its waiters");
+        for rank in 0..self.classes.loads().len() {
+            if self.classes.loads()[rank].waiting > 0 {
+                let next = self.backlog.key(now, self.classes.of_rank(rank));
+                self.classes.loads_mut()[rank].next = next.expect("the load counts its waiters");
             }
         }
     }
@@ -127,10 +130,10 @@ impl<T> Gate<T> {
             let (running, waited) = (waiter.running, now.since(waiter.arrived));
             let waiting = self.backlog.len_of_list(waiter.class, running);
             let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
-            let deadline = self.plan.classes[class.index()].deadline;
-            let drain = &mut self.drains[list_of(class, running)];
-            drain.expired(now, waited, deadline, waiting, self.limit.slots());
-            self.triggers.changed(class, &self.loads);
+            let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
+            let deadline = record.settings.deadline;
+            record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
+            self.note_waiting(class);
         }
     }
 
@@ -143,7 +146,7 @@ impl<T> Gate<T> {
                 return Some(next);
             };
             self.refuse_waiter(now, delayed, Reason::QueueDelay);
-            self.triggers.changed(next.class, &self.loads);
+            self.note_waiting(next.class);
         }
         self.next(now).filter(|next| self.fits(next.slots))
     }
@@ -165,14 +168,19 @@ impl<T> Gate<T> {
             return false;
         };
         let below = self.refuse_waiter(now, ticket, Reason::QueueFull);
-        self.triggers.changed(below, &self.loads);
+        self.note_waiting(below);
         true
     }
 
     /// One fewer of the class waits.
     pub(super) fn leaves(&mut self, class: ClassId) {
-        self.loads[class.index()].waiting -= 1;
-        self.triggers.changed(class, &self.loads);
+        self.classes.load_mut(class).waiting -= 1;
+        self.note_waiting(class);
+    }
+
+    /// Tells the triggers that more or fewer of the class wait.
+    pub(super) fn note_waiting(&mut self, class: ClassId) {
+        self.triggers.changed(self.classes.rank(class), self.classes.loads());
     }
 
     /// Ends a wait with a refusal; the caller tells the triggers. Returns the waiter's class.
@@ -180,7 +188,7 @@ impl<T> Gate<T> {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
         self.count_drain(now, class, running);
-        self.loads[class.index()].waiting -= 1;
+        self.classes.load_mut(class).waiting -= 1;
         self.account.refused(class, reason);
         self.count_refusal(now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));

@@ -2,6 +2,7 @@
 //! would serve next, and the best of these is served. They keep no state: a request's key never changes
 //! while it waits.
 
+use super::children::Child;
 use super::{Grant, Load, Next, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
@@ -13,6 +14,8 @@ pub trait Compare {
 }
 
 impl<C: Compare> Scheduler for C {
+    fn reconfigure(&mut self, _now: Moment, _children: &[Child], _loads: &[Load], _slots: f64) {}
+
     fn advance(&mut self, _now: Moment, _loads: &[Load], _slots: f64) {}
 
     fn pick(&mut self, loads: &[Load], _slots: f64) -> Option<usize> {

@@ -10,34 +10,31 @@
 //! Source: WebQoS §4.4 ("a fixed capacity that cannot be shared with another class").
 
 use super::balance::{Balance, is_whole};
-use super::{Grant, Load, Scheduler, Terms};
+use super::children::{Child, States};
+use super::{Grant, Load, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// The state of the policy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Fixed {
     shares: Vec<f64>,
-    balances: Vec<Balance>,
+    balances: States<Balance>,
     settled: Moment,
 }
 
-impl Fixed {
-    /// A policy for these children, with every balance at zero.
-    pub fn new(terms: &[Terms]) -> Self {
-        Fixed {
-            shares: terms.iter().map(|terms| terms.share).collect(),
-            balances: vec![Balance::default(); terms.len()],
-            settled: Moment::ZERO,
-        }
-    }
-}
-
 impl Scheduler for Fixed {
+    fn reconfigure(&mut self, now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
+        self.settled = now;
+        self.balances.reconfigure(children);
+        self.shares = children.iter().map(|child| child.terms.share).collect();
+    }
+
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
         let seconds = now.since(self.settled).as_secs_f64();
         self.settled = now;
-        for ((balance, share), load) in self.balances.iter_mut().zip(&self.shares).zip(loads) {
+        let balances = self.balances.all_mut().iter_mut();
+        for ((balance, share), load) in balances.zip(&self.shares).zip(loads) {
             balance.pass(seconds, share * slots, load.running, load.waiting > 0);
         }
     }
@@ -45,7 +42,7 @@ impl Scheduler for Fixed {
     fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         for (child, load) in loads.iter().enumerate() {
-            let (size, balance) = (self.shares[child] * slots, self.balances[child]);
+            let (size, balance) = (self.shares[child] * slots, self.balances.all()[child]);
             if load.waiting == 0 || !balance.allows(size, load.running, load.next.slots) {
                 continue;
             }
@@ -66,7 +63,7 @@ impl Scheduler for Fixed {
     fn next_change(&self, loads: &[Load], slots: f64) -> Option<Duration> {
         let waiting = loads.iter().enumerate().filter(|(_, load)| load.waiting > 0);
         let times = waiting.filter_map(|(child, load)| {
-            let (size, balance) = (self.shares[child] * slots, self.balances[child]);
+            let (size, balance) = (self.shares[child] * slots, self.balances.all()[child]);
             match balance.allows(size, load.running, load.next.slots) {
                 true => None,
                 false => balance.allows_in(size, load.running, load.next.slots),

@@ -13,6 +13,7 @@
 //! | [`Scheduler::next_change`] | when time alone will make another answer of it |
 
 mod balance;
+mod children;
 pub mod compare;
 pub mod deadline;
 pub mod fifo;
@@ -25,20 +26,11 @@ pub mod tree;
 pub mod weighted;
 
 use crate::classify::score::Score;
+pub use crate::names::SiteId;
 use crate::time::Moment;
+pub use children::Child;
 use std::time::Duration;
 pub use tree::Schedule;
-
-/// A site's place in the plan's list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SiteId(pub u16);
-
-impl SiteId {
-    /// The site's index in the plan's list.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A group of classes that is served as one, such as one of several hosts behind one gateway.
 ///
@@ -172,8 +164,9 @@ pub struct Load {
 /// A policy: which child is served next. `slots`, here, is how many slots the children share, which need
 /// not be a whole number. `loads` is one per child, in order of importance.
 pub trait Scheduler {
-    /// Begins among requests that hold slots already, which were given under a former plan.
-    fn resume(&mut self, _loads: &[Load], _slots: f64) {}
+    /// Puts a plan's children in force, among requests that hold slots already. What is known of children
+    /// that stay is kept. O(children²).
+    fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64);
 
     /// Lets time pass; call before anything in `loads` changes. O(children).
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64);

@@ -1,6 +1,7 @@
 //! One of the policies, chosen by the plan. An enum, so that the way of a request has no call through a
 //! pointer.
 
+use super::children::Child;
 use super::deadline::Deadline;
 use super::fifo::Fifo;
 use super::fixed::Fixed;
@@ -8,7 +9,7 @@ use super::score::ByScore;
 use super::shared::Shared;
 use super::strict::Strict;
 use super::weighted::Weighted;
-use super::{Grant, Load, Policy, Scheduler, Terms};
+use super::{Grant, Load, Policy, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -40,22 +41,33 @@ macro_rules! each {
 }
 
 impl Ranked {
-    pub(super) fn new(policy: Policy, terms: &[Terms]) -> Self {
+    /// The policy, with no children yet.
+    pub(super) fn new(policy: Policy) -> Self {
         match policy {
-            Policy::Strict => Ranked::Strict(Strict::new(terms)),
-            Policy::Weighted => Ranked::Weighted(Weighted::new(terms)),
-            Policy::Shared => Ranked::Shared(Shared::new(terms)),
-            Policy::Fixed => Ranked::Fixed(Fixed::new(terms)),
+            Policy::Strict => Ranked::Strict(Strict::default()),
+            Policy::Weighted => Ranked::Weighted(Weighted::default()),
+            Policy::Shared => Ranked::Shared(Shared::default()),
+            Policy::Fixed => Ranked::Fixed(Fixed::default()),
             Policy::Deadline => Ranked::Deadline(Deadline),
             Policy::Score { ageing } => Ranked::Score(ByScore::new(ageing)),
             Policy::Fifo => Ranked::Fifo(Fifo),
         }
     }
+
+    /// The same state, if `policy` is of the same kind.
+    pub(super) fn under(self, policy: Policy) -> Self {
+        let new = Ranked::new(policy);
+        match std::mem::discriminant(&self) == std::mem::discriminant(&new) {
+            // An ageing is all that such a policy keeps.
+            true if !matches!(new, Ranked::Score(_)) => self,
+            _ => new,
+        }
+    }
 }
 
 impl Scheduler for Ranked {
-    fn resume(&mut self, loads: &[Load], slots: f64) {
-        each!(self, it => it.resume(loads, slots));
+    fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64) {
+        each!(self, it => it.reconfigure(now, children, loads, slots));
     }
 
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {

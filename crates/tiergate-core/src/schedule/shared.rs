@@ -12,13 +12,14 @@
 //! a minimum reserve capacity that cannot be assigned to another class").
 
 use super::balance::{Balance, whole};
+use super::children::{Child, States};
 use super::strict::Minimums;
-use super::{Grant, Load, Scheduler, Terms};
+use super::{Grant, Load, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// The state of the policy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Shared {
     shares: Minimums,
     /// `None`: nobody has a reserve, and everything is lent.
@@ -26,10 +27,10 @@ pub struct Shared {
 }
 
 /// What is kept free for whom.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Reserves {
     parts: Vec<f64>,
-    balances: Vec<Balance>,
+    balances: States<Balance>,
     /// By child: slots that it holds of the pool.
     borrowed: Vec<u32>,
     /// What is in no reserve.
@@ -39,33 +40,28 @@ struct Reserves {
     settled: Moment,
 }
 
-impl Shared {
-    /// A policy for these children, with every balance at zero.
-    pub fn new(terms: &[Terms]) -> Self {
-        let shares = Minimums::new(terms.iter().map(|terms| terms.share));
-        let parts: Vec<f64> = terms.iter().map(|terms| terms.reserve).collect();
-        let reserved: f64 = parts.iter().sum();
-        let reserves = (reserved > 0.0).then(|| Reserves {
-            balances: vec![Balance::default(); parts.len()],
-            borrowed: vec![0; parts.len()],
-            pool_part: (1.0 - reserved).max(0.0),
-            pool: Balance::default(),
-            pool_held: 0,
-            settled: Moment::ZERO,
-            parts,
-        });
-        Shared { shares, reserves }
-    }
-}
-
 impl Reserves {
+    /// Puts a plan's reserves in force among requests that hold slots: what a child holds beyond its
+    /// reserve, it holds of the pool.
+    fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64) {
+        self.settled = now;
+        self.balances.reconfigure(children);
+        self.parts = children.iter().map(|child| child.terms.reserve).collect();
+        self.pool_part = (1.0 - self.parts.iter().sum::<f64>()).max(0.0);
+        let held = self.parts.iter().zip(loads);
+        let borrowed =
+            |(part, load): (&f64, &Load)| load.running.saturating_sub(whole(part * slots) as u32);
+        self.borrowed = held.map(borrowed).collect();
+        self.pool_held = self.borrowed.iter().sum();
+    }
+
     fn own(&self, child: usize, load: &Load) -> u32 {
         load.running.saturating_sub(self.borrowed[child])
     }
 
     fn allows_own(&self, child: usize, load: &Load, slots: f64, more: u16) -> bool {
         let own = self.own(child, load);
-        self.balances[child].allows(self.parts[child] * slots, own, more)
+        self.balances.all()[child].allows(self.parts[child] * slots, own, more)
     }
 
     fn allows(&self, child: usize, load: &Load, slots: f64) -> bool {
@@ -80,7 +76,7 @@ impl Reserves {
         let mut anybody = false;
         for (child, load) in loads.iter().enumerate() {
             let (own, waits) = (self.own(child, load), load.waiting > 0);
-            self.balances[child].pass(seconds, self.parts[child] * slots, own, waits);
+            self.balances.all_mut()[child].pass(seconds, self.parts[child] * slots, own, waits);
             anybody |= waits;
         }
         self.pool.pass(seconds, self.pool_part * slots, self.pool_held, anybody);
@@ -88,13 +84,12 @@ impl Reserves {
 }
 
 impl Scheduler for Shared {
-    fn resume(&mut self, loads: &[Load], slots: f64) {
-        if let Some(reserves) = &mut self.reserves {
-            for (child, load) in loads.iter().enumerate() {
-                let own = whole(reserves.parts[child] * slots) as u32;
-                reserves.borrowed[child] = load.running.saturating_sub(own);
-            }
-            reserves.pool_held = reserves.borrowed.iter().sum();
+    fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64) {
+        self.shares.reconfigure(now, children, |child| child.terms.share);
+        let reserved: f64 = children.iter().map(|child| child.terms.reserve).sum();
+        match &mut self.reserves {
+            _ if reserved <= 0.0 => self.reserves = None,
+            reserves => reserves.get_or_insert_default().reconfigure(now, children, loads, slots),
         }
     }
 
@@ -138,7 +133,7 @@ impl Scheduler for Shared {
             let (own, size) = (reserves.own(child, load), reserves.parts[child] * slots);
             let pool = reserves.pool_part * slots;
             [
-                reserves.balances[child].allows_in(size, own, more),
+                reserves.balances.all()[child].allows_in(size, own, more),
                 reserves.pool.allows_in(pool, reserves.pool_held, more),
             ]
         });

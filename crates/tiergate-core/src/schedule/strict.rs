@@ -11,24 +11,22 @@
 //! Source: WebQoS §4.4 (strict priority; shared capacity's reserve). The fraction is ours.
 
 use super::balance::{BALANCE_MAX, BALANCE_MIN, rounded_up, whole};
-use super::{Grant, Load, Scheduler, Terms};
+use super::children::{Child, States};
+use super::{Grant, Load, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// The state of the policy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Strict {
     minimums: Minimums,
 }
 
-impl Strict {
-    /// A policy for these children, with every balance at zero.
-    pub fn new(terms: &[Terms]) -> Self {
-        Strict { minimums: Minimums::new(terms.iter().map(|terms| terms.minimum)) }
-    }
-}
-
 impl Scheduler for Strict {
+    fn reconfigure(&mut self, now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
+        self.minimums.reconfigure(now, children, |child| child.terms.minimum);
+    }
+
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
         self.minimums.advance(now, loads, slots);
     }
@@ -47,20 +45,27 @@ impl Scheduler for Strict {
 }
 
 /// What each child is sure of, and its balance of slot time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Minimums {
     shares: Vec<f64>,
-    balances: Vec<f64>,
+    balances: States<f64>,
     /// Whether any child is sure of anything.
     any: bool,
     settled: Moment,
 }
 
 impl Minimums {
-    pub(super) fn new(shares: impl Iterator<Item = f64>) -> Self {
-        let shares: Vec<f64> = shares.collect();
-        let any = shares.iter().any(|&share| share > 0.0);
-        Minimums { balances: vec![0.0; shares.len()], any, shares, settled: Moment::ZERO }
+    /// Puts a plan's children in force, each with its `share`.
+    pub(super) fn reconfigure(
+        &mut self,
+        now: Moment,
+        children: &[Child],
+        share: impl Fn(&Child) -> f64,
+    ) {
+        self.settled = now;
+        self.balances.reconfigure(children);
+        self.shares = children.iter().map(share).collect();
+        self.any = self.shares.iter().any(|&share| share > 0.0);
     }
 
     /// Brings the balances up to `now`; call before anything in `loads` changes.
@@ -71,7 +76,8 @@ impl Minimums {
         let elapsed = now.since(self.settled).as_secs_f64();
         self.settled = now;
         let waiting = loads.iter().filter(|load| load.waiting > 0).count();
-        for ((balance, &share), load) in self.balances.iter_mut().zip(&self.shares).zip(loads) {
+        let balances = self.balances.all_mut().iter_mut();
+        for ((balance, &share), load) in balances.zip(&self.shares).zip(loads) {
             if share == 0.0 {
                 continue;
             }
@@ -113,7 +119,8 @@ impl Minimums {
             if running < whole(owed) {
                 return Some(child);
             }
-            if owed_part.is_none() && self.balances[child] > 0.0 && running < rounded_up(owed) {
+            if owed_part.is_none() && self.balances.all()[child] > 0.0 && running < rounded_up(owed)
+            {
                 owed_part = Some(child);
             }
             first = first.or(Some(child));

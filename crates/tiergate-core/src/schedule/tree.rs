@@ -1,21 +1,25 @@
 //! The whole schedule: between sites, and inside each. With one site, which is the usual case, only its
 //! own policy is asked.
+//!
+//! Classes are called by their rank in the plan. Classes that are gone from it, where requests still wait,
+//! rank behind and are served after all others, the first to go first.
 
+use super::children::Child;
 use super::ranked::Ranked;
-use super::{Grant, Load, Policy, Scheduler, Terms};
-use crate::class::ClassId;
-use crate::plan::Plan;
+use super::{Grant, Load, Policy, Scheduler};
+use crate::names::SiteId;
+use crate::plan::{Plan, Spec};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// Which class's next waiter gets the next slot.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// By site: its policy among its classes.
-    within: Vec<Ranked>,
+    /// By site, in the plan's order: which it is, and its policy among its classes.
+    within: Vec<(SiteId, Ranked)>,
     /// `None`: there is one site, whose classes are all that there are.
     between: Option<Between>,
-    /// By class: the part of all slots that it is sure of.
+    /// By rank: the part of all slots that the class is sure of.
     sure: Vec<f64>,
     looks_at_requests: bool,
     keeps_free: bool,
@@ -27,16 +31,17 @@ pub struct Schedule {
 struct Between {
     policy: Ranked,
     sites: Vec<Members>,
-    /// By class: its site and its place there.
+    /// By rank: the class's site and its place there.
     places: Vec<(usize, usize)>,
     /// By site, as a child among sites.
     loads: Vec<Load>,
 }
 
 /// One site's classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Members {
-    classes: Vec<ClassId>,
+    /// Their ranks.
+    ranks: Vec<usize>,
     loads: Vec<Load>,
     /// The part of the slots that its classes' shares are of.
     part: f64,
@@ -44,46 +49,74 @@ struct Members {
 
 impl Schedule {
     /// The plan's policies, with nothing waiting or running.
-    ///
-    /// # Panics
-    /// If a class's site is not in the plan ([`Plan::check`]).
     pub fn new(plan: &Plan) -> Self {
-        let members = |site: usize| {
-            let classes = plan.classes.iter().enumerate();
-            let own = classes.filter(move |(_, class)| class.site.index() == site);
-            own.map(|(class, _)| ClassId(class as u16)).collect::<Vec<_>>()
+        let mut schedule = Schedule {
+            within: Vec::new(),
+            between: None,
+            sure: Vec::new(),
+            looks_at_requests: false,
+            keeps_free: false,
+            rests: true,
         };
-        let within = |(site, it): (usize, &super::Site)| {
-            let terms = members(site).into_iter().map(|class| plan.classes[class.index()].terms());
-            Ranked::new(it.policy, &terms.collect::<Vec<_>>())
-        };
-        let policies = plan.sites.iter().map(|site| site.policy);
-        let several = plan.sites.len() > 1;
-        let mut policies = policies.chain(several.then_some(plan.between_sites));
-        let classes = plan.classes.iter().map(|class| (class.site, class.reserve));
-        let reserved = |(site, reserve): (super::SiteId, f64)| {
-            plan.sites[site.index()].policy == Policy::Shared && reserve > 0.0
-        };
-        let all_compare = policies.clone().all(Policy::compares);
-        let keeps_free = policies.clone().any(|policy| policy == Policy::Fixed)
-            || classes.into_iter().any(reserved)
-            || several
-                && plan.between_sites == Policy::Shared
-                && plan.sites.iter().any(|site| site.reserve > 0.0);
-        let between = several.then(|| Between::new(plan, members));
-        let sure = plan.classes.iter().map(|class| {
-            let site = class.site.index();
-            let part = between.as_ref().map_or(1.0, |between| between.sites[site].part);
-            part * class.terms().sure(plan.sites[site].policy)
-        });
-        Schedule {
-            sure: sure.collect(),
-            within: plan.sites.iter().enumerate().map(within).collect(),
-            looks_at_requests: keeps_free || policies.any(Policy::compares),
-            keeps_free,
-            rests: !several && matches!(plan.sites[0].policy, Policy::Strict) || all_compare,
-            between,
+        schedule.reconfigure(Moment::ZERO, plan, &vec![Load::default(); plan.classes.len()], 0);
+        schedule
+    }
+
+    /// Puts a plan in force, among requests that wait and hold slots already. What is known of classes and
+    /// sites that stay is kept as long as their policies are of the same kinds; time has passed for it up to
+    /// `now`. O(classes²).
+    pub fn reconfigure(&mut self, now: Moment, plan: &Plan, loads: &[Load], slots: u32) {
+        let mut former = std::mem::take(&mut self.within);
+        for (id, site) in plan.site_ids().iter().zip(&plan.sites) {
+            let known = former.iter().position(|(other, _)| other == id);
+            let policy = match known {
+                Some(place) => former.swap_remove(place).1.under(site.policy),
+                None => Ranked::new(site.policy),
+            };
+            self.within.push((*id, policy));
         }
+        self.between = (plan.sites.len() > 1).then(|| {
+            let policy = match self.between.take() {
+                Some(former) => former.policy.under(plan.between_sites),
+                None => Ranked::new(plan.between_sites),
+            };
+            Between::new(policy, plan)
+        });
+        let policies = plan.sites.iter().map(|site| site.policy);
+        let mut policies = policies.chain(self.between.is_some().then_some(plan.between_sites));
+        let all_compare = policies.clone().all(Policy::compares);
+        self.keeps_free = keeps_free(plan);
+        self.looks_at_requests = self.keeps_free || policies.any(Policy::compares);
+        let strict_alone = self.between.is_none() && plan.sites[0].policy == Policy::Strict;
+        self.rests = strict_alone || all_compare;
+        let sure = plan.classes.iter().enumerate().map(|(rank, class)| {
+            let between = self.between.as_ref();
+            let part = between.map_or(1.0, |between| between.sites[between.places[rank].0].part);
+            part * class.terms().sure(plan.site_of(class).policy)
+        });
+        self.sure = sure.collect();
+        self.put_children(now, plan, loads, f64::from(slots));
+    }
+
+    /// Tells each policy whom it ranks.
+    fn put_children(&mut self, now: Moment, plan: &Plan, loads: &[Load], slots: f64) {
+        let classes = plan.class_ids().iter().zip(&plan.classes);
+        let children = |site: Option<SiteId>| -> Vec<Child> {
+            let own = classes.clone().filter(|(_, class)| site.is_none_or(|id| class.site == id));
+            own.map(|(id, class)| Child { id: id.0, terms: class.terms() }).collect()
+        };
+        let Some(between) = &mut self.between else {
+            let loads = &loads[..self.sure.len()];
+            return self.within[0].1.reconfigure(now, &children(None), loads, slots);
+        };
+        between.gather(loads);
+        for ((id, policy), site) in self.within.iter_mut().zip(&between.sites) {
+            policy.reconfigure(now, &children(Some(*id)), &site.loads, slots * site.part);
+        }
+        let sites = plan.site_ids().iter().zip(&plan.sites);
+        let sites: Vec<_> =
+            sites.map(|(id, site)| Child { id: id.0, terms: site.terms() }).collect();
+        between.policy.reconfigure(now, &sites, &between.loads, slots);
     }
 
     /// Whether [`Load::next`] matters to any of the policies.
@@ -103,46 +136,40 @@ impl Schedule {
     }
 
     /// The part of all slots that the class is sure of by its own site's policy, 0.0 to 1.0.
-    pub fn sure(&self, class: ClassId) -> f64 {
-        self.sure[class.index()]
-    }
-
-    /// Begins among requests that hold slots already, which were given under a former plan. O(classes).
-    pub fn resume(&mut self, loads: &[Load], slots: u32) {
-        let slots = f64::from(slots);
-        let Some(between) = &mut self.between else {
-            return self.within[0].resume(loads, slots);
-        };
-        between.gather(loads);
-        for (policy, site) in self.within.iter_mut().zip(&between.sites) {
-            policy.resume(&site.loads, slots * site.part);
-        }
-        between.policy.resume(&between.loads, slots);
+    pub fn sure(&self, rank: usize) -> f64 {
+        self.sure.get(rank).copied().unwrap_or(0.0)
     }
 
     /// Lets time pass; call before anything in `loads` changes. O(classes).
     pub fn advance(&mut self, now: Moment, loads: &[Load], slots: u32) {
         let slots = f64::from(slots);
         let Some(between) = &mut self.between else {
-            return self.within[0].advance(now, loads, slots);
+            return self.within[0].1.advance(now, &loads[..self.sure.len()], slots);
         };
         between.gather(loads);
-        for (policy, site) in self.within.iter_mut().zip(&between.sites) {
+        for ((_, policy), site) in self.within.iter_mut().zip(&between.sites) {
             policy.advance(now, &site.loads, slots * site.part);
         }
         between.policy.advance(now, &between.loads, slots);
     }
 
-    /// The class to serve next; `None` if nobody waits, or nobody who does may have one more slot. Asked
-    /// again it says the same. O(classes).
-    pub fn pick(&mut self, loads: &[Load], slots: u32) -> Option<ClassId> {
-        let slots = f64::from(slots);
+    /// The rank of the class to serve next; `None` if nobody waits, or nobody who does may have one more
+    /// slot. Asked again it says the same. A class that is gone gets what no other may have, so that its
+    /// requests end. O(classes).
+    pub fn pick(&mut self, loads: &[Load], slots: u32) -> Option<usize> {
+        let (planned, gone) = loads.split_at(self.sure.len());
+        let of_gone = || gone.iter().position(|load| load.waiting > 0);
+        self.pick_planned(planned, f64::from(slots))
+            .or_else(|| of_gone().map(|place| planned.len() + place))
+    }
+
+    fn pick_planned(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
         let Some(between) = &mut self.between else {
-            return self.within[0].pick(loads, slots).map(|class| ClassId(class as u16));
+            return self.within[0].1.pick(loads, slots);
         };
         between.gather(loads);
-        let mut picked = [0; Plan::SITES_MAX];
-        for (place, policy) in self.within.iter_mut().enumerate() {
+        let mut picked = [0; Spec::SITES_MAX];
+        for (place, (_, policy)) in self.within.iter_mut().enumerate() {
             let site = &between.sites[place];
             if between.loads[place].waiting == 0 {
                 continue;
@@ -157,30 +184,36 @@ impl Schedule {
             }
         }
         let site = between.policy.pick(&between.loads, slots)?;
-        Some(between.sites[site].classes[picked[site]])
+        Some(between.sites[site].ranks[picked[site]])
     }
 
     /// A request of the class was given slots; `loads`: without these, and without it among those that
     /// wait. O(1), and O(classes) where there are several sites.
-    pub fn granted(&mut self, class: ClassId, loads: &[Load], slots: u32, grant: Grant) {
+    pub fn granted(&mut self, rank: usize, loads: &[Load], slots: u32, grant: Grant) {
+        if rank >= self.sure.len() {
+            return;
+        }
         let slots = f64::from(slots);
         let Some(between) = &mut self.between else {
-            return self.within[0].granted(class.index(), loads, slots, grant);
+            return self.within[0].1.granted(rank, loads, slots, grant);
         };
         between.gather(loads);
-        let (place, child) = between.places[class.index()];
+        let (place, child) = between.places[rank];
         let site = &between.sites[place];
-        self.within[place].granted(child, &site.loads, slots * site.part, grant);
+        self.within[place].1.granted(child, &site.loads, slots * site.part, grant);
         between.policy.granted(place, &between.loads, slots, grant);
     }
 
     /// The slots are back, and what the request really cost. O(1).
-    pub fn finished(&mut self, class: ClassId, grant: Grant, actual: f64) {
+    pub fn finished(&mut self, rank: usize, grant: Grant, actual: f64) {
+        if rank >= self.sure.len() {
+            return;
+        }
         let Some(between) = &mut self.between else {
-            return self.within[0].finished(class.index(), grant, actual);
+            return self.within[0].1.finished(rank, grant, actual);
         };
-        let (place, child) = between.places[class.index()];
-        self.within[place].finished(child, grant, actual);
+        let (place, child) = between.places[rank];
+        self.within[place].1.finished(child, grant, actual);
         between.policy.finished(place, grant, actual);
     }
 
@@ -192,48 +225,56 @@ impl Schedule {
         }
         let slots = f64::from(slots);
         let Some(between) = &mut self.between else {
-            return self.within[0].next_change(loads, slots);
+            return self.within[0].1.next_change(&loads[..self.sure.len()], slots);
         };
         between.gather(loads);
         let sites = self.within.iter().zip(&between.sites);
-        let times = sites.map(|(policy, site)| policy.next_change(&site.loads, slots * site.part));
+        let times =
+            sites.map(|((_, policy), site)| policy.next_change(&site.loads, slots * site.part));
         let above = between.policy.next_change(&between.loads, slots);
         times.chain([above]).flatten().min()
     }
 }
 
+/// Whether a policy of the plan may keep slots free although somebody waits.
+fn keeps_free(plan: &Plan) -> bool {
+    let keeps = |policy: Policy, reserves: f64| {
+        policy == Policy::Fixed || policy == Policy::Shared && reserves > 0.0
+    };
+    let within = plan.classes.iter().any(|it| keeps(plan.site_of(it).policy, it.reserve));
+    let between = plan.sites.iter().any(|it| keeps(plan.between_sites, it.reserve));
+    // A site without classes keeps nothing.
+    within || plan.sites.len() > 1 && between
+}
+
 impl Between {
-    fn new(plan: &Plan, members: impl Fn(usize) -> Vec<ClassId>) -> Self {
+    fn new(policy: Ranked, plan: &Plan) -> Self {
         let weights: f64 = plan.sites.iter().map(|site| site.weight).sum();
         let mut places = vec![(0, 0); plan.classes.len()];
         let mut sites = Vec::with_capacity(plan.sites.len());
-        for (place, site) in plan.sites.iter().enumerate() {
-            let classes = members(place);
-            for (child, class) in classes.iter().enumerate() {
-                places[class.index()] = (place, child);
+        for (place, (id, site)) in plan.site_ids().iter().zip(&plan.sites).enumerate() {
+            let classes = plan.classes.iter().enumerate();
+            let ranks = classes.filter(|(_, class)| class.site == *id).map(|(rank, _)| rank);
+            let ranks: Vec<usize> = ranks.collect();
+            for (child, rank) in ranks.iter().enumerate() {
+                places[*rank] = (place, child);
             }
             let part = match plan.between_sites {
                 Policy::Shared | Policy::Fixed => site.share,
                 Policy::Weighted => site.weight / weights,
                 _ => 1.0,
             };
-            sites.push(Members { loads: vec![Load::default(); classes.len()], classes, part });
+            sites.push(Members { loads: vec![Load::default(); ranks.len()], ranks, part });
         }
-        let terms: Vec<Terms> = plan.sites.iter().map(super::Site::terms).collect();
-        Between {
-            policy: Ranked::new(plan.between_sites, &terms),
-            loads: vec![Load::default(); sites.len()],
-            sites,
-            places,
-        }
+        Between { policy, loads: vec![Load::default(); sites.len()], sites, places }
     }
 
     /// Sorts the classes' loads by site and adds them up.
     fn gather(&mut self, loads: &[Load]) {
         for (site, sum) in self.sites.iter_mut().zip(&mut self.loads) {
             (sum.waiting, sum.running) = (0, 0);
-            for (class, own) in site.classes.iter().zip(&mut site.loads) {
-                *own = loads[class.index()];
+            for (rank, own) in site.ranks.iter().zip(&mut site.loads) {
+                *own = loads[*rank];
                 sum.waiting += own.waiting;
                 sum.running += own.running;
                 // Replaced by the site's own choice when one is made.

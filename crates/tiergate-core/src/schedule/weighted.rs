@@ -16,19 +16,20 @@
 //! Proportional Sharing (2004), §3.2 (D in service). The correction of charges: as in Kubernetes' API
 //! Priority and Fairness.
 
-use super::{Grant, Load, Scheduler, Terms};
+use super::children::{Child, States};
+use super::{Grant, Load, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// The state of the policy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Weighted {
-    children: Vec<Child>,
+    tags: States<Tags>,
     virtual_time: f64,
 }
 
-#[derive(Clone, Debug)]
-struct Child {
+#[derive(Clone, Copy, Debug, Default)]
+struct Tags {
     weight: f64,
     /// Tag at which its last request is done with.
     finish: f64,
@@ -37,25 +38,29 @@ struct Child {
     waits: bool,
 }
 
-impl Weighted {
-    /// A policy for these children, none of which has had anything.
-    pub fn new(terms: &[Terms]) -> Self {
-        let child =
-            |terms: &Terms| Child { weight: terms.weight, finish: 0.0, start: 0.0, waits: false };
-        Weighted { children: terms.iter().map(child).collect(), virtual_time: 0.0 }
-    }
-}
-
 impl Scheduler for Weighted {
+    fn reconfigure(&mut self, _now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
+        self.tags.reconfigure(children);
+        for (child, tags) in children.iter().zip(self.tags.all_mut()) {
+            // What it is ahead is work, whatever it counts from now on.
+            let weight = std::mem::replace(&mut tags.weight, child.terms.weight);
+            let ahead = |tag: f64| {
+                self.virtual_time + (tag - self.virtual_time) * weight / child.terms.weight
+            };
+            (tags.finish, tags.start) = (ahead(tags.finish), ahead(tags.start));
+        }
+    }
+
     fn advance(&mut self, _now: Moment, loads: &[Load], _slots: f64) {
-        for (child, load) in self.children.iter_mut().zip(loads) {
+        for (child, load) in self.tags.all_mut().iter_mut().zip(loads) {
             child.waits &= load.waiting > 0;
         }
     }
 
     fn pick(&mut self, loads: &[Load], _slots: f64) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
-        for (place, (child, load)) in self.children.iter_mut().zip(loads).enumerate() {
+        let tags = self.tags.all_mut().iter_mut();
+        for (place, (child, load)) in tags.zip(loads).enumerate() {
             if load.waiting == 0 {
                 child.waits = false;
                 continue;
@@ -74,7 +79,7 @@ impl Scheduler for Weighted {
 
     fn granted(&mut self, child: usize, loads: &[Load], _slots: f64, grant: Grant) {
         let waits = loads[child].waiting > 0;
-        let child = &mut self.children[child];
+        let child = &mut self.tags.all_mut()[child];
         let start = match child.waits {
             true => child.start,
             false => child.finish.max(self.virtual_time),
@@ -86,7 +91,7 @@ impl Scheduler for Weighted {
     }
 
     fn finished(&mut self, child: usize, grant: Grant, actual: f64) {
-        let child = &mut self.children[child];
+        let child = &mut self.tags.all_mut()[child];
         let difference = (actual - grant.estimate) / child.weight;
         child.finish += difference;
         child.start += difference;

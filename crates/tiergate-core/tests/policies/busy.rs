@@ -5,8 +5,9 @@ use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::RuleId;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Policy, Site};
 use tiergate_core::time::Moment;
 
@@ -19,12 +20,12 @@ pub(crate) fn classes(names: &[&str]) -> Vec<Class> {
 }
 
 /// One site under a policy.
-pub(crate) fn plan(policy: Policy, slots: u32, classes: Vec<Class>) -> Plan {
-    Plan {
+pub(crate) fn plan(policy: Policy, slots: u32, classes: Vec<Class>) -> Spec {
+    Spec {
         classes,
         slots: Slots::Fixed(slots),
         sites: vec![Site { policy, ..Site::named("all") }],
-        ..Plan::protective()
+        ..Spec::protective()
     }
 }
 
@@ -69,10 +70,10 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    pub(crate) fn new(plan: Plan, work: Vec<Work>) -> Self {
+    pub(crate) fn new(plan: Spec, work: Vec<Work>) -> Self {
         let count = plan.classes.len();
         Busy {
-            gate: Gate::new(plan),
+            gate: Gate::new(plan.build().expect("a valid plan")),
             now: Moment::ZERO,
             work,
             active: vec![true; count],
@@ -101,7 +102,8 @@ impl Busy {
         self.number += 1;
         let number = self.number;
         let slots = self.work[class].slots;
-        let arrival = Arrival { slots, rule: Some(0), ..Arrival::of(ClassId(class as u16)) };
+        let arrival =
+            Arrival { slots, rule: Some(RuleId(0)), ..Arrival::of(ClassId(class as u16)) };
         match self.gate.arrive(self.now, arrival, || number) {
             Verdict::Admit(slot) => self.start(class, slot),
             Verdict::Queue(ticket) => drop(self.waiting.insert(number, (class, ticket))),

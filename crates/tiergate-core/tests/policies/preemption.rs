@@ -4,21 +4,21 @@ use crate::busy::{classes, plan};
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
 const NOW: Moment = Moment::ZERO;
 const PREEMPTED: Outcome = Outcome::without_answer(End::Preempted);
 
-/// Two classes that are preemptible below one that is not.
-fn gate(slots: u32, change: impl Fn(&mut Plan)) -> Gate<u32> {
+/// Two classes that may be broken off below one that may not.
+fn gate(slots: u32, change: impl Fn(&mut Spec)) -> Gate<u32> {
     let mut classes = classes(&["a", "b", "c"]);
     classes[1].preemptible = true;
     classes[2].preemptible = true;
     let mut plan = plan(Policy::Strict, slots, classes);
     change(&mut plan);
-    Gate::new(plan)
+    Gate::new(plan.build().expect("a valid plan"))
 }
 
 fn admitted(gate: &mut Gate<u32>, class: u16, wake: Option<u32>) -> Slot {
@@ -93,11 +93,10 @@ fn who_says_so_late_is_broken_off_at_once_and_a_reload_loses_nobody() {
     let ticket = queued(&mut gate, 0, 0);
     assert_eq!(gate.next_effect(), None);
     assert!(gate.permit_preemption(NOW, &mut late, 10));
-    assert_eq!(gate.next_effect(), Some(Effect::Wake(10)));
-    let mut plan = gate.plan().clone();
-    plan.generation = 1;
+    assert_eq!(gate.next_effect().and_then(Effect::into_wake), Some(10));
+    let mut plan = (**gate.plan()).clone();
     plan.classes.remove(1);
-    gate.reconfigure(NOW, plan);
+    gate.reconfigure(NOW, plan.build().expect("a valid plan"));
     assert!(gate.is_preempted(&late), "under another plan too");
     gate.finish(NOW, late, PREEMPTED);
     assert_eq!(gate.next_effect(), Some(Effect::Wake(0)));

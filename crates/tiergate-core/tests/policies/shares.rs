@@ -5,11 +5,11 @@ use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::{Bounds, Slots};
 use tiergate_core::gate::{Arrival, Effect, Gate, Verdict};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
-fn shared(policy: Policy, slots: u32, shares: &[(f64, f64)]) -> Plan {
+fn shared(policy: Policy, slots: u32, shares: &[(f64, f64)]) -> Spec {
     let mut classes = classes(&["a", "b", "c"][..shares.len()]);
     for (class, &(share, reserve)) in classes.iter_mut().zip(shares) {
         (class.share, class.reserve) = (share, reserve);
@@ -17,7 +17,7 @@ fn shared(policy: Policy, slots: u32, shares: &[(f64, f64)]) -> Plan {
     plan(policy, slots, classes)
 }
 
-fn busy(plan: Plan, clients: &[usize], seconds: u64) -> Busy {
+fn busy(plan: Spec, clients: &[usize], seconds: u64) -> Busy {
     let services = [7, 10, 13].map(|ms| Work::taking(MILLI * ms));
     let mut busy = Busy::new(plan, services[..clients.len()].to_vec());
     for (class, &count) in clients.iter().enumerate() {
@@ -130,7 +130,8 @@ fn strict_is_strict() {
 /// The first comes, whatever its class.
 #[test]
 fn fifo_is_first_come_first_served() {
-    let mut gate: Gate<u32> = Gate::new(plan(Policy::Fifo, 1, classes(&["a", "b", "c"])));
+    let mut gate: Gate<u32> =
+        Gate::new(plan(Policy::Fifo, 1, classes(&["a", "b", "c"])).build().expect("a valid plan"));
     let mut arrive =
         |class| gate.arrive(Moment::ZERO, Arrival::of(ClassId(class)), || class.into());
     let Verdict::Admit(slot) = arrive(0) else { panic!("one slot is free") };

@@ -1,12 +1,12 @@
 //! Sites above classes.
 
 use crate::busy::{Busy, MILLI, Work, classes, plan};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 use tiergate_core::time::Moment;
 
 /// Two classes of each of two sites, whose classes alternate in importance.
-fn busy(between: Policy, sites: [Site; 2], change: impl Fn(&mut Plan)) -> Busy {
+fn busy(between: Policy, sites: [Site; 2], change: impl Fn(&mut Spec)) -> Busy {
     let mut plan = plan(Policy::Strict, 10, classes(&["a1", "b1", "a2", "b2"]));
     for (place, class) in plan.classes.iter_mut().enumerate() {
         class.site = SiteId(place as u16 % 2);

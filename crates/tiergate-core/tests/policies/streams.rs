@@ -3,8 +3,9 @@
 use crate::busy::{classes, plan};
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Verdict};
+use tiergate_core::names::Names;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 use tiergate_core::time::Moment;
@@ -23,7 +24,7 @@ fn admitted(gate: &mut Gate<u32>, class: u16) -> Slot {
 fn a_stream_gives_its_slot_back_until_there_are_too_many() {
     let mut classes = classes(&["a", "b"]);
     classes[0].streams_max = 2;
-    let mut gate = Gate::new(plan(Policy::Strict, 1, classes));
+    let mut gate = Gate::new(plan(Policy::Strict, 1, classes).build().expect("a valid plan"));
     let mut streams = Vec::new();
     for open in 1..=2 {
         let slot = admitted(&mut gate, 0);
@@ -37,13 +38,12 @@ fn a_stream_gives_its_slot_back_until_there_are_too_many() {
     gate.finish(NOW, kept, UPGRADED);
     assert_eq!(gate.account().classes[0].finished[End::Upgraded.index()], 3);
     // Whatever reloads come, a stream's class is known.
-    for generation in 1..20 {
-        let mut classes = self::classes(&["x", "a"]);
-        classes.reverse();
-        gate.reconfigure(NOW, Plan { generation, ..plan(Policy::Strict, 1, classes) });
+    let mut names = Names::default();
+    for order in [&["a", "x"], &["x", "a"], &["x", "y"]] {
+        let plan = plan(Policy::Strict, 1, self::classes(order));
+        gate.reconfigure(NOW, Plan::build(plan, &mut names).expect("a valid plan"));
+        assert_eq!(gate.state(ClassId(0)).streams, 2);
     }
-    let place = gate.plan().classes.iter().position(|class| class.name == "a").expect("it stays");
-    assert_eq!(gate.states().nth(place).map(|state| state.streams), Some(2));
     for stream in streams {
         gate.stream_ended(stream);
     }
@@ -52,7 +52,8 @@ fn a_stream_gives_its_slot_back_until_there_are_too_many() {
 
 #[test]
 fn a_stream_s_slot_goes_to_the_next() {
-    let mut gate = Gate::new(plan(Policy::Strict, 1, classes(&["a"])));
+    let mut gate =
+        Gate::new(plan(Policy::Strict, 1, classes(&["a"])).build().expect("a valid plan"));
     let slot = admitted(&mut gate, 0);
     let Verdict::Queue(ticket) = gate.arrive(NOW, Arrival::of(ClassId(0)), || 7) else {
         panic!("no slot is free");
@@ -70,8 +71,8 @@ fn a_full_backlog_takes_from_the_classes_below() {
     let mut classes = classes(&["a", "b", "c", "other"]);
     classes[3].site = SiteId(1);
     let sites = vec![Site::named("own"), Site::named("other")];
-    let plan = Plan { queue_len_max: 4, sites, ..plan(Policy::Strict, 1, classes) };
-    let mut gate: Gate<u32> = Gate::new(plan);
+    let plan = Spec { queue_len_max: 4, sites, ..plan(Policy::Strict, 1, classes) };
+    let mut gate: Gate<u32> = Gate::new(plan.build().expect("a valid plan"));
     let _slot = admitted(&mut gate, 0);
     let mut number = 0;
     let mut arrive = |gate: &mut Gate<u32>, class| {

@@ -11,7 +11,7 @@ fn busy(weights: &[f64], slots: u32, cost: Costing, work: Vec<Work>) -> Busy {
     for (class, &weight) in classes.iter_mut().zip(weights) {
         class.weight = weight;
     }
-    let plan = tiergate_core::plan::Plan { cost, ..plan(Policy::Weighted, slots, classes) };
+    let plan = tiergate_core::plan::Spec { cost, ..plan(Policy::Weighted, slots, classes) };
     Busy::new(plan, work)
 }
 

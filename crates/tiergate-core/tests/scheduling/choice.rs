@@ -2,7 +2,7 @@
 //! says, asked of one request at one moment. What only shows over time is in `turns` and `measure`.
 
 use crate::state::{Req, State};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 
 /// A class, or a site: its part in a policy.
@@ -36,7 +36,7 @@ pub(crate) fn sites(state: &State) -> Vec<Member> {
 }
 
 /// The classes of a site as members.
-pub(crate) fn classes(plan: &Plan, classes: &[usize]) -> Vec<Member> {
+pub(crate) fn classes(plan: &Spec, classes: &[usize]) -> Vec<Member> {
     let member = |&place: &usize| {
         let class = &plan.classes[place];
         Member {
@@ -79,6 +79,10 @@ pub(crate) fn must_have_room(state: &State, req: &Req) -> bool {
 }
 
 fn room_in(state: &State, req: &Req, slots_of_share: fn(f64, f64) -> u32) -> bool {
+    if state.is_gone(req) {
+        // It gets what is left.
+        return true;
+    }
     let sites = sites(state);
     let site = state.plan.classes[req.class].site.index();
     let classes = classes(&state.plan, &sites[site].classes);
@@ -95,6 +99,9 @@ fn room_in(state: &State, req: &Req, slots_of_share: fn(f64, f64) -> u32) -> boo
 /// Whether the policies at both levels make the request the next, fit or not: one that does not keeps the
 /// free slots until it does.
 pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
+    if state.is_gone(req) {
+        return check_gone(state, req);
+    }
     if !has_room(state, req) {
         return Err("it has no room".to_owned());
     }
@@ -109,6 +116,18 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
     let class = place_of(&classes, req);
     let policy = state.plan.sites[site].policy;
     check_level(state, policy, &classes, class, req, slots_of(state, site))
+}
+
+/// Whether a request of a class that is gone may be next: after all others, the first to go first.
+fn check_gone(state: &State, req: &Req) -> Result<(), String> {
+    let first = |other: &&Req| match state.is_gone(other) {
+        true => other.class < req.class,
+        false => must_have_room(state, other),
+    };
+    match state.waiting.iter().find(first) {
+        Some(other) => Err(format!("its class is gone, and {} waits", other.id)),
+        None => Ok(()),
+    }
 }
 
 fn place_of(members: &[Member], req: &Req) -> usize {

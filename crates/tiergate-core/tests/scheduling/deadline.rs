@@ -15,7 +15,7 @@ use tiergate_core::class::{ClassId, Order};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
@@ -42,14 +42,14 @@ crate::property!(the_most_urgent_goes_first, |seed| run(&random(seed), seed, &mu
 /// that of a job's end (WebQoS 4.4), so that a job which is started may still miss it.
 fn misses(jobs: &[Job], policy: Policy) -> usize {
     let order = if policy == Policy::Deadline { Order::Deadline } else { Order::Fifo };
-    let mut plan = Plan {
+    let mut plan = Spec {
         classes: vec![class("a"), class("b"), class("c")],
         slots: Slots::Fixed(1),
-        ..Plan::protective()
+        ..Spec::protective()
     };
     plan.sites[0].policy = policy;
     plan.classes.iter_mut().for_each(|class| class.order = order);
-    let mut gate: Gate<usize> = Gate::new(plan);
+    let mut gate: Gate<usize> = Gate::new(plan.build().expect("a valid plan"));
     // The slot is taken while those of the first moment come, so that all of them are there.
     let first = gate.arrive(Moment::ZERO, Arrival::of(ClassId(0)), || usize::MAX);
     let Verdict::Admit(slot) = first else { panic!("the gate is empty") };

@@ -7,7 +7,7 @@ use crate::state::{Req, State};
 use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::class::{Class, Order};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Costing, Policy};
 
 fn random(seed: u64, cost: Costing) -> Script {
@@ -24,7 +24,7 @@ fn random(seed: u64, cost: Costing) -> Script {
     let make = |rng: &mut Rng| {
         let classes = classes(rng, |_, class| class.fair = true);
         let policy = [Policy::Strict, Policy::Weighted][rng.usize(0..2)];
-        Plan { cost, rules: 6, ..plan(rng, policy, classes) }
+        Spec { cost, rules: crate::plans::rules(6), ..plan(rng, policy, classes) }
     };
     script(&mut rng, make, sources)
 }
@@ -62,7 +62,11 @@ fn work(seed: u64) {
 fn dear_flow(seed: u64) -> Script {
     let mut rng = Rng::with_seed(seed);
     let classes = vec![Class { fair: true, ..class("a") }];
-    let plan = Plan { cost: Costing::Seconds, rules: 1, ..plan(&mut rng, Policy::Strict, classes) };
+    let plan = Spec {
+        cost: Costing::Seconds,
+        rules: crate::plans::rules(1),
+        ..plan(&mut rng, Policy::Strict, classes)
+    };
     let flow = |flow: u64| {
         let low = millis(if flow == 0 { 50 } else { 5 });
         Source { users: 10, rule: Some(0), service: (low, low * 2), ..Source::of("a", flow) }

@@ -48,6 +48,8 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
             }
         }
         Order::Deadline => choice::by_deadline(state, peers.iter().copied(), req),
+        // By which ageing a plan of before would say.
+        Order::Score if state.is_gone(req) => Ok(()),
         Order::Score => choice::by_points(peers.iter().copied(), req, ageing_of(state, req)),
     }
 }

@@ -7,12 +7,12 @@ use crate::script::{Script, Source};
 use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::control::Slots;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
 
 /// Minimums of whole slots, or of any part.
-fn with_minimums(rng: &mut Rng, is_whole: bool) -> Plan {
+fn with_minimums(rng: &mut Rng, is_whole: bool) -> Spec {
     let classes = classes(rng, |_, _| ());
     let mut plan = plan(rng, Policy::Strict, classes);
     let slots = rng.u32(1..=8);

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use std::time::Duration;
 use tiergate_core::class::Class;
 use tiergate_core::control::Slots;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Costing, Policy, Site};
 use tiergate_core::time::Moment;
 
@@ -37,13 +37,13 @@ pub(crate) fn classes(rng: &mut Rng, change: impl Fn(&mut Rng, &mut Class)) -> V
 }
 
 /// One site under the policy, one to six slots.
-pub(crate) fn plan(rng: &mut Rng, policy: Policy, classes: Vec<Class>) -> Plan {
-    Plan {
+pub(crate) fn plan(rng: &mut Rng, policy: Policy, classes: Vec<Class>) -> Spec {
+    Spec {
         classes,
         slots: Slots::Fixed(rng.u32(1..=6)),
         sites: vec![Site { policy, ..Site::named("site") }],
         cost: Costing::Requests,
-        ..Plan::protective()
+        ..Spec::protective()
     }
 }
 
@@ -76,23 +76,28 @@ pub(crate) fn sources(
 /// A run under one plan, or under several that follow each other.
 pub(crate) fn script(
     rng: &mut Rng,
-    make: impl Fn(&mut Rng) -> Plan,
+    make: impl Fn(&mut Rng) -> Spec,
     sources: Vec<Source>,
 ) -> Script {
     let reloads = if rng.bool() { 0 } else { rng.u32(1..=3) };
     let mut at = Moment::ZERO;
-    let mut reload = |generation, rng: &mut Rng| {
+    let mut reload = |rng: &mut Rng| {
         at = at + millis(rng.u64(1..=60));
-        (at, Plan { generation, ..make(rng) })
+        (at, make(rng))
     };
     Script {
         plan: make(rng),
-        reloads: (1..=reloads).map(|generation| reload(generation, rng)).collect(),
+        reloads: (0..reloads).map(|_| reload(rng)).collect(),
         sources,
         arrivals: ARRIVALS,
         until: Moment::NEVER,
         cancelled: if rng.bool() { 0 } else { rng.u8(0..30) },
     }
+}
+
+/// Rules by their numbers.
+pub(crate) fn rules(count: u32) -> Vec<Box<str>> {
+    (0..count).map(|number| format!("rule-{number}").into()).collect()
 }
 
 /// Parts of a whole: that many numbers of slots that add up to no more than `slots`.

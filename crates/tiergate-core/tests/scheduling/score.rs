@@ -33,7 +33,8 @@ struct Starving {
 
 impl Watch for Starving {
     fn started(&mut self, state: &State, req: &Req) {
-        for other in &state.waiting {
+        // Those of classes that are gone come after all others.
+        for other in state.waiting.iter().filter(|other| !state.is_gone(other)) {
             let lacks = (f64::from(POINTS) - other.score as f64 / 1e6).max(0.0);
             let bound = other.arrived + Duration::from_secs_f64(lacks / self.ageing + 1e-6);
             assert!(

@@ -2,7 +2,7 @@
 
 use crate::state::{Req, State};
 use std::time::Duration;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::time::Moment;
 
 /// Clients that send requests of one flow.
@@ -58,9 +58,9 @@ impl Source {
 /// What a run is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
-    pub(crate) plan: Plan,
+    pub(crate) plan: Spec,
     /// Plans that come into force, and when.
-    pub(crate) reloads: Vec<(Moment, Plan)>,
+    pub(crate) reloads: Vec<(Moment, Spec)>,
     pub(crate) sources: Vec<Source>,
     /// How many requests come in all, at most.
     pub(crate) arrivals: u32,

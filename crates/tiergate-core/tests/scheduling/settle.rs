@@ -132,22 +132,22 @@ impl<W: Watch> World<'_, W> {
         self.watch.settled(&self.state);
         let (state, gate) = (&self.state, &self.gate);
         assert_eq!(gate.waiting(), state.waiting.len());
-        for (class, it) in gate.states().enumerate() {
+        for class in 0..state.plan.classes.len() {
+            let it = gate.state(self.id(class));
             let of = |reqs: &[Req]| reqs.iter().filter(|req| req.class == class).count() as u32;
             assert_eq!(it.waiting, of(&state.waiting), "class {class}");
             assert_eq!(it.running, state.held(&[class]), "class {class}");
             assert_eq!(it.requests, of(&state.running), "class {class}");
         }
         self.check_idle();
-        if self.script.reloads.is_empty() {
-            let mut arrived = 0;
-            for (it, state) in gate.account().classes.iter().zip(gate.states()) {
-                let gone = it.finished_total() + it.refused_total() + it.cancelled_waiting;
-                assert_eq!(it.arrived, gone + u64::from(state.waiting + state.requests));
-                arrived += it.arrived;
-            }
-            assert_eq!(arrived, self.sources.len() as u64);
+        let mut arrived = 0;
+        for (id, _) in gate.classes() {
+            let (it, state) = (&gate.account().classes[id.index()], gate.state(id));
+            let gone = it.finished_total() + it.refused_total() + it.cancelled_waiting;
+            assert_eq!(it.arrived, gone + u64::from(state.waiting + state.requests));
+            arrived += it.arrived;
         }
+        assert_eq!(arrived, self.sources.len() as u64);
     }
 
     /// No slot is idle while somebody waits who may have it. It may be kept for one who needs several.

@@ -7,10 +7,10 @@ use crate::script::Script;
 use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::control::Slots;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 
-pub(crate) fn with_shares(rng: &mut Rng, policy: Policy) -> Plan {
+pub(crate) fn with_shares(rng: &mut Rng, policy: Policy) -> Spec {
     let classes = classes(rng, |_, _| ());
     let count = classes.len() as u32;
     let mut plan = plan(rng, policy, classes);

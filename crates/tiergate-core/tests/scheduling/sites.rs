@@ -7,10 +7,10 @@ use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::class::Order;
 use tiergate_core::control::Slots;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 
-fn with_sites(rng: &mut Rng, between: Policy, inside: &[Policy]) -> Plan {
+fn with_sites(rng: &mut Rng, between: Policy, inside: &[Policy]) -> Spec {
     let classes = classes(rng, |_, _| ());
     let mut plan = plan(rng, Policy::Strict, classes);
     let count = rng.usize(1..=3);

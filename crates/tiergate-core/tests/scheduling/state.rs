@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 use tiergate_core::control::Slots;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::time::Moment;
 
 /// A request.
 #[derive(Clone)]
 pub(crate) struct Req {
     pub(crate) id: u32,
-    /// Its class, by the plan in force.
+    /// Its class: its place in [`State::plan`].
     pub(crate) class: usize,
     pub(crate) flow: u64,
     /// In millionths.
@@ -52,7 +52,10 @@ impl Req {
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) now: Moment,
-    pub(crate) plan: Plan,
+    /// The plan in force; behind its classes those that are gone from it and have requests left.
+    pub(crate) plan: Spec,
+    /// How many of the classes are in the plan in force.
+    pub(crate) planned: usize,
     /// In order of arrival.
     pub(crate) waiting: Vec<Req>,
     pub(crate) running: Vec<Req>,
@@ -79,8 +82,9 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    pub(crate) fn new(plan: Plan) -> Self {
-        State { now: Moment::ZERO, plan, waiting: Vec::new(), running: Vec::new() }
+    pub(crate) fn new(plan: Spec) -> Self {
+        let planned = plan.classes.len();
+        State { now: Moment::ZERO, plan, planned, waiting: Vec::new(), running: Vec::new() }
     }
 
     /// How many slots there are.
@@ -114,10 +118,34 @@ impl State {
     /// The classes of each site.
     pub(crate) fn sites(&self) -> Vec<Vec<usize>> {
         let mut sites = vec![Vec::new(); self.plan.sites.len()];
-        for (place, class) in self.plan.classes.iter().enumerate() {
+        for (place, class) in self.plan.classes[..self.planned].iter().enumerate() {
             sites[class.site.index()].push(place);
         }
         sites
+    }
+
+    /// Puts a plan in force. Requests of classes that are gone from it stay theirs.
+    pub(crate) fn reload(&mut self, mut plan: Spec) {
+        let former = std::mem::take(&mut self.plan.classes);
+        let (in_plan, gone) = former.split_at(self.planned);
+        self.planned = plan.classes.len();
+        for class in gone.iter().chain(in_plan) {
+            let is_of = |req: &Req| former[req.class].name == class.name;
+            let left = self.waiting.iter().chain(&self.running).any(is_of);
+            if left && plan.classes.iter().all(|it| it.name != class.name) {
+                plan.classes.push(class.clone());
+            }
+        }
+        let place = |name: &String| plan.classes.iter().position(|class| class.name == *name);
+        for req in self.waiting.iter_mut().chain(&mut self.running) {
+            req.class = place(&former[req.class].name).expect("it is there, or left over");
+        }
+        self.plan = plan;
+    }
+
+    /// Whether the request's class is gone from the plan.
+    pub(crate) fn is_gone(&self, req: &Req) -> bool {
+        req.class >= self.planned
     }
 
     /// Whether the request's deadline has passed while it waits.

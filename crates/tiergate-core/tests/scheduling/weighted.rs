@@ -26,14 +26,18 @@ fn random(seed: u64, cost: Costing) -> Script {
     }
     let make = |rng: &mut Rng| {
         let classes = classes(rng, |rng, class| class.weight = f64::from(rng.u32(1..=8)));
-        tiergate_core::plan::Plan { cost, rules: 8, ..plan(rng, Policy::Weighted, classes) }
+        tiergate_core::plan::Spec {
+            cost,
+            rules: crate::plans::rules(8),
+            ..plan(rng, Policy::Weighted, classes)
+        }
     };
     script(&mut rng, make, sources)
 }
 
 /// Each class of the first site.
 fn by_class(state: &State) -> Vec<Taking> {
-    let classes = state.plan.classes.iter().enumerate();
+    let classes = state.plan.classes[..state.planned].iter().enumerate();
     let taking = |(place, class): (usize, &tiergate_core::class::Class)| Taking {
         weight: class.weight,
         owns: Box::new(move |_, req: &Req| req.class == place),

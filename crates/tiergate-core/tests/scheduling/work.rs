@@ -8,7 +8,7 @@ use crate::world::run;
 use std::time::Duration;
 use tiergate_core::class::Class;
 use tiergate_core::control::Slots;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Costing, Policy, Site};
 use tiergate_core::time::Moment;
 
@@ -27,15 +27,15 @@ impl Watch for Done {
     }
 }
 
-fn two_classes(weights: [f64; 2], slots: u32) -> Plan {
+fn two_classes(weights: [f64; 2], slots: u32) -> Spec {
     let class = |name, weight| Class { weight, ..class(name) };
-    Plan {
+    Spec {
         classes: vec![class("a", weights[0]), class("b", weights[1])],
-        rules: 4,
+        rules: crate::plans::rules(4),
         slots: Slots::Fixed(slots),
         sites: vec![Site { policy: Policy::Weighted, ..Site::named("site") }],
         cost: Costing::Seconds,
-        ..Plan::protective()
+        ..Spec::protective()
     }
 }
 
@@ -46,7 +46,7 @@ fn users(class: &str, rule: Option<u32>, users: u32, service_us: (u64, u64)) -> 
 }
 
 /// The first class's part of the work once a tenth of the run is over.
-fn part(plan: Plan, sources: Vec<Source>, seconds: u64, seed: u64) -> f64 {
+fn part(plan: Spec, sources: Vec<Source>, seconds: u64, seed: u64) -> f64 {
     let until = Moment::from_millis(1000 * seconds);
     let from = Moment::from_millis(100 * seconds);
     let arrivals = u32::MAX;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::{Names, RuleId};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -27,6 +28,7 @@ pub(crate) struct World<'a, W> {
     pub(crate) script: &'a Script,
     pub(crate) rng: Rng,
     pub(crate) watch: &'a mut W,
+    pub(crate) names: Names,
     pub(crate) gate: Gate<u32>,
     pub(crate) state: State,
     pub(crate) events: BinaryHeap<Reverse<(Moment, u32, Event)>>,
@@ -41,9 +43,12 @@ pub(crate) struct World<'a, W> {
 
 /// Runs a script to the last request's end.
 pub(crate) fn run(script: &Script, seed: u64, watch: &mut impl Watch) {
+    let mut names = Names::default();
+    let plan = Plan::build(script.plan.clone(), &mut names).expect("a valid plan");
     let mut world = World {
         rng: Rng::with_seed(seed),
-        gate: Gate::new(script.plan.clone()),
+        names,
+        gate: Gate::new(plan),
         state: State::new(script.plan.clone()),
         script,
         watch,
@@ -135,8 +140,8 @@ impl<W: Watch> World<'_, W> {
         let id = self.sources.len() as u32;
         self.sources.push(place);
         let own = source.deadline.map(|range| self.between(range));
-        let mut found = self.state.plan.classes.iter();
-        let last = self.state.plan.classes.len() - 1;
+        let mut found = self.state.plan.classes[..self.state.planned].iter();
+        let last = self.state.planned - 1;
         let class = found.position(|class| class.name == source.class).unwrap_or(last);
         let points = self.rng.u32(source.score.0..=source.score.1);
         let score = Score::of(Points::from_thousandths(points * 1000).expect("at most 1000"));
@@ -156,15 +161,14 @@ impl<W: Watch> World<'_, W> {
             absent: self.rng.u8(0..100) < self.script.cancelled / 4,
         };
         let arrival = Arrival {
-            rule: source.rule,
+            rule: source.rule.map(RuleId),
             deadline: own,
-            generation: self.state.plan.generation,
             flow: req.flow,
             running: req.session,
             score,
             slots: req.slots as u16,
             bytes: req.bytes,
-            ..Arrival::of(ClassId(class as u16))
+            ..Arrival::of(self.id(class))
         };
         if self.rng.u8(0..100) < self.script.cancelled {
             req.leaves = self.state.now + self.pause(Duration::from_millis(20));
@@ -252,16 +256,15 @@ impl<W: Watch> World<'_, W> {
         self.gate.finish(self.state.now, slot, outcome);
     }
 
-    fn reload(&mut self, plan: Plan) {
-        let names: Vec<&String> = self.state.plan.classes.iter().map(|class| &class.name).collect();
-        let last = plan.classes.len() - 1;
-        let place = |name: &&String| plan.classes.iter().position(|class| class.name == **name);
-        let moved: Vec<usize> = names.iter().map(|name| place(name).unwrap_or(last)).collect();
-        for req in self.state.waiting.iter_mut().chain(&mut self.state.running) {
-            req.class = moved[req.class];
-        }
-        self.state.plan = plan.clone();
+    fn reload(&mut self, plan: Spec) {
+        self.state.reload(plan.clone());
         self.watch.reloaded(&self.state);
+        let plan = Plan::build(plan, &mut self.names).expect("a valid plan");
         self.gate.reconfigure(self.state.now, plan);
+    }
+
+    /// The id of the class at a place of the model's plan.
+    pub(crate) fn id(&self, class: usize) -> ClassId {
+        self.names.classes.find(&self.state.plan.classes[class].name).expect("it was in a plan")
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::{Plan, Spec};
 
 /// Everything that one simulation is made of.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -185,7 +185,7 @@ impl Scenario {
             "a scenario without a policy file needs `limit`, `seconds` and [[class]]"
         );
         ensure!(scenario.server != Shape::default(), "[server] is missing");
-        scenario.plan().check().map_err(anyhow::Error::msg)?;
+        scenario.spec().build()?;
         for population in &scenario.population {
             ensure!(population.request.is_empty(), "`request` is for scenarios of a policy file");
             scenario
@@ -206,11 +206,14 @@ impl Scenario {
     /// The plan that the gate gets.
     ///
     /// # Panics
-    /// If a trigger names a class that is not there.
+    /// If the scenario was not checked ([`Scenario::parse`]).
     pub fn plan(&self) -> Plan {
+        self.spec().build().expect("the scenario was checked")
+    }
+
+    fn spec(&self) -> Spec {
         let millis = |ms: f64| Duration::from_secs_f64(ms / 1e3);
-        Plan {
-            generation: 0,
+        Spec {
             classes: self
                 .class
                 .iter()
@@ -223,22 +226,21 @@ impl Scenario {
                     ..Class::named("")
                 })
                 .collect(),
-            rules: 0,
             slots: match self.limit {
                 LimitKind::Fixed(slots) => Slots::Fixed(slots),
                 LimitKind::None => Slots::Fixed(u32::MAX),
                 LimitKind::Adaptive | LimitKind::Policy | LimitKind::Law(_) => Slots::default(),
             },
             shedding: self.shed_aim_ms.map(millis),
-            ..Plan::protective()
+            ..Spec::protective()
         }
     }
 
     fn trigger(&self, shape: &TriggerShape, own: &ClassShape) -> Trigger {
         let name = if shape.backlog == "own" { &own.name } else { &shape.backlog };
         let of = match self.class_index(name) {
-            Some(class) => Backlogs::NONE.and(ClassId(class as u16)),
-            None if name == "total" => Backlogs::ALL,
+            Some(class) => Backlogs::Of(vec![ClassId(class as u16)]),
+            None if name == "total" => Backlogs::All,
             None => panic!("no class is called `{name}`"),
         };
         Trigger { of, waiting: shape.waiting, until: shape.until.unwrap_or(shape.waiting) }

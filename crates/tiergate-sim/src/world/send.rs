@@ -140,18 +140,16 @@ impl World<'_> {
     /// A request as the gate sees it.
     fn arrival(&self, asking: &Asking) -> Arrival {
         let of = self.trial.demands[asking.demand as usize].arrival;
-        let generation = self.gate.as_ref().map_or(0, |gate| gate.plan().generation);
         if self.one_class {
             let (flow, slots, bytes) = (of.flow, of.slots, of.bytes);
             let class = ClassId(0);
             // A plain queue knows no newcomers.
-            return Arrival { flow, slots, bytes, generation, goes_on: true, ..Arrival::of(class) };
+            return Arrival { flow, slots, bytes, goes_on: true, ..Arrival::of(class) };
         }
         let running = asking.session.is_some_and(|id| self.sessions.runs(id));
         let believed = running || !self.trial.sessions;
         let connection = self.connection(asking.session);
         Arrival {
-            generation,
             running: self.trial.sessions && running,
             importance: connection.importance.or(of.importance.filter(|_| believed)),
             goes_on: connection.goes_on,

@@ -14,7 +14,7 @@
 //! long.
 
 use crate::queue::{Clients, Fate, mean, plan, run};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::Policy;
 use tiergate_sim::client::Profile;
 use tiergate_sim::distribution::Distribution;
@@ -38,7 +38,7 @@ fn clients(rate: f64, high: f64) -> [Clients; 2] {
     [of(0, 10, high), of(1, 1, 1.0 - high)]
 }
 
-fn by(policy: Policy) -> Plan {
+fn by(policy: Policy) -> Spec {
     plan(policy, &["high", "low"], CHILDREN)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::queue::{Clients, Fate, plan, quantile, run};
 use tiergate_core::class::{Class, Order};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Costing, Policy};
 use tiergate_sim::client::Profile;
 use tiergate_sim::distribution::Distribution;
@@ -30,15 +30,15 @@ fn flows(part: f64, greedy: bool) -> Vec<Clients> {
     flows
 }
 
-fn fair(fair: bool, order: Order, cost: Costing) -> Plan {
+fn fair(fair: bool, order: Order, cost: Costing) -> Spec {
     let mut plan = plan(Policy::Strict, &["all"], SLOTS);
     // With the bounds that a policy has by itself: a greedy flow must not use them up for the others.
     plan.classes[0] = Class { fair, order, ..Class::named("all") };
-    Plan { cost, ..plan }
+    Spec { cost, ..plan }
 }
 
 /// The others' 99th percentile from arrival to answer in seconds, and how many of them were refused.
-fn others(plan: Plan, part: f64, greedy: bool, seed: u64) -> (f64, usize) {
+fn others(plan: Spec, part: f64, greedy: bool, seed: u64) -> (f64, usize) {
     let fates = run(plan, &flows(part, greedy), usize::MAX, 20.0, seed);
     let of_others = || fates.iter().filter(|fate| fate.clients < OTHERS && fate.came_s > 2.0);
     let total = |fate: &Fate| fate.waited_s.map(|waited| waited + fate.service_s);

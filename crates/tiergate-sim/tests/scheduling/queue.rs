@@ -13,7 +13,7 @@ use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Policy, Site};
 use tiergate_core::time::Moment;
 use tiergate_sim::client::Profile;
@@ -46,7 +46,7 @@ pub(crate) struct Fate {
 }
 
 /// A plan of some classes under one policy, with deadlines that nobody reaches.
-pub(crate) fn plan(policy: Policy, classes: &[&str], slots: u32) -> Plan {
+pub(crate) fn plan(policy: Policy, classes: &[&str], slots: u32) -> Spec {
     let order = match policy {
         Policy::Deadline => Order::Deadline,
         Policy::Score { .. } => Order::Score,
@@ -54,11 +54,11 @@ pub(crate) fn plan(policy: Policy, classes: &[&str], slots: u32) -> Plan {
     };
     let deadline = Duration::from_secs(100_000);
     let class = |name: &&str| Class { deadline, order, fair: false, ..Class::named(*name) };
-    Plan {
+    Spec {
         classes: classes.iter().map(class).collect(),
         slots: Slots::Fixed(slots),
         sites: vec![Site { policy, ..Site::named("site") }],
-        ..Plan::protective()
+        ..Spec::protective()
     }
 }
 
@@ -116,14 +116,14 @@ fn requests(clients: &[Clients], most: usize, seconds: f64, seed: u64) -> Vec<Re
 
 /// Serves all who come, and says what became of each, in order of arrival.
 pub(crate) fn run(
-    plan: Plan,
+    plan: Spec,
     clients: &[Clients],
     most: usize,
     seconds: f64,
     seed: u64,
 ) -> Vec<Fate> {
     let mut requests = requests(clients, most, seconds, seed);
-    let mut gate: Gate<usize> = Gate::new(plan);
+    let mut gate: Gate<usize> = Gate::new(plan.build().expect("a valid plan"));
     let mut events: BinaryHeap<Reverse<(Moment, Event)>> =
         requests.iter().enumerate().map(|(id, it)| Reverse((it.came, Event::Arrive(id)))).collect();
     let (mut tick_at, mut past) = (Moment::NEVER, Moment::ZERO);

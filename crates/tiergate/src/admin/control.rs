@@ -86,13 +86,13 @@ mod tests {
     use std::time::Duration;
     use tiergate_core::adjust::Setting;
     use tiergate_core::gate::Gate;
-    use tiergate_core::plan::Plan;
+    use tiergate_core::plan::Spec;
     use tiergate_core::sense::{Quantity, Reading};
     use tiergate_core::time::Moment;
 
     #[test]
     fn status_says_who_set_what_and_which_sources_are_silent() {
-        let mut gate: Gate<()> = Gate::new(Plan::protective());
+        let mut gate: Gate<()> = Gate::new(Spec::protective().build().expect("a valid plan"));
         let setting = Setting::SlotsMax;
         let slew_per_s = f64::INFINITY;
         let wanted = Adjustment { setting, value: 40.0, min: 5.0, max: 100.0, slew_per_s };

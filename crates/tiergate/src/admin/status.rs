@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
+use tiergate_core::gate::ClassState;
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
@@ -250,6 +251,8 @@ impl Status {
             classes: snapshot
                 .classes
                 .iter()
+                // One that is gone is shown until its last request has ended.
+                .filter(|class| class.is_planned || class.state != ClassState::default())
                 .map(|class| class_status(class, &snapshot, history))
                 .collect(),
             policers: snapshot.policers.iter().map(policer_status).collect(),

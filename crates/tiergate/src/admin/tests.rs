@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Gate};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,9 +29,9 @@ struct House {
 }
 
 fn gate() -> Gate<()> {
-    let mut plan = Plan::protective();
+    let mut plan = Spec::protective();
     plan.classes[0].name = "<b>odd</b>".to_owned();
-    let mut gate: Gate<()> = Gate::new(plan);
+    let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
     let arrival = Arrival::of(ClassId(0));
     for _ in 0..3 {
         let verdict = gate.arrive(Moment::ZERO, arrival, || ());

@@ -72,9 +72,10 @@ fn origin(policy: &Policy) -> Vec<String> {
 fn classes(policy: &Policy) -> Vec<String> {
     let classes = &policy.plan.classes;
     let width = classes.iter().map(|class| class.name.len()).max().unwrap_or(0);
-    let default = policy.classifier.default_class().index();
+    let default = policy.plan.rank(policy.classifier.default_class());
     let line = |(index, class): (usize, &tiergate_core::class::Class)| {
-        let default = if default == index { "; takes requests that no rule matches" } else { "" };
+        let default =
+            if default == Some(index) { "; takes requests that no rule matches" } else { "" };
         let words = class::words(class, &policy.plan);
         format!("{}  {:width$}  {words}{default}", index + 1, class.name)
     };
@@ -88,7 +89,7 @@ fn policers(policy: &Policy) -> Vec<String> {
     let mut lines: Vec<String> =
         lines.map(|it| format!("{:width$}  {}", it.name, policer::words(it, plan))).collect();
     if let Some(site) = plan.site_policer {
-        let name = &plan.policers[site.index()].name;
+        let name = &plan.policer(site).expect("the plan has it").name;
         lines.push(format!("every request is subject to {name}, and gets 503 beyond it"));
     }
     lines
@@ -98,7 +99,7 @@ fn rules(policy: &Policy) -> Vec<String> {
     let rule = |(index, rule): (usize, &crate::config::meant::PolicyRule)| {
         let conditions = words::conditions(&rule.rule, policy);
         let action = words::action(&rule.rule, policy);
-        format!("{}  (line {})  {conditions} → {action}", index + 1, rule.line)
+        format!("{}  (line {})  {conditions} → {action}", rule.label(index), rule.line)
     };
     policy.rules.iter().enumerate().map(rule).collect()
 }

@@ -219,7 +219,7 @@ fn decided(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -
     let rule = &policy.rules[index as usize];
     let mut text = format!(
         "\nRule {} ({file}:{}) decides: {} → {}\n",
-        index + 1,
+        rule.label(index as usize),
         rule.line,
         words::conditions(&rule.rule, policy),
         words::action(&rule.rule, policy)
@@ -239,7 +239,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
     if found.refuse {
         return format!("\nIt is refused, whatever the load, and counted in class {name}\n");
     }
-    let class = &policy.plan.classes[found.class.index()];
+    let class = policy.plan.class(found.class).expect("the plan has those of its rules");
     let mut class = class.clone();
     class.deadline = found.deadline.unwrap_or(class.deadline);
     let classes = policy.plan.classes.len();
@@ -263,7 +263,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
     };
     format!(
         "\nClass {name}, {} of {classes} in importance: {}{because}{served}{shed}\n",
-        found.class.index() + 1,
+        policy.plan.rank(found.class).map_or(0, |rank| rank + 1),
         class::words(&class, &policy.plan)
     )
 }
@@ -272,7 +272,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
 fn served(policy: &Policy, found: &Match) -> Vec<String> {
     let mut lines = scheduling::request_words(&policy.plan, found);
     if let Some(header) = policy.deadline_header(found) {
-        let class = &policy.plan.classes[found.class.index()];
+        let class = policy.plan.class(found.class).expect("the plan has those of its rules");
         let most = show::time(found.deadline.unwrap_or(class.deadline));
         lines.push(match policy.trusted.is_empty() {
             true => format!("{header} is ignored: no peer is trusted"),
@@ -301,7 +301,7 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
         }
         text += &format!(
             "  rule {} ({file}:{}) → {}\n    no   {}: {}\n",
-            index + 1,
+            rule.label(index),
             rule.line,
             words::action(&rule.rule, policy),
             words::condition(failing, policy),

@@ -29,7 +29,7 @@ pub(super) fn further(
                 Some((index, rule)) => format!(
                     "{}: rule {} ({file}:{}), {}",
                     words::says(&rule.rule, output, policy),
-                    index + 1,
+                    rule.label(index),
                     rule.line,
                     words::conditions(&rule.rule, policy)
                 ),
@@ -81,7 +81,7 @@ pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
         for (index, rule) in asking {
             asked += 1;
             if holds(&rule.rule) {
-                held.push((index + 1).to_string());
+                held.push(rule.label(index));
             }
         }
         if asked == 0 {

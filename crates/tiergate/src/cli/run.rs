@@ -50,8 +50,8 @@ pub fn run(options: Options) -> anyhow::Result<()> {
 
 fn source(options: &Options) -> Source {
     let options = options.clone();
-    Arc::new(move || match &options.policy {
-        Some(path) => config::load(path).map_err(|fault| fault.to_string()),
+    Arc::new(move |names| match &options.policy {
+        Some(path) => config::load_with(path, names).map_err(|fault| fault.to_string()),
         None => {
             let origin = options.origin.as_deref().unwrap_or_default();
             Policy::for_origin(origin, options.listen, options.admin)

@@ -5,7 +5,7 @@ use super::words;
 use crate::config::meant::{Listener, Policy, PolicyRule, ProxyProtocol};
 use crate::config::scheduling;
 use tiergate_core::admit::bucket::PARTS;
-use tiergate_core::admit::policer::{PolicerId, Share};
+use tiergate_core::admit::policer::Share;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::Output;
 use tiergate_core::classify::pattern::Pattern;
@@ -42,7 +42,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
 }
 
 fn name(index: usize, rule: &PolicyRule) -> String {
-    format!("rule {} (line {})", index + 1, rule.line)
+    format!("rule {} (line {})", rule.label(index), rule.line)
 }
 
 /// Why no request can ever match a rule, where that is certain.
@@ -170,8 +170,7 @@ fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
     let default = policy.classifier.default_class();
     let bands = policy.score.iter().flat_map(|tables| &tables.bands);
     let by_score: Vec<ClassId> = bands.map(|(_, class)| *class).collect();
-    for (index, class) in policy.plan.classes.iter().enumerate() {
-        let id = ClassId(index as u16);
+    for (&id, class) in policy.plan.class_ids().iter().zip(&policy.plan.classes) {
         if id == default || by_score.contains(&id) {
             continue;
         }
@@ -194,13 +193,13 @@ fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
 fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
     let plan = &policy.plan;
     let default = policy.classifier.default_class();
-    for (index, policer) in plan.policers.iter().enumerate() {
-        let id = Some(PolicerId(index as u16));
-        let mut classes: Vec<ClassId> = (0..plan.classes.len() as u16).map(ClassId).collect();
+    for (&id, policer) in plan.policer_ids().iter().zip(&plan.policers) {
+        let id = Some(id);
+        let mut classes: Vec<ClassId> = plan.class_ids().to_vec();
         if plan.site_policer != id {
             classes.retain(|class| {
                 let of_class = |rule: &Rule| rule.class.unwrap_or(default) == *class;
-                plan.classes[class.index()].policer == id
+                plan.class(*class).is_some_and(|it| it.policer == id)
                     || policy.rules.iter().any(|it| it.rule.policer == id && of_class(&it.rule))
             });
         }

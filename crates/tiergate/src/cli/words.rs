@@ -110,7 +110,9 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
     match output {
         Output::Verdict => verdict(rule, policy),
         Output::Policer => {
-            let policer = rule.policer.map(|policer| &policy.plan.policers[policer.index()]);
+            let policer = rule.policer.map(|policer| {
+                policy.plan.policer(policer).expect("the plan has those of its rules")
+            });
             format!("policed by {}", policer.map_or("", |policer| &policer.name))
         }
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
@@ -139,5 +141,5 @@ fn verdict(rule: &Rule, policy: &Policy) -> String {
 
 /// A class's name.
 pub(super) fn class_name(policy: &Policy, class: ClassId) -> &str {
-    &policy.plan.classes[class.index()].name
+    crate::config::class_name(&policy.plan, class)
 }

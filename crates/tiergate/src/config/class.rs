@@ -1,7 +1,7 @@
 //! `[[class]]`: tiers of service.
 
 use super::kind::{Choice, list, one_or_many};
-use super::lookup::find;
+use super::lookup::{Classes, class_name, find, intern};
 use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
@@ -15,6 +15,7 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
+use tiergate_core::names::Interned;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 
@@ -124,38 +125,45 @@ section! {
     }
 }
 
-/// The classes, most important first, and what fairness is counted by in each; one class with every
-/// default if none is given.
+/// The classes, most important first; one class with every default if none is given, `place` being that of
+/// the policy.
 pub(super) fn classes(
     raw: Vec<At<ClassKeys>>,
     sites: &[Site],
     between: Policy,
-    policers: &mut Policers,
-) -> (Vec<Class>, Vec<Option<Flow>>) {
+    (known, site_ids): (&mut Interned<ClassId>, &[SiteId]),
+    place: &Place,
+    policers: &mut Policers<'_>,
+) -> Classes {
     let between = (sites.len() > 1).then_some(between);
     if raw.is_empty() {
         // Where slots are divided, it has them all.
         let share = if sites[0].policy.is_by_share() { 1.0 } else { 0.0 };
         let order = default_order(&sites[0], between);
-        return (vec![Class { order, share, ..Class::named("default") }], vec![None]);
+        let site = site_ids[0];
+        let class = Class { order, share, site, ..Class::named("default") };
+        let ids = vec![intern(known, &class.name, place)];
+        return Classes { ids, list: vec![class], flows: vec![None] };
     }
     let raw: Vec<_> = raw.into_iter().filter(|raw| raw.value.name.is_some()).collect();
     // A backlog may be that of a class further down.
     let names: Vec<String> = raw.iter().filter_map(|raw| raw.value.name.clone()).collect();
+    let id = |(name, raw): (&String, &At<ClassKeys>)| intern(known, name, &raw.place);
+    let ids: Vec<ClassId> = names.iter().zip(&raw).map(id).collect();
     let mut sums = vec![Sums::default(); sites.len()];
     let mut resolve = |(index, At { value: raw, place }): (usize, At<ClassKeys>)| {
         let before = names[..index].iter().map(String::as_str);
         check_unique("class", &names[index], before, &place.key("name"));
         let site = site_of(raw.site.as_deref(), sites, &place);
-        let of_site = &sites[site.index()];
+        let of_site = &sites[site];
         let ClassKeys { weight, minimum, share, reserve, .. } = raw;
         let part = Part { weight, minimum, share, reserve };
-        let part = part.resolve(of_site.policy, &mut sums[site.index()], &place);
+        let part = part.resolve(of_site.policy, &mut sums[site], &place);
         let own = format!("class.{}", names[index]);
-        let trigger = |raw| trigger(raw, ClassId(index as u16), &names);
+        let trigger = |raw| trigger(raw, index, (&names, &ids));
         let class = Class {
             name: names[index].clone(),
-            policer: raw.police.and_then(|police| policers.find(police, &own)),
+            policer: raw.police.and_then(|police| policers.find(police, &own, None)),
             deadline: raw.deadline,
             queue_len_max: raw.queue,
             refuse_at: raw.refuse_at.into_iter().filter_map(trigger).collect(),
@@ -163,7 +171,7 @@ pub(super) fn classes(
             weight: part.weight,
             share: part.share,
             reserve: part.reserve,
-            site,
+            site: site_ids[site],
             order: raw.order.unwrap_or_else(|| default_order(of_site, between)),
             fair: raw.fair,
             codel: raw.codel.map(codel),
@@ -175,19 +183,20 @@ pub(super) fn classes(
         };
         (class, raw.flow)
     };
-    raw.into_iter().enumerate().map(&mut resolve).unzip()
+    let (list, flows) = raw.into_iter().enumerate().map(&mut resolve).unzip();
+    Classes { ids, list, flows }
 }
 
 /// The site that a class belongs to; where there is only one, the class need not name it.
-fn site_of(name: Option<&str>, sites: &[Site], class: &Place) -> SiteId {
+fn site_of(name: Option<&str>, sites: &[Site], class: &Place) -> usize {
     let Some(name) = name else {
         if sites.len() > 1 && !class.has("site") {
             class.missing("site", &format!("write site = {:?}", sites[0].name));
         }
-        return SiteId(0);
+        return 0;
     };
     let names = sites.iter().map(|site| site.name.as_str());
-    SiteId(find("site", name, names, &class.key("site")).unwrap_or(0) as u16)
+    find("site", name, names, &class.key("site")).unwrap_or(0)
 }
 
 /// The delay that may stand in a queue.
@@ -206,21 +215,21 @@ fn codel(At { value: raw, place }: At<CodelKeys>) -> Codel {
 /// A backlog at which the class `own` is refused.
 fn trigger(
     At { value: raw, place }: At<TriggerKeys>,
-    own: ClassId,
-    names: &[String],
+    own: usize,
+    (names, ids): (&[String], &[ClassId]),
 ) -> Option<Trigger> {
     let waiting = raw.waiting?;
-    let mut of = Backlogs::NONE;
-    for At { value: name, place } in raw.backlog {
-        of = match name.as_str() {
-            "total" => Backlogs::ALL,
-            "own" => of.and(own),
-            _ => {
-                let found = find("class", &name, names.iter().map(String::as_str), &place);
-                found.map_or(of, |index| of.and(ClassId(index as u16)))
-            }
-        };
-    }
+    let is_total = raw.backlog.iter().any(|name| name.value == "total");
+    let class = |name: &At<String>| match name.value.as_str() {
+        "own" => Some(ids[own]),
+        "total" => None,
+        other => {
+            let names = names.iter().map(String::as_str);
+            find("class", other, names, &name.place).map(|index| ids[index])
+        }
+    };
+    let classes = raw.backlog.iter().filter_map(class).collect();
+    let of = if is_total { Backlogs::All } else { Backlogs::Of(classes) };
     let until = raw.until.unwrap_or(waiting);
     if until > waiting {
         place.fault_at("until", format!("must be at most {waiting}, got {until}"));
@@ -234,7 +243,7 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
         0 => "never waits".to_owned(),
         len => format!("waits at most {}, at most {len} in the queue", show::time(class.deadline)),
     };
-    let site = &plan.sites[class.site.index()];
+    let site = plan.site_of(class);
     if class.minimum > 0.0 {
         words += &parts::words(Policy::Strict, &class.terms());
     }
@@ -246,18 +255,17 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     }
     words += &served_words(class, site);
     for Trigger { of, waiting, until } in &class.refuse_at {
-        let of = match *of == Backlogs::ALL {
-            true => "all classes".to_owned(),
-            false => {
-                let classes = plan.classes.iter().zip((0..).map(ClassId));
-                let names = classes.filter(|(_, id)| of.has(*id));
-                names.map(|(class, _)| class.name.as_str()).collect::<Vec<_>>().join(" and ")
+        let of = match of {
+            Backlogs::All => "all classes".to_owned(),
+            Backlogs::Of(classes) => {
+                let ids = plan.class_ids().iter().filter(|id| classes.contains(id));
+                ids.map(|id| class_name(plan, *id)).collect::<Vec<_>>().join(" and ")
             }
         };
         words += &format!(", refused from {waiting} waiting of {of} until fewer than {until}");
     }
     if let Some(policer) = class.policer {
-        words += &format!(", policed by {}", plan.policers[policer.index()].name);
+        words += &format!(", policed by {}", plan.policer(policer).map_or("", |it| &it.name));
     }
     words
 }

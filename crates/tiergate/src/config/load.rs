@@ -13,6 +13,7 @@ use crate::tokens::Credentials;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tiergate_core::names::Names;
 use toml::de::{DeTable, DeValue};
 
 /// Longest file that is read as a policy: some hundred thousand rules.
@@ -22,9 +23,20 @@ pub(crate) const FILE_LEN_MAX: u64 = 32 << 20;
 /// file names begin. Nothing is opened: certificates are checked where TLS is set up, and
 /// [`Refusal::page_html`](super::Refusal::page_html) stays empty.
 ///
+/// The names of its classes, sites, policers and rules are interned in names of its own.
+///
 /// # Errors
 /// Every fault of the text. Never panics, whatever the text.
 pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
+    parse_with(text, file_name, &mut Names::default())
+}
+
+/// The same as [`parse`], of a process that knows `names`. After an error there may be more of them: a copy
+/// keeps them as they were.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(text: &str, file_name: &str, names: &mut Names) -> Result<Policy, Errors> {
     let file = File::new(file_name, text);
     let (document, syntax) = DeTable::parse_recoverable(text);
     for fault in syntax {
@@ -36,7 +48,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
     }
     let root = DeValue::Table(document.into_inner());
     let place = Place::of(&file, String::new(), 0).of_value(&root);
-    let policy = table::<Root>().read(&root, &place).and_then(|raw| policy(raw, &place));
+    let policy = table::<Root>().read(&root, &place).and_then(|raw| policy(raw, &place, names));
     policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name))
 }
 
@@ -45,8 +57,17 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
 /// # Errors
 /// When a file cannot be read or is too large, or the policy has faults.
 pub fn load(path: &Path) -> Result<Policy, ConfigError> {
+    load_with(path, &mut Names::default())
+}
+
+/// The same as [`load`], as [`parse_with`] is of [`parse`].
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> {
     let text = read_text(path, FILE_LEN_MAX)?;
-    let mut policy = parse(&text, &path.to_string_lossy()).map_err(ConfigError::Faults)?;
+    let file_name = path.to_string_lossy();
+    let mut policy = parse_with(&text, &file_name, names).map_err(ConfigError::Faults)?;
     policy.text = text;
     let (identity, warnings) = (&policy.identity, &mut policy.warnings);
     let credentials = Credentials::load(&identity.keys, identity.token.as_ref(), warnings);

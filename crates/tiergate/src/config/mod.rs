@@ -44,5 +44,6 @@ mod values;
 
 pub use error::{ConfigError, Errors, Fault};
 pub(crate) use load::FILE_LEN_MAX;
-pub use load::{load, parse};
+pub use load::{load, load_with, parse, parse_with};
+pub(crate) use lookup::class_name;
 pub use schema::{reference, schema, tables};

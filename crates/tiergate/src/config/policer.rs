@@ -1,7 +1,7 @@
 //! `[[policer]]` and `police`: how many requests pass in a time.
 
 use super::kind::{Choice, list};
-use super::lookup::{class_named, find};
+use super::lookup::{Classes, class_name, find, intern};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::show;
@@ -9,7 +9,7 @@ use super::values::{Flag, Name, RATE, SHARE, TEXT, check_unique, whole};
 use serde_json::{Value as Json, json};
 use tiergate_core::admit::bucket::{PARTS, Rate};
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
-use tiergate_core::class::Class;
+use tiergate_core::names::Interned;
 use tiergate_core::plan::Plan;
 use toml::de::DeValue;
 
@@ -110,17 +110,19 @@ impl Kind for PoliceKind {
 }
 
 /// The policers found so far: the named ones first, then those that rules and classes have of their own.
-#[derive(Default)]
-pub(super) struct Policers {
+pub(super) struct Policers<'n> {
+    names: &'n mut Interned<PolicerId>,
+    ids: Vec<PolicerId>,
     settings: Vec<Settings>,
     /// The shares of each that is named and has any, until the classes are known.
     shares: Vec<(usize, Place, Vec<At<PolicerShare>>)>,
 }
 
-impl Policers {
+impl<'n> Policers<'n> {
     /// The policers that have a name.
-    pub(super) fn named(raw: Vec<At<PolicerKeys>>) -> Self {
-        let mut policers = Policers::default();
+    pub(super) fn named(raw: Vec<At<PolicerKeys>>, names: &'n mut Interned<PolicerId>) -> Self {
+        let (ids, settings, shares) = (Vec::new(), Vec::new(), Vec::new());
+        let mut policers = Policers { names, ids, settings, shares };
         for At { value: raw, place } in raw {
             let Some(name) = raw.name else { continue };
             let before = policers.settings.iter().map(|other| other.name.as_str());
@@ -130,13 +132,18 @@ impl Policers {
             if !raw.share.is_empty() {
                 policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
             }
-            policers.settings.push(own.resolve(name, &place));
+            policers.add(own.resolve(name, None, &place), &place);
         }
         policers
     }
 
+    fn add(&mut self, settings: Settings, place: &Place) {
+        self.ids.push(intern(self.names, settings.key(), place));
+        self.settings.push(settings);
+    }
+
     /// Gives the classes their shares.
-    pub(super) fn share_out(&mut self, classes: &[Class]) {
+    pub(super) fn share_out(&mut self, classes: &Classes) {
         for (index, place, shares) in std::mem::take(&mut self.shares) {
             let policer = &mut self.settings[index];
             if policer.per != Per::Rule {
@@ -151,8 +158,14 @@ impl Policers {
         }
     }
 
-    /// The policer that is meant; `own`: what one is called that has no name.
-    pub(super) fn find(&mut self, police: At<Police>, own: &str) -> Option<PolicerId> {
+    /// The policer that is meant; `own`: what one is called that has no name, and what it is known by if
+    /// that is not the same.
+    pub(super) fn find(
+        &mut self,
+        police: At<Police>,
+        own: &str,
+        key: Option<Box<str>>,
+    ) -> Option<PolicerId> {
         let At { value, place } = police;
         let names = || self.settings.iter().map(|policer| policer.name.as_str());
         let index = match value {
@@ -165,11 +178,11 @@ impl Policers {
                     let max = Settings::COUNT_MAX;
                     place.fault(format!("there may be at most {max} policers"));
                 }
-                self.settings.push(raw.resolve(own.to_owned(), &place));
+                self.add(raw.resolve(own.to_owned(), key, &place), &place);
                 self.settings.len() - 1
             }
         };
-        Some(PolicerId(index.min(u16::MAX.into()) as u16))
+        Some(self.ids[index])
     }
 
     /// All of them.
@@ -179,7 +192,7 @@ impl Policers {
 }
 
 impl OwnPolicer {
-    fn resolve(self, name: String, place: &Place) -> Settings {
+    fn resolve(self, name: String, key: Option<Box<str>>, place: &Place) -> Settings {
         let rate = self.rate.unwrap_or_default();
         let by_flow = self.per == PerWhat::Flow;
         if by_flow && rate > Settings::FLOW_RATE_MAX {
@@ -190,7 +203,7 @@ impl OwnPolicer {
         }
         let per = if by_flow { Per::Flow { flows_max: self.flows_max } } else { Per::Rule };
         let announce = self.announce.unwrap_or(by_flow);
-        Settings { name, rate, burst: self.burst, per, shares: Vec::new(), announce }
+        Settings { name, key, rate, burst: self.burst, per, shares: Vec::new(), announce }
     }
 }
 
@@ -199,7 +212,7 @@ fn add_share(
     policer: &mut Settings,
     (name, part, burst): (&str, f64, Option<u32>),
     before: u64,
-    classes: &[Class],
+    classes: &Classes,
     place: &Place,
 ) -> u64 {
     let parts = (part * PARTS as f64).round() as u64;
@@ -208,7 +221,7 @@ fn add_share(
         let percent = sum as f64 * 100.0 / PARTS as f64;
         place.fault_at("share", format!("the shares add up to {percent}%, more than 100%"));
     }
-    if let Some(class) = class_named(name, classes, &place.key("class")) {
+    if let Some(class) = classes.named(name, &place.key("class")) {
         if policer.shares.iter().any(|other| other.class == class) {
             place.fault_at("class", format!("{name:?} has a share already"));
         }
@@ -232,7 +245,7 @@ pub(crate) fn words(policer: &Settings, plan: &Plan) -> String {
         Per::Rule => {
             let share = |Share { class, parts, burst }: &Share| {
                 let part = show::share(f64::from(*parts) / PARTS as f64);
-                format!("{} {part} and {burst} at once", plan.classes[class.index()].name)
+                format!("{} {part} and {burst} at once", class_name(plan, *class))
             };
             let shares: Vec<String> = shares.iter().map(share).collect();
             format!("{rate}: {}; {burst} unused by them for any class", shares.join(", "))

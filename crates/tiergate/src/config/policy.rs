@@ -7,7 +7,7 @@ use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys
 use super::kind::list;
 use super::limits::{Limits, limits};
 use super::listener::{self, Listener, ListenerKeys, listeners};
-use super::lookup::class_named;
+use super::lookup::intern;
 use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
@@ -31,12 +31,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tiergate_core::admit::policer::Settings;
-use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::{Condition, Number};
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
-use tiergate_core::plan::Plan;
+use tiergate_core::names::{Names, SiteId};
+use tiergate_core::plan::{Plan, Spec};
+use tiergate_core::schedule::Site;
 
 /// Most networks in `trusted`: each request of a trusted peer is compared with each.
 const TRUSTED_MAX: usize = 1024;
@@ -53,12 +54,12 @@ section! {
             table().required("write [origin] with servers = [\"host:port\"]");
         /// Tiers of service, most important first.
         class: Vec<At<ClassKeys>> =
-            list(table(), Plan::CLASSES_MAX, "classes").or_none("one, `default`");
+            list(table(), Spec::CLASSES_MAX, "classes").or_none("one, `default`");
         /// Which request gets the next free slot.
         scheduling: At<Scheduling> = defaults();
         /// Classes that are served as one, such as hosts.
         site: Vec<At<SiteKeys>> =
-            list(table(), Plan::SITES_MAX, "sites").or_none("one for all classes");
+            list(table(), Spec::SITES_MAX, "sites").or_none("one for all classes");
         /// Which requests belong to which class; the first rule that matches decides.
         rule: Vec<At<RuleKeys>> =
             list(table(), usize::MAX, "rules").or_none("none: the default class takes every request");
@@ -122,7 +123,7 @@ pub struct Policy {
     pub listeners: Vec<Listener>,
     /// The servers that requests go to.
     pub origin: Origin,
-    /// Classes and slots; the shell numbers it (`plan.generation`) when it puts it in force.
+    /// Classes, slots and all else that the gate goes by.
     pub plan: Plan,
     /// The rules, compiled.
     pub classifier: Classifier,
@@ -195,20 +196,22 @@ impl Policy {
 
 /// The policy; `None` after a fault. After a fault each step goes on with the default, so that what
 /// follows is checked too.
-pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
-    let mut policers = Policers::named(raw.policer);
+pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Policy> {
+    let mut policers = Policers::named(raw.policer, &mut names.policers);
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
-    let (classes, flows) = classes(raw.class, &sites, between_sites, &mut policers);
+    let site_id = |site: &Site| intern(&mut names.sites, &site.name, place);
+    let site_ids: Vec<SiteId> = sites.iter().map(site_id).collect();
+    let known = (&mut names.classes, &site_ids[..]);
+    let classes = classes(raw.class, &sites, between_sites, known, place, &mut policers);
     policers.share_out(&classes);
-    let site_policer = raw.police.and_then(|police| policers.find(police, "site"));
-    let last = ClassId(classes.len().saturating_sub(1) as u16);
-    let default_class = raw
-        .default_class
-        .and_then(|name| class_named(&name, &classes, &place.key("default_class")));
+    let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
+    let last = classes.ids.last().copied().unwrap_or_default();
+    let default_class =
+        raw.default_class.and_then(|name| classes.named(&name, &place.key("default_class")));
     let listeners = listeners(raw.listener, !raw.trusted.is_empty());
     let mut references =
         References { classes: &classes, listeners: &listeners, policers: &mut policers };
-    let rules = rules(raw.rule, &mut references);
+    let (rules, rule_keys) = rules(raw.rule, &mut references);
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
@@ -220,15 +223,16 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
     if !place.is_sound() {
         return None;
     }
-    let flows = (raw.flow.unwrap_or(Flow::CLIENT), flows);
-    let classifier = compile(&rules, default_class.unwrap_or(last), score.as_ref(), flows)?;
+    let flow = raw.flow.unwrap_or(Flow::CLIENT);
+    let default_class = default_class.unwrap_or(last);
+    let classifier = compile(&rules, default_class, score.as_ref(), flow, &classes)?;
     let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
-    let plan = Plan {
-        generation: 0,
-        classes,
-        rules: rules.len(),
+    let policers = policers.finish();
+    let spec = Spec {
+        classes: classes.list,
+        rules: rule_keys,
         slots,
-        policers: policers.finish(),
+        policers,
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),
         block,
@@ -237,10 +241,8 @@ pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
         cost: raw.scheduling.value.cost,
         queue_len_max: raw.scheduling.value.queue.unwrap_or(u32::MAX),
     };
-    if let Err(fault) = plan.check() {
-        // All that it can say has been reported above, at its line; the gate relies on this.
-        place.fault(fault);
-    }
+    // All that it can say but for the number of rules' names has been reported above, at its line.
+    let plan = Plan::build(spec, names).map_err(|fault| place.fault(fault.to_string())).ok()?;
     // One for each processor, because each thread runs without ever blocking; one if that is unknown.
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Some(Policy {

@@ -10,7 +10,7 @@ use super::rule_values::{
     URGENCY, Values, any_of,
 };
 use super::section::{Kind, section};
-use super::values::{Flag, HEADER, NETWORK, PointsNumber, TEXT, TIME, is_token, whole};
+use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, is_token, whole};
 use ipnet::IpNet;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;
@@ -27,6 +27,9 @@ section! {
     #[derive(Clone, Debug)]
     #[not_yet("level", "resource")]
     pub(super) struct RuleKeys {
+        /// Its name in logs, metrics and explanations, no number; each has another. A reload knows a rule
+        /// again by it, or else by its conditions.
+        name: Option<String> = Name.optional("its number, from 1");
         /// The path, without query, normalised. `*` is anything but `/` (at the end: anything), `**`
         /// anything, `?` one character.
         path: Option<Vec<Pattern>> = any_of(PATH).plain().optional("");

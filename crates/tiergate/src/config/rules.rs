@@ -1,48 +1,78 @@
 //! Rules: which requests belong to which class, and what else becomes of them.
 
 use super::listener::Listener;
-use super::lookup::class_named;
+use super::lookup::Classes;
 use super::place::{At, Place};
 use super::policer::Policers;
 use super::rule::{RuleKeys, conditions};
-use tiergate_core::class::{Class, ClassId};
+use super::values::check_unique;
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Score, ScoreTables};
 use tiergate_core::classify::{Classifier, CompileError};
+use tiergate_core::names::RuleIdentities;
 
 /// A rule of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRule {
     /// The line that it begins on, from 1.
     pub line: usize,
+    /// Its name, if it has one.
+    pub name: Option<String>,
     /// What it says.
     pub rule: Rule,
 }
 
-/// What rules refer to.
-pub(super) struct References<'p> {
-    pub(super) classes: &'p [Class],
-    pub(super) listeners: &'p [Listener],
-    pub(super) policers: &'p mut Policers,
+impl PolicyRule {
+    /// What people call it: its number from 1, `index` being its place, and its name if it has one.
+    pub fn label(&self, index: usize) -> String {
+        match &self.name {
+            Some(name) => format!("{} {name}", index + 1),
+            None => (index + 1).to_string(),
+        }
+    }
 }
 
-/// The rules in order, each with its place.
+/// What rules refer to.
+pub(super) struct References<'p, 'n> {
+    pub(super) classes: &'p Classes,
+    pub(super) listeners: &'p [Listener],
+    pub(super) policers: &'p mut Policers<'n>,
+}
+
+/// The rules in order, each with its place; and what each is known by.
 pub(super) fn rules(
     raw: Vec<At<RuleKeys>>,
-    references: &mut References<'_>,
-) -> Vec<(PolicyRule, Place)> {
+    references: &mut References<'_, '_>,
+) -> (Vec<(PolicyRule, Place)>, Vec<Box<str>>) {
+    let mut names: Vec<String> = Vec::new();
+    let mut identities = RuleIdentities::default();
     let resolved = |(index, At { value: mut raw, place }): (usize, At<RuleKeys>)| {
-        let own = format!("rule.{}", index + 1);
-        let police = raw.police.take();
+        let (police, name) = (raw.police.take(), raw.name.take());
+        if let Some(name) = &name {
+            let place = place.key("name");
+            check_unique("rule", name, names.iter().map(String::as_str), &place);
+            if name.bytes().all(|byte| byte.is_ascii_digit()) {
+                place.fault(format!("must not be a number, got {name:?}"));
+            }
+            names.push(name.clone());
+        }
         let mut rule = rule(raw, police.is_some(), &place, references);
-        rule.policer = police.and_then(|police| references.policers.find(police, &own));
-        (PolicyRule { line: place.line(), rule }, place)
+        let key = identities.next(name.as_deref(), &format!("{:?}", rule.conditions));
+        let own = match &name {
+            Some(name) => format!("rule.{name}"),
+            None => format!("rule.{}", index + 1),
+        };
+        // The number of a rule changes with the rules above it.
+        let own_key = name.is_none().then(|| format!("rule.{key}").into());
+        rule.policer = police.and_then(|police| references.policers.find(police, &own, own_key));
+        ((PolicyRule { line: place.line(), name, rule }, place), key)
     };
-    raw.into_iter().enumerate().map(resolved).collect()
+    raw.into_iter().enumerate().map(resolved).unzip()
 }
 
-fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References<'_>) -> Rule {
+fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References<'_, '_>) -> Rule {
     let refuse = raw.refuse == Some(true);
     if refuse {
         let given = [
@@ -78,7 +108,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         conditions: conditions(&raw, place, references.listeners),
         importance: raw.importance,
         score: raw.score.map(Score::of),
-        class: class.and_then(|name| class_named(name, references.classes, &place.key("class"))),
+        class: class.and_then(|name| references.classes.named(name, &place.key("class"))),
         flow: raw.flow,
         deadline: raw.deadline,
         refuse,
@@ -88,18 +118,19 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
     }
 }
 
-/// Compiles the rules; `None` if they exceed a bound. `flows`: what fairness is counted by, and in each
-/// class.
+/// Compiles the rules; `None` if they exceed a bound. `flow`: what fairness is counted by, where neither
+/// rule nor class says it.
 pub(super) fn compile(
     rules: &[(PolicyRule, Place)],
     default_class: ClassId,
     score: Option<&ScoreTables>,
-    flows: (Flow, Vec<Option<Flow>>),
+    flow: Flow,
+    classes: &Classes,
 ) -> Option<Classifier> {
     let plain: Vec<Rule> = rules.iter().map(|(rule, _)| rule.rule.clone()).collect();
     match Classifier::compile(&plain, default_class) {
         Ok(classifier) => {
-            let classifier = classifier.with_flows(flows.0, flows.1);
+            let classifier = classifier.with_flows(flow, by_id(classes));
             Some(match score {
                 Some(tables) => classifier.with_score(tables),
                 None => classifier,
@@ -117,4 +148,14 @@ pub(super) fn compile(
             None
         }
     }
+}
+
+/// What fairness is counted by in each class, by id.
+fn by_id(classes: &Classes) -> Vec<Option<Flow>> {
+    let mut flows = vec![];
+    for (id, flow) in classes.ids.iter().zip(&classes.flows) {
+        flows.resize(flows.len().max(id.index() + 1), None);
+        flows[id.index()] = flow.clone();
+    }
+    flows
 }

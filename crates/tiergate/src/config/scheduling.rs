@@ -9,7 +9,7 @@ use tiergate_core::class::{Class, Order, WhenFull};
 use tiergate_core::classify::Match;
 use tiergate_core::classify::score::Points;
 use tiergate_core::plan::Plan;
-use tiergate_core::schedule::{Costing, Policy, Site, SiteId, Terms};
+use tiergate_core::schedule::{Costing, Policy, Site, Terms};
 
 /// Longest queue: about 2 GiB of waiting connections.
 pub(super) const QUEUE_MAX: u64 = 1_000_000;
@@ -161,11 +161,11 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
     if several {
         lines.push(format!("among the sites: {}", policy_words(plan.between_sites)));
     }
-    for (index, site) in plan.sites.iter().enumerate() {
+    for (id, site) in plan.site_ids().iter().zip(&plan.sites) {
         if !several && site.policy == Policy::Strict {
             continue;
         }
-        let classes = plan.classes.iter().filter(|class| class.site.index() == index);
+        let classes = plan.classes.iter().filter(|class| class.site == *id);
         let names: Vec<&str> = classes.map(|class| class.name.as_str()).collect();
         let (name, part) = match several {
             true => (
@@ -194,8 +194,8 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
 
 /// For `tiergate explain`: how a request is served beside its class, a line each.
 pub(crate) fn request_words(plan: &Plan, found: &Match) -> Vec<String> {
-    let class = &plan.classes[found.class.index()];
-    let site = &plan.sites[class.site.index()];
+    let class = plan.class(found.class).expect("the plan has the classes of its rules");
+    let site = plan.site_of(class);
     let several = plan.sites.len() > 1;
     let mut lines = Vec::new();
     if several || site.policy != Policy::Strict {
@@ -217,8 +217,8 @@ pub(crate) fn request_words(plan: &Plan, found: &Match) -> Vec<String> {
 /// Warns of scheduling that has no effect. `scored`: whether anything gives a score.
 pub(crate) fn warn(plan: &Plan, scored: bool, warnings: &mut Vec<String>) {
     let between = (plan.sites.len() > 1).then_some(plan.between_sites);
-    for (index, site) in plan.sites.iter().enumerate() {
-        if !plan.classes.iter().any(|class| class.site == SiteId(index as u16)) {
+    for (id, site) in plan.site_ids().iter().zip(&plan.sites) {
+        if !plan.classes.iter().any(|class| class.site == *id) {
             warnings.push(format!("site {}: no class belongs to it", site.name));
         }
         let whose = format!("site {}", site.name);
@@ -228,7 +228,7 @@ pub(crate) fn warn(plan: &Plan, scored: bool, warnings: &mut Vec<String>) {
         warnings.push("between_sites has no effect on a single site".to_owned());
     }
     for class in &plan.classes {
-        let policy = Some(plan.sites[class.site.index()].policy);
+        let policy = Some(plan.site_of(class).policy);
         let whose = format!("class {}", class.name);
         parts::warn(&whose, "policy", policy, &class.terms(), warnings);
     }
@@ -245,9 +245,9 @@ pub(crate) fn warn(plan: &Plan, scored: bool, warnings: &mut Vec<String>) {
 fn warn_unscored(plan: &Plan, warnings: &mut Vec<String>) {
     let why = "neither [score] nor a rule gives a score: all have 0";
     for class in &plan.classes {
-        let Class { name, order, when_full, site, .. } = class;
+        let Class { name, order, when_full, .. } = class;
         // Where that is the site's policy, it is reported below.
-        if *order == Order::Score && !is_scored(plan.sites[site.index()].policy) {
+        if *order == Order::Score && !is_scored(plan.site_of(class).policy) {
             warnings.push(format!("class {name}: order = \"score\": {why}"));
         }
         if *when_full == WhenFull::DropLeast {

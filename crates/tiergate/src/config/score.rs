@@ -2,7 +2,7 @@
 
 use super::error::shortened;
 use super::kind::{Named, list};
-use super::lookup::class_named;
+use super::lookup::{Classes, class_name};
 use super::place::At;
 use super::section::{Kind, section, table};
 use super::values::{PointsNumber, TEXT};
@@ -10,7 +10,6 @@ use ipnet::IpNet;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use tiergate_core::class::Class;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::score::{Points, Score, ScoreClient, ScoreTables};
 use tiergate_core::plan::Plan;
@@ -47,7 +46,7 @@ section! {
     }
 }
 
-pub(super) fn score(raw: ScoreKeys, classes: &[Class]) -> ScoreTables {
+pub(super) fn score(raw: ScoreKeys, classes: &Classes) -> ScoreTables {
     let mut bands = Vec::new();
     for At { value: Band { from, class }, place } in raw.band {
         let Some((from, class)) = from.zip(class) else { continue };
@@ -55,7 +54,7 @@ pub(super) fn score(raw: ScoreKeys, classes: &[Class]) -> ScoreTables {
         if bands.iter().any(|(other, _)| *other == score) {
             place.fault_at("from", format!("another band begins at {score} already"));
         }
-        let class = class_named(&class, classes, &place.key("class"));
+        let class = classes.named(&class, &place.key("class"));
         bands.extend(class.map(|class| (score, class)));
     }
     // The highest that a score reaches counts.
@@ -139,7 +138,7 @@ pub(crate) fn words(tables: &ScoreTables, plan: &Plan) -> Vec<String> {
         tables.paths.len()
     )];
     lines.extend(tables.bands.iter().map(|(from, class)| {
-        let class = &plan.classes[class.index()].name;
+        let class = class_name(plan, *class);
         format!("from {from} on: {class}, unless a rule says otherwise")
     }));
     lines

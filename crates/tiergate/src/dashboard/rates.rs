@@ -168,6 +168,7 @@ pub(super) mod tests {
             at: "2026-11-20T18:23:51.042Z".to_owned(),
             class: "browse".to_owned(),
             rule: Some(2),
+            rule_name: String::new(),
             reason: "deadline_expired".to_owned(),
             client: "192.0.2.7".parse().expect("an address"),
             method: "GET".to_owned(),

@@ -11,7 +11,7 @@ use tiergate_core::class::ClassId;
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::outcome::End;
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -47,7 +47,8 @@ const ARRIVAL: Arrival = Arrival::of(ClassId(0));
 
 /// A door with one slot.
 fn door() -> Door {
-    Door::new(Plan { slots: Slots::Fixed(1), ..Plan::protective() }, now)
+    let spec = Spec { slots: Slots::Fixed(1), ..Spec::protective() };
+    Door::new(spec.build().expect("a valid plan"), now)
 }
 
 fn admitted(door: &Door) -> SlotGuard<'_> {

@@ -107,10 +107,10 @@ impl History {
 mod tests {
     use super::*;
     use tiergate_core::gate::Gate;
-    use tiergate_core::plan::Plan;
+    use tiergate_core::plan::Spec;
 
     fn at(second: u64) -> Snapshot {
-        let gate: Gate<()> = Gate::new(Plan::protective());
+        let gate: Gate<()> = Gate::new(Spec::protective().build().expect("a valid plan"));
         Snapshot::take(&gate, Moment::from_millis(second * 1_000))
     }
 

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::SystemTime;
+use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 
 use crate::tally::Tally;
@@ -23,7 +24,7 @@ use crate::tally::Tally;
 pub const CAPACITY: usize = 256;
 /// Bytes of a path that are kept.
 pub const PATH_LEN_MAX: usize = 120;
-/// Bytes of a class's name that are kept.
+/// Bytes of a class's, and of a rule's, name that are kept.
 pub const CLASS_LEN_MAX: usize = 32;
 /// Bytes of a method that are kept; the longest registered one has 17, the common ones at most 7.
 pub const METHOD_LEN_MAX: usize = 12;
@@ -36,7 +37,7 @@ pub struct Refusal<'a> {
     /// The class's name.
     pub class: &'a str,
     /// The rule that decided the class.
-    pub rule: Option<u32>,
+    pub rule: Option<RuleLabel<'a>>,
     /// Why.
     pub reason: Reason,
     /// The client's address.
@@ -54,8 +55,11 @@ pub struct Shown {
     pub at: String,
     /// The class's name.
     pub class: String,
-    /// Index of the rule that decided the class.
+    /// Number of the rule that decided the class, from 1, in the policy that was in force.
     pub rule: Option<u32>,
+    /// The start of the rule's name, if it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rule_name: String,
     /// Why: a [`Reason`]'s name.
     pub reason: String,
     /// The client's address.
@@ -74,6 +78,7 @@ struct Record {
     rule: Option<u32>,
     reason: Reason,
     client: IpAddr,
+    rule_name: Prefix<CLASS_LEN_MAX>,
     class: Prefix<CLASS_LEN_MAX>,
     method: Prefix<METHOD_LEN_MAX>,
     path: Prefix<PATH_LEN_MAX>,
@@ -127,7 +132,10 @@ impl Refusals {
         }
         ring.push_back(Record {
             at: refusal.at,
-            rule: refusal.rule,
+            rule: refusal.rule.map(|rule| rule.number),
+            rule_name: prefix(
+                refusal.rule.and_then(|rule| rule.name).unwrap_or_default().as_bytes(),
+            ),
             reason: refusal.reason,
             client: refusal.client,
             class: prefix(refusal.class.as_bytes()),
@@ -157,6 +165,7 @@ fn shown(record: &Record) -> Shown {
         at: super::access_log::rfc3339(record.at),
         class: text(&record.class),
         rule: record.rule,
+        rule_name: text(&record.rule_name),
         reason: record.reason.name().to_owned(),
         client: record.client,
         method: text(&record.method),
@@ -175,7 +184,7 @@ mod tests {
         Refusal {
             at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_500),
             class: "browse",
-            rule: Some(3),
+            rule: Some(RuleLabel { number: 3, name: Some("pages") }),
             reason: Reason::DeadlineExpired,
             client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
             method: b"GET",
@@ -199,6 +208,7 @@ mod tests {
         assert_eq!(newest.at, "1970-01-01T00:00:01.500Z");
         assert_eq!((newest.class.as_str(), newest.reason.as_str()), ("browse", "deadline_expired"));
         assert_eq!((newest.rule, newest.method.as_str()), (Some(3), "GET"));
+        assert_eq!(newest.rule_name, "pages");
     }
 
     #[test]

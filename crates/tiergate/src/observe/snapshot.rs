@@ -7,6 +7,7 @@ use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::{Slots, Step};
 use tiergate_core::gate::{ClassState, Gate};
+use tiergate_core::names::{ClassId, RuleId};
 use tiergate_core::sense::Source;
 use tiergate_core::time::Moment;
 
@@ -17,9 +18,13 @@ pub const RULES_SHOWN_MAX: usize = 500;
 /// One class at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSnapshot {
+    /// Which it is, in every plan.
+    pub id: ClassId,
+    /// Whether the plan in force has it. What was counted of one that is gone stays.
+    pub is_planned: bool,
     /// Its settings.
     pub class: Class,
-    /// The name of its site.
+    /// The name of its site; empty: it is gone, and so is its site.
     pub site: String,
     /// In which order its requests get slots, as policies call it.
     pub order: &'static str,
@@ -46,14 +51,12 @@ pub struct SheddingSnapshot {
 pub struct Snapshot {
     /// When, on the gate's clock.
     pub at: Moment,
-    /// The plan's generation.
-    pub generation: u32,
-    /// The classes, most important first.
+    /// The classes, most important first, then those that are gone.
     pub classes: Vec<ClassSnapshot>,
-    /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers.
+    /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers; those that are gone come last.
     pub policers: Vec<(String, PolicerState)>,
-    /// Hits of the first [`RULES_SHOWN_MAX`] rules.
-    pub rule_hits: Vec<u64>,
+    /// The first [`RULES_SHOWN_MAX`] rules, by name or number, and their hits.
+    pub rule_hits: Vec<(String, u64)>,
     /// How many rules there are.
     pub rules: usize,
     /// Requests that no rule matched.
@@ -83,29 +86,32 @@ impl Snapshot {
     /// `docs/observability.md`.
     pub fn take<T>(gate: &Gate<T>, now: Moment) -> Self {
         let (plan, account) = (gate.plan(), gate.account());
-        let classes = plan.classes.iter().zip(gate.states()).zip(&account.classes);
-        let shown = account.rule_hits.len().min(RULES_SHOWN_MAX);
+        let rules = plan.rule_ids().iter().take(RULES_SHOWN_MAX);
+        let hits = |id: &RuleId| {
+            let label = plan.rule(*id).expect("the plan has it");
+            (label.to_string(), account.rule_hits[id.index()])
+        };
         Snapshot {
             at: now,
-            generation: plan.generation,
-            classes: classes
-                .map(|((class, state), account)| ClassSnapshot {
+            classes: gate
+                .classes()
+                .map(|(id, class)| ClassSnapshot {
+                    id,
+                    is_planned: plan.rank(id).is_some(),
                     class: class.clone(),
-                    site: plan.sites[class.site.index()].name.clone(),
+                    site: plan.site(class.site).map_or_else(String::new, |site| site.name.clone()),
                     order: order_name(class.order),
-                    state,
-                    account: account.clone(),
+                    state: gate.state(id),
+                    account: account.classes[id.index()].clone(),
                 })
                 .collect(),
-            policers: plan
-                .policers
-                .iter()
-                .zip(gate.policers())
+            policers: gate
+                .policers()
                 .take(POLICERS_SHOWN_MAX)
-                .map(|(policer, state)| (policer.name.clone(), state))
+                .map(|(name, state)| (name.to_owned(), state))
                 .collect(),
-            rule_hits: account.rule_hits[..shown].to_vec(),
-            rules: account.rule_hits.len(),
+            rule_hits: rules.map(hits).collect(),
+            rules: plan.rules.len(),
             unmatched: account.unmatched,
             adaptive: matches!(plan.slots, Slots::Adaptive(_)),
             slots: gate.slots(),
@@ -140,24 +146,26 @@ pub const fn order_name(order: Order) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tiergate_core::class::ClassId;
     use tiergate_core::gate::Arrival;
-    use tiergate_core::plan::Plan;
+    use tiergate_core::plan::Spec;
 
     #[test]
     fn it_copies_what_the_gate_says_and_at_most_so_many_rules() {
-        let mut plan = Plan::protective();
+        let mut plan = Spec::protective();
         plan.slots = Slots::Fixed(1);
-        plan.rules = RULES_SHOWN_MAX + 10;
-        let mut gate: Gate<()> = Gate::new(plan);
-        let arrival = Arrival { rule: Some(3), ..Arrival::of(ClassId(0)) };
+        plan.rules = (1..RULES_SHOWN_MAX + 11).map(|rule| format!("#{rule}").into()).collect();
+        plan.rules[3] = "pages".into();
+        let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
+        let arrival = Arrival { rule: Some(RuleId(3)), ..Arrival::of(ClassId(0)) };
         for _ in 0..3 {
             // The gate remembers the slot; nothing here gives it back.
             let _verdict = gate.arrive(Moment::ZERO, arrival, || ());
         }
         let snapshot = Snapshot::take(&gate, Moment::from_millis(5));
         assert_eq!(snapshot.rule_hits.len(), RULES_SHOWN_MAX);
-        assert_eq!((snapshot.rules, snapshot.rule_hits[3]), (RULES_SHOWN_MAX + 10, 3));
+        assert_eq!(snapshot.rules, RULES_SHOWN_MAX + 10);
+        let hits = &snapshot.rule_hits[2..4];
+        assert_eq!(hits, [("3".to_owned(), 0), ("pages".to_owned(), 3)]);
         assert_eq!((snapshot.running, snapshot.waiting), (1, 2));
         let class = snapshot.class("default").expect("the only one");
         assert_eq!((class.state.running, class.state.waiting), (1, 2));

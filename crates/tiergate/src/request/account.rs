@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tiergate_core::gate::Arrival;
+use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
 
@@ -73,7 +74,7 @@ fn remember(
     shared.refusals.record(&Refusal {
         at: SystemTime::now(),
         class: class_name(config, &facts.arrival),
-        rule: facts.arrival.rule,
+        rule: rule_label(config, &facts.arrival),
         reason,
         client: facts.client,
         method,
@@ -82,8 +83,13 @@ fn remember(
 }
 
 fn class_name<'c>(config: &'c Config, arrival: &Arrival) -> &'c str {
-    let class = config.policy.plan.classes.get(arrival.class.index());
+    let class = config.policy.plan.class(arrival.class);
     class.map_or("", |class| &class.name)
+}
+
+/// The rule that decided a request's class, as people know it.
+fn rule_label<'c>(config: &'c Config, arrival: &Arrival) -> Option<RuleLabel<'c>> {
+    config.policy.plan.rule(arrival.rule?)
 }
 
 thread_local! {
@@ -100,8 +106,7 @@ fn log(
     record: &Record,
 ) {
     let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
-    let policers = &config.policy.plan.policers;
-    let policer = record.policer.and_then(|id| policers.get(id.index()));
+    let policer = record.policer.and_then(|id| config.policy.plan.policer(id));
     let entry = Entry {
         time: SystemTime::now(),
         client: facts.client,
@@ -116,7 +121,7 @@ fn log(
         waited: record.waited,
         first_byte: record.first_byte,
         class: Some(class_name(config, &facts.arrival)),
-        rule: facts.arrival.rule,
+        rule: rule_label(config, &facts.arrival),
         verdict: match (record.reason, record.waited) {
             (Some(_), _) => Verdict::Refused,
             (None, Some(waited)) if !waited.is_zero() => Verdict::Queued,

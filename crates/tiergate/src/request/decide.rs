@@ -178,7 +178,7 @@ fn facts<'d, C: Client>(
 }
 
 fn is_preemptible(config: &Config, arrival: &Arrival) -> bool {
-    config.policy.plan.classes[arrival.class.index()].preemptible
+    config.policy.plan.class(arrival.class).is_some_and(|class| class.preemptible)
 }
 
 /// The head as it goes to the origin.

@@ -101,12 +101,11 @@ fn arrival(
     let RequestInput { peer, trusted, .. } = *input;
     let mut arrival = Arrival {
         deadline: deadline_of(config, input, found),
-        generation: config.generation,
         running: session.is_some_and(SessionGuard::is_running),
         // A trusted peer's connection is many clients': nothing is known of this one's past. A body that
         // is still to be read asks again.
         goes_on: trusted || peer.history.is_continuation(!input.gather),
-        ..Arrival::matched(found, input.bytes)
+        ..Arrival::matched(found, config.policy.plan.rule_ids(), input.bytes)
     };
     if config.policy.plan.shedding.is_none() {
         return Arrival { importance: None, ..arrival };
@@ -136,6 +135,7 @@ fn deadline_of(config: &Config, input: &RequestInput<'_>, found: &Match) -> Opti
     let Some(sent) = sent else {
         return found.deadline;
     };
-    let class = &config.policy.plan.classes[found.class.index()];
+    let class =
+        config.policy.plan.class(found.class).expect("the plan has the classes of its rules");
     Some(sent.min(found.deadline.unwrap_or(class.deadline)))
 }

@@ -48,20 +48,20 @@ pub struct SessionTable {
 pub struct Readings {
     /// Sessions in the table.
     pub running: usize,
-    /// What was counted, by class.
+    /// What was counted, by class id; nothing of those beyond the end.
     pub classes: Vec<SessionAccount>,
 }
 
 impl SessionTable {
     /// No session yet.
-    pub fn new(settings: Option<&Session>, classes: usize) -> Self {
-        let sessions = Mutex::new(Sessions::new(bounds(settings), classes));
+    pub fn new(settings: Option<&Session>) -> Self {
+        let sessions = Mutex::new(Sessions::new(bounds(settings)));
         SessionTable { sessions, hasher: RandomState::new() }
     }
 
-    /// Puts another policy in force; `moved` maps the former plan's classes to their new places.
-    pub fn reconfigure(&self, settings: Option<&Session>, moved: &[ClassId], classes: usize) {
-        self.lock().reconfigure(bounds(settings), moved, classes);
+    /// Puts another policy in force.
+    pub fn reconfigure(&self, settings: Option<&Session>) {
+        self.lock().reconfigure(bounds(settings));
     }
 
     /// The counts so far.

@@ -75,7 +75,11 @@ impl<'p> Sorter<'p> {
         // A head of HTTP/1.1, near enough.
         let fields = told.fields.iter().map(|field| field.name.len() + field.value.len() + 4);
         let bytes = told.method.len() + told.path.len() + told.query.len() + 16;
-        let arrival = Arrival::matched(found, (bytes + fields.sum::<usize>()) as u32);
+        let arrival = Arrival::matched(
+            found,
+            self.policy.plan.rule_ids(),
+            (bytes + fields.sum::<usize>()) as u32,
+        );
         let importance = arrival.importance.filter(|_| self.policy.plan.shedding.is_some());
         Arrival { importance, ..arrival }
     }

@@ -2,7 +2,7 @@
 //! the higher one go on (Eggert §7: no head-of-line blocking between classes, from socket to socket).
 
 use crate::origin::made_up;
-use crate::world::{World, build, fetch, get, read, send_body};
+use crate::world::{World, build, fetch, get, read, replan, send_body};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
@@ -28,7 +28,7 @@ async fn world(low: &str, slots: u32, change: impl FnOnce(&mut Policy)) -> World
         let servers = std::mem::take(&mut policy.origin.servers);
         *policy = parsed;
         policy.origin.servers = servers;
-        policy.plan.slots = Slots::Fixed(slots);
+        replan(policy, |plan| plan.slots = Slots::Fixed(slots));
         change(policy);
     })
     .await

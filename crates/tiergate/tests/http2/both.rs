@@ -2,7 +2,7 @@
 
 use crate::origin::made_up;
 use crate::side::{Answer, Client, Side};
-use crate::world::{World, build, get};
+use crate::world::{World, build, get, replan};
 use bytes::Bytes;
 use http::{Method, Request};
 use std::collections::BTreeSet;
@@ -63,8 +63,8 @@ const KIB: usize = 1024;
 
 async fn narrow(change: impl FnOnce(&mut Policy)) -> World {
     build(|policy| {
-        policy.plan.slots = Slots::Fixed(1);
-        policy.plan.classes[0].deadline = Duration::from_secs(20);
+        replan(policy, |plan| plan.slots = Slots::Fixed(1));
+        replan(policy, |plan| plan.classes[0].deadline = Duration::from_secs(20));
         change(policy);
     })
     .await
@@ -322,7 +322,7 @@ async fn a_waiting_request_gets_the_slot_that_comes_free(side: Side) {
 
 async fn a_refusal_says_when_to_come_back(side: Side) {
     let world = narrow(|policy| {
-        policy.plan.classes[0].queue_len_max = 0;
+        replan(policy, |plan| plan.classes[0].queue_len_max = 0);
         policy.refusal.reason_header = Some("X-Reason".into());
     })
     .await;
@@ -351,15 +351,18 @@ async fn a_refusal_says_when_to_come_back(side: Side) {
 
 async fn a_client_is_told_what_it_has_left(side: Side) {
     let world = build(|policy| {
-        policy.plan.policers = vec![Settings {
-            name: "each".to_owned(),
-            rate: Rate::of_thousandths(1000, 3600),
-            burst: 2,
-            per: Per::Flow { flows_max: 100 },
-            shares: Vec::new(),
-            announce: true,
-        }];
-        policy.plan.classes[0].policer = Some(PolicerId(0));
+        replan(policy, |plan| {
+            plan.policers = vec![Settings {
+                name: "each".to_owned(),
+                key: None,
+                rate: Rate::of_thousandths(1000, 3600),
+                burst: 2,
+                per: Per::Flow { flows_max: 100 },
+                shares: Vec::new(),
+                announce: true,
+            }]
+        });
+        replan(policy, |plan| plan.classes[0].policer = Some(PolicerId(0)));
         policy.refusal.reason_header = Some("X-Reason".into());
     })
     .await;
@@ -387,7 +390,7 @@ async fn a_preempted_request_is_told_so(side: Side) {
         let servers = std::mem::take(&mut policy.origin.servers);
         *policy = tiergate::config::parse(text, "p.toml").unwrap();
         policy.origin.servers = servers;
-        policy.plan.slots = Slots::Fixed(1);
+        replan(policy, |plan| plan.slots = Slots::Fixed(1));
     })
     .await;
     let mut client = Client::connect(&world, side).await;
@@ -503,7 +506,7 @@ async fn a_client_that_waits_for_100_gets_it_from_us(side: Side) {
 
 async fn all_buffers_together_are_bounded(side: Side) {
     let world = build(|policy| {
-        policy.plan.slots = Slots::Fixed(100);
+        replan(policy, |plan| plan.slots = Slots::Fixed(100));
         policy.limits.buffers_max = 100 * KIB;
     })
     .await;
@@ -529,7 +532,7 @@ async fn all_buffers_together_are_bounded(side: Side) {
 }
 
 async fn fifty_streams_of_events_hold_no_slot(side: Side) {
-    let world = build(|policy| policy.plan.slots = Slots::Fixed(4)).await;
+    let world = build(|policy| replan(policy, |plan| plan.slots = Slots::Fixed(4))).await;
     let mut open = Vec::new();
     for _ in 0..50 {
         let client = Client::connect(&world, side).await;

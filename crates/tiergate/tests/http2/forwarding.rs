@@ -1,7 +1,7 @@
 //! What goes to the origin and comes back.
 
 use crate::origin::made_up;
-use crate::world::{build, code, fetch, get, read, send_body};
+use crate::world::{build, code, fetch, get, read, replan, send_body};
 use bytes::Bytes;
 use h2::Reason;
 use http::{HeaderMap, HeaderValue, Request};
@@ -80,7 +80,10 @@ async fn an_origin_that_breaks_off_is_never_taken_for_whole() {
 
 #[tokio::test]
 async fn many_streams_at_once_and_a_slow_one_holds_up_none() {
-    let world = build(|policy| policy.plan.slots = tiergate_core::control::Slots::Fixed(200)).await;
+    let world = build(|policy| {
+        replan(policy, |plan| plan.slots = tiergate_core::control::Slots::Fixed(200))
+    })
+    .await;
     // What is not read takes up the connection's window as well: here it has room for more.
     let mut builder = h2::client::Builder::new();
     let client = world.client_with(builder.initial_connection_window_size(10 << 20)).await;

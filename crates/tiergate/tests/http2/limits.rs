@@ -1,6 +1,6 @@
 //! What a client may not do.
 
-use crate::world::{build, code, fetch, get, read};
+use crate::world::{build, code, fetch, get, read, replan};
 use bytes::Bytes;
 use h2::{Reason, client};
 use http::{HeaderValue, Method, Request};
@@ -194,7 +194,7 @@ async fn rapid_resets_in_a_batch_end_the_connection() {
 #[tokio::test]
 async fn rapid_resets_one_by_one_end_the_connection() {
     let world = build(|policy| {
-        policy.plan.slots = Slots::Fixed(1000);
+        replan(policy, |plan| plan.slots = Slots::Fixed(1000));
         policy.limits.http2_streams_max = 20;
     })
     .await;
@@ -220,7 +220,7 @@ async fn rapid_resets_one_by_one_end_the_connection() {
 async fn more_streams_than_allowed_are_refused() {
     let world = build(|policy| {
         policy.limits.http2_streams_max = 5;
-        policy.plan.slots = Slots::Fixed(100);
+        replan(policy, |plan| plan.slots = Slots::Fixed(100));
     })
     .await;
     let mut stream = rude(world.address).await;

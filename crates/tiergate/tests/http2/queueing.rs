@@ -1,6 +1,6 @@
 //! Slots, waits, refusals, the end.
 
-use crate::world::{World, build, code, fetch, get, read};
+use crate::world::{World, build, code, fetch, get, read, replan};
 use h2::Reason;
 use std::time::Duration;
 use tiergate::config::meant::{Policy, RefusalConnection};
@@ -9,8 +9,8 @@ use tiergate_core::outcome::End;
 
 async fn narrow(change: impl FnOnce(&mut Policy)) -> World {
     build(|policy| {
-        policy.plan.slots = Slots::Fixed(1);
-        policy.plan.classes[0].deadline = Duration::from_secs(20);
+        replan(policy, |plan| plan.slots = Slots::Fixed(1));
+        replan(policy, |plan| plan.classes[0].deadline = Duration::from_secs(20));
         change(policy);
     })
     .await
@@ -79,7 +79,7 @@ async fn a_stream_reset_amid_its_answer_gives_the_slot_back() {
 
 async fn refused(connection: RefusalConnection) -> (World, Result<(), h2::Error>) {
     let world = narrow(|policy| {
-        policy.plan.classes[0].queue_len_max = 0;
+        replan(policy, |plan| plan.classes[0].queue_len_max = 0);
         policy.refusal.connection = connection;
         policy.refusal.reason_header = Some("X-Reason".into());
     })

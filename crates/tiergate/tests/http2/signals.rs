@@ -1,6 +1,6 @@
 //! What clients are told over HTTP/2, and what becomes of those that do not listen.
 
-use crate::world::{World, build, fetch, get};
+use crate::world::{World, build, fetch, get, replan};
 use http::HeaderMap;
 use std::time::Duration;
 use tiergate::config::meant::Policy;
@@ -11,15 +11,18 @@ use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 /// A gateway whose clients may send two requests each, and then one an hour.
 async fn policed(change: impl FnOnce(&mut Policy)) -> World {
     build(|policy| {
-        policy.plan.policers = vec![Settings {
-            name: "each".to_owned(),
-            rate: Rate::of_thousandths(1000, 3600),
-            burst: 2,
-            per: Per::Flow { flows_max: 100 },
-            shares: Vec::new(),
-            announce: true,
-        }];
-        policy.plan.classes[0].policer = Some(PolicerId(0));
+        replan(policy, |plan| {
+            plan.policers = vec![Settings {
+                name: "each".to_owned(),
+                key: None,
+                rate: Rate::of_thousandths(1000, 3600),
+                burst: 2,
+                per: Per::Flow { flows_max: 100 },
+                shares: Vec::new(),
+                announce: true,
+            }]
+        });
+        replan(policy, |plan| plan.classes[0].policer = Some(PolicerId(0)));
         policy.refusal.reason_header = Some("X-Reason".into());
         change(policy);
     })
@@ -35,11 +38,13 @@ async fn ask(world: &World) -> (u16, HeaderMap) {
 #[tokio::test]
 async fn a_blocked_client_loses_the_connection_in_good_order_and_is_heard_again_later() {
     let world = policed(|policy| {
-        policy.plan.block = Some(block::Settings {
-            after: 2,
-            within: Duration::from_secs(3600),
-            lasting: Duration::from_secs(2),
-            flows_max: 100,
+        replan(policy, |plan| {
+            plan.block = Some(block::Settings {
+                after: 2,
+                within: Duration::from_secs(3600),
+                lasting: Duration::from_secs(2),
+                flows_max: 100,
+            })
         });
     })
     .await;

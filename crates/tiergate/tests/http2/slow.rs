@@ -1,7 +1,7 @@
 //! Slow bodies, both ways: what fits into memory holds no slot of the origin.
 
 use crate::origin::made_up;
-use crate::world::{World, build, fetch, get, read, send_body};
+use crate::world::{World, build, fetch, get, read, replan, send_body};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
@@ -14,7 +14,7 @@ const KIB: usize = 1024;
 
 async fn narrow(change: impl FnOnce(&mut Policy)) -> World {
     build(|policy| {
-        policy.plan.slots = Slots::Fixed(1);
+        replan(policy, |plan| plan.slots = Slots::Fixed(1));
         change(policy);
     })
     .await

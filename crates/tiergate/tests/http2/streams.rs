@@ -1,6 +1,6 @@
 //! Long-lived answers over HTTP/2: they hold no slot, end cleanly, and are counted once.
 
-use crate::world::{World, build, fetch, get};
+use crate::world::{World, build, fetch, get, replan};
 use h2::RecvStream;
 use http::Response;
 use std::time::Duration;
@@ -35,8 +35,8 @@ async fn open(world: &World, path: &str, count: usize) -> Vec<Response<RecvStrea
 #[tokio::test]
 async fn calls_become_streams_when_they_last_and_hold_slots_beyond_their_bound() {
     let world = build(|policy| {
-        policy.plan.slots = Slots::Fixed(4);
-        policy.plan.classes[0].streams_max = 3;
+        replan(policy, |plan| plan.slots = Slots::Fixed(4));
+        replan(policy, |plan| plan.classes[0].streams_max = 3);
     })
     .await;
     let open = open(&world, "/calls/5", 4).await;

@@ -20,6 +20,7 @@ use tiergate::shared::{Config, Present, Shared};
 use tiergate::timers::{self, Timer};
 use tiergate::{clock, ticks, tls};
 use tiergate_core::outcome::End;
+use tiergate_core::plan::Spec;
 use tokio::net::{TcpListener, TcpStream};
 
 /// The gateway, and the server behind it.
@@ -33,6 +34,13 @@ pub(crate) struct World {
 }
 
 /// Builds both; `change` sees the default policy first.
+/// Changes the plan of a policy.
+pub(crate) fn replan(policy: &mut Policy, change: impl FnOnce(&mut Spec)) {
+    let mut spec = (*policy.plan).clone();
+    change(&mut spec);
+    policy.plan = spec.build().expect("a valid plan");
+}
+
 pub(crate) async fn build(change: impl FnOnce(&mut Policy)) -> World {
     build_with(None, change).await
 }

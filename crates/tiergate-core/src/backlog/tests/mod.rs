@@ -8,7 +8,8 @@ use super::*;
 use crate::arrival::Arrival;
 use crate::class::{Class, ClassId, Codel};
 use crate::classify::score::{Points, Score};
-use crate::plan::Plan;
+use crate::names::Names;
+use crate::plan::{Plan, Spec};
 use crate::reason::Reason;
 use crate::schedule::{Policy, Site};
 use crate::time::Moment;
@@ -21,13 +22,26 @@ pub(super) fn at(ms: u64) -> Moment {
 }
 
 /// Of classes of one site by score, with that ageing.
-pub(super) fn disciplines(classes: Vec<Class>, ageing: f64) -> Vec<Discipline> {
+pub(super) fn disciplines(classes: &[Class], ageing: f64) -> Vec<Discipline> {
     let site = Site { policy: Policy::Score { ageing }, ..Site::named("s") };
-    Discipline::of_plan(&Plan { classes, sites: vec![site], ..Plan::protective() })
+    let name = |(place, class): (usize, &Class)| Class { name: place.to_string(), ..class.clone() };
+    let classes = classes.iter().enumerate().map(name).collect();
+    let spec = Spec { classes, sites: vec![site], ..Spec::protective() };
+    let plan = Plan::build(spec, &mut Names::default()).expect("a valid plan");
+    plan.classes.iter().map(|class| Discipline::of_plan(&plan, class)).collect()
+}
+
+/// Empty, with these classes by id.
+pub(super) fn backlog_of(classes: &[Class], ageing: f64) -> Backlog<u32> {
+    let mut backlog = Backlog::new();
+    for (class, discipline) in (0..).zip(disciplines(classes, ageing)) {
+        backlog.reconfigure(ClassId(class), discipline);
+    }
+    backlog
 }
 
 pub(super) fn backlog(class: Class) -> Backlog<u32> {
-    Backlog::new(disciplines(vec![class], 0.0))
+    backlog_of(&[class], 0.0)
 }
 
 pub(super) fn of_flow(flow: u64) -> Arrival {

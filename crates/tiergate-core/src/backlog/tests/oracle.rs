@@ -287,38 +287,18 @@ impl Oracle {
         freed >= excess
     }
 
-    /// Other classes are in force; `moved` says where each has got to.
-    pub(super) fn reclass(&mut self, now: Moment, classes: Vec<Class>, moved: &[usize]) {
-        let former = std::mem::replace(&mut self.classes, classes);
-        let begin = self.virtual_now.iter().flatten().copied().fold(0.0, f64::max);
-        let mut accounts: Vec<Account> = Vec::new();
-        for mut account in std::mem::take(&mut self.accounts) {
-            let (class, kind, flow) = account.of;
-            let ahead = account.start - self.virtual_now[class][kind];
-            let idle = |since: Moment| ahead <= 0.0 || now.since(since) >= REMEMBERED;
-            if former[class].fair != self.classes[moved[class]].fair
-                || account.idle_since.is_some_and(idle)
-            {
-                continue;
-            }
-            account.start = begin + ahead;
-            account.of = (moved[class], kind, flow);
-            match accounts.iter_mut().find(|other| other.of == account.of) {
-                None => accounts.push(account),
-                Some(other) => {
-                    // Idle since the earlier, if both are.
-                    let idle = other.idle_since.min(account.idle_since);
-                    if (other.start, other.tie) < (account.start, account.tie) {
-                        *other = account;
-                    }
-                    other.idle_since = idle;
-                }
-            }
+    /// A class has other settings.
+    pub(super) fn reconfigure(&mut self, class: usize, settings: Class) {
+        let former = std::mem::replace(&mut self.classes[class], settings);
+        let new = &self.classes[class];
+        if (former.order, former.fair, former.when_full) == (new.order, new.fair, new.when_full) {
+            return;
         }
-        self.accounts = accounts;
-        self.virtual_now = vec![[begin; 3]; self.classes.len()];
-        self.waiting.iter_mut().for_each(|it| it.class = moved[it.class]);
-        let mut waiting = self.waiting.clone();
+        if former.fair != new.fair {
+            self.accounts.retain(|account| account.of.0 != class);
+        }
+        let mut waiting: Vec<_> =
+            self.waiting.iter().filter(|it| it.class == class).cloned().collect();
         waiting.sort_by_key(|it| it.number);
         let mut seen = Vec::new();
         for it in &waiting {
@@ -331,7 +311,7 @@ impl Oracle {
                 Some(account) => (account.since, account.idle_since) = (it.number, None),
                 None => self.accounts.push(Account {
                     of,
-                    start: begin,
+                    start: self.virtual_now[of.0][of.1],
                     tie: it.number,
                     since: it.number,
                     lifo: false,

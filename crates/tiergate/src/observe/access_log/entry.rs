@@ -4,6 +4,7 @@ use crate::observe::counters::Protocol;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 use tiergate_core::outcome::End;
+use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 
 /// What the gate, or the parser before it, decided.
@@ -61,8 +62,8 @@ pub struct Entry<'a> {
     pub first_byte: Option<Duration>,
     /// The class's name.
     pub class: Option<&'a str>,
-    /// Index of the rule that decided the class.
-    pub rule: Option<u32>,
+    /// The rule that decided the class.
+    pub rule: Option<RuleLabel<'a>>,
     /// What was decided.
     pub verdict: Verdict,
     /// Why it was refused.

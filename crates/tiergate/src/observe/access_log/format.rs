@@ -6,6 +6,7 @@ use super::time::Clock;
 use crate::config::meant::LogFormat;
 use std::io::Write;
 use std::time::Duration;
+use tiergate_core::plan::RuleLabel;
 
 /// State of the formatting besides the entry.
 #[derive(Debug, Default)]
@@ -50,8 +51,9 @@ impl Formatter {
         seconds(line, "queue_seconds", entry.waited);
         seconds(line, "first_byte_seconds", entry.first_byte);
         text(line, "class", entry.class.unwrap_or_default().as_bytes());
-        if let Some(rule) = entry.rule {
-            put(line, format_args!(",\"rule\":{rule}"));
+        if let Some(RuleLabel { number, name }) = entry.rule {
+            put(line, format_args!(",\"rule\":{number}"));
+            text(line, "rule_name", name.unwrap_or_default().as_bytes());
         }
         put(line, format_args!(",\"verdict\":\"{}\"", entry.verdict.name()));
         if let Some(reason) = entry.reason {
@@ -152,6 +154,7 @@ pub(super) mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::time::SystemTime;
     use tiergate_core::outcome::End;
+    use tiergate_core::plan::RuleLabel;
     use tiergate_core::reason::Reason;
 
     pub(in crate::observe::access_log) fn entry() -> Entry<'static> {
@@ -169,7 +172,7 @@ pub(super) mod tests {
             waited: Some(Duration::from_micros(1_250)),
             first_byte: Some(Duration::from_millis(38)),
             class: Some("checkout"),
-            rule: Some(2),
+            rule: Some(RuleLabel { number: 2, name: None }),
             verdict: Verdict::Queued,
             reason: None,
             policer: None,

@@ -76,9 +76,9 @@ impl Readings<'_> {
         let gate = &self.snapshot;
         page.counter(
             "rule_hits_total",
-            "Requests whose class the rule decided; the first 500 rules",
+            "Requests whose class the rule decided, by name or else number; the first 500 rules",
         )
-        .each((0u64..).zip(&gate.rule_hits).map(|(rule, hits)| ([("rule", rule)], hits)));
+        .each(gate.rule_hits.iter().map(|(rule, hits)| ([("rule", rule.as_str())], hits)));
         page.counter("rule_unmatched_total", "Requests that no rule matched").value(gate.unmatched);
         page.gauge("rules", "Rules of the policy").value(gate.rules);
         page.gauge("rules_shown", "Rules whose hits are shown").value(gate.rule_hits.len());
@@ -153,7 +153,10 @@ impl Readings<'_> {
         &'a self,
         value: impl Fn(&'a SessionAccount) -> V,
     ) -> impl Iterator<Item = ([(&'static str, &'a str); 1], V)> {
-        let accounts = self.by_class(|_| ()).zip(&self.sessions.classes);
-        accounts.map(move |((labels, ()), account)| (labels, value(account)))
+        const NONE: &SessionAccount = &SessionAccount::NONE;
+        let accounts = &self.sessions.classes;
+        // Without `[session]` there are none.
+        let classes = self.by_class(|class| class.id).filter(|_| !accounts.is_empty());
+        classes.map(move |(labels, id)| (labels, value(accounts.get(id.index()).unwrap_or(NONE))))
     }
 }

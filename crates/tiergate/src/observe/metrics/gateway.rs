@@ -123,7 +123,7 @@ impl Readings<'_> {
         page.gauge("config_last_reload_successful", "Whether the latest reload, if any, succeeded")
             .value(u32::from(self.counters.last_reload().fault.is_none()));
         page.gauge("config_generation", "Number of the configuration in force")
-            .value(self.snapshot.generation);
+            .value(reloads[0] + 1);
         page.counter("refusal_records_skipped_total", "Refusals missing from `/refusals`")
             .value(self.refusals.skipped());
     }

@@ -9,23 +9,24 @@ use tiergate_core::admit::session::{Bounds, Sessions};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Cause, Slots, Step};
 use tiergate_core::gate::{Arrival, Gate, Verdict};
+use tiergate_core::names::RuleId;
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Plan;
+use tiergate_core::plan::Spec;
 use tiergate_core::time::Moment;
 
 /// A gate that has admitted, queued, refused and finished, with a class name that needs escaping.
 fn encoded(format: Format) -> String {
-    let mut plan = Plan::protective();
+    let mut plan = Spec::protective();
     plan.classes = vec![Class::named("check\"out\\"), Class::named("browse")];
     plan.classes[1].queue_len_max = 2;
     plan.slots = Slots::Fixed(2);
-    plan.rules = 3;
+    plan.rules = ["pages", "#2", "#3"].map(Into::into).to_vec();
     plan.shedding = Some(Duration::from_millis(100));
-    let mut gate: Gate<()> = Gate::new(plan);
+    let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
     let mut slots = Vec::new();
     for number in 0..12u64 {
         let arrival = Arrival {
-            rule: (number % 4 != 3).then_some((number % 4) as u32),
+            rule: (number % 4 != 3).then_some(RuleId((number % 4) as u32)),
             ..Arrival::of(ClassId(u16::from(number >= 2)))
         };
         if let Verdict::Admit(slot) = gate.arrive(Moment::ZERO, arrival, || ()) {
@@ -55,7 +56,7 @@ fn encoded(format: Format) -> String {
         sessions_max: 100,
         at_once_max: 32,
     };
-    let mut sessions = Sessions::new(bounds, 2);
+    let mut sessions = Sessions::new(bounds);
     sessions.answered(Moment::ZERO, 1, ClassId(0), true);
     sessions.end(1);
     let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };
@@ -169,7 +170,7 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_queue_wait_seconds_bucket{le="0.032768",class="browse"} 2"#,
         r#"tiergate_queue_wait_seconds_bucket{le="0.016384",class="browse"} 0"#,
         r#"tiergate_slots_last_change{cause="grew"} 2"#,
-        r#"tiergate_rule_hits_total{rule="0"} 3"#,
+        r#"tiergate_rule_hits_total{rule="pages"} 3"#,
         "tiergate_rule_unmatched_total 3",
         "tiergate_shed_fraction 0.0",
         r#"tiergate_bad_requests_total{code="431"} 1"#,

@@ -15,8 +15,8 @@
 
 mod adjust;
 mod arrive;
+mod classes;
 mod effect;
-mod generations;
 mod grant;
 mod matched;
 mod preempt;
@@ -29,26 +29,26 @@ mod wait;
 use crate::account::Account;
 use crate::adjust::Adjustments;
 use crate::admit::block::Blocking;
-use crate::admit::feasible::DrainRate;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::arrival::Arrival;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, Discipline, FlowTurn, LISTS, State};
-use crate::class::ClassId;
+use crate::backlog::{Backlog, FlowTurn, State};
+use crate::class::Class;
 use crate::collections::Key;
 use crate::control::{Completion, Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
+use crate::names::{ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
-use crate::schedule::{Grant, Load, Schedule};
+use crate::schedule::{Grant, Schedule};
 use crate::sense::Sources;
 use crate::time::Moment;
+use classes::Classes;
 pub use effect::Effect;
 use effect::Effects;
-use generations::Generations;
 use preemptible::Preemptible;
 pub use signal::Refused;
 use std::time::Duration;
@@ -82,15 +82,12 @@ pub enum Claim {
 #[must_use = "a slot that is not finished is lost to every other request"]
 pub struct Slot {
     class: ClassId,
-    generation: u32,
-    rule: Option<u32>,
+    rule: Option<RuleId>,
     arrived: Moment,
     admitted: Moment,
     grant: Grant,
     /// The flow that it was charged to, if it waited.
     turn: Option<FlowTurn>,
-    /// Whether the schedule in force knows of the grant.
-    charged: bool,
     /// What it is named by among the preemptible ones.
     preemptible: Option<Key>,
 }
@@ -138,18 +135,9 @@ pub struct Gate<T> {
     schedule: Schedule,
     costs: Costs,
     backlog: Backlog<T>,
-    loads: Vec<Load>,
-    /// By class: requests that hold slots.
-    requests: Vec<u32>,
-    /// By class: streams that are open.
-    streams: Vec<u32>,
+    classes: Classes,
     preemptible: Preemptible<T>,
-    /// How fast each list of the backlog is served.
-    drains: Vec<DrainRate>,
     running: u32,
-    /// When the plan in force came in force.
-    since: Moment,
-    generations: Generations,
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
@@ -161,49 +149,38 @@ pub struct Gate<T> {
 
 impl<T> Gate<T> {
     /// A gate with nothing in it.
-    ///
-    /// # Panics
-    /// If the plan fails [`Plan::check`].
     pub fn new(plan: Plan) -> Self {
         let law = plan.slots.law();
         Gate::with_law(plan, law)
     }
 
-    /// The same, with a law of the limit in place of that of [`Plan::slots`], until a plan with another
-    /// [`Plan::slots`] comes.
+    /// The same, with a law of the limit in place of that of [`slots`], until a plan with other [`slots`]
+    /// comes.
     ///
-    /// # Panics
-    /// If the plan fails [`Plan::check`].
+    /// [`slots`]: crate::plan::Spec::slots
     pub fn with_law(plan: Plan, law: Box<dyn Law>) -> Self {
-        if let Err(fault) = plan.check() {
-            panic!("an unchecked plan reached the gate: {fault}");
-        }
-        let classes = plan.classes.len();
-        Gate {
-            schedule: Schedule::new(&plan),
-            costs: Costs::new(plan.cost, classes, plan.rules),
-            backlog: Backlog::new(Discipline::of_plan(&plan)),
-            loads: vec![Load::default(); classes],
-            requests: vec![0; classes],
-            streams: vec![0; classes],
-            preemptible: Preemptible::new(classes),
-            drains: vec![DrainRate::default(); classes * LISTS],
-            running: 0,
-            since: Moment::ZERO,
-            generations: Generations::new(plan.generation, classes),
-            policers: Policers::new(Moment::ZERO, &plan.policers),
-            triggers: Triggers::new(&plan.classes, &vec![Load::default(); classes]),
-            shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
-            blocking: plan.block.map(Blocking::new),
-            draining: false,
+        let mut gate = Gate {
             effects: Effects::new(law.slots()),
             limit: Limit::new(law, &plan.slots),
             base: plan.clone(),
             adjustments: Adjustments::default(),
             sources: Sources::default(),
-            account: Account::sized(classes, plan.rules),
-            plan,
-        }
+            schedule: Schedule::new(&plan),
+            costs: Costs::new(plan.cost),
+            backlog: Backlog::new(),
+            classes: Classes::new(),
+            preemptible: Preemptible::new(),
+            running: 0,
+            policers: Policers::default(),
+            triggers: Triggers::default(),
+            shedding: None,
+            blocking: None,
+            draining: false,
+            account: Account::default(),
+            plan: plan.clone(),
+        };
+        gate.put_in_force(Moment::ZERO, &plan);
+        gate
     }
 
     /// What has become of a ticket. A stale ticket counts as reconfigured away.
@@ -253,13 +230,13 @@ impl<T> Gate<T> {
 
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
-        let class = self.generations.translate(slot.generation, slot.class);
+        let class = slot.class;
         self.advance(now);
         let load = OriginLoad { running: self.running, waiting: self.backlog.len() as u32 };
         let admitted = slot.admitted;
         let held = now.since(admitted);
-        self.settle_cost(&slot, class, held, &outcome);
-        self.take_back(slot, class);
+        self.settle_cost(&slot, held, &outcome);
+        self.take_back(slot);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
@@ -280,6 +257,7 @@ impl<T> Gate<T> {
         self.advance(now);
         self.expire(now);
         self.dispatch(now);
+        self.classes.let_go();
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
         shed.min(moving).min(self.next_due(now))
@@ -294,7 +272,7 @@ impl<T> Gate<T> {
             return deadline;
         }
         self.advance(now);
-        let change = self.schedule.next_change(&self.loads, self.limit.slots());
+        let change = self.schedule.next_change(self.classes.loads(), self.limit.slots());
         deadline.min(change.map_or(Moment::NEVER, |after| now + after))
     }
 
@@ -303,9 +281,12 @@ impl<T> Gate<T> {
         self.draining = true;
     }
 
-    /// How each policer is doing, in the plan's order.
-    pub fn policers(&self) -> impl Iterator<Item = PolicerState> + '_ {
-        self.policers.states()
+    /// How each policer is doing, with its name: in the plan's order, then those that are gone.
+    pub fn policers(&self) -> impl Iterator<Item = (&str, PolicerState)> + '_ {
+        let planned = self.plan.policer_ids().iter().zip(&self.plan.policers);
+        let planned = planned.map(|(id, settings)| (*id, settings.name.as_str()));
+        let all = planned.chain(self.policers.gone());
+        all.map(|(id, name)| (name, self.policers.state(id).expect("it was in force")))
     }
 
     /// Which requests are shed, and how overloaded the origin is; `None`: nobody is, by the plan.
@@ -338,15 +319,30 @@ impl<T> Gate<T> {
         self.backlog.len()
     }
 
-    /// What each class is doing, in the plan's order.
+    /// What each class of the plan is doing, in its order.
     pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
-        let requests = self.requests.iter().zip(&self.streams);
-        self.loads.iter().zip(requests).map(|(load, (&requests, &streams))| ClassState {
+        self.plan.class_ids().iter().map(|id| self.state(*id))
+    }
+
+    /// Every class that ever was in force, with what its latest plan says of it: in the order of the plan
+    /// in force, then those that are gone. Their requests, if any are left, run to their ends; what was
+    /// counted of them stays.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> + '_ {
+        self.classes.all().map(|(id, record)| (id, &record.settings))
+    }
+
+    /// What a class is doing.
+    ///
+    /// # Panics
+    /// If it never was in force.
+    pub fn state(&self, class: ClassId) -> ClassState {
+        let (record, load) = (self.classes.at(class), self.classes.load(class));
+        ClassState {
             waiting: load.waiting,
             running: load.running,
-            requests,
-            streams,
-        })
+            requests: record.requests,
+            streams: record.streams,
+        }
     }
 
     /// What has been counted since the start.

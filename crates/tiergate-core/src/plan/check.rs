@@ -1,0 +1,179 @@
+//! What the gate relies on.
+
+use super::error::{Kind, PlanError, TermsFault};
+use super::{Plan, Spec};
+use crate::admit::policer;
+use crate::admit::trigger::{Backlogs, Trigger};
+use crate::schedule::{Policy, Terms};
+
+/// Checks how many there are of everything.
+pub(super) fn counts(spec: &Spec) -> Result<(), PlanError> {
+    for (kind, least, most, found) in [
+        ("classes", 1, Spec::CLASSES_MAX, spec.classes.len()),
+        ("sites", 1, Spec::SITES_MAX, spec.sites.len()),
+        ("policers", 0, policer::Settings::COUNT_MAX, spec.policers.len()),
+    ] {
+        if !(least..=most).contains(&found) {
+            return Err(PlanError::Count { kind, least, most, found });
+        }
+    }
+    Ok(())
+}
+
+/// Checks all settings, and that what they refer to is there.
+pub(super) fn settings(plan: &Plan) -> Result<(), PlanError> {
+    for class in &plan.spec.classes {
+        let name = || class.name.clone();
+        if plan.site(class.site).is_none() {
+            return Err(PlanError::NoSite { class: name() });
+        }
+        let is_known = |of: &Backlogs| match of {
+            Backlogs::All => true,
+            Backlogs::Of(classes) => classes.iter().all(|id| plan.rank(*id).is_some()),
+        };
+        let wrong = |it: &Trigger| !(1..=it.waiting).contains(&it.until) || !is_known(&it.of);
+        if class.refuse_at.len() > Trigger::COUNT_MAX || class.refuse_at.iter().any(wrong) {
+            return Err(PlanError::Trigger { class: name() });
+        }
+    }
+    shares(plan)?;
+    if plan.shedding.is_some_and(|aim| aim.is_zero()) {
+        return Err(PlanError::Shedding);
+    }
+    if let Some(block) = &plan.block {
+        block.check().map_err(PlanError::Block)?;
+    }
+    policers(plan)
+}
+
+fn shares(plan: &Plan) -> Result<(), PlanError> {
+    for (site, id) in plan.spec.sites.iter().zip(plan.site_ids()) {
+        let own = plan.spec.classes.iter().filter(|class| class.site == *id);
+        let own: Vec<_> = own.map(|class| (class.name.as_str(), class.terms())).collect();
+        terms(site.policy, Kind::Class, &own)?;
+    }
+    let sites = plan.spec.sites.iter().map(|site| (site.name.as_str(), site.terms()));
+    let sites: Vec<_> = sites.collect();
+    // A site that is alone has all the slots, whatever it is given of them.
+    let between = if sites.len() > 1 { plan.between_sites } else { Policy::Strict };
+    terms(between, Kind::Site, &sites)
+}
+
+/// Checks what a policy needs of its children.
+fn terms(policy: Policy, kind: Kind, children: &[(&str, Terms)]) -> Result<(), PlanError> {
+    let is_part = |part: &f64| (0.0..=1.0).contains(part);
+    for (name, Terms { minimum, weight, share, reserve }) in children {
+        let fault = match policy {
+            _ if !is_part(minimum) => TermsFault::Minimum,
+            _ if !(weight.is_finite() && *weight > 0.0) => TermsFault::Weight,
+            _ if !is_part(share) => TermsFault::Share,
+            _ if !is_part(reserve) || reserve > share => TermsFault::Reserve,
+            Policy::Fixed if *share == 0.0 => TermsFault::NeverServed,
+            _ => continue,
+        };
+        return Err(PlanError::Terms { kind, name: (*name).to_owned(), fault });
+    }
+    if let Policy::Score { ageing } = policy
+        && !(ageing.is_finite() && ageing >= 0.0)
+    {
+        return Err(PlanError::Ageing);
+    }
+    let check_sum = |what, sum: f64| match sum > 1.0 + 1e-9 {
+        true => Err(PlanError::Sum { kind, what, sum }),
+        false => Ok(()),
+    };
+    check_sum("minimum shares", children.iter().map(|(_, terms)| terms.minimum).sum())?;
+    if policy.is_by_share() {
+        check_sum("shares", children.iter().map(|(_, terms)| terms.share).sum())?;
+    }
+    Ok(())
+}
+
+fn policers(plan: &Plan) -> Result<(), PlanError> {
+    let used = plan.spec.classes.iter().map(|class| class.policer).chain([plan.site_policer]);
+    if used.flatten().any(|id| plan.policer(id).is_none()) {
+        return Err(PlanError::NoPolicer);
+    }
+    for policer in &plan.spec.policers {
+        let fault = |fault| PlanError::Policer { name: policer.name.clone(), fault };
+        policer.check(|class| plan.rank(class).is_some()).map_err(fault)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::Class;
+    use crate::names::{ClassId, Names, SiteId};
+    use crate::schedule::Site;
+
+    fn two() -> Spec {
+        Spec {
+            classes: vec![Class::named("a"), Class::named("b")],
+            sites: vec![Site::named("s"), Site::named("t")],
+            ..Spec::protective()
+        }
+    }
+
+    fn fault(change: impl FnOnce(&mut Spec)) -> String {
+        let mut spec = two();
+        change(&mut spec);
+        let mut names = Names::default();
+        let fault = Plan::build(spec, &mut names).expect_err("it was made wrong");
+        assert!(names.classes.is_empty() && names.sites.is_empty() && names.rules.is_empty());
+        fault.to_string()
+    }
+
+    #[test]
+    fn shares_and_sites_are_checked_and_nothing_is_interned() {
+        let of = |field: fn(&mut Class) -> &mut f64, value: f64| {
+            fault(|plan| *field(&mut plan.classes[1]) = value)
+        };
+        assert_eq!(of(|it| &mut it.minimum, 1.5), "class `b`: minimum must be 0 to 1");
+        assert_eq!(of(|it| &mut it.weight, 0.0), "class `b`: weight must be more than 0");
+        assert_eq!(of(|it| &mut it.weight, f64::NAN), "class `b`: weight must be more than 0");
+        assert_eq!(of(|it| &mut it.share, -0.1), "class `b`: share must be 0 to 1");
+        assert_eq!(of(|it| &mut it.reserve, 0.1), "class `b`: reserve must be 0 to its share");
+        let sum = fault(|plan| {
+            plan.sites[0].policy = Policy::Shared;
+            plan.classes.iter_mut().for_each(|class| class.share = 0.6);
+        });
+        assert_eq!(sum, "the classes' shares add up to 1.200, more than 1");
+        let fixed = fault(|plan| plan.between_sites = Policy::Fixed);
+        assert!(fixed.starts_with("site `s`: share must be more than 0"), "{fixed}");
+        let ageing = fault(|plan| plan.sites[0].policy = Policy::Score { ageing: -1.0 });
+        assert_eq!(ageing, "ageing must be 0 or more points a second");
+        let nowhere = fault(|plan| plan.classes[0].site = SiteId(2));
+        assert_eq!(nowhere, "class `a`: there is no such site");
+        let twice = fault(|plan| plan.sites[1].name = "s".to_owned());
+        assert_eq!(twice, "two sites are called `s`");
+        let rules = fault(|plan| plan.rules = vec!["r".into(), "q".into(), "r".into()]);
+        assert_eq!(rules, "two rules are called `r`");
+        assert_eq!(fault(|plan| plan.sites.clear()), "a plan has 1 to 64 sites, got 0");
+    }
+
+    #[test]
+    fn sites_have_their_own_sums() {
+        let mut spec = two();
+        spec.classes.iter_mut().for_each(|class| class.minimum = 0.9);
+        assert!(Plan::build(spec.clone(), &mut Names::default()).is_err());
+        spec.classes[1].site = SiteId(1);
+        assert!(Plan::build(spec, &mut Names::default()).is_ok());
+    }
+
+    #[test]
+    fn at_the_bound_of_names_a_plan_that_needs_more_is_refused_and_one_that_does_not_is_built() {
+        let mut names = Names::default();
+        let build = |names: &mut Names, class: String| {
+            Plan::build(Spec { classes: vec![Class::named(class)], ..Spec::protective() }, names)
+        };
+        for number in 0..4096 {
+            build(&mut names, number.to_string()).expect("there is room");
+        }
+        let full = build(&mut names, "one more".to_owned()).expect_err("there is none");
+        assert!(full.to_string().contains("restart"), "{full}");
+        let plan = build(&mut names, "7".to_owned()).expect("it is known");
+        assert_eq!(plan.class_ids(), [ClassId(7)]);
+    }
+}

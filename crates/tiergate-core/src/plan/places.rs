@@ -1,0 +1,52 @@
+//! Ids in a plan's order, and the place of each.
+
+use super::error::PlanError;
+use crate::names::{Id, Interned};
+
+const NONE: u32 = u32::MAX;
+
+/// Which ids a plan has, and in which order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places<I> {
+    ids: Vec<I>,
+    /// By id: its place, or [`NONE`].
+    places: Vec<u32>,
+}
+
+impl<I> Default for Places<I> {
+    fn default() -> Self {
+        Places { ids: Vec::new(), places: Vec::new() }
+    }
+}
+
+impl<I: Id> Places<I> {
+    /// Interns names in this order.
+    pub(super) fn intern<'n>(
+        interned: &mut Interned<I>,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Self, PlanError> {
+        let mut these = Places::default();
+        for (place, name) in (0..).zip(names) {
+            let id = interned.intern(name)?;
+            if these.places.len() <= id.index() {
+                these.places.resize(id.index() + 1, NONE);
+            }
+            if these.places[id.index()] != NONE {
+                return Err(PlanError::Duplicate { kind: I::KIND, name: name.to_owned() });
+            }
+            these.places[id.index()] = place;
+            these.ids.push(id);
+        }
+        Ok(these)
+    }
+
+    /// The ids in order.
+    pub fn ids(&self) -> &[I] {
+        &self.ids
+    }
+
+    /// The place of an id, from 0. O(1).
+    pub fn place(&self, id: I) -> Option<usize> {
+        self.places.get(id.index()).filter(|&&place| place != NONE).map(|&place| place as usize)
+    }
+}

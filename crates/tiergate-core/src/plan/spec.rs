@@ -1,0 +1,71 @@
+//! What is wanted of a gate.
+
+use super::{Plan, PlanError};
+use crate::admit::{block, policer};
+use crate::class::Class;
+use crate::control::Slots;
+use crate::names::{Names, PolicerId};
+use crate::schedule::{Costing, Policy, Site};
+use std::time::Duration;
+
+/// Everything that the gate is configured by; [`super::Plan::build`] makes a plan of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The classes, most important first: 1 to [`Spec::CLASSES_MAX`].
+    pub classes: Vec<Class>,
+    /// What the classifier's rules are interned by, in their order ([`crate::names::RuleIdentities`]).
+    pub rules: Vec<Box<str>>,
+    /// How many requests the origin works on at once.
+    pub slots: Slots,
+    /// The policers.
+    pub policers: Vec<policer::Settings>,
+    /// The policer that every request is subject to.
+    pub site_policer: Option<PolicerId>,
+    /// The delay of the backlog beyond which the least important requests are shed; `None`: never.
+    pub shedding: Option<Duration>,
+    /// Which flows are blocked after refusals; `None`: none ever.
+    pub block: Option<block::Settings>,
+    /// The sites: 1 to [`Spec::SITES_MAX`].
+    pub sites: Vec<Site>,
+    /// Which site is served next, where there are several.
+    pub between_sites: Policy,
+    /// What a request is said to cost.
+    pub cost: Costing,
+    /// How many requests may wait in all classes together. When that many do, one that comes takes the
+    /// place of the newest of the least important class below its own, of its site; if there is none, it
+    /// is refused.
+    pub queue_len_max: u32,
+}
+
+impl Spec {
+    /// Most classes that a plan may have. Every grant looks at each class, so this bounds its cost.
+    pub const CLASSES_MAX: usize = 64;
+    /// Most sites that a plan may have.
+    pub const SITES_MAX: usize = 64;
+
+    /// One class called `default`, an adaptive limit: what protects a server that was never measured.
+    pub fn protective() -> Self {
+        Spec {
+            classes: vec![Class::named("default")],
+            rules: Vec::new(),
+            slots: Slots::default(),
+            policers: Vec::new(),
+            site_policer: None,
+            shedding: None,
+            block: None,
+            sites: vec![Site::named("default")],
+            between_sites: Policy::default(),
+            cost: Costing::default(),
+            // The classes' own bounds suffice.
+            queue_len_max: u32::MAX,
+        }
+    }
+
+    /// The plan, with names of its own: for a gate that is never reconfigured.
+    ///
+    /// # Errors
+    /// As [`Plan::build`].
+    pub fn build(self) -> Result<Plan, PlanError> {
+        Plan::build(self, &mut Names::default())
+    }
+}
