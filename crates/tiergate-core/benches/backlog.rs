@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
@@ -137,7 +137,7 @@ impl Bench {
             let slot = self.slot.take().expect("one is always held");
             let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
             self.gate.finish(black_box(self.now), slot, outcome);
-            while let Some(place) = self.gate.next_wake() {
+            while let Some(place) = self.gate.next_effect().and_then(Effect::into_wake) {
                 let ticket = self.tickets[place as usize].take().expect("woken once");
                 self.free.push(place);
                 if let Claim::Admitted(slot) = self.gate.claim(ticket) {

@@ -13,7 +13,7 @@ use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Grant, Load, Next, Policy, Schedule};
@@ -252,7 +252,7 @@ fn behind(plan: Plan, classes: u16, waiting: u32) -> f64 {
         let outcome = served(&slot, now);
         gate.finish(black_box(now), slot, outcome);
         done += 1;
-        while let Some(place) = gate.next_wake() {
+        while let Some(place) = gate.next_effect().and_then(Effect::into_wake) {
             let ticket = tickets[place as usize].take().expect("woken once");
             if let Claim::Admitted(slot) = gate.claim(ticket) {
                 running.push_back(slot);

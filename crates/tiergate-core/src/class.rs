@@ -12,6 +12,9 @@ use std::time::Duration;
 pub struct ClassId(pub u16);
 
 impl ClassId {
+    /// Most classes that there may be. Every grant looks at each class, so this bounds its cost.
+    pub const COUNT_MAX: usize = 64;
+
     /// The class's index in the plan's list.
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -11,12 +11,14 @@
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
-//! takes with [`Gate::next_wake`] until it is empty. The gate never calls out.
+//! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
 
 mod arrive;
+mod effect;
 mod generations;
 mod grant;
 mod preempt;
+mod preemptible;
 mod reload;
 mod signal;
 mod stream;
@@ -29,94 +31,32 @@ use crate::admit::feasible::DrainRate;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerId, PolicerState, Policers};
 use crate::admit::trigger::Triggers;
+pub use crate::arrival::Arrival;
 pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, Discipline, LISTS, State, Turn};
+use crate::backlog::{Backlog, Discipline, FlowTurn, LISTS, State};
 use crate::class::ClassId;
-use crate::classify::score::Score;
-use crate::control::Limit;
-use crate::control::adaptive::{self, Step};
+use crate::collections::Key;
+use crate::control::{Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::schedule::{Grant, Load, Schedule};
 use crate::time::Moment;
+pub use effect::Effect;
+use effect::Effects;
 use generations::Generations;
-use preempt::Preemptible;
+use preemptible::Preemptible;
 pub use signal::Refused;
 use std::time::Duration;
 pub use stream::Stream;
-
-/// A classified request, at the gate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrival {
-    /// Its class, by the plan `generation`.
-    pub class: ClassId,
-    /// The rule that decided the class; `None` if none matched.
-    pub rule: Option<u32>,
-    /// How long it may wait, where its rule says; else its class's deadline.
-    pub deadline: Option<Duration>,
-    /// The [`Plan::generation`] that it was classified under.
-    pub generation: u32,
-    /// The policer that its rule names, by the plan `generation`.
-    pub policer: Option<PolicerId>,
-    /// Whose request it is: a keyed hash of what fairness is counted by.
-    pub flow: u64,
-    /// Whether it belongs to a session that was admitted before: it waits before those of its class
-    /// that do not. Never set by what a client merely claims.
-    pub running: bool,
-    /// Whether an answer to its client lets it go on ([`crate::admit::feasible::goes_on`]), or nothing is
-    /// known of that; newcomers may wait a little less.
-    pub goes_on: bool,
-    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked
-    /// at, with what follows, only by a plan with [`Plan::shedding`].
-    pub importance: Option<u8>,
-    /// Requests of its connection that were answered before.
-    pub requests: u32,
-    /// A hash of its connection: even over all values, and the same for all of its requests.
-    pub connection: u64,
-    /// How urgent it is among others, where requests are served by score.
-    pub score: Score,
-    /// How many slots it takes, 1 or more (0 counts as 1). One that takes more than there are is served
-    /// alone.
-    pub slots: u16,
-    /// Bytes that are held while it waits.
-    pub bytes: u32,
-}
-
-impl Arrival {
-    /// Of that class by the first plan, and nothing else known of it.
-    pub const fn of(class: ClassId) -> Self {
-        Arrival {
-            class,
-            rule: None,
-            deadline: None,
-            generation: 0,
-            policer: None,
-            flow: 0,
-            running: false,
-            goes_on: false,
-            importance: None,
-            requests: 0,
-            connection: 0,
-            score: Score::ZERO,
-            slots: 1,
-            bytes: 0,
-        }
-    }
-
-    /// The slots that it takes.
-    pub(crate) fn width(&self) -> u16 {
-        self.slots.max(1)
-    }
-}
 
 /// What the gate says to an arrival.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// Go on to the origin.
     Admit(Slot),
-    /// Wait; the waker given is handed back by [`Gate::next_wake`] when the wait ends.
+    /// Wait; the waker given is handed back by [`Effect::Wake`] when the wait ends.
     Queue(Ticket),
     /// Answer the client with a refusal.
     Reject(Reason),
@@ -145,11 +85,11 @@ pub struct Slot {
     admitted: Moment,
     grant: Grant,
     /// The flow that it was charged to, if it waited.
-    turn: Turn,
+    turn: Option<FlowTurn>,
     /// Whether the schedule in force knows of the grant.
     charged: bool,
-    /// Its place among the preemptible ones.
-    preemptible: u32,
+    /// What it is named by among the preemptible ones.
+    preemptible: Option<Key>,
 }
 
 impl Slot {
@@ -188,7 +128,6 @@ pub struct ClassState {
 pub struct Gate<T> {
     plan: Plan,
     limit: Limit,
-    last_step: Option<(Moment, Step)>,
     schedule: Schedule,
     costs: Costs,
     backlog: Backlog<T>,
@@ -201,8 +140,6 @@ pub struct Gate<T> {
     /// How fast each list of the backlog is served.
     drains: Vec<DrainRate>,
     running: u32,
-    /// Whether slots are free that nobody who waits may have.
-    kept: bool,
     /// When the plan in force came in force.
     since: Moment,
     generations: Generations,
@@ -211,7 +148,7 @@ pub struct Gate<T> {
     shedding: Option<Shedding>,
     blocking: Option<Blocking>,
     draining: bool,
-    wakes: Vec<T>,
+    effects: Effects<T>,
     account: Account,
 }
 
@@ -221,13 +158,21 @@ impl<T> Gate<T> {
     /// # Panics
     /// If the plan fails [`Plan::check`].
     pub fn new(plan: Plan) -> Self {
+        let law = plan.slots.law();
+        Gate::with_law(plan, law)
+    }
+
+    /// The same, with a law of the limit in place of that of [`Plan::slots`], until a plan with another
+    /// [`Plan::slots`] comes.
+    ///
+    /// # Panics
+    /// If the plan fails [`Plan::check`].
+    pub fn with_law(plan: Plan, law: Box<dyn Law>) -> Self {
         if let Err(fault) = plan.check() {
             panic!("an unchecked plan reached the gate: {fault}");
         }
         let classes = plan.classes.len();
         Gate {
-            limit: Limit::new(&plan.slots),
-            last_step: None,
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost, classes, plan.rules),
             backlog: Backlog::new(Discipline::of_plan(&plan)),
@@ -237,7 +182,6 @@ impl<T> Gate<T> {
             preemptible: Preemptible::new(classes),
             drains: vec![DrainRate::default(); classes * LISTS],
             running: 0,
-            kept: false,
             since: Moment::ZERO,
             generations: Generations::new(plan.generation, classes),
             policers: Policers::new(Moment::ZERO, &plan.policers),
@@ -245,7 +189,8 @@ impl<T> Gate<T> {
             shedding: plan.shedding.map(|aim| Shedding::new(Moment::ZERO, aim, classes)),
             blocking: plan.block.map(Blocking::new),
             draining: false,
-            wakes: Vec::new(),
+            effects: Effects::new(law.slots()),
+            limit: Limit::new(law),
             account: Account::sized(classes, plan.rules),
             plan,
         }
@@ -267,7 +212,6 @@ impl<T> Gate<T> {
                 self.backlog.remove(ticket);
                 Claim::Rejected(reason)
             }
-            State::Free => unreachable!("`waiter` gives no free entries"),
         }
     }
 
@@ -294,7 +238,6 @@ impl<T> Gate<T> {
             }
             // Already counted as refused.
             State::Refused(_) => self.backlog.remove(ticket),
-            State::Free => unreachable!("`waiter` gives no free entries"),
         }
     }
 
@@ -302,7 +245,7 @@ impl<T> Gate<T> {
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
         let class = self.generations.translate(slot.generation, slot.class);
         self.advance(now);
-        let load = self.control_load();
+        let load = OriginLoad { running: self.running, waiting: self.backlog.len() as u32 };
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(&slot, class, held, &outcome);
@@ -315,32 +258,20 @@ impl<T> Gate<T> {
         {
             shedding.finished();
         }
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.finished(now, class, admitted, &outcome, load);
-            self.note(now, step);
-        }
+        self.limit.finished(now, class, admitted, &outcome, load);
         self.dispatch(now);
     }
 
     /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
-    /// now, lets limit and shedding look around. Returns when to call again; [`Moment::NEVER`] if
+    /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
     /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
         self.advance(now);
-        let load = self.control_load();
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            let step = limit.tick(now, load);
-            self.note(now, step);
-        }
         self.expire(now);
         self.dispatch(now);
-        let control = match &self.limit {
-            Limit::Fixed(_) => Moment::NEVER,
-            Limit::Adaptive(limit) => limit.next_tick(),
-        };
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        control.min(shed).min(self.next_due(now))
+        shed.min(self.next_due(now))
     }
 
     /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
@@ -354,11 +285,6 @@ impl<T> Gate<T> {
         self.advance(now);
         let change = self.schedule.next_change(&self.loads, self.limit.slots());
         deadline.min(change.map_or(Moment::NEVER, |after| now + after))
-    }
-
-    /// Takes one of the wakers whose owners have news. Call until `None` after every other method.
-    pub fn next_wake(&mut self) -> Option<T> {
-        self.wakes.pop()
     }
 
     /// Takes no new work; whoever waits or runs goes on to the end.
@@ -397,7 +323,7 @@ impl<T> Gate<T> {
 
     /// The last change of the limit, and when.
     pub fn last_step(&self) -> Option<(Moment, Step)> {
-        self.last_step
+        self.limit.last_step()
     }
 
     /// Slots held by all classes.
@@ -424,15 +350,5 @@ impl<T> Gate<T> {
     /// What has been counted since the start.
     pub fn account(&self) -> &Account {
         &self.account
-    }
-
-    fn note(&mut self, now: Moment, step: Option<Step>) {
-        if let Some(step) = step {
-            self.last_step = Some((now, step));
-        }
-    }
-
-    fn control_load(&self) -> adaptive::Load {
-        adaptive::Load { running: self.running, waiting: self.backlog.len() as u32 }
     }
 }

@@ -8,9 +8,11 @@
 
 pub mod account;
 pub mod admit;
+pub mod arrival;
 mod backlog;
 pub mod class;
 pub mod classify;
+mod collections;
 pub mod control;
 mod cost;
 pub mod gate;

@@ -3,7 +3,7 @@
 use crate::admit::block;
 use crate::admit::policer::{self, PolicerId};
 use crate::admit::trigger::Trigger;
-use crate::class::Class;
+use crate::class::{Class, ClassId};
 use crate::control::Slots;
 use crate::schedule::{Costing, Policy, Site, Terms};
 use std::time::Duration;
@@ -42,8 +42,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Most classes that a plan may have. Every grant looks at each class, so this bounds its cost.
-    pub const CLASSES_MAX: usize = 64;
+    /// Most classes that a plan may have.
+    pub const CLASSES_MAX: usize = ClassId::COUNT_MAX;
     /// Most sites that a plan may have.
     pub const SITES_MAX: usize = 64;
 

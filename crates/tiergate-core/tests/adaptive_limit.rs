@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 use tiergate_core::class::ClassId;
-use tiergate_core::control::adaptive::{AdaptiveLimit, Cause, Load, Settings};
+use tiergate_core::control::adaptive::AdaptiveLimit;
+use tiergate_core::control::{Bounds, Cause, Law, OriginLoad};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -18,7 +19,7 @@ struct Origin {
 }
 
 impl Origin {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: Bounds) -> Self {
         Origin {
             limit: AdaptiveLimit::new(settings),
             now: Moment::ZERO,
@@ -34,7 +35,7 @@ impl Origin {
             while self.running < self.limit.slots() {
                 self.running += 1;
                 self.begun.push(self.now);
-                self.limit.admitted(self.now, self.load(waiting));
+                self.limit.pass(self.now, self.running - 1);
             }
             self.now = self.now + service / workers.min(self.running).max(1);
             let begun = self.begun.remove(0);
@@ -49,8 +50,8 @@ impl Origin {
         }
     }
 
-    fn load(&self, waiting: u32) -> Load {
-        Load { running: self.running, waiting }
+    fn load(&self, waiting: u32) -> OriginLoad {
+        OriginLoad { running: self.running, waiting }
     }
 
     /// So many requests of 20 ms one after the other, with `others` in progress all the while.
@@ -60,7 +61,7 @@ impl Origin {
         for _ in 0..requests {
             let begun = self.now;
             self.running = others + 1;
-            self.limit.admitted(begun, self.load(0));
+            self.limit.pass(begun, others);
             self.now = begun + Duration::from_millis(20);
             let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
             self.limit.finished(self.now, ClassId(0), begun, &outcome, self.load(0));
@@ -72,7 +73,7 @@ impl Origin {
 #[test]
 fn settles_near_the_knee_from_far_below_and_far_above() {
     for (start, workers) in [(1, 100), (1000, 10), (10, 1), (10, 400)] {
-        let mut origin = Origin::new(Settings { slots_start: start, ..Settings::default() });
+        let mut origin = Origin::new(Bounds { slots_start: start, ..Bounds::default() });
         origin.serve(200_000, workers, Duration::from_millis(10), End::Served, 1000);
         let (least, most) = (workers * 85 / 100, (workers * 13).div_ceil(10) + 1);
         let found = origin.limit.slots();
@@ -85,7 +86,7 @@ fn a_few_at_once_are_not_too_many_while_they_are_quick() {
     for (workers, service_ms, least, most) in
         [(1, 2, 5, 8), (1, 5, 4, 6), (1, 40, 1, 2), (2, 4, 5, 8)]
     {
-        let mut origin = Origin::new(Settings::default());
+        let mut origin = Origin::new(Bounds::default());
         let service = Duration::from_millis(service_ms);
         origin.serve(20_000, workers, service, End::Served, 1000);
         for _ in 0..5_000 {
@@ -98,7 +99,7 @@ fn a_few_at_once_are_not_too_many_while_they_are_quick() {
 
 #[test]
 fn lasting_saturation_does_not_move_it() {
-    let mut origin = Origin::new(Settings::default());
+    let mut origin = Origin::new(Bounds::default());
     for round in 0..50 {
         origin.slots = 0;
         origin.serve(50_000, 50, Duration::from_millis(10), End::Served, 1000);
@@ -109,7 +110,7 @@ fn lasting_saturation_does_not_move_it() {
 
 #[test]
 fn follows_the_capacity_both_ways() {
-    let mut origin = Origin::new(Settings::default());
+    let mut origin = Origin::new(Bounds::default());
     for (workers, within) in [(50, 42..=66), (10, 8..=15), (100, 85..=132), (1, 1..=2)] {
         origin.serve(20_000, workers, Duration::from_millis(20), End::Served, 1000);
         let found = origin.limit.slots();
@@ -120,7 +121,7 @@ fn follows_the_capacity_both_ways() {
 #[test]
 fn errors_and_fast_failures_are_no_evidence() {
     for end in [End::Error, End::Failed] {
-        let mut origin = Origin::new(Settings::default());
+        let mut origin = Origin::new(Bounds::default());
         origin.serve(20_000, 20, Duration::from_millis(20), End::Served, 1000);
         let before = origin.limit.slots();
         origin.serve(100_000, 1000, Duration::from_micros(100), end, 1000);
@@ -130,7 +131,7 @@ fn errors_and_fast_failures_are_no_evidence() {
 
 #[test]
 fn clients_that_all_leave_lower_it_and_answers_bring_it_back() {
-    let mut origin = Origin::new(Settings::default());
+    let mut origin = Origin::new(Bounds::default());
     origin.serve(20_000, 20, Duration::from_millis(20), End::Served, 1000);
     origin.serve(2_000, 20, Duration::from_millis(20), End::Cancelled, 1000);
     assert!(origin.limit.slots() < 10, "{}", origin.limit.slots());
@@ -141,12 +142,12 @@ fn clients_that_all_leave_lower_it_and_answers_bring_it_back() {
 /// A limit far too high: clients leave before it binds, so that there is always a free slot.
 #[test]
 fn clients_that_all_leave_lower_a_limit_that_does_not_bind() {
-    let settings = Settings { slots_start: 1000, ..Settings::default() };
+    let settings = Bounds { slots_start: 1000, ..Bounds::default() };
     let mut limit = AdaptiveLimit::new(settings);
-    let load = Load { running: 100, waiting: 0 };
+    let load = OriginLoad { running: 100, waiting: 0 };
     for milli in 0..100 {
         let begun = Moment::from_millis(milli);
-        limit.admitted(begun, load);
+        limit.pass(begun, load.running - 1);
         let end = begun + Duration::from_secs(1);
         limit.finished(end, ClassId(0), begun, &Outcome::without_answer(End::Cancelled), load);
     }
@@ -155,12 +156,12 @@ fn clients_that_all_leave_lower_a_limit_that_does_not_bind() {
 
 #[test]
 fn a_limit_that_never_binds_never_moves() {
-    let mut limit = AdaptiveLimit::new(Settings::default());
+    let mut limit = AdaptiveLimit::new(Bounds::default());
     let before = limit.slots();
-    let load = Load { running: before - 1, waiting: 0 };
+    let load = OriginLoad { running: before - 1, waiting: 0 };
     for milli in 0..100_000 {
         let begun = Moment::from_millis(milli);
-        limit.admitted(begun, load);
+        limit.pass(begun, load.running - 1);
         let end = begun + Duration::from_micros(900);
         let outcome =
             Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)), bytes: 0 };
@@ -171,18 +172,18 @@ fn a_limit_that_never_binds_never_moves() {
 
 #[test]
 fn a_limit_that_is_hardly_known_comes_down_to_what_is_used() {
-    let mut origin = Origin::new(Settings::default());
+    let mut origin = Origin::new(Bounds::default());
     origin.serve(120, 1000, Duration::from_millis(20), End::Served, 1000);
     assert!(origin.limit.slots() > 40, "{}", origin.limit.slots());
     origin.idle(200, 29);
     assert_eq!(origin.limit.slots(), 30);
     origin.idle(200, 3);
-    assert_eq!(origin.limit.slots(), Settings::default().slots_start);
+    assert_eq!(origin.limit.slots(), Bounds::default().slots_start);
 }
 
 #[test]
 fn a_limit_that_is_known_stays_while_it_is_not_used() {
-    let mut origin = Origin::new(Settings::default());
+    let mut origin = Origin::new(Bounds::default());
     origin.serve(50_000, 50, Duration::from_millis(20), End::Served, 1000);
     let before = origin.limit.slots();
     origin.idle(1_000, 3);
@@ -192,16 +193,16 @@ fn a_limit_that_is_known_stays_while_it_is_not_used() {
 /// Twenty workers; one class's requests take nine times as long as the other's, and its share of the
 /// requests swings. Mean limit; `told`: which class a request is of.
 fn swinging(seed: u64, told: bool) -> f64 {
-    let mut limit = AdaptiveLimit::new(Settings::default());
+    let mut limit = AdaptiveLimit::new(Bounds::default());
     let mut rng = fastrand::Rng::with_seed(seed);
     let (mut now, mut busy, mut queue) = (Moment::ZERO, Vec::new(), VecDeque::new());
     let (mut ends, mut slots) = (0_u32, 0_u64);
-    let load = |running: usize| Load { running: running as u32, waiting: 1000 };
+    let load = |running: usize| OriginLoad { running: running as u32, waiting: 1000 };
     while ends < 60_000 {
         while busy.len() + queue.len() < limit.slots() as usize {
             let share = 0.5 + 0.45 * (f64::from(ends) / 2_000.0).sin();
             queue.push_back((now, rng.f64() < share));
-            limit.admitted(now, load(busy.len() + queue.len()));
+            limit.pass(now, (busy.len() + queue.len()) as u32 - 1);
         }
         while busy.len() < 20
             && let Some((begun, slow)) = queue.pop_front()
@@ -236,7 +237,7 @@ fn a_mixture_that_swings_is_no_change_of_the_origin() {
 
 /// An origin of sixteen workers that has become one of eight, served until the limit is known again.
 fn halved() -> Origin {
-    let mut origin = Origin::new(Settings::default());
+    let mut origin = Origin::new(Bounds::default());
     origin.serve(20_000, 16, Duration::from_millis(40), End::Served, 1000);
     let before = origin.limit.slots();
     assert!((14..=22).contains(&before), "{before} before");
@@ -294,7 +295,7 @@ fn a_look_that_nobody_needs_ends_by_itself() {
 
 #[test]
 fn other_numbers_of_classes_are_no_change_of_the_origin() {
-    let mut origin = Origin::new(Settings::default());
+    let mut origin = Origin::new(Bounds::default());
     origin.serve(20_000, 50, Duration::from_millis(10), End::Served, 1000);
     origin.slots = 0;
     for round in 0..600 {
@@ -307,7 +308,7 @@ fn other_numbers_of_classes_are_no_change_of_the_origin() {
 
 #[test]
 fn bounds_hold_whatever_happens() {
-    let settings = Settings { slots_min: 5, slots_max: 20, slots_start: 1 };
+    let settings = Bounds { slots_min: 5, slots_max: 20, slots_start: 1 };
     for (workers, service) in [
         (1, Duration::from_millis(10)),
         (10_000, Duration::from_millis(10)),
@@ -324,12 +325,12 @@ fn bounds_hold_whatever_happens() {
 
 #[test]
 fn each_step_says_why() {
-    let mut limit = AdaptiveLimit::new(Settings::default());
+    let mut limit = AdaptiveLimit::new(Bounds::default());
     let mut now = Moment::ZERO;
     let mut causes = Vec::new();
     for _ in 0..100_000 {
-        let load = Load { running: limit.slots(), waiting: 100 };
-        limit.admitted(now, load);
+        let load = OriginLoad { running: limit.slots(), waiting: 100 };
+        limit.pass(now, load.running - 1);
         let begun = now;
         now = now + Duration::from_millis(10) / limit.slots().min(30);
         let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
@@ -344,5 +345,5 @@ fn each_step_says_why() {
         }
     }
     assert!(causes.contains(&Cause::Grew) && causes.contains(&Cause::Probed));
-    assert!(!causes.contains(&Cause::Lost));
+    assert!(!causes.contains(&Cause::Failures));
 }

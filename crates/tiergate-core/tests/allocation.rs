@@ -10,7 +10,7 @@ use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::{Condition, Number, Rule};
 use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -87,7 +87,7 @@ fn a_request_admitted_at_once_allocates_nothing() {
             for slot in slots.into_iter().flatten() {
                 gate.finish(now, slot, served());
             }
-            if let Some(ticket) = gate.next_wake() {
+            if let Some(ticket) = gate.next_effect().and_then(Effect::into_wake) {
                 panic!("{ticket} waited");
             }
             if gate.slots() < 10 {
@@ -183,7 +183,7 @@ fn waits_without_allocation(class: Class) {
             while let Some(slot) = slots.pop() {
                 gate.finish(now, slot, served());
             }
-            while gate.next_wake().is_some() {}
+            while gate.next_effect().is_some() {}
             tickets.retain(|&ticket| match gate.claim(ticket) {
                 Claim::Admitted(slot) => {
                     slots.push(slot);

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -73,7 +73,7 @@ impl Door {
 
     fn news(&mut self) -> Option<usize> {
         let mut granted = None;
-        while let Some(place) = self.gate.next_wake() {
+        while let Some(place) = self.gate.next_effect().and_then(Effect::into_wake) {
             match self.gate.claim(self.tickets[place]) {
                 Claim::Admitted(slot) => {
                     assert_eq!(granted.replace(place), None, "one slot, two grants");

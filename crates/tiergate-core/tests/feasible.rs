@@ -56,7 +56,7 @@ impl World {
                 let slot = self.running.remove(0);
                 self.gate.finish(self.now, slot, Outcome::without_answer(End::Served));
             }
-            while self.gate.next_wake().is_some() {}
+            while self.gate.next_effect().is_some() {}
             for ticket in std::mem::take(&mut self.waiting) {
                 match self.gate.claim(ticket) {
                     Claim::Waiting => self.waiting.push(ticket),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -226,7 +226,7 @@ impl Model {
         assert!(running, "only a running session's request displaces another");
         let last = self.waiting[class].pop_back().expect("somebody was displaced");
         assert!(!last.running, "a running session was displaced");
-        assert_eq!(self.gate.next_wake(), Some(last.id));
+        assert_eq!(self.gate.next_effect().and_then(Effect::into_wake), Some(last.id));
         assert_eq!(self.gate.claim(last.ticket), Claim::Rejected(Reason::QueueFull));
         self.used.push(last.ticket);
         self.ended += 1;
@@ -279,7 +279,8 @@ impl Model {
 
     /// Takes the news and checks each piece.
     fn settle(&mut self) {
-        let mut woken: Vec<u32> = std::iter::from_fn(|| self.gate.next_wake()).collect();
+        let mut woken: Vec<u32> =
+            std::iter::from_fn(|| self.gate.next_effect().and_then(Effect::into_wake)).collect();
         // A class's requests are granted in their order, whatever order the wakes come in.
         let place = |id: &u32| {
             let mut ids = self.waiting.iter().flatten().map(|waiter| waiter.id);

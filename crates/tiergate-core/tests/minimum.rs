@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
@@ -71,7 +71,7 @@ impl Busy {
             self.now = at;
             self.held[class] += at.since(slot.admitted());
             self.gate.finish(at, slot, Outcome::without_answer(End::Served));
-            while let Some(number) = self.gate.next_wake() {
+            while let Some(number) = self.gate.next_effect().and_then(Effect::into_wake) {
                 let (class, ticket) = self.tickets[number].take().expect("woken once");
                 match self.gate.claim(ticket) {
                     Claim::Admitted(slot) => self.start(class, slot),

@@ -228,7 +228,7 @@ impl World {
     }
 
     fn settle(&mut self) {
-        while self.gate.next_wake().is_some() {}
+        while self.gate.next_effect().is_some() {}
         let World { gate, waiting, running, .. } = self;
         waiting.retain(|&ticket| match gate.claim(ticket) {
             Claim::Waiting => true,

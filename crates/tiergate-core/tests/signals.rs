@@ -33,7 +33,7 @@ fn plan(classes: Vec<Class>) -> Plan {
 fn serve(gate: &mut Gate<()>, mut slot: Slot, from_ms: u64, to_ms: u64, tickets: &mut Vec<Ticket>) {
     for ms in (from_ms..to_ms).step_by(10) {
         gate.finish(at(ms), slot, SERVED);
-        while gate.next_wake().is_some() {}
+        while gate.next_effect().is_some() {}
         let mut granted = None;
         tickets.retain(|&ticket| match gate.claim(ticket) {
             Claim::Admitted(slot) => {
@@ -316,7 +316,7 @@ fn impatience(impatient: bool, block: Option<block::Settings>) -> Fates {
                 Verdict::Reject(_) => {}
             }
         }
-        while gate.next_wake().is_some() {}
+        while gate.next_effect().is_some() {}
         waiting.retain(|&(ticket, is_polite)| match gate.claim(ticket) {
             Claim::Waiting => true,
             Claim::Admitted(slot) => {

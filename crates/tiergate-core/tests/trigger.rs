@@ -107,7 +107,7 @@ impl World {
             }
             Op::Cancel(_) => {}
         }
-        while self.gate.next_wake().is_some() {}
+        while self.gate.next_effect().is_some() {}
         let (gate, running) = (&mut self.gate, &mut self.running);
         self.waiting.retain(|(.., ticket)| match gate.claim(*ticket) {
             Claim::Waiting => true,

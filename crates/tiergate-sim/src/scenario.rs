@@ -16,7 +16,7 @@ use serde::Deserialize;
 use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::control::{Slots, adaptive};
+use tiergate_core::control::Slots;
 use tiergate_core::plan::Plan;
 
 /// Everything that one simulation is made of.
@@ -220,8 +220,7 @@ impl Scenario {
             slots: match self.limit {
                 LimitKind::Fixed(slots) => Slots::Fixed(slots),
                 LimitKind::None => Slots::Fixed(u32::MAX),
-                LimitKind::Law(_) => Slots::Fixed(adaptive::Settings::default().slots_start),
-                LimitKind::Adaptive | LimitKind::Policy => Slots::default(),
+                LimitKind::Adaptive | LimitKind::Policy | LimitKind::Law(_) => Slots::default(),
             },
             shedding: self.shed_aim_ms.map(millis),
             ..Plan::protective()

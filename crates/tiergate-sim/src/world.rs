@@ -6,7 +6,6 @@ mod send;
 mod sessions;
 
 use crate::client::Arrivals;
-use crate::laws::Law;
 use crate::report::{ClassReport, Phase, Report};
 use crate::series::Series;
 use crate::server::{Ended, Server};
@@ -16,8 +15,7 @@ use request::{Asking, Fate, Request, Where};
 use sessions::Sessions;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tiergate_core::control::{Slots, adaptive};
-use tiergate_core::gate::{Claim, Gate, Slot};
+use tiergate_core::gate::{Claim, Effect, Gate, Slot};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -60,7 +58,6 @@ pub(crate) struct World<'a> {
     requests: Vec<Request>,
     free: Vec<u32>,
     gate: Option<Gate<u32>>,
-    law: Option<Box<dyn Law>>,
     server: Server,
     ended: Vec<(u32, Ended)>,
     sessions: Sessions,
@@ -105,9 +102,10 @@ impl<'a> World<'a> {
             .collect();
         let plan = trial.plan_behind(front);
         let lends_all = plan.as_ref().is_some_and(|plan| trial.lends_all(plan));
-        let gate = plan.map(Gate::new);
-        let law = trial.law.filter(|_| front == Front::Policy);
-        let law = law.map(|kind| kind.build(&adaptive::Settings::default()));
+        let gate = plan.map(|plan| match trial.law.filter(|_| front == Front::Policy) {
+            Some(law) => Gate::with_law(plan, law.build()),
+            None => Gate::new(plan),
+        });
         let server = Server::new(trial.server.clone(), rng.u64(..));
         let highest = |population: &crate::client::Population| {
             population.arrivals.rate().map_or(0.0, crate::client::Profile::highest)
@@ -122,7 +120,6 @@ impl<'a> World<'a> {
             requests: Vec::new(),
             free: Vec::new(),
             gate,
-            law,
             server,
             ended: Vec::new(),
             sessions: Sessions::default(),
@@ -342,7 +339,6 @@ impl<'a> World<'a> {
             Where::Nowhere => {}
             Where::Waiting(ticket) => {
                 self.gate.as_mut().expect("only a gate makes wait").cancel(now, ticket);
-                self.law_released();
                 self.end(id, Fate::LeftWaiting);
             }
             Where::Running(slot) => {
@@ -375,33 +371,7 @@ impl<'a> World<'a> {
     fn finish(&mut self, slot: Slot, outcome: Outcome) {
         let now = self.moment();
         let gate = self.gate.as_mut().expect("a slot comes from a gate");
-        if let Some(law) = &mut self.law {
-            let load = adaptive::Load { running: gate.running(), waiting: gate.waiting() as u32 };
-            law.finished(now, slot.admitted(), &outcome, load);
-        }
         gate.finish(now, slot, outcome);
-        self.law_released();
-    }
-
-    /// Lets a law under comparison set the gate's slots: a reload, as an operator would.
-    fn law_released(&mut self) {
-        let (Some(law), Some(gate)) = (&mut self.law, &mut self.gate) else {
-            return;
-        };
-        let slots = law.slots().max(1);
-        if slots != gate.slots() {
-            let mut plan = gate.plan().clone();
-            plan.generation += 1;
-            plan.slots = Slots::Fixed(slots);
-            gate.reconfigure(Moment::from_nanos(self.now), plan);
-        }
-    }
-
-    fn law_admitted(&mut self) {
-        if let (Some(law), Some(gate)) = (&mut self.law, &self.gate) {
-            let load = adaptive::Load { running: gate.running(), waiting: gate.waiting() as u32 };
-            law.admitted(Moment::from_nanos(self.now), load);
-        }
     }
 
     fn tick_by(&mut self, at: u64) {
@@ -427,14 +397,13 @@ impl<'a> World<'a> {
 
     /// Tells the owners of settled tickets and of slots that are wanted back.
     fn settle(&mut self) {
-        while let Some(id) = self.gate.as_mut().and_then(Gate::next_wake) {
+        while let Some(id) =
+            self.gate.as_mut().and_then(Gate::next_effect).and_then(Effect::into_wake)
+        {
             let gate = self.gate.as_mut().expect("it woke someone");
             match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
                 Where::Waiting(ticket) => match gate.claim(ticket) {
-                    Claim::Admitted(slot) => {
-                        self.law_admitted();
-                        self.forward(id, Where::Running(slot));
-                    }
+                    Claim::Admitted(slot) => self.forward(id, Where::Running(slot)),
                     Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
                     Claim::Waiting => self.requests[id as usize].place = Where::Waiting(ticket),
                 },

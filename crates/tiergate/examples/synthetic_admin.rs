@@ -16,7 +16,7 @@ use tiergate::observe::origin::{Health, OriginStatus, ServerStatus};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::snapshot::Snapshot;
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -193,7 +193,8 @@ impl Traffic {
 
     fn wake(&mut self, now: Moment) {
         loop {
-            let woken = self.gate.lock().expect("no panic").next_wake();
+            let woken =
+                self.gate.lock().expect("no panic").next_effect().and_then(Effect::into_wake);
             let Some(number) = woken else { break };
             let (ticket, class) = self.waiting.remove(&number).expect("it waits");
             let claim = self.gate.lock().expect("no panic").claim(ticket);

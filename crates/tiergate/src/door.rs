@@ -4,16 +4,17 @@
 //! |---|---|---|---|
 //! | the gate | every thread | every thread | `gate`, shortly (a scrape copies the counters under it); never across an await, never while waking |
 //! | when the gate wants its tick | every thread | the ticker | none: an atomic |
+//! | the number of slots | every thread | whoever takes the effect that it changed | none: an atomic |
 
 use crate::clock;
 pub use crate::held::Held;
 use crate::rate_limit::Left;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tiergate_core::gate::{Arrival, Claim, Gate, Refused, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Refused, Ticket, Verdict};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
@@ -25,6 +26,7 @@ pub struct Door {
     gate: Mutex<Gate<Waker>>,
     /// Nanoseconds of the moment at which the ticker will come by itself.
     next_tick: AtomicU64,
+    slots: AtomicU32,
     earlier: Notify,
 }
 
@@ -44,8 +46,10 @@ pub enum Answer<'d> {
 impl Door {
     /// A door with an empty gate behind it.
     pub fn new(plan: Plan) -> Self {
+        let gate = Gate::new(plan);
         Door {
-            gate: Mutex::new(Gate::new(plan)),
+            slots: AtomicU32::new(gate.slots()),
+            gate: Mutex::new(gate),
             next_tick: AtomicU64::new(Moment::NEVER.nanos()),
             earlier: Notify::new(),
         }
@@ -56,9 +60,9 @@ impl Door {
         self.gate.lock().expect("no code panics while it holds the gate")
     }
 
-    /// The number of slots in force.
+    /// The number of slots in force, without the lock.
     pub fn slots(&self) -> u32 {
-        self.gate().slots()
+        self.slots.load(Ordering::Relaxed)
     }
 
     /// Takes a request to the gate. Called in a poll: the task is woken when a wait is over. Says also
@@ -115,20 +119,22 @@ impl Door {
         }
     }
 
-    /// Wakes everybody who has news, outside the lock.
+    /// Carries out what the gate asks for: wakes, outside the lock, whoever has news.
     pub fn wake(&self, mut gate: MutexGuard<'_, Gate<Waker>>) {
-        let Some(first) = gate.next_wake() else {
-            return;
-        };
-        let second = gate.next_wake();
-        let rest: Vec<Waker> = match &second {
-            Some(_) => std::iter::from_fn(|| gate.next_wake()).collect(),
-            // The usual case, one slot for one waiter, allocates nothing.
-            None => Vec::new(),
-        };
+        let mut first = None;
+        // The usual case, one slot for one waiter, allocates nothing.
+        let mut rest = Vec::new();
+        while let Some(effect) = gate.next_effect() {
+            match effect {
+                Effect::Wake(waker) if first.is_none() => first = Some(waker),
+                Effect::Wake(waker) => rest.push(waker),
+                Effect::SlotsChanged { slots, .. } => self.slots.store(slots, Ordering::Relaxed),
+                // Nothing in front of the gateway could refuse a flow for it: the gate does.
+                Effect::Block { .. } | Effect::UnblockAll => {}
+            }
+        }
         drop(gate);
-        first.wake();
-        second.into_iter().chain(rest).for_each(Waker::wake);
+        first.into_iter().chain(rest).for_each(Waker::wake);
     }
 
     fn tick(&self) -> Moment {

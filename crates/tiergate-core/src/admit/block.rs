@@ -18,7 +18,7 @@
 //! Source: Voigt B §4.5.1 (for every reset that is sent, the client's connections are dropped for a while,
 //! which moves the onset of thrashing up); by flow, and only after several: ours.
 
-use super::flow_table::FlowTable;
+use crate::collections::FlowTable;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -88,56 +88,55 @@ impl Blocking {
         }
     }
 
-    /// Takes over what `former` knows, if it has a table of the same size.
-    pub(crate) fn inherit(&mut self, former: Blocking) {
-        if former.table.places() == self.table.places() {
+    /// Takes over what `former` knows, if it has a table of the same size; whether it has.
+    pub(crate) fn inherit(&mut self, former: Blocking) -> bool {
+        let is_kept = former.table.places() == self.table.places();
+        if is_kept {
             self.table = former.table;
             self.last_until = former.last_until;
         }
+        is_kept
     }
 
-    /// How long the flow is still blocked; `None`: it is not. O(1), and a comparison while nobody is.
+    /// How long the flow is still blocked; `None`: it is not. O(1), and a comparison while no flow is.
     pub(crate) fn left(&self, now: Moment, flow: u64) -> Option<Duration> {
         let now_ms = millis(now);
         if now_ms >= self.last_until {
             return None;
         }
-        let spot = self.table.find(flow, |number| self.is_over(number, now_ms))?;
-        let number = self.table.number(spot, flow);
-        let blocked = number & BLOCKED != 0 && !self.is_over(number, now_ms);
+        let number = self.table.number(flow);
+        let blocked = number & BLOCKED != 0 && !is_over(number, now_ms, self.within_ms);
         // The end is kept in whole milliseconds, rounded up.
         blocked.then(|| Moment::from_millis(moment(number)).since(now).min(self.settings.lasting))
     }
 
-    /// The flow was refused. O(1).
-    pub(crate) fn refused(&mut self, now: Moment, flow: u64) {
-        let now_ms = millis(now);
-        let Some(spot) = self.table.find(flow, |number| self.is_over(number, now_ms)) else {
-            return;
-        };
-        let known = self.table.number(spot, flow);
-        let (count, since) = match self.is_over(known, now_ms) {
+    /// The flow was refused. Returns until when it is blocked, if it is from now on. O(1).
+    pub(crate) fn refused(&mut self, now: Moment, flow: u64) -> Option<Moment> {
+        let (now_ms, within_ms) = (millis(now), self.within_ms);
+        let is_over = |number| is_over(number, now_ms, within_ms);
+        let number = self.table.entry(flow, is_over)?;
+        let (count, since) = match is_over(*number) {
             true => (1, now_ms),
             // Refused by what it had begun before it was blocked.
-            false if known & BLOCKED != 0 => return,
-            false => ((known >> MOMENT_BITS) + 1, moment(known)),
+            false if *number & BLOCKED != 0 => return None,
+            false => ((*number >> MOMENT_BITS) + 1, moment(*number)),
         };
-        let number = if count >= u64::from(self.settings.after) {
-            let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
-            self.last_until = self.last_until.max(until);
-            BLOCKED | until
-        } else {
-            count << MOMENT_BITS | since
-        };
-        self.table.set(spot, flow, number);
-    }
-
-    /// Whether a number means nothing any more.
-    fn is_over(&self, number: u64, now_ms: u64) -> bool {
-        match number & BLOCKED {
-            0 => number == 0 || now_ms.saturating_sub(moment(number)) >= self.within_ms,
-            _ => moment(number) <= now_ms,
+        if count < u64::from(self.settings.after) {
+            *number = count << MOMENT_BITS | since;
+            return None;
         }
+        let until = millis(now + self.settings.lasting + Duration::from_nanos(999_999));
+        *number = BLOCKED | until;
+        self.last_until = self.last_until.max(until);
+        Some(Moment::from_millis(until))
+    }
+}
+
+/// Whether a number means nothing any more.
+fn is_over(number: u64, now_ms: u64, within_ms: u64) -> bool {
+    match number & BLOCKED {
+        0 => number == 0 || now_ms.saturating_sub(moment(number)) >= within_ms,
+        _ => moment(number) <= now_ms,
     }
 }
 
@@ -226,7 +225,8 @@ mod tests {
     #[test]
     fn a_reload_keeps_blocked_flows() {
         let mut former = Blocking::new(SETTINGS);
-        (0..3).for_each(|_| former.refused(at(0), 7));
+        let blocked = [0, 1, 2].map(|ms| former.refused(at(ms), 7));
+        assert_eq!(blocked, [None, None, Some(at(502))]);
         let mut blocking = Blocking::new(Settings { after: 9, ..SETTINGS });
         blocking.inherit(former.clone());
         assert!(blocking.left(at(100), 7).is_some());

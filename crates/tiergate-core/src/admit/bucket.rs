@@ -8,7 +8,6 @@
 //!
 //! Source: Voigt B §3.1 (<rate, burst>). The arithmetic is ours.
 
-use crate::time::Moment;
 use std::time::Duration;
 
 /// Thousandths of a token that a rate's unit is counted in.
@@ -162,50 +161,6 @@ impl Level {
     }
 }
 
-/// A token bucket by itself: full at first.
-#[derive(Clone, Debug)]
-pub struct Bucket {
-    rate: Rate,
-    level: Level,
-    settled: Moment,
-}
-
-impl Bucket {
-    /// A full bucket.
-    pub fn new(now: Moment, rate: Rate, burst: u32) -> Self {
-        Bucket { rate, level: Level::full(burst), settled: now }
-    }
-
-    /// Takes a token, if there is one. A few nanoseconds.
-    pub fn take(&mut self, now: Moment) -> bool {
-        self.settle(now);
-        self.level.take()
-    }
-
-    /// Whole tokens that are there.
-    pub fn tokens(&mut self, now: Moment) -> u32 {
-        self.settle(now);
-        self.level.tokens()
-    }
-
-    /// Adds a part of a token (of [`PARTS`]), beside what time brings; what does not fit is lost.
-    pub fn add_parts(&mut self, parts: u64) {
-        self.level.fill(u128::from(parts) * (TOKEN / u128::from(PARTS)));
-    }
-
-    /// Another rate from now on. The tokens that are there stay.
-    pub fn set_rate(&mut self, now: Moment, rate: Rate) {
-        self.settle(now);
-        self.rate = rate;
-    }
-
-    fn settle(&mut self, now: Moment) {
-        self.level.fill(self.rate.amount(now.since(self.settled), PARTS));
-        // A clock that stands still or is read out of order generates nothing twice.
-        self.settled = self.settled.max(now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,41 +168,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn it_gives_the_burst_and_then_the_rate() {
-        let mut bucket = Bucket::new(Moment::ZERO, Rate::per_second(2), 3);
-        let mut now = Moment::ZERO;
-        let taken = (0..10).filter(|_| bucket.take(now)).count();
-        assert_eq!(taken, 3);
-        now = now + SECOND / 2 - Duration::from_nanos(1);
-        assert!(!bucket.take(now), "a nanosecond early");
-        assert!(bucket.take(now + Duration::from_nanos(1)));
-        now = now + SECOND * 3600;
-        assert_eq!(bucket.tokens(now), 3, "no more than the burst is kept");
-    }
-
-    #[test]
-    fn years_of_odd_intervals_lose_nothing() {
-        // 7 a minute, asked at intervals that divide nothing, for ten years.
-        let (rate, step) = (Rate::per_minute(7), Duration::new(3599, 999_999_937));
-        let mut bucket = Bucket::new(Moment::ZERO, rate, 1000);
-        let (mut now, mut taken) = (Moment::ZERO, 0_u128);
-        while bucket.take(now) {
-            taken += 1;
-        }
-        for _ in 0..87_600 {
-            now = now + step;
-            while bucket.take(now) {
-                taken += 1;
-            }
-        }
-        assert_eq!(taken, 1000 + u128::from(now.nanos()) * 7 / 60_000_000_000);
-    }
-
-    #[test]
-    fn the_longest_time_and_the_highest_rate_do_not_overflow() {
-        let mut bucket = Bucket::new(Moment::ZERO, Rate::MAX, u32::MAX);
-        assert!(bucket.take(Moment::NEVER));
-        assert_eq!(bucket.tokens(Moment::NEVER), u32::MAX - 1);
+    fn a_rate_is_at_most_the_highest() {
         assert_eq!(Rate::of_per_second(f64::NAN), Rate::default());
         assert_eq!(Rate::of_per_second(f64::INFINITY), Rate::MAX);
         assert_eq!(Rate::of_per_second(-1.0), Rate::default());
@@ -255,17 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_changes_from_now_on_and_a_burst_in_proportion() {
-        let mut bucket = Bucket::new(Moment::ZERO, Rate::per_second(10), 100);
-        while bucket.take(Moment::ZERO) {}
-        let now = Moment::ZERO + SECOND;
-        bucket.set_rate(now, Rate::per_second(1));
-        assert_eq!(bucket.tokens(now), 10, "what came at the former rate");
-        assert_eq!(bucket.tokens(now + SECOND), 11);
-        bucket.level.resize_as(Level::full(200));
-        assert_eq!(bucket.level.tokens(), 22);
-        bucket.level.resize_as(Level::full(10));
-        assert_eq!(bucket.level.tokens(), 1);
+    fn a_level_is_resized_in_proportion() {
+        let mut level = Level::full(100);
+        while level.take() {}
+        level.fill(11 * TOKEN);
+        level.resize_as(Level::full(200));
+        assert_eq!(level.tokens(), 22);
+        level.resize_as(Level::full(10));
+        assert_eq!(level.tokens(), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! whoever was full is rounded up.
 
 use super::bucket::{DAY_NANOS, Rate};
-use super::flow_table::{FlowTable, Spot};
+use crate::collections::FlowTable;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ pub(super) struct FlowBuckets {
 
 /// What a flow gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// A token: it is taken by [`FlowBuckets::take`].
-    Token(Spot),
-    /// None.
-    Empty,
-    /// The table is full.
+pub(super) enum Taken {
+    /// A token.
+    Token,
+    /// Nothing: its bucket is empty.
+    None,
+    /// Nothing, and it is let through: the table is full.
     Untracked,
 }
 
@@ -78,30 +78,30 @@ impl FlowBuckets {
         }
     }
 
-    /// Whether the flow has a token. O(1).
-    pub(super) fn find(&mut self, now: Moment, flow: u64) -> Found {
+    /// Whether the flow gets a token, or would get one without. O(1).
+    pub(super) fn has_token(&mut self, now: Moment, flow: u64) -> bool {
         self.settle(now);
-        let passed = self.passed;
-        match self.table.find(flow, |full_at| full_at <= passed) {
-            None => Found::Untracked,
-            Some(spot) if self.missing(spot, flow) + TOKEN <= self.burst => Found::Token(spot),
-            Some(_) => Found::Empty,
-        }
+        self.missing(flow) + TOKEN <= self.burst
     }
 
-    /// Takes the token that was found just now.
-    pub(super) fn take(&mut self, spot: Spot, flow: u64) {
-        let full_at = self.table.number(spot, flow).max(self.passed);
-        self.table.set(spot, flow, full_at.saturating_add(TOKEN));
+    /// Takes a token of the flow. O(1).
+    pub(super) fn take(&mut self, now: Moment, flow: u64) -> Taken {
+        self.settle(now);
+        let passed = self.passed;
+        let Some(full_at) = self.table.entry(flow, |full_at| full_at <= passed) else {
+            return Taken::Untracked;
+        };
+        if full_at.saturating_sub(passed) + TOKEN > self.burst {
+            return Taken::None;
+        }
+        *full_at = passed.max(*full_at).saturating_add(TOKEN);
+        Taken::Token
     }
 
     /// Whole tokens that the flow has.
     pub(super) fn tokens(&mut self, now: Moment, flow: u64) -> u32 {
         self.settle(now);
-        let passed = self.passed;
-        let spot = self.table.find(flow, |full_at| full_at <= passed);
-        let missing = spot.map_or(0, |spot| self.missing(spot, flow));
-        (self.burst.saturating_sub(missing) / TOKEN) as u32
+        (self.burst.saturating_sub(self.missing(flow)) / TOKEN) as u32
     }
 
     /// Whole tokens that a flow finds after a pause.
@@ -112,10 +112,7 @@ impl FlowBuckets {
     /// How long until the flow has a token: zero if it has one.
     pub(super) fn next_token(&mut self, now: Moment, flow: u64) -> Duration {
         self.settle(now);
-        let passed = self.passed;
-        let spot = self.table.find(flow, |full_at| full_at <= passed);
-        let missing = spot.map_or(0, |spot| self.missing(spot, flow));
-        let thousandths = (missing + TOKEN).saturating_sub(self.burst);
+        let thousandths = (self.missing(flow) + TOKEN).saturating_sub(self.burst);
         let speed = u128::from(self.rate.thousandths_per_day());
         if thousandths == 0 {
             return Duration::ZERO;
@@ -127,15 +124,15 @@ impl FlowBuckets {
         }
     }
 
-    /// About how many flows are not full, and how many there is a place for.
+    /// About how many flows are not full.
     pub(super) fn taken(&self) -> usize {
         let passed = self.passed;
         self.table.taken(|full_at| full_at <= passed)
     }
 
     /// What the flow's bucket is missing.
-    fn missing(&self, spot: Spot, flow: u64) -> u64 {
-        self.table.number(spot, flow).saturating_sub(self.passed)
+    fn missing(&self, flow: u64) -> u64 {
+        self.table.number(flow).saturating_sub(self.passed)
     }
 
     fn settle(&mut self, now: Moment) {
@@ -167,14 +164,9 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn take(buckets: &mut FlowBuckets, now: Moment, flow: u64) -> bool {
-        match buckets.find(now, flow) {
-            Found::Token(spot) => {
-                buckets.take(spot, flow);
-                true
-            }
-            Found::Empty => false,
-            Found::Untracked => panic!("the table is full"),
-        }
+        let taken = buckets.take(now, flow);
+        assert_ne!(taken, Taken::Untracked, "the table is full");
+        taken == Taken::Token
     }
 
     #[test]
@@ -230,13 +222,10 @@ mod tests {
         let mut tracked = Vec::new();
         let mut untracked = None;
         for number in 1..1000 {
-            match buckets.find(Moment::ZERO, spread(number)) {
-                Found::Token(spot) => {
-                    buckets.take(spot, spread(number));
-                    tracked.push(spread(number));
-                }
-                Found::Untracked => untracked = Some(spread(number)),
-                Found::Empty => panic!("every flow comes once"),
+            match buckets.take(Moment::ZERO, spread(number)) {
+                Taken::Token => tracked.push(spread(number)),
+                Taken::Untracked => untracked = Some(spread(number)),
+                Taken::None => panic!("every flow comes once"),
             }
         }
         assert!((10..=16).contains(&tracked.len()), "{}", tracked.len());

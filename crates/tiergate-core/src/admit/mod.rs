@@ -4,7 +4,6 @@ pub mod block;
 pub mod bucket;
 pub mod feasible;
 mod flow_buckets;
-mod flow_table;
 pub mod importance;
 mod partition;
 pub mod policer;

@@ -174,6 +174,65 @@ mod tests {
         taken
     }
 
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A token bucket without partitions.
+    fn plain(now: Moment, rate: Rate, burst: u32) -> Partitions {
+        Partitions::new(now, rate, burst, &[])
+    }
+
+    fn take(buckets: &mut Partitions, now: Moment) -> bool {
+        buckets.take(now, OTHER).is_some()
+    }
+
+    #[test]
+    fn it_gives_the_burst_and_then_the_rate() {
+        let mut bucket = plain(Moment::ZERO, Rate::per_second(2), 3);
+        let mut now = Moment::ZERO;
+        let taken = (0..10).filter(|_| take(&mut bucket, now)).count();
+        assert_eq!(taken, 3);
+        now = now + SECOND / 2 - Duration::from_nanos(1);
+        assert!(!take(&mut bucket, now), "a nanosecond early");
+        assert!(take(&mut bucket, now + Duration::from_nanos(1)));
+        now = now + SECOND * 3600;
+        assert_eq!(bucket.tokens(now, OTHER), 3, "no more than the burst is kept");
+    }
+
+    #[test]
+    fn years_of_odd_intervals_lose_nothing() {
+        // 7 a minute, asked at intervals that divide nothing, for ten years.
+        let (rate, step) = (Rate::per_minute(7), Duration::new(3599, 999_999_937));
+        let mut bucket = plain(Moment::ZERO, rate, 1000);
+        let (mut now, mut taken) = (Moment::ZERO, 0_u128);
+        while take(&mut bucket, now) {
+            taken += 1;
+        }
+        for _ in 0..87_600 {
+            now = now + step;
+            while take(&mut bucket, now) {
+                taken += 1;
+            }
+        }
+        assert_eq!(taken, 1000 + u128::from(now.nanos()) * 7 / 60_000_000_000);
+    }
+
+    #[test]
+    fn the_longest_time_and_the_highest_rate_do_not_overflow() {
+        let mut bucket = plain(Moment::ZERO, Rate::MAX, u32::MAX);
+        assert!(take(&mut bucket, Moment::NEVER));
+        assert_eq!(bucket.tokens(Moment::NEVER, OTHER), u32::MAX - 1);
+    }
+
+    #[test]
+    fn a_rate_changes_from_now_on() {
+        let mut bucket = plain(Moment::ZERO, Rate::per_second(10), 100);
+        while take(&mut bucket, Moment::ZERO) {}
+        let now = Moment::ZERO + SECOND;
+        bucket.set_rate(now, Rate::per_second(1));
+        assert_eq!(bucket.tokens(now, OTHER), 10, "what came at the former rate");
+        assert_eq!(bucket.tokens(now + SECOND, OTHER), 11);
+    }
+
     #[test]
     fn a_class_has_its_own_and_then_the_overflow() {
         let mut buckets = paper(100);

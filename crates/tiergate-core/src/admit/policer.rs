@@ -10,7 +10,7 @@
 //! Source: Voigt B §3.1, §3.3 (a bucket by rule), Voigt D §2.4 (partitions); per flow: ours.
 
 use super::bucket::{PARTS, Rate, TOKEN};
-use super::flow_buckets::{FlowBuckets, Found};
+use super::flow_buckets::{FlowBuckets, Taken as TakenOfFlow};
 pub use super::partition::Share;
 use super::partition::{Partitions, Taken};
 use crate::class::ClassId;
@@ -304,7 +304,7 @@ impl Policer {
     fn has_token(&mut self, now: Moment, class: ClassId, flow: u64) -> bool {
         match &mut self.buckets {
             Buckets::Shared(buckets) => buckets.has_token(now, class),
-            Buckets::Flows(buckets) => buckets.find(now, flow) != Found::Empty,
+            Buckets::Flows(buckets) => buckets.has_token(now, flow),
         }
     }
 
@@ -316,10 +316,10 @@ impl Policer {
                 Some(Taken::Own) => {}
                 Some(Taken::Overflow) => counts.overflow += 1,
             },
-            Buckets::Flows(buckets) => match buckets.find(now, flow) {
-                Found::Token(spot) => buckets.take(spot, flow),
-                Found::Empty => return false,
-                Found::Untracked => {
+            Buckets::Flows(buckets) => match buckets.take(now, flow) {
+                TakenOfFlow::Token => {}
+                TakenOfFlow::None => return false,
+                TakenOfFlow::Untracked => {
                     counts.untracked += 1;
                     return true;
                 }

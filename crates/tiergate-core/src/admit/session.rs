@@ -17,16 +17,14 @@
 //! of running sessions go first, instead of a threshold, is ours.
 
 use crate::class::ClassId;
+use crate::collections::{List, Slab};
 use crate::time::Moment;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
-
-const NONE: u32 = u32::MAX;
 
 /// Memory that one session takes at most, with its share of the hash table: both are up to twice as
 /// large as what is in them.
-pub const ENTRY_BYTES: usize = 2 * size_of::<Entry>() + 3 * size_of::<(u64, u32)>();
+pub const ENTRY_BYTES: usize = 2 * Slab::<Entry>::ITEM_BYTES + 3 * size_of::<(u64, u32)>();
 
 /// How long a session lasts and how many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,8 +126,6 @@ struct Entry {
     begun: Moment,
     last: Moment,
     requests: u32,
-    previous: u32,
-    next: u32,
     class: ClassId,
     at_once: u16,
     /// Its last request was refused.
@@ -140,31 +136,11 @@ struct Entry {
 #[derive(Debug)]
 pub struct Sessions {
     bounds: Bounds,
-    entries: Vec<Entry>,
-    free: Vec<u32>,
-    places: HashMap<u64, u32, BuildHasherDefault<AsItIs>>,
-    /// Idle longest.
-    head: u32,
-    tail: u32,
+    entries: Slab<Entry>,
+    places: HashMap<u64, u32, foldhash::fast::FixedState>,
+    /// By their last request: the one idle longest is first.
+    by_use: List,
     account: Vec<SessionAccount>,
-}
-
-/// The keys are hashes.
-#[derive(Clone, Copy, Debug, Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are numbers");
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 impl Sessions {
@@ -172,11 +148,9 @@ impl Sessions {
     pub fn new(bounds: Bounds, classes: usize) -> Self {
         Sessions {
             bounds,
-            entries: Vec::new(),
-            free: Vec::new(),
+            entries: Slab::default(),
             places: HashMap::default(),
-            head: NONE,
-            tail: NONE,
+            by_use: List::default(),
             account: vec![SessionAccount::default(); classes.max(1)],
         }
     }
@@ -189,7 +163,7 @@ impl Sessions {
             return false;
         };
         let at_once_max = self.bounds.at_once_max;
-        let entry = &mut self.entries[place as usize];
+        let entry = &mut self.entries[place];
         if entry.at_once >= at_once_max {
             return false;
         }
@@ -202,7 +176,7 @@ impl Sessions {
     pub fn leave(&mut self, key: u64) {
         // It may have been evicted meanwhile, and begun anew.
         if let Some(&place) = self.places.get(&key) {
-            let entry = &mut self.entries[place as usize];
+            let entry = &mut self.entries[place];
             entry.at_once = entry.at_once.saturating_sub(1);
         }
     }
@@ -231,13 +205,13 @@ impl Sessions {
     pub fn answered(&mut self, now: Moment, key: u64, class: ClassId, well: bool) -> bool {
         match self.find(now, key) {
             Some(place) => {
-                let entry = &mut self.entries[place as usize];
+                let entry = &mut self.entries[place];
                 entry.requests = entry.requests.saturating_add(1);
                 entry.last = now;
                 entry.class = class;
                 entry.broken = false;
-                self.unlink(place);
-                self.append(place);
+                self.entries.unlink(&mut self.by_use, place);
+                self.entries.append(&mut self.by_use, place);
                 false
             }
             None if well && self.bounds.sessions_max > 0 => {
@@ -255,7 +229,7 @@ impl Sessions {
             Some(key) => {
                 self.account_of(class).refused_running += 1;
                 if let Some(&place) = self.places.get(&key) {
-                    self.entries[place as usize].broken = true;
+                    self.entries[place].broken = true;
                 }
             }
             None => self.account_of(class).refused_new += 1,
@@ -271,7 +245,7 @@ impl Sessions {
         let Some(place) = self.places.remove(&old) else {
             return false;
         };
-        self.entries[place as usize].key = new;
+        self.entries[place].key = new;
         self.places.insert(new, place);
         true
     }
@@ -292,13 +266,13 @@ impl Sessions {
         for (class, old) in self.account.iter().enumerate() {
             add(&mut account[place(ClassId(class as u16)).index()], old);
         }
-        for entry in &mut self.entries {
+        for (_, entry) in self.entries.iter_mut() {
             entry.class = place(entry.class);
         }
         self.account = account;
         self.bounds = bounds;
         while self.len() > bounds.sessions_max {
-            self.remove(self.head, SessionEnd::Evicted);
+            self.evict();
         }
     }
 
@@ -321,20 +295,19 @@ impl Sessions {
     pub fn sweep(&mut self, now: Moment) {
         for _ in 0..2 {
             let idle = self.bounds.idle;
-            let Some(entry) = self.entries.get(self.head as usize) else {
-                return;
-            };
-            if now.since(entry.last) < idle {
-                return;
+            match self.by_use.first() {
+                Some(first) if now.since(self.entries[first].last) >= idle => {
+                    self.remove(first, SessionEnd::Idle);
+                }
+                _ => return,
             }
-            self.remove(self.head, SessionEnd::Idle);
         }
     }
 
     /// The session's place, unless it is over.
     fn find(&mut self, now: Moment, key: u64) -> Option<u32> {
         let place = *self.places.get(&key)?;
-        let entry = &self.entries[place as usize];
+        let entry = &self.entries[place];
         let end = if now.since(entry.begun) >= self.bounds.lifetime {
             SessionEnd::Old
         } else if now.since(entry.last) >= self.bounds.idle {
@@ -348,39 +321,26 @@ impl Sessions {
 
     fn insert(&mut self, now: Moment, key: u64, begun: Moment, class: ClassId, requests: u32) {
         if self.len() >= self.bounds.sessions_max {
-            self.remove(self.head, SessionEnd::Evicted);
+            self.evict();
         }
         let class = class.min(ClassId(self.account.len() as u16 - 1));
-        let entry = Entry {
-            key,
-            begun,
-            last: now,
-            requests,
-            previous: NONE,
-            next: NONE,
-            class,
-            at_once: 1,
-            broken: false,
-        };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.entries[place as usize] = entry;
-                place
-            }
-            None => {
-                self.entries.push(entry);
-                self.entries.len() as u32 - 1
-            }
-        };
+        let entry = Entry { key, begun, last: now, requests, class, at_once: 1, broken: false };
+        let place = self.entries.insert(entry).index();
+        self.entries.append(&mut self.by_use, place);
         self.places.insert(key, place);
-        self.append(place);
+    }
+
+    /// Makes room for another: the session idle longest goes.
+    fn evict(&mut self) {
+        if let Some(first) = self.by_use.first() {
+            self.remove(first, SessionEnd::Evicted);
+        }
     }
 
     fn remove(&mut self, place: u32, end: SessionEnd) {
-        let entry = self.entries[place as usize];
-        self.unlink(place);
+        self.entries.unlink(&mut self.by_use, place);
+        let entry = self.entries.remove(place);
         self.places.remove(&entry.key);
-        self.free.push(place);
         let account = self.account_of(entry.class);
         account.ended[end as usize] += 1;
         account.broken += u64::from(entry.broken);
@@ -390,28 +350,6 @@ impl Sessions {
     fn account_of(&mut self, class: ClassId) -> &mut SessionAccount {
         let last = self.account.len() - 1;
         &mut self.account[class.index().min(last)]
-    }
-
-    fn append(&mut self, place: u32) {
-        let tail = std::mem::replace(&mut self.tail, place);
-        match self.entries.get_mut(tail as usize) {
-            Some(entry) => entry.next = place,
-            None => self.head = place,
-        }
-        let entry = &mut self.entries[place as usize];
-        (entry.previous, entry.next) = (tail, NONE);
-    }
-
-    fn unlink(&mut self, place: u32) {
-        let Entry { previous, next, .. } = self.entries[place as usize];
-        match self.entries.get_mut(previous as usize) {
-            Some(entry) => entry.next = next,
-            None => self.head = next,
-        }
-        match self.entries.get_mut(next as usize) {
-            Some(entry) => entry.previous = previous,
-            None => self.tail = previous,
-        }
     }
 }
 

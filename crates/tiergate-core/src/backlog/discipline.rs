@@ -1,8 +1,9 @@
 //! What a plan says of one class's backlog, and in which order it puts its waiters.
 
-use super::heap::Rank;
+use super::flows::Flow;
 use crate::class::{Class, Codel, Late, Order, WhenFull};
 use crate::classify::score::Score;
+use crate::collections::Rank;
 use crate::plan::Plan;
 use crate::schedule::Policy;
 use crate::time::Moment;
@@ -48,9 +49,25 @@ impl Discipline {
 
     /// Whether flows take turns: only where the order leaves open who is next. By deadline and by
     /// score it says so of every two requests, and turns would break what it promises: that each
-    /// deadline is met if any order could, that nobody is served before one of a higher score.
+    /// deadline is met if any order could, that no request is served before one of a higher score.
     pub(super) fn has_turns(&self) -> bool {
         self.fair && matches!(self.order, Order::Fifo | Order::AdaptiveLifo)
+    }
+
+    /// What tells a flow from others of the class: nothing where they all are one.
+    pub(super) fn flow_key(&self, flow: u64) -> u64 {
+        if self.fair { flow } else { 0 }
+    }
+
+    /// A flow's place by how many of its requests wait. Of several flows as long as each other that one
+    /// goes first whose requests the class lets go first: the one that began to wait last where new
+    /// requests are refused, else the one that began first.
+    pub(super) fn size_rank(&self, flow: &Flow) -> Rank {
+        let tie = match self.when_full {
+            WhenFull::RefuseNew => u64::MAX - flow.since,
+            WhenFull::DropOldest | WhenFull::DropLeast => flow.since,
+        };
+        (u64::from(u32::MAX - flow.waiters.len()), tie)
     }
 
     /// A waiter's place among those of its class, where the order is by rank; it never changes.

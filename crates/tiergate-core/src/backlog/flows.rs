@@ -3,220 +3,140 @@
 //! | state of an account | until |
 //! |---|---|
 //! | it has requests waiting | they are served or gone: as many accounts as waiters at most |
-//! | idle, ahead of its lane's virtual time | that has caught up, or [`REMEMBERED`] is over, or more than [`IDLE_MAX`] are idle and it is the one that is so for longest |
+//! | idle, ahead of its queue's virtual time | that has caught up, or [`REMEMBERED`] is over, or more than [`IDLE_MAX`] are idle and it is the one that has been so for longest |
 //! | forgotten | it comes again, and starts at the present virtual time |
 //!
 //! An idle flow that is not ahead is forgotten at once and loses nothing: it would start at the
 //! present either way.
 
 use super::codel::Law;
-use super::slab::{NONE, Slab};
+use crate::collections::{Key, List, Rank, Slab};
 use crate::time::Moment;
 use std::collections::HashMap;
 use std::time::Duration;
 
 /// Most idle flows whose accounts are kept: about 10 MB.
 pub(super) const IDLE_MAX: usize = 65_536;
-/// How long an idle flow's account is kept. Virtual time stands still while nobody waits, so that it
+/// How long an idle flow's account is kept. Virtual time stands still while nothing waits, so that it
 /// alone would let a debt stand for ever.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// Names the account that a service was charged to. Stale ones are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
-    account: u32,
-    generation: u32,
-}
+pub(crate) struct FlowTurn(Key);
 
-impl Turn {
-    pub(crate) const NONE: Turn = Turn { account: NONE, generation: 0 };
-}
-
-/// A flow's list and account, in one lane.
+/// A flow's list and account, in one queue of a class.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    pub(super) lane: u32,
+    pub(super) queue: u32,
     pub(super) key: u64,
-    /// Its waiters: the longest, the last to come, how many, and their bytes.
-    pub(super) head: u32,
-    pub(super) tail: u32,
-    pub(super) len: u32,
-    pub(super) bytes: u64,
+    /// Its requests that wait, in the order in which they came.
+    pub(super) waiters: List,
     /// Virtual time at which its next request starts, and who goes first of several: whose start was
     /// set first.
     pub(super) start: f64,
     pub(super) tie: u64,
-    /// Which of all who began to wait was its first.
+    /// Which of all that began to wait was its first.
     pub(super) since: u64,
     /// Last come, first served.
     pub(super) is_lifo: bool,
     pub(super) law: Law,
-    generation: u32,
-    /// Neighbours among the idle; of a free account, the next free one.
-    idle_previous: u32,
-    idle_next: u32,
     /// [`Moment::NEVER`] while it is not idle.
     pub(super) idle_since: Moment,
 }
 
-/// All flows of all lanes.
-#[derive(Debug)]
+impl Flow {
+    /// Its place among flows that take turns. The bits of floats that are not negative are in their order.
+    pub(super) fn rank(&self) -> Rank {
+        (self.start.to_bits(), self.tie)
+    }
+
+    /// Whether it has no requests waiting and is not yet among the idle.
+    pub(super) fn is_resting(&self) -> bool {
+        self.waiters.len() == 0 && self.idle_since == Moment::NEVER
+    }
+
+    /// Whether it is idle, and its debt too old to count.
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        self.idle_since != Moment::NEVER && now.since(self.idle_since) >= REMEMBERED
+    }
+}
+
+/// All flows of all queues, by the numbers of their accounts.
+#[derive(Debug, Default)]
 pub(super) struct Flows {
-    accounts: Vec<Flow>,
+    accounts: Slab<Flow>,
     numbers: HashMap<(u32, u64), u32, foldhash::fast::FixedState>,
-    free: u32,
-    /// Grows with each account that is opened or forgotten.
-    generation: u32,
-    /// The idle, from the one that is so for longest.
-    idle_head: u32,
-    idle_tail: u32,
-    idle_len: usize,
+    /// The idle, from the one that has been so for longest.
+    idle: List,
 }
 
 impl Flows {
-    pub(super) fn new() -> Self {
-        Flows {
-            accounts: Vec::new(),
-            numbers: HashMap::default(),
-            free: NONE,
-            generation: 0,
-            idle_head: NONE,
-            idle_tail: NONE,
-            idle_len: 0,
-        }
-    }
-
-    /// None of them, and what named one of `self` names none of the new ones.
-    pub(super) fn renewed(&self) -> Self {
-        Flows { generation: self.generation, ..Flows::new() }
-    }
-
     pub(super) fn at(&self, number: u32) -> &Flow {
-        &self.accounts[number as usize]
+        &self.accounts[number]
     }
 
     pub(super) fn at_mut(&mut self, number: u32) -> &mut Flow {
-        &mut self.accounts[number as usize]
+        &mut self.accounts[number]
     }
 
     /// The flow's number, if it has an account. O(1).
-    pub(super) fn find(&self, lane: u32, key: u64) -> Option<u32> {
-        self.numbers.get(&(lane, key)).copied()
+    pub(super) fn find(&self, queue: u32, key: u64) -> Option<u32> {
+        self.numbers.get(&(queue, key)).copied()
     }
 
     /// The flow's number; it gets an account if it has none. O(1).
-    pub(super) fn open(&mut self, lane: u32, key: u64) -> u32 {
-        if let Some(number) = self.find(lane, key) {
-            return number;
-        }
-        self.generation = self.generation.wrapping_add(1);
-        let flow = Flow {
-            lane,
-            key,
-            head: NONE,
-            tail: NONE,
-            len: 0,
-            bytes: 0,
-            start: 0.0,
-            tie: 0,
-            since: 0,
-            is_lifo: false,
-            law: Law::default(),
-            generation: self.generation,
-            idle_previous: NONE,
-            idle_next: NONE,
-            idle_since: Moment::NEVER,
-        };
-        let number = self.free;
-        let number = if number == NONE {
-            self.accounts.push(flow);
-            self.accounts.len() as u32 - 1
-        } else {
-            let account = &mut self.accounts[number as usize];
-            self.free = account.idle_next;
-            *account = flow;
-            number
-        };
-        self.numbers.insert((lane, key), number);
-        number
+    pub(super) fn open(&mut self, queue: u32, key: u64) -> u32 {
+        *self.numbers.entry((queue, key)).or_insert_with(|| {
+            let flow = Flow {
+                queue,
+                key,
+                waiters: List::default(),
+                start: 0.0,
+                tie: 0,
+                since: 0,
+                is_lifo: false,
+                law: Law::default(),
+                idle_since: Moment::NEVER,
+            };
+            self.accounts.insert(flow).index()
+        })
     }
 
-    /// Forgets a flow that nobody waits for and that is not idle.
-    fn close(&mut self, number: u32) {
-        let account = &mut self.accounts[number as usize];
-        self.numbers.remove(&(account.lane, account.key));
-        self.generation = self.generation.wrapping_add(1);
-        account.generation = self.generation;
-        account.idle_next = self.free;
-        self.free = number;
+    /// Forgets a flow that has no requests waiting and is not idle.
+    fn close(&mut self, number: u32) -> Flow {
+        let flow = self.accounts.remove(number);
+        self.numbers.remove(&(flow.queue, flow.key));
+        flow
     }
 
     /// What names the account later.
-    pub(super) fn turn(&self, number: u32) -> Turn {
-        Turn { account: number, generation: self.at(number).generation }
+    pub(super) fn turn(&self, number: u32) -> FlowTurn {
+        FlowTurn(self.accounts.key(number))
     }
 
     /// The account's number, unless it is forgotten.
-    pub(super) fn named(&self, turn: Turn) -> Option<u32> {
-        let account = self.accounts.get(turn.account as usize)?;
-        (account.generation == turn.generation).then_some(turn.account)
+    pub(super) fn named(&self, FlowTurn(key): FlowTurn) -> Option<u32> {
+        self.accounts.find(key).map(|_| key.index())
     }
 
-    /// Adds a waiter at the end of the flow's list. O(1).
-    pub(super) fn append<T>(&mut self, slab: &mut Slab<T>, number: u32, index: u32) {
-        let flow = &mut self.accounts[number as usize];
-        let tail = std::mem::replace(&mut flow.tail, index);
-        if tail == NONE {
-            flow.head = index;
-        } else {
-            slab.link_mut(tail).next = index;
-        }
-        *slab.link_mut(index) = super::slab::Link { previous: tail, next: NONE };
-        flow.len += 1;
-        flow.bytes += u64::from(slab.at(index).bytes);
-    }
-
-    /// Takes a waiter out of the flow's list. O(1).
-    pub(super) fn unlink<T>(&mut self, slab: &mut Slab<T>, number: u32, index: u32) {
-        let flow = &mut self.accounts[number as usize];
-        let link = slab.link(index);
-        match link.previous {
-            NONE => flow.head = link.next,
-            previous => slab.link_mut(previous).next = link.next,
-        }
-        match link.next {
-            NONE => flow.tail = link.previous,
-            next => slab.link_mut(next).previous = link.previous,
-        }
-        flow.len -= 1;
-        flow.bytes -= u64::from(slab.at(index).bytes);
-    }
-
-    /// The last of the flow's waiters is gone. Its account is kept while it is ahead of the lane's
+    /// The last of the flow's waiters is gone. Its account is kept while it is ahead of the queue's
     /// virtual time, which `virtual_of` says; up to two others are forgotten. O(1).
     pub(super) fn rests(&mut self, now: Moment, number: u32, virtual_of: impl Fn(u32) -> f64) {
-        let flow = &mut self.accounts[number as usize];
-        if flow.start <= virtual_of(flow.lane) {
-            self.close(number);
+        let is_ahead = |flow: &Flow| flow.start > virtual_of(flow.queue);
+        if is_ahead(self.at(number)) {
+            self.accounts[number].idle_since = now;
+            self.accounts.append(&mut self.idle, number);
         } else {
-            flow.idle_since = now;
-            flow.idle_previous = self.idle_tail;
-            flow.idle_next = NONE;
-            match std::mem::replace(&mut self.idle_tail, number) {
-                NONE => self.idle_head = number,
-                tail => self.accounts[tail as usize].idle_next = number,
-            }
-            self.idle_len += 1;
+            self.close(number);
         }
         // Two for each that comes, so that the memory shrinks back after a crowd.
         for _ in 0..2 {
-            let number = self.idle_head;
-            if number == NONE {
+            let Some(number) = self.idle.first() else {
                 break;
-            }
+            };
             let flow = self.at(number);
-            let is_over = now.since(flow.idle_since) >= REMEMBERED;
-            if !is_over && flow.start > virtual_of(flow.lane) && self.idle_len <= IDLE_MAX {
+            if !flow.is_over(now) && is_ahead(flow) && self.idle.len() as usize <= IDLE_MAX {
                 break;
             }
             self.wakes(number);
@@ -226,47 +146,25 @@ impl Flows {
 
     /// The flow is idle no more, if it was. O(1).
     pub(super) fn wakes(&mut self, number: u32) {
-        let flow = &mut self.accounts[number as usize];
-        if flow.idle_since == Moment::NEVER {
-            return;
+        let since = &mut self.accounts[number].idle_since;
+        if std::mem::replace(since, Moment::NEVER) != Moment::NEVER {
+            self.accounts.unlink(&mut self.idle, number);
         }
-        flow.idle_since = Moment::NEVER;
-        let (previous, next) = (flow.idle_previous, flow.idle_next);
-        match previous {
-            NONE => self.idle_head = next,
-            previous => self.accounts[previous as usize].idle_next = next,
-        }
-        match next {
-            NONE => self.idle_tail = previous,
-            next => self.accounts[next as usize].idle_previous = previous,
-        }
-        self.idle_len -= 1;
     }
 
-    /// Whether the idle flow's debt is too old to count.
-    pub(super) fn is_over(&self, now: Moment, number: u32) -> bool {
-        let since = self.at(number).idle_since;
-        since != Moment::NEVER && now.since(since) >= REMEMBERED
-    }
-
-    /// How many accounts there are, of those who wait and of the idle.
+    /// How many accounts there are, of flows with requests waiting and of idle ones.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The idle, from the one that is so for longest.
-    pub(super) fn idle(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut next = self.idle_head;
-        std::iter::from_fn(move || {
-            let number = (next != NONE).then_some(next)?;
-            next = self.accounts[number as usize].idle_next;
-            Some(number)
-        })
-    }
-
-    /// Those that have an account.
-    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
-        self.numbers.values().copied()
+    /// Takes all flows out: the idle first, from the one that has been so for longest. No
+    /// [`FlowTurn`] names any account after that.
+    pub(super) fn take(&mut self) -> Vec<Flow> {
+        let is_busy = |number: &u32| self.accounts[*number].idle_since == Moment::NEVER;
+        let busy = self.numbers.values().copied().filter(is_busy);
+        let all: Vec<u32> = self.accounts.list(&self.idle).chain(busy).collect();
+        self.idle = List::default();
+        all.into_iter().map(|number| self.close(number)).collect()
     }
 }

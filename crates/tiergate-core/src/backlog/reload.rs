@@ -1,17 +1,19 @@
-//! A reload: everybody keeps a place under another plan.
+//! A reload: every waiter keeps its place under another plan.
 
-use super::lane::LANES;
-use super::slab::State;
-use super::{Backlog, Discipline, Standing, lanes_for};
+use super::class_queue::{ClassQueue, QUEUES, class_of};
+use super::discipline::Discipline;
+use super::flows::Flow;
+use super::queues::{Backlog, Rankings};
+use super::waiter::State;
 use crate::class::ClassId;
 use crate::time::Moment;
 use std::collections::HashMap;
 
 impl<T> Backlog<T> {
-    /// Puts other classes in force and gives every entry the class that `translate` says. Who began to
-    /// wait first still did so; flows keep what they are ahead or behind, counted from their lane's
-    /// virtual time, and start anew where that has changed its meaning: in classes whose flows are not
-    /// told apart. Services that go on are not put right any more. O(n log n), and it allocates.
+    /// Puts other classes in force and gives every entry the class that `translate` says. Requests that
+    /// began to wait first still did so; flows keep what they are ahead or behind, counted from their
+    /// queue's virtual time, and start anew where that has changed its meaning: in classes whose flows are
+    /// not told apart. Services in progress are not put right any more. O(n log n), and it allocates.
     ///
     /// Returns how many entries hold a slot that their owners have not claimed.
     pub(crate) fn reclass(
@@ -21,68 +23,62 @@ impl<T> Backlog<T> {
     ) -> u32 {
         let mut granted = 0;
         let mut waiting = Vec::with_capacity(self.len);
-        for (index, waiter) in self.slab.used() {
+        for (index, waiter) in self.waiters.iter_mut() {
             waiter.class = translate(waiter.class);
             match waiter.state {
                 State::Waiting => waiting.push((waiter.sequence, index)),
                 State::Granted(_) => granted += 1,
-                State::Refused(_) | State::Free => {}
+                State::Refused(_) => {}
             }
         }
         waiting.sort_unstable();
 
-        let renewed = self.flows.renewed();
-        let former = std::mem::replace(&mut self.flows, renewed);
-        let lanes = std::mem::replace(&mut self.lanes, lanes_for(disciplines.len()));
-        let disciplines = std::mem::replace(&mut self.disciplines, disciplines);
-        self.standing = Standing::default();
+        // Late enough that nothing which lags behind its queue's time falls below zero.
+        let now = self.queues.iter().map(|queue| queue.now).fold(0.0, f64::max);
+        let anew = vec![ClassQueue { now, ..ClassQueue::default() }; disciplines.len() * QUEUES];
+        let queues = std::mem::replace(&mut self.queues, anew);
+        let former = std::mem::replace(&mut self.disciplines, disciplines);
+        let mut flows = self.flows.take();
+        self.heaps = Rankings::default();
         self.len = 0;
-        // Late enough that nothing which lags behind its lane's time falls below zero.
-        let begin = lanes.iter().map(|lane| lane.now).fold(0.0, f64::max);
-        self.lanes.iter_mut().for_each(|lane| lane.now = begin);
 
-        let mut kept = HashMap::new();
-        let idle: Vec<u32> = former.idle().collect();
-        for number in former.all() {
-            let mut flow = former.at(number).clone();
-            let class = ClassId((flow.lane as usize / LANES) as u16);
+        let mut kept: HashMap<(u32, u64), Flow> = HashMap::new();
+        for flow in &mut flows {
+            let class = class_of(flow.queue);
+            let ahead = flow.start - queues[flow.queue as usize].now;
             let new = translate(class);
-            let is_known = disciplines[class.index()].fair == self.disciplines[new.index()].fair;
-            let ahead = flow.start - lanes[flow.lane as usize].now;
-            if !is_known || flow.len == 0 && (ahead <= 0.0 || former.is_over(self.now, number)) {
+            flow.queue = (new.index() * QUEUES) as u32 + flow.queue % QUEUES as u32;
+            flow.start = now + ahead;
+            let is_known = former[class.index()].fair == self.disciplines[new.index()].fair;
+            let is_idle = flow.waiters.len() == 0;
+            if !is_known || is_idle && (ahead <= 0.0 || flow.is_over(self.now)) {
                 continue;
             }
-            flow.start = begin + ahead;
-            let lane = (new.index() * LANES) as u32 + flow.lane % LANES as u32;
-            let more = kept.entry((lane, flow.key)).or_insert_with(|| flow.clone());
+            let more = kept.entry((flow.queue, flow.key)).or_insert_with(|| flow.clone());
             // Two accounts become one: the one that was served more.
             if (more.start, more.tie) < (flow.start, flow.tie) {
-                *more = flow;
+                *more = flow.clone();
             }
         }
         for (_, index) in waiting {
             self.join(index);
         }
-        for (&(lane, key), flow) in &kept {
-            let number = self.flows.open(lane, key);
+        for flow in kept.values() {
+            let number = self.flows.open(flow.queue, flow.key);
             let new = self.flows.at_mut(number);
             (new.start, new.is_lifo, new.law) = (flow.start, flow.is_lifo, flow.law);
-            if new.len > 0 {
+            if new.waiters.len() > 0 {
                 new.tie = flow.tie;
-                self.lanes[lane as usize].seat_turn(&mut self.standing, number, new);
+                self.heaps.turns.put(flow.queue, number, new.rank());
             }
         }
-        for number in idle {
-            let flow = former.at(number);
-            let class = translate(ClassId((flow.lane as usize / LANES) as u16));
-            let lane = (class.index() * LANES) as u32 + flow.lane % LANES as u32;
-            let Some(number) = self.flows.find(lane, flow.key) else {
-                continue;
-            };
-            let new = self.flows.at(number);
-            if new.len == 0 && new.idle_since == Moment::NEVER {
-                let lanes = &self.lanes;
-                self.flows.rests(flow.idle_since, number, |lane| lanes[lane as usize].now);
+        // In the order in which they became idle.
+        for flow in flows.iter().filter(|flow| flow.idle_since != Moment::NEVER) {
+            if let Some(number) = self.flows.find(flow.queue, flow.key)
+                && self.flows.at(number).is_resting()
+            {
+                let queues = &self.queues;
+                self.flows.rests(flow.idle_since, number, |queue| queues[queue as usize].now);
             }
         }
         granted

@@ -13,6 +13,7 @@
 //! more answers).
 
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
+use super::law::{Bounds, Cause, Law, OriginLoad, Step};
 use super::mix::Mix;
 use super::regain::Regain;
 use super::window::{Measured, Window, is_answer};
@@ -20,74 +21,6 @@ use crate::class::ClassId;
 use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
-
-/// What a policy may say of the adaptive limit. Needs no tuning.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// Fewest slots, at least 1.
-    pub slots_min: u32,
-    /// Most slots.
-    pub slots_max: u32,
-    /// Slots before anything is known.
-    pub slots_start: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            slots_min: 1,
-            slots_max: 10_000,
-            // A single-threaded origin bears it for a moment; 10,000 are ten steps away.
-            slots_start: 10,
-        }
-    }
-}
-
-/// Why the limit changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// More requests at once give more throughput.
-    Grew,
-    /// Fewer requests at once give as much throughput.
-    Shrank,
-    /// A look above or below the limit.
-    Probed,
-    /// Nearly every request ended without an answer in time.
-    Lost,
-    /// For a while nobody needed so many.
-    Unused,
-}
-
-impl Cause {
-    /// The cause's name in logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Grew => "grew",
-            Cause::Shrank => "shrank",
-            Cause::Probed => "probed",
-            Cause::Lost => "lost",
-            Cause::Unused => "unused",
-        }
-    }
-}
-
-/// A change of the limit, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The new number of slots.
-    pub slots: u32,
-    /// Why.
-    pub cause: Cause,
-}
-
-/// What the gate was doing at the moment of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// Slots held, after an admission and before a release.
-    pub running: u32,
-    /// Requests that wait.
-    pub waiting: u32,
-}
 
 /// Shortest window: longer than the hiccups of a scheduler.
 const WINDOW_MIN: Duration = Duration::from_millis(25);
@@ -141,7 +74,7 @@ const CUT_VARIANCE: f64 = 0.25;
 /// Finds how many requests the origin can work on at once.
 #[derive(Clone, Debug)]
 pub struct AdaptiveLimit {
-    settings: Settings,
+    bounds: Bounds,
     slots: u32,
     /// ln of the limit that the probes surround.
     ln_base: f64,
@@ -169,9 +102,8 @@ pub struct AdaptiveLimit {
 
 impl AdaptiveLimit {
     /// A limit that knows nothing yet.
-    pub fn new(settings: Settings) -> Self {
-        let low = settings.slots_min.max(1);
-        let slots = settings.slots_start.clamp(low, settings.slots_max.max(low));
+    pub fn new(bounds: Bounds) -> Self {
+        let slots = bounds.clamp(bounds.slots_start);
         AdaptiveLimit {
             slots,
             ln_base: f64::from(slots).ln(),
@@ -189,43 +121,35 @@ impl AdaptiveLimit {
             dispersion: 0.0,
             regain: Regain::new(),
             looking: false,
-            settings,
+            bounds,
         }
     }
+}
 
-    /// The number of slots in force.
-    pub fn slots(&self) -> u32 {
+impl Law for AdaptiveLimit {
+    fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// A slot was granted. A few nanoseconds.
-    pub fn admitted(&mut self, now: Moment, load: Load) {
-        self.pass(now, load.running - 1);
-    }
-
-    /// Lets time pass in which so many slots were held; before that changes. A few nanoseconds.
-    pub fn pass(&mut self, now: Moment, running: u32) {
+    fn pass(&mut self, now: Moment, running: u32) {
         self.window.pass(now, running);
     }
 
-    /// Whether, from now on, nobody who waits may have one of the slots that are free: a policy keeps
-    /// them for others, or a request that takes several is next. With nearly all slots held that is as
-    /// good as all of them: throughput is measured at the number that is held. With fewer it says
-    /// nothing, neither of an idle origin nor of a busy one. Call after [`AdaptiveLimit::pass`].
-    pub fn keep(&mut self, kept: bool, running: u32) {
+    /// With nearly all slots in use that is as good as all of them: throughput is measured at the
+    /// number in use. With fewer it says nothing, neither of an idle origin nor of a busy one.
+    fn keep(&mut self, kept: bool, running: u32) {
         let nearly = u64::from(running) * NEARLY.1 >= u64::from(self.slots) * NEARLY.0;
         self.window.set_full(kept && nearly);
     }
 
-    /// A slot came back; it was granted at `admitted` to a request of `class`. A few nanoseconds; 20 µs at the end of a
-    /// window, at most 40 times a second. Never allocates.
-    pub fn finished(
+    /// A few nanoseconds; 20 µs at the end of a window, at most 40 times a second. Never allocates.
+    fn finished(
         &mut self,
         now: Moment,
         class: ClassId,
         admitted: Moment,
         outcome: &Outcome,
-        load: Load,
+        load: OriginLoad,
     ) -> Option<Step> {
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
@@ -253,6 +177,14 @@ impl AdaptiveLimit {
         self.come_down(now)
     }
 
+    /// What the requests of each class take is learned anew.
+    fn renumbered(&mut self) {
+        self.mix = Mix::new();
+        self.window.restart();
+    }
+}
+
+impl AdaptiveLimit {
     /// A limit that nobody needs and that is hardly known comes down to what is used: when it is needed
     /// again the way up is shorter than the way down, which leads through full queues at the origin.
     fn come_down(&mut self, now: Moment) -> Option<Step> {
@@ -262,7 +194,7 @@ impl AdaptiveLimit {
         let peak = std::mem::replace(&mut self.peak, 0);
         let counted = self.peak_until > Moment::ZERO;
         self.peak_until = now + self.unused();
-        let slots = peak.max(self.settings.slots_start);
+        let slots = peak.max(self.bounds.slots_start);
         if !counted || slots >= self.slots || self.doubt <= SEARCH_DOUBT {
             return None;
         }
@@ -273,22 +205,6 @@ impl AdaptiveLimit {
 
     fn unused(&self) -> Duration {
         UNUSED.max(UNUSED_HELD * self.held())
-    }
-
-    /// Classes have other numbers from now on: what their requests take is learned anew.
-    pub fn renumbered(&mut self) {
-        self.mix = Mix::new();
-        self.window.restart();
-    }
-
-    /// Time has passed; returns a step, if any. Does nothing: without ends there is no evidence.
-    pub fn tick(&mut self, _now: Moment, _load: Load) -> Option<Step> {
-        None
-    }
-
-    /// When [`AdaptiveLimit::tick`] wants to be called next: never, events suffice.
-    pub fn next_tick(&self) -> Moment {
-        Moment::NEVER
     }
 
     fn window_is_over(&self) -> bool {
@@ -361,8 +277,8 @@ impl AdaptiveLimit {
         self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
         let rate = f64::from(measured.served) / measured.seconds;
-        let low = f64::from(self.settings.slots_min.max(1)).max(unnoticed(rate)).ln();
-        let high = f64::from(self.settings.slots_max).ln().max(low);
+        let low = f64::from(self.bounds.slots_min.max(1)).max(unnoticed(rate)).ln();
+        let high = f64::from(self.bounds.slots_max).ln().max(low);
         self.ln_base = ln_best.clamp(before - LN_STEP_MAX, before + LN_STEP_MAX).clamp(low, high);
         let moved = self.ln_base - before;
         // Downward a probe costs throughput as soon as it is below the knee.
@@ -442,13 +358,12 @@ impl AdaptiveLimit {
         self.curve.flush(self.ln_base);
         self.doubt = f64::INFINITY;
         self.searching = true;
-        self.enter(now, self.ln_base.exp().round() as u32, Cause::Lost)
+        self.enter(now, self.ln_base.exp().round() as u32, Cause::Failures)
     }
 
     /// Opens the next window.
     fn enter(&mut self, now: Moment, slots: u32, cause: Cause) -> Option<Step> {
-        let low = self.settings.slots_min.max(1);
-        let slots = slots.clamp(low, self.settings.slots_max.max(low));
+        let slots = self.bounds.clamp(slots);
         let settling = if slots == self.slots { Duration::ZERO } else { self.held() };
         self.window = Window::open(now, slots, self.window.is_full(), settling);
         self.mix.open();

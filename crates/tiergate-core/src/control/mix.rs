@@ -5,7 +5,6 @@
 //! average. Of one class, or of an unchanging mixture, that is the number of answers.
 
 use crate::class::ClassId;
-use crate::plan::Plan;
 
 /// Weight of the latest answer in a mean.
 const LATEST_WEIGHT: f64 = 1.0 / 128.0;
@@ -29,7 +28,7 @@ struct Kind {
 /// What the windows' answers are made of.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
-    kinds: [Kind; Plan::CLASSES_MAX],
+    kinds: [Kind; ClassId::COUNT_MAX],
     /// Mean square of how far the times of requests are off their class's mean, seconds squared.
     off_square: f64,
     count: u32,
@@ -37,12 +36,12 @@ pub(super) struct Mix {
 
 impl Mix {
     pub(super) fn new() -> Self {
-        Mix { kinds: [Kind::default(); Plan::CLASSES_MAX], off_square: 0.0, count: 0 }
+        Mix { kinds: [Kind::default(); ClassId::COUNT_MAX], off_square: 0.0, count: 0 }
     }
 
     /// Takes in how long an answered request held its slot; `counts`: in this window. O(1).
     pub(super) fn answered(&mut self, class: ClassId, held_s: f64, counts: bool) {
-        let kind = &mut self.kinds[class.index().min(Plan::CLASSES_MAX - 1)];
+        let kind = &mut self.kinds[class.index().min(ClassId::COUNT_MAX - 1)];
         kind.answers += u32::from(counts);
         kind.count = kind.count.saturating_add(1);
         let off = held_s - kind.held_s;

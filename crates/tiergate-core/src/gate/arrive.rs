@@ -3,7 +3,7 @@
 use super::{Arrival, Gate, Slot, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{PolicerId, Quota, Under};
-use crate::backlog::{Room, Turn};
+use crate::backlog::Room;
 use crate::class::ClassId;
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -104,9 +104,9 @@ impl<T> Gate<T> {
             admitted: now,
             arrived: now,
             grant,
-            turn: Turn::NONE,
+            turn: None,
             charged: true,
-            preemptible: Slot::NOT_PREEMPTIBLE,
+            preemptible: None,
         }
     }
 

@@ -3,7 +3,6 @@
 use super::{Gate, Slot};
 use crate::backlog::Waiter;
 use crate::class::ClassId;
-use crate::control::Limit;
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
 use crate::time::Moment;
@@ -33,9 +32,7 @@ impl<T> Gate<T> {
     ) -> Grant {
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         self.schedule.granted(class, &self.loads, self.limit.slots(), grant);
-        if let Limit::Adaptive(limit) = &mut self.limit {
-            limit.pass(now, self.running);
-        }
+        self.limit.pass(now, self.running);
         self.running += u32::from(slots);
         self.loads[class.index()].running += u32::from(slots);
         self.requests[class.index()] += 1;
@@ -54,7 +51,7 @@ impl<T> Gate<T> {
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
             charged: admitted >= self.since,
-            preemptible: Slot::NOT_PREEMPTIBLE,
+            preemptible: None,
         }
     }
 
@@ -72,7 +69,9 @@ impl<T> Gate<T> {
         let charged = current && slot.charged;
         let actual = if charged { actual } else { slot.grant.estimate };
         self.schedule.finished(class, slot.grant, actual);
-        self.backlog.corrected(slot.turn, actual - slot.grant.estimate);
+        if let Some(turn) = slot.turn {
+            self.backlog.corrected(turn, actual - slot.grant.estimate);
+        }
     }
 
     pub(super) fn release(&mut self, slot: Slot, class: ClassId) {
@@ -81,8 +80,8 @@ impl<T> Gate<T> {
         self.loads[class.index()].running -= slots;
         self.requests[class.index()] -= 1;
         self.generations.released(slot.generation);
-        if slot.preemptible != Slot::NOT_PREEMPTIBLE {
-            self.preemptible.remove(slot.preemptible);
+        if let Some(key) = slot.preemptible {
+            self.preemptible.remove(key);
         }
     }
 }

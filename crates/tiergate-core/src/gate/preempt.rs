@@ -13,153 +13,17 @@ use super::{Gate, Slot};
 use crate::class::ClassId;
 use crate::time::Moment;
 
-const NONE: u32 = u32::MAX;
-
-/// One slot whose owner permits its preemption.
-#[derive(Debug)]
-struct Entry<T> {
-    class: ClassId,
-    slots: u16,
-    /// Gone once it has been marked.
-    wake: Option<T>,
-    previous: u32,
-    next: u32,
-}
-
-/// The preemptible slots: by class, in the order in which they were named.
-#[derive(Debug)]
-pub(super) struct Preemptible<T> {
-    slab: Vec<Entry<T>>,
-    free: u32,
-    /// How many are not marked.
-    unmarked: u32,
-    /// By class: the youngest that is not marked.
-    youngest: Vec<u32>,
-    /// By class: slots that are marked and not back.
-    marked: Vec<u32>,
-}
-
-impl<T> Preemptible<T> {
-    pub(super) fn new(classes: usize) -> Self {
-        Preemptible {
-            slab: Vec::new(),
-            free: NONE,
-            unmarked: 0,
-            youngest: vec![NONE; classes],
-            marked: vec![0; classes],
-        }
-    }
-
-    /// O(1). Bounded by the slots.
-    fn add(&mut self, class: ClassId, slots: u16, wake: T) -> u32 {
-        let previous = self.youngest[class.index()];
-        let entry = Entry { class, slots, wake: Some(wake), previous, next: NONE };
-        let place = match self.free {
-            NONE => {
-                self.slab.push(entry);
-                self.slab.len() as u32 - 1
-            }
-            place => {
-                self.free = self.slab[place as usize].next;
-                self.slab[place as usize] = entry;
-                place
-            }
-        };
-        if previous != NONE {
-            self.slab[previous as usize].next = place;
-        }
-        self.youngest[class.index()] = place;
-        self.unmarked += 1;
-        place
-    }
-
-    fn unlink(&mut self, place: u32) {
-        self.unmarked -= 1;
-        let Entry { class, previous, next, .. } = self.slab[place as usize];
-        if previous != NONE {
-            self.slab[previous as usize].next = next;
-        }
-        match next {
-            NONE => self.youngest[class.index()] = previous,
-            next => self.slab[next as usize].previous = previous,
-        }
-    }
-
-    /// The slot is back. O(1).
-    pub(super) fn remove(&mut self, place: u32) {
-        let entry = &mut self.slab[place as usize];
-        match entry.wake.take() {
-            Some(_) => self.unlink(place),
-            None => self.marked[entry.class.index()] -= u32::from(entry.slots),
-        }
-        self.slab[place as usize].next = self.free;
-        self.free = place;
-    }
-
-    fn is_marked(&self, place: u32) -> bool {
-        self.slab[place as usize].wake.is_none()
-    }
-
-    /// Marks the youngest of the class. Returns what wakes its owner.
-    fn mark(&mut self, class: ClassId) -> Option<T> {
-        let place = self.youngest[class.index()];
-        if place == NONE {
-            return None;
-        }
-        self.unlink(place);
-        let entry = &mut self.slab[place as usize];
-        self.marked[class.index()] += u32::from(entry.slots);
-        entry.wake.take()
-    }
-
-    /// Slots of all classes that are marked and not back.
-    fn marked(&self) -> u32 {
-        self.marked.iter().sum()
-    }
-
-    /// Another plan is in force; the order inside a class that others join is lost.
-    pub(super) fn reclass(&mut self, classes: usize, moved: &[ClassId]) {
-        let mut lists = vec![NONE; classes];
-        let mut marked = vec![0; classes];
-        for (old, &new) in moved.iter().enumerate() {
-            marked[new.index()] += self.marked[old];
-            let mut place = self.youngest[old];
-            let mut oldest = NONE;
-            while place != NONE {
-                oldest = place;
-                place = self.slab[place as usize].previous;
-            }
-            if oldest == NONE {
-                continue;
-            }
-            let before = std::mem::replace(&mut lists[new.index()], self.youngest[old]);
-            self.slab[oldest as usize].previous = before;
-            if before != NONE {
-                self.slab[before as usize].next = oldest;
-            }
-        }
-        // Marked ones are in no list, but give their slots back to a class.
-        for entry in &mut self.slab {
-            if let Some(new) = moved.get(entry.class.index()) {
-                entry.class = *new;
-            }
-        }
-        self.youngest = lists;
-        self.marked = marked;
-    }
-}
-
 impl<T> Gate<T> {
     /// Says that the request in the slot is safe to repeat and may be preempted by a more important
-    /// one: `wake` is then handed back by [`Gate::next_wake`], [`Gate::is_preempted`] is true, and the
+    /// one: `wake` is then handed back as an [`Effect::Wake`](super::Effect::Wake), [`Gate::is_preempted`] is true, and the
     /// slot is to come back soon, with [`crate::outcome::End::Preempted`]. `false`, and nothing
     /// noted, where the class is not preemptible or it was said before. O(1) and a look at who waits.
     pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
         let class = self.generations.translate(slot.generation, slot.class);
-        if !self.plan.classes[class.index()].preemptible || slot.preemptible != NONE {
+        if !self.plan.classes[class.index()].preemptible || slot.preemptible.is_some() {
             return false;
         }
-        slot.preemptible = self.preemptible.add(class, slot.slots(), wake);
+        slot.preemptible = Some(self.preemptible.add(class, slot.slots(), wake));
         self.advance(now);
         self.preempt(now);
         true
@@ -168,9 +32,8 @@ impl<T> Gate<T> {
     /// Takes back what [`Gate::permit_preemption`] said: the request goes on to its end, because its
     /// answer has begun. If it was to be preempted, another one is. O(classes).
     pub fn forbid_preemption(&mut self, now: Moment, slot: &mut Slot) {
-        if slot.preemptible != NONE {
-            self.preemptible.remove(slot.preemptible);
-            slot.preemptible = NONE;
+        if let Some(key) = slot.preemptible.take() {
+            self.preemptible.remove(key);
             self.advance(now);
             self.preempt(now);
         }
@@ -179,7 +42,7 @@ impl<T> Gate<T> {
     /// Marks a slot to be preempted if the next request finds no room and is of a class above one that has
     /// such a slot. O(classes); nothing where no slot is preemptible.
     pub(super) fn preempt(&mut self, now: Moment) {
-        if self.preemptible.unmarked == 0 || self.backlog.len() == 0 {
+        if self.backlog.len() == 0 || self.preemptible.is_empty() {
             return;
         }
         let Some(Chosen { class, slots, .. }) = self.next(now) else {
@@ -192,30 +55,25 @@ impl<T> Gate<T> {
         if self.preemptible.marked() >= above {
             return;
         }
-        let victim = (class.index() + 1..self.loads.len()).rev().find(|&victim| {
-            self.preemptible.youngest[victim] != NONE && self.may_break_into(victim)
-        });
-        if let Some(victim) = victim
-            && let Some(wake) = self.preemptible.mark(ClassId(victim as u16))
+        let mut below = (class.index() + 1..self.loads.len()).rev().map(|it| ClassId(it as u16));
+        if let Some(victim) = below.find(|&it| self.preemptible.has(it) && self.may_give(it))
+            && let Some(wake) = self.preemptible.mark(victim)
         {
-            self.wakes.push(wake);
+            self.effects.wake(wake);
         }
     }
 
-    /// Whether the class holds more than it is sure of, those that are to be given back left out: what it
-    /// is sure of it would ask back at once.
-    fn may_break_into(&self, class: usize) -> bool {
-        let sure = self.schedule.sure(ClassId(class as u16)) * f64::from(self.limit.slots());
-        let held = self.loads[class].running.saturating_sub(self.preemptible.marked[class]);
-        f64::from(held) > sure
+    /// Whether the class holds more slots than it is guaranteed, those that are to be given back left
+    /// out: it would ask back at once what it is guaranteed.
+    fn may_give(&self, class: ClassId) -> bool {
+        let guaranteed = self.schedule.sure(class) * f64::from(self.limit.slots());
+        let marked = self.preemptible.marked_of(class);
+        let held = self.loads[class.index()].running.saturating_sub(marked);
+        f64::from(held) > guaranteed
     }
 
     /// Whether the gate wants the slot back for a more important request.
     pub fn is_preempted(&self, slot: &Slot) -> bool {
-        slot.preemptible != NONE && self.preemptible.is_marked(slot.preemptible)
+        slot.preemptible.is_some_and(|key| self.preemptible.is_marked(key))
     }
-}
-
-impl Slot {
-    pub(super) const NOT_PREEMPTIBLE: u32 = NONE;
 }

@@ -50,8 +50,10 @@ impl<T> Gate<T> {
         let names = (&plan.policers[..], &self.plan.policers[..]);
         self.policers.inherit(now, names, former, &moved);
         let former = std::mem::replace(&mut self.blocking, plan.block.map(Blocking::new));
-        if let (Some(blocking), Some(former)) = (&mut self.blocking, former) {
-            blocking.inherit(former);
+        if let Some(former) = former
+            && !self.blocking.as_mut().is_some_and(|blocking| blocking.inherit(former))
+        {
+            self.effects.unblock_all();
         }
 
         let mut drains = vec![DrainRate::since(now); plan.classes.len() * LISTS];
@@ -92,8 +94,7 @@ impl<T> Gate<T> {
             None => Shedding::new(now, aim, plan.classes.len()),
         });
         if plan.slots != self.plan.slots {
-            self.limit = Limit::new(&plan.slots);
-            self.last_step = None;
+            self.limit = Limit::new(plan.slots.law());
         } else if (0..).zip(&moved).any(|(place, class)| class.0 != place) {
             self.limit.renumbered();
         }

@@ -111,7 +111,9 @@ impl<T> Gate<T> {
         };
         let spared = self.is_spared(class, running);
         if let Some(blocking) = self.blocking.as_mut().filter(|_| counts && !spared) {
-            blocking.refused(now, flow);
+            if let Some(until) = blocking.refused(now, flow) {
+                self.effects.block(flow, until);
+            }
         }
     }
 

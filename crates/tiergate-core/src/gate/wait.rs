@@ -4,7 +4,6 @@ use super::{Arrival, Gate};
 use crate::admit::feasible;
 use crate::backlog::{DROPS_MAX, Room, State, Ticket, list_of};
 use crate::class::ClassId;
-use crate::control::Limit;
 use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
@@ -80,7 +79,7 @@ impl<T> Gate<T> {
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
             let wake = self.backlog.settle(ticket, State::Granted(now));
-            self.wakes.push(wake);
+            self.effects.wake(wake);
         }
         self.note_kept(now);
         self.preempt(now);
@@ -118,13 +117,7 @@ impl<T> Gate<T> {
     /// of an idle origin.
     fn note_kept(&mut self, now: Moment) {
         let kept = self.backlog.len() > 0 && self.running < self.limit.slots();
-        let was_kept = std::mem::replace(&mut self.kept, kept);
-        if (kept || was_kept)
-            && let Limit::Adaptive(limit) = &mut self.limit
-        {
-            limit.pass(now, self.running);
-            limit.keep(kept, self.running);
-        }
+        self.limit.note_kept(now, kept, self.running);
     }
 
     /// Refuses whoever waited past the deadline.
@@ -191,7 +184,7 @@ impl<T> Gate<T> {
         self.account.refused(class, reason);
         self.count_refusal(now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));
-        self.wakes.push(wake);
+        self.effects.wake(wake);
         class
     }
 }

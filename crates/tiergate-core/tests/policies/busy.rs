@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site};
@@ -131,7 +131,7 @@ impl Busy {
     }
 
     fn wake(&mut self) {
-        while let Some(number) = self.gate.next_wake() {
+        while let Some(number) = self.gate.next_effect().and_then(Effect::into_wake) {
             let (class, ticket) = self.waiting.remove(&number).expect("woken once");
             match self.gate.claim(ticket) {
                 Claim::Admitted(slot) => self.start(class, slot),

@@ -2,7 +2,7 @@
 
 use crate::busy::{classes, plan};
 use tiergate_core::class::ClassId;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::Policy;
@@ -49,7 +49,7 @@ fn the_youngest_of_the_least_important_is_broken_off_one_for_each_that_waits() {
     for wake in 0..5 {
         let _ticket = queued(&mut gate, 0, wake);
         gate.tick(NOW);
-        order.extend(std::iter::from_fn(|| gate.next_wake()));
+        order.extend(std::iter::from_fn(|| gate.next_effect().and_then(Effect::into_wake)));
         assert_eq!(order.len(), (wake as usize + 1).min(4));
     }
     assert_eq!(order, [21, 20, 11, 10], "and the one that is not safe to repeat goes on");
@@ -58,7 +58,7 @@ fn the_youngest_of_the_least_important_is_broken_off_one_for_each_that_waits() {
     for (_, slot) in slots {
         assert!(gate.is_preempted(&slot));
         gate.finish(NOW, slot, PREEMPTED);
-        served.extend(std::iter::from_fn(|| gate.next_wake()));
+        served.extend(std::iter::from_fn(|| gate.next_effect().and_then(Effect::into_wake)));
     }
     assert_eq!(served, [0, 1, 2, 3]);
     assert_eq!(gate.account().classes[2].finished[End::Preempted.index()], 2);
@@ -73,9 +73,13 @@ fn nobody_is_broken_off_for_its_own_class_or_one_below_or_a_minimum() {
     for class in [1, 2] {
         let _ticket = queued(&mut gate, class, class.into());
     }
-    assert_eq!(gate.next_wake(), None);
+    assert_eq!(gate.next_effect(), None);
     let _ticket = queued(&mut gate, 0, 0);
-    assert_eq!(gate.next_wake(), Some(10), "the other has no more than it is sure of");
+    assert_eq!(
+        gate.next_effect(),
+        Some(Effect::Wake(10)),
+        "the other has no more than it is sure of"
+    );
     assert!(gate.is_preempted(&own) && !gate.is_preempted(&sure));
     gate.finish(NOW, own, PREEMPTED);
     gate.finish(NOW, sure, PREEMPTED);
@@ -87,19 +91,19 @@ fn who_says_so_late_is_broken_off_at_once_and_a_reload_loses_nobody() {
     let mut late = admitted(&mut gate, 1, None);
     let other = admitted(&mut gate, 2, None);
     let ticket = queued(&mut gate, 0, 0);
-    assert_eq!(gate.next_wake(), None);
+    assert_eq!(gate.next_effect(), None);
     assert!(gate.permit_preemption(NOW, &mut late, 10));
-    assert_eq!(gate.next_wake(), Some(10));
+    assert_eq!(gate.next_effect(), Some(Effect::Wake(10)));
     let mut plan = gate.plan().clone();
     plan.generation = 1;
     plan.classes.remove(1);
     gate.reconfigure(NOW, plan);
     assert!(gate.is_preempted(&late), "under another plan too");
     gate.finish(NOW, late, PREEMPTED);
-    assert_eq!(gate.next_wake(), Some(0));
+    assert_eq!(gate.next_effect(), Some(Effect::Wake(0)));
     let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("it was granted") };
     let next = queued(&mut gate, 0, 1);
-    assert_eq!(gate.next_wake(), None, "no preemptible request is left");
+    assert_eq!(gate.next_effect(), None, "no preemptible request is left");
     gate.cancel(NOW, next);
     gate.finish(NOW, other, PREEMPTED);
     gate.finish(NOW, slot, PREEMPTED);
@@ -112,11 +116,11 @@ fn whoever_has_begun_to_answer_is_left_alone_and_another_goes_instead() {
     let older = admitted(&mut gate, 2, Some(20));
     let mut younger = admitted(&mut gate, 2, Some(21));
     let _ticket = queued(&mut gate, 0, 0);
-    assert_eq!(gate.next_wake(), Some(21));
+    assert_eq!(gate.next_effect(), Some(Effect::Wake(21)));
     gate.forbid_preemption(NOW, &mut younger);
-    assert_eq!(gate.next_wake(), Some(20));
+    assert_eq!(gate.next_effect(), Some(Effect::Wake(20)));
     assert!(gate.is_preempted(&older) && !gate.is_preempted(&younger));
     gate.finish(NOW, older, PREEMPTED);
-    assert_eq!(gate.next_wake(), Some(0), "the one that waits has the slot");
+    assert_eq!(gate.next_effect(), Some(Effect::Wake(0)), "the one that waits has the slot");
     gate.finish(NOW, younger, Outcome::without_answer(End::Served));
 }

@@ -3,8 +3,8 @@
 use crate::busy::{Busy, MILLI, Work, classes, plan};
 use std::time::Duration;
 use tiergate_core::class::ClassId;
-use tiergate_core::control::{Slots, adaptive};
-use tiergate_core::gate::{Arrival, Gate, Verdict};
+use tiergate_core::control::{Bounds, Slots};
+use tiergate_core::gate::{Arrival, Effect, Gate, Verdict};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
@@ -141,7 +141,7 @@ fn fifo_is_first_come_first_served() {
         let outcome =
             tiergate_core::outcome::Outcome::without_answer(tiergate_core::outcome::End::Served);
         gate.finish(Moment::ZERO, slot.take().expect("one runs"), outcome);
-        assert_eq!(gate.next_wake(), Some(u32::from(class)));
+        assert_eq!(gate.next_effect().and_then(Effect::into_wake), Some(u32::from(class)));
         match gate.claim(ticket) {
             tiergate_core::gate::Claim::Admitted(next) => slot = Some(next),
             other => panic!("{other:?}"),
@@ -160,7 +160,7 @@ fn the_adaptive_limit_is_found_beside_reserves() {
         (Policy::Shared, [(0.5, 0.0), (0.5, 0.0)]),
     ] {
         let mut plan = shared(policy, 1, &shares);
-        plan.slots = Slots::Adaptive(adaptive::Settings::default());
+        plan.slots = Slots::Adaptive(Bounds::default());
         let clients: &[usize] = if policy == Policy::Fixed { &[400, 400] } else { &[0, 800] };
         // Forty workers: what is beyond waits at the origin.
         let mut busy = Busy::new(plan, vec![Work::taking(MILLI * 10); 2]);

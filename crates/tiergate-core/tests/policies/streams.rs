@@ -2,7 +2,7 @@
 
 use crate::busy::{classes, plan};
 use tiergate_core::class::ClassId;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -58,7 +58,7 @@ fn a_stream_s_slot_goes_to_the_next() {
         panic!("no slot is free");
     };
     let stream = gate.stream(NOW, slot, UPGRADED).expect("there is room");
-    assert_eq!(gate.next_wake(), Some(7));
+    assert_eq!(gate.next_effect().and_then(Effect::into_wake), Some(7));
     let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("it was granted") };
     gate.finish(NOW, slot, Outcome::without_answer(End::Served));
     gate.stream_ended(stream);
@@ -89,11 +89,11 @@ fn a_full_backlog_takes_from_the_classes_below() {
     }
     // The newest of the least important.
     assert!(matches!(arrive(&mut gate, 1), Verdict::Queue(_)));
-    assert_eq!(gate.next_wake(), Some(2));
+    assert_eq!(gate.next_effect().and_then(Effect::into_wake), Some(2));
     assert_eq!(gate.claim(tickets[1]), Claim::Rejected(Reason::QueueFull));
     for displaced in [1, 3] {
         assert!(matches!(arrive(&mut gate, 0), Verdict::Queue(_)));
-        assert!(gate.next_wake().is_some(), "{displaced}");
+        assert!(gate.next_effect().is_some(), "{displaced}");
     }
     let waiting: Vec<u32> = gate.states().map(|state| state.waiting).collect();
     assert_eq!(waiting, [2, 1, 0, 1]);

@@ -13,7 +13,7 @@ use crate::world::run;
 use fastrand::Rng;
 use tiergate_core::class::{ClassId, Order};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::Policy;
@@ -82,7 +82,7 @@ fn misses(jobs: &[Job], policy: Policy) -> usize {
             gate.tick(Moment::from_millis(now));
             gate.finish(Moment::from_millis(now), slot, Outcome::without_answer(End::Served));
         }
-        while let Some(job) = gate.next_wake() {
+        while let Some(job) = gate.next_effect().and_then(Effect::into_wake) {
             if let Claim::Admitted(got) = gate.claim(tickets[job].expect("it waits")) {
                 slot = Some(got);
                 now += jobs[job].takes;

@@ -6,7 +6,7 @@ use crate::world::{Event, World};
 use crate::{choice, inside};
 use std::time::Duration;
 use tiergate_core::class::Late;
-use tiergate_core::gate::Claim;
+use tiergate_core::gate::{Claim, Effect};
 use tiergate_core::reason::Reason;
 
 impl<W: Watch> World<'_, W> {
@@ -15,7 +15,9 @@ impl<W: Watch> World<'_, W> {
         loop {
             let mut granted = Vec::new();
             let mut left = Vec::new();
-            let mut woken: Vec<u32> = std::iter::from_fn(|| self.gate.next_wake()).collect();
+            let mut woken: Vec<u32> =
+                std::iter::from_fn(|| self.gate.next_effect().and_then(Effect::into_wake))
+                    .collect();
             // Whoever is settled last is woken first. Nobody relies on that but what is said of one moment
             // with several grants or drops.
             woken.reverse();

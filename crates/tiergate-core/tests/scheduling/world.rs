@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::score::{Points, Score};
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
@@ -218,7 +218,7 @@ impl<W: Watch> World<'_, W> {
     /// Takes the refusals of those whose place the new request has taken.
     fn displaced(&mut self, new: &Req) {
         let mut victims = Vec::new();
-        while let Some(id) = self.gate.next_wake() {
+        while let Some(id) = self.gate.next_effect().and_then(Effect::into_wake) {
             let ticket = self.tickets.remove(&id).expect("only who waits is woken");
             assert_eq!(self.gate.claim(ticket), Claim::Rejected(Reason::QueueFull));
             assert!(self.is_full(new), "its class's backlog is not full");

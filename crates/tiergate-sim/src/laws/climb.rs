@@ -1,15 +1,15 @@
 //! Hill climbing on throughput: windows at the limit and a quarter above it, in turn; a step up when
 //! the throughput grew by more than half as much, a step down otherwise.
 
-use super::Law;
-use tiergate_core::control::adaptive::{Load, Settings};
+use tiergate_core::class::ClassId;
+use tiergate_core::control::{Bounds, Law, OriginLoad, Step};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
 /// The paired climb, without memory: what the product's law is when it forgets every pair.
 #[derive(Debug)]
 pub(super) struct Climb {
-    settings: Settings,
+    bounds: Bounds,
     base: f64,
     above: bool,
     rate_base: f64,
@@ -21,10 +21,10 @@ pub(super) struct Climb {
 const RATIO: f64 = 1.25;
 
 impl Climb {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(bounds: Bounds) -> Self {
         Climb {
-            settings: settings.clone(),
-            base: f64::from(settings.slots_start),
+            base: f64::from(bounds.slots_start),
+            bounds,
             above: false,
             rate_base: 0.0,
             served: 0,
@@ -36,16 +36,18 @@ impl Climb {
 
 impl Law for Climb {
     fn slots(&self) -> u32 {
-        if self.above {
-            ((self.base * RATIO) as u32).max(self.base as u32 + 1)
-        } else {
-            self.base as u32
-        }
+        let base = self.base as u32;
+        if self.above { ((self.base * RATIO) as u32).max(base + 1) } else { base }
     }
 
-    fn admitted(&mut self, _now: Moment, _load: Load) {}
-
-    fn finished(&mut self, now: Moment, admitted: Moment, outcome: &Outcome, load: Load) {
+    fn finished(
+        &mut self,
+        now: Moment,
+        _class: ClassId,
+        admitted: Moment,
+        outcome: &Outcome,
+        load: OriginLoad,
+    ) -> Option<Step> {
         if outcome.end == End::Served {
             self.latency_s += (now.since(admitted).as_secs_f64() - self.latency_s) / 32.0;
             self.served += 1;
@@ -53,25 +55,26 @@ impl Law for Climb {
         if load.waiting == 0 {
             self.served = 0;
             self.since = now;
-            return;
+            return None;
         }
         let elapsed_s = now.since(self.since).as_secs_f64();
         if self.served < 50 || elapsed_s < (2.0 * self.latency_s).max(0.025) {
-            return;
+            return None;
         }
         let rate = f64::from(self.served) / elapsed_s;
         self.served = 0;
         self.since = now;
+        let before = self.slots();
         if self.above {
-            let ratio = f64::from(self.slots()) / self.base;
+            let ratio = f64::from(before) / self.base;
             let grew = (rate / self.rate_base).ln() > 0.5 * ratio.ln();
-            self.base = if grew { self.base * ratio } else { self.base * 0.95 };
-            self.base = self
-                .base
-                .clamp(f64::from(self.settings.slots_min), f64::from(self.settings.slots_max));
+            let base = if grew { self.base * ratio } else { self.base * 0.95 };
+            let Bounds { slots_min, slots_max, .. } = self.bounds;
+            self.base = base.clamp(f64::from(slots_min), f64::from(slots_max));
         } else {
             self.rate_base = rate;
         }
         self.above = !self.above;
+        Step::between(before, self.slots())
     }
 }

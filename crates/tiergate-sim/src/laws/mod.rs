@@ -2,23 +2,14 @@
 
 mod aimd;
 mod climb;
-mod gradient;
+mod envoy;
+mod gradient2;
+mod sampled;
 mod vegas;
 
+use sampled::Sampled;
 use serde::Deserialize;
-use tiergate_core::control::adaptive::{Load, Settings};
-use tiergate_core::outcome::Outcome;
-use tiergate_core::time::Moment;
-
-/// Finds how many requests the origin can work on at once: the product's interface.
-pub trait Law {
-    /// The number of slots in force.
-    fn slots(&self) -> u32;
-    /// A slot was granted.
-    fn admitted(&mut self, now: Moment, load: Load);
-    /// A slot came back; it was granted at `admitted`.
-    fn finished(&mut self, now: Moment, admitted: Moment, outcome: &Outcome, load: Load);
-}
+use tiergate_core::control::{Bounds, Law};
 
 /// Which law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -46,14 +37,15 @@ impl LawKind {
         ("climb", LawKind::Climb),
     ];
 
-    /// A law that knows nothing yet.
-    pub fn build(self, settings: &Settings) -> Box<dyn Law> {
+    /// The law within the default bounds; it knows nothing of the origin yet.
+    pub fn build(self) -> Box<dyn Law> {
+        let bounds = Bounds::default();
         match self {
-            LawKind::Gradient2 => Box::new(gradient::Gradient2::new(settings)),
-            LawKind::Envoy => Box::new(gradient::Envoy::new(settings)),
-            LawKind::Vegas => Box::new(vegas::Vegas::new(settings)),
-            LawKind::Aimd => Box::new(aimd::Aimd::new(settings)),
-            LawKind::Climb => Box::new(climb::Climb::new(settings)),
+            LawKind::Gradient2 => Box::new(Sampled::new(bounds, gradient2::Gradient2::default())),
+            LawKind::Envoy => Box::new(envoy::Envoy::new(&bounds)),
+            LawKind::Vegas => Box::new(Sampled::new(bounds, vegas::Vegas::default())),
+            LawKind::Aimd => Box::new(Sampled::new(bounds, aimd::Aimd::default())),
+            LawKind::Climb => Box::new(climb::Climb::new(bounds)),
         }
     }
 }

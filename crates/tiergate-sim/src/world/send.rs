@@ -63,10 +63,7 @@ impl World<'_> {
         self.at(leaves, Event::Leave(id, incarnation));
         let Some(gate) = &mut self.gate else { unreachable!("seen above") };
         match gate.arrive(now, arrival, || id) {
-            Verdict::Admit(slot) => {
-                self.law_admitted();
-                self.forward(id, Where::Running(slot));
-            }
+            Verdict::Admit(slot) => self.forward(id, Where::Running(slot)),
             Verdict::Queue(ticket) => self.requests[id as usize].place = Where::Waiting(ticket),
             Verdict::Reject(reason) => {
                 if reason == Reason::Shed {

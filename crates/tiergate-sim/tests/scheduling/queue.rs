@@ -11,7 +11,7 @@ use std::time::Duration;
 use tiergate_core::class::{Class, ClassId, Order};
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site};
@@ -157,7 +157,7 @@ pub(crate) fn run(
                 }
             }
         }
-        while let Some(id) = gate.next_wake() {
+        while let Some(id) = gate.next_effect().and_then(Effect::into_wake) {
             let ticket = requests[id].ticket.take().expect("it waits");
             if let Claim::Admitted(slot) = gate.claim(ticket) {
                 started.push((id, slot));

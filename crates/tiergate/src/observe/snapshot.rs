@@ -4,8 +4,7 @@ use std::time::Duration;
 use tiergate_core::account::ClassAccount;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::Order;
-use tiergate_core::control::Slots;
-use tiergate_core::control::adaptive::Step;
+use tiergate_core::control::{Slots, Step};
 use tiergate_core::gate::{ClassState, Gate};
 use tiergate_core::time::Moment;
 

@@ -34,9 +34,9 @@ pub fn cause(name: &str) -> String {
     match name {
         "grew" => "more at once gives more throughput".to_owned(),
         "shrank" => "fewer at once give as much throughput".to_owned(),
-        "probed" => "a look above or below the limit".to_owned(),
-        "lost" => "nearly nothing was answered in time".to_owned(),
-        "unused" => "so many were not used for a while".to_owned(),
+        "probed" => "a probe above or below the limit".to_owned(),
+        "failures" => "nearly every request failed or took too long".to_owned(),
+        "unused" => "so many were not needed for a while".to_owned(),
         other => harmless(other).replace('_', " "),
     }
 }
@@ -62,7 +62,7 @@ pub fn harmless(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tiergate_core::control::adaptive::Cause;
+    use tiergate_core::control::Cause;
 
     #[test]
     fn spans_stay_short_at_every_bound() {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn causes_of_this_version_have_words_and_others_their_name() {
-        for known in [Cause::Grew, Cause::Shrank, Cause::Probed, Cause::Lost, Cause::Unused] {
+        for known in [Cause::Grew, Cause::Shrank, Cause::Probed, Cause::Failures, Cause::Unused] {
             assert!(cause(known.name()).contains(' '), "{known:?}");
         }
         assert_eq!(cause("looked_lower"), "looked lower");

@@ -5,11 +5,13 @@ mod promises;
 mod random;
 
 use super::*;
-use crate::class::{Class, Codel};
+use crate::arrival::Arrival;
+use crate::class::{Class, ClassId, Codel};
 use crate::classify::score::{Points, Score};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::schedule::{Policy, Site};
+use crate::time::Moment;
 use std::time::Duration;
 
 pub(super) const C: ClassId = ClassId(0);
@@ -38,7 +40,7 @@ pub(super) fn serve(
     now: Moment,
     class: ClassId,
     cost: f64,
-) -> Option<(u32, Turn)> {
+) -> Option<(u32, Option<FlowTurn>)> {
     let ticket = backlog.first(now, class)?;
     backlog.served(ticket, cost);
     let turn = backlog.waiter(ticket).expect("it waits").turn;

@@ -205,7 +205,7 @@ fn what_was_charged_too_much_is_given_back() {
     let (flow, turn) = serve(&mut backlog, at(0), C, 100.0).expect("waits");
     assert_eq!(flow, 1);
     assert_eq!(serve(&mut backlog, at(0), C, 2.0).expect("waits").0, 2);
-    backlog.corrected(turn, -99.0);
+    backlog.corrected(turn.expect("others of its flow waited"), -99.0);
     let next: Vec<u32> =
         (0..4).map(|_| serve(&mut backlog, at(0), C, 2.0).expect("waits").0).collect();
     assert_eq!(next, [1, 2, 1, 2], "they are at 1 and 2, and then 3 and 4");
@@ -252,8 +252,8 @@ fn at_rest_first_come_and_under_overload_last_come() {
     assert_eq!(next(200), 0, "the oldest has waited a quarter of its patience, and no more");
     assert_eq!(next(211), 9, "the oldest came at 10 ms");
     assert_eq!([next(211), next(211), next(211), next(211)], [8, 7, 6, 5]);
-    backlog.remove(backlog.slab.ticket(backlog.flows.at(0).head));
-    backlog.remove(backlog.slab.ticket(backlog.flows.at(0).head));
+    backlog.remove(backlog.ticket(backlog.flows.at(0).waiters.first().expect("two wait")));
+    backlog.remove(backlog.ticket(backlog.flows.at(0).waiters.first().expect("two wait")));
     // Left: those of 30 and 40 ms. The rest begins where the oldest has waited an eighth: 100 ms.
     assert_eq!(serve(&mut backlog, at(131), C, 1.0).expect("waits").0, 4);
     backlog.push(at(140), C, &of_flow(1), at(140) + patience, 10);

@@ -71,7 +71,7 @@ struct Both {
     now: Moment,
     tickets: HashMap<u32, Ticket>,
     /// Whom services were charged to.
-    services: Vec<(Turn, (usize, usize, u64))>,
+    services: Vec<(FlowTurn, (usize, usize, u64))>,
     ids: u32,
 }
 
@@ -135,7 +135,7 @@ impl Both {
                     self.real.reclass(new, |class| ClassId(moved[class.index()] as u16));
                 assert_eq!(unclaimed, 0);
                 self.naive.reclass(self.now, classes.clone(), &moved);
-                let stale = |(turn, _): &(Turn, _)| self.real.flows.named(*turn).is_none();
+                let stale = |(turn, _): &(FlowTurn, _)| self.real.flows.named(*turn).is_none();
                 assert!(self.services.iter().all(stale));
             }
         }
@@ -181,9 +181,7 @@ impl Both {
         let real = serve(&mut self.real, self.now, id, cost);
         let naive = self.naive.serve(self.now, class, cost);
         assert_eq!(real.map(|(wake, _)| wake), naive);
-        if let Some((_, turn)) = real
-            && turn != Turn::NONE
-        {
+        if let Some((_, Some(turn))) = real {
             self.services.push((turn, (class, lanes[0], flow.expect("somebody was served"))));
         }
     }

@@ -1,0 +1,70 @@
+//! An arrival: what the gate and the backlog are told of a request.
+
+use crate::admit::policer::PolicerId;
+use crate::class::ClassId;
+use crate::classify::score::Score;
+use std::time::Duration;
+
+/// A classified request, at the gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its class, by the plan `generation`.
+    pub class: ClassId,
+    /// The rule that decided the class; `None` if none matched.
+    pub rule: Option<u32>,
+    /// How long it may wait, where its rule says; else its class's deadline.
+    pub deadline: Option<Duration>,
+    /// The [`Plan::generation`] that it was classified under.
+    pub generation: u32,
+    /// The policer that its rule names, by the plan `generation`.
+    pub policer: Option<PolicerId>,
+    /// Whose request it is: a keyed hash of what fairness is counted by.
+    pub flow: u64,
+    /// Whether it belongs to a session that was admitted before: it waits before those of its class
+    /// that do not. Never set by what a client merely claims.
+    pub running: bool,
+    /// Whether an answer to its client lets it go on ([`crate::admit::feasible::goes_on`]), or nothing is
+    /// known of that; newcomers may wait a little less.
+    pub goes_on: bool,
+    /// How important its connection is now, by what the policy says; `None`: nothing said so. Looked
+    /// at, with what follows, only by a plan with [`Plan::shedding`].
+    pub importance: Option<u8>,
+    /// Requests of its connection that were answered before.
+    pub requests: u32,
+    /// A hash of its connection: even over all values, and the same for all of its requests.
+    pub connection: u64,
+    /// How urgent it is among others, where requests are served by score.
+    pub score: Score,
+    /// How many slots it takes, 1 or more (0 counts as 1). One that takes more than there are is served
+    /// alone.
+    pub slots: u16,
+    /// Bytes that are held while it waits.
+    pub bytes: u32,
+}
+
+impl Arrival {
+    /// Of that class by the first plan, and nothing else known of it.
+    pub const fn of(class: ClassId) -> Self {
+        Arrival {
+            class,
+            rule: None,
+            deadline: None,
+            generation: 0,
+            policer: None,
+            flow: 0,
+            running: false,
+            goes_on: false,
+            importance: None,
+            requests: 0,
+            connection: 0,
+            score: Score::ZERO,
+            slots: 1,
+            bytes: 0,
+        }
+    }
+
+    /// The slots that it takes.
+    pub(crate) fn width(&self) -> u16 {
+        self.slots.max(1)
+    }
+}

@@ -1,0 +1,147 @@
+//! Which request of a class is next, what its service is charged, and which has waited too long.
+
+use super::class_queue::{QUEUES, queue_of};
+use super::flows::FlowTurn;
+use super::queues::Backlog;
+use super::waiter::{Ticket, Waiter};
+use crate::arrival::Arrival;
+use crate::class::{ClassId, Late, Order};
+use crate::schedule::Next;
+use crate::time::Moment;
+
+/// A service that costs nothing would leave its flow's turn where it is.
+const COST_MIN: f64 = 1e-6;
+
+impl<T> Backlog<T> {
+    /// The request that the class's order serves next. O(1); the order of a list may change by it.
+    pub(crate) fn first(&mut self, now: Moment, class: ClassId) -> Option<Ticket> {
+        self.now = now;
+        let place = self.queues_of(class).iter().position(|queue| queue.len > 0)?;
+        let queue = (class.index() * QUEUES + place) as u32;
+        let index = match self.heaps.order.first(queue) {
+            Some(index) => index,
+            None => self.first_of_turn(now, queue),
+        };
+        Some(self.ticket(index))
+    }
+
+    /// What the class's next is chosen by, among other classes'. As [`Backlog::first`].
+    pub(crate) fn key(&mut self, now: Moment, class: ClassId) -> Option<Next> {
+        let ticket = self.first(now, class)?;
+        let waiter = &self.waiters[ticket.0.index()];
+        let Waiter { slots, late, arrived, deadline, score, sequence: number, .. } = *waiter;
+        Some(Next { slots, late, arrived, number, deadline, score })
+    }
+
+    /// How many of its list would be served before an arrival, at most, if they all cost the same: all
+    /// that wait; but where flows take turns only so many of each other flow as of its own, itself
+    /// counted. Nothing where the order may put it before all others: by deadline, by score, or last come
+    /// first served. O(1).
+    pub(crate) fn ahead(&self, class: ClassId, arrival: &Arrival) -> u32 {
+        if matches!(self.disciplines[class.index()].order, Order::Deadline | Order::Score) {
+            return 0;
+        }
+        let place = queue_of(class, arrival.running, false);
+        let flow = self.flow_of(place, arrival).map(|number| self.flows.at(number));
+        if flow.is_some_and(|flow| flow.is_lifo) {
+            return 0;
+        }
+        let own = flow.map_or(0, |flow| flow.waiters.len());
+        let queue = self.queue(place);
+        let others = queue.flows - u32::from(own > 0);
+        queue.len.min(own.saturating_add(others.saturating_mul(own + 1)))
+    }
+
+    /// Of the flow whose turn it is: its longest waiter or, while it is overloaded, the last.
+    ///
+    /// Overloaded: the longest waiter has waited for more than a quarter of its patience; no more, when
+    /// less than an eighth. A list that is served faster than that never stands long enough to notice.
+    /// From there on, first come first served would serve each request after most of its client's
+    /// patience, and last come first served serves those that came now at once, while those that
+    /// waited long go on to their deadlines, which they would have met too late to be of use.
+    /// Judged by flow, so that one flow's overload leaves the others' order alone.
+    ///
+    /// Source: Maurer, "Fail at Scale", ACM Queue 13 (2015): adaptive LIFO with controlled delay.
+    /// There a queue counts as standing if it was not empty for 100 ms; here patience is known.
+    fn first_of_turn(&mut self, now: Moment, queue: u32) -> u32 {
+        let number = self.heaps.turns.first(queue).expect("a waiter's flow has a turn");
+        let flow = self.flows.at_mut(number);
+        let first = flow.waiters.first().expect("a flow with a turn has waiters");
+        let waiter = &self.waiters[first];
+        let is_adaptive = self.disciplines[waiter.class.index()].order == Order::AdaptiveLifo;
+        let waited = now.since(waiter.arrived);
+        let patience = waiter.deadline.since(waiter.arrived);
+        flow.is_lifo = is_adaptive && waited > patience / if flow.is_lifo { 8 } else { 4 };
+        if flow.is_lifo { flow.waiters.last().unwrap_or(first) } else { first }
+    }
+
+    /// The one that CoDel drops before another of the class is served. Call up to
+    /// [`super::DROPS_MAX`] times, each time after the one is settled. O(1).
+    pub(crate) fn delayed(&mut self, now: Moment, class: ClassId) -> Option<Ticket> {
+        let codel = self.disciplines[class.index()].codel?;
+        let next = self.first(now, class)?;
+        let flow = self.flows.at_mut(self.waiters[next.0.index()].account);
+        let first = flow.waiters.first()?;
+        let sojourn = now.since(self.waiters[first].arrived);
+        let drops = flow.law.drops(&codel, now, sojourn, flow.waiters.len() == 1);
+        drops.then(|| self.ticket(first))
+    }
+
+    /// The next whose wait is over at `now`; call until `None`. One that may be late is so from here on,
+    /// and stays for as long again. O(log n) for each.
+    pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
+        self.now = now;
+        while self.deadlines.first() <= now {
+            let index = self.deadlines.first_place()?;
+            let waiter = &self.waiters[index];
+            let late = self.disciplines[waiter.class.index()].late;
+            if late == Late::Refuse || waiter.late {
+                return Some(self.ticket(index));
+            }
+            self.leave(index);
+            let sequence = self.next_sequence();
+            let waiter = &mut self.waiters[index];
+            waiter.late = true;
+            waiter.deadline = waiter.deadline + waiter.deadline.since(waiter.arrived);
+            waiter.sequence = sequence;
+            self.join(index);
+        }
+        None
+    }
+
+    /// The next deadline of all; [`Moment::NEVER`] if there is none. O(1).
+    pub(crate) fn next_deadline(&self) -> Moment {
+        self.deadlines.first()
+    }
+
+    /// Charges the service of a waiter, which is about to be settled, to its flow, if others of it wait.
+    /// The cost is in any unit that is the same for all of the class, and taken to be at least a
+    /// millionth. O(log flows).
+    pub(crate) fn served(&mut self, ticket: Ticket, cost: f64) {
+        let sequence = self.next_sequence();
+        let waiter = &mut self.waiters[ticket.0.index()];
+        waiter.estimate = cost;
+        if !self.disciplines[waiter.class.index()].has_turns() {
+            return;
+        }
+        let (place, number) = (waiter.queue(), waiter.account);
+        let flow = self.flows.at_mut(number);
+        if self.queues[place as usize].charge(flow, cost.max(COST_MIN), sequence) {
+            self.heaps.turns.put(place, number, flow.rank());
+            waiter.turn = Some(self.flows.turn(number));
+        }
+    }
+
+    /// A service has cost so much more (or less) than was charged. Nothing happens if the flow's
+    /// account is forgotten. O(log flows).
+    pub(crate) fn corrected(&mut self, turn: FlowTurn, difference: f64) {
+        let Some(number) = self.flows.named(turn) else {
+            return;
+        };
+        let flow = self.flows.at_mut(number);
+        flow.start = (flow.start + difference).max(0.0);
+        if flow.waiters.len() > 0 {
+            self.heaps.turns.put(flow.queue, number, flow.rank());
+        }
+    }
+}

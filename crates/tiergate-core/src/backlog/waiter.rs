@@ -1,0 +1,60 @@
+//! A waiting request, and the ticket that names it.
+
+use super::class_queue::queue_of;
+use super::flows::FlowTurn;
+use crate::class::ClassId;
+use crate::classify::score::Score;
+use crate::collections::Key;
+use crate::reason::Reason;
+use crate::time::Moment;
+
+/// Names one waiting request. Stale tickets are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub(super) Key);
+
+/// What has become of a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Waiting,
+    /// Holds a slot since the moment given; its owner does not know yet.
+    Granted(Moment),
+    /// Was refused; its owner does not know yet.
+    Refused(Reason),
+}
+
+/// A waiting request, or one whose owner does not know yet that it waits no more.
+#[derive(Debug)]
+pub(crate) struct Waiter<T> {
+    pub(crate) state: State,
+    pub(crate) class: ClassId,
+    /// Whether its session runs already.
+    pub(crate) running: bool,
+    /// Whether its deadline has passed, and it waits on.
+    pub(crate) late: bool,
+    /// The rule that decided its class.
+    pub(crate) rule: Option<u32>,
+    /// How many slots it takes, 1 or more.
+    pub(crate) slots: u16,
+    /// Whose it is.
+    pub(crate) flow: u64,
+    pub(crate) arrived: Moment,
+    /// When its wait ends, one way or another.
+    pub(crate) deadline: Moment,
+    pub(crate) score: Score,
+    /// What its service was expected to cost when it was charged, and the flow that it was charged to.
+    pub(crate) estimate: f64,
+    pub(crate) turn: Option<FlowTurn>,
+    pub(super) bytes: u32,
+    /// Grows from one that began to wait to the next. One that is late begins anew.
+    pub(super) sequence: u64,
+    /// The number of its flow's account.
+    pub(super) account: u32,
+    pub(super) wake: Option<T>,
+}
+
+impl<T> Waiter<T> {
+    /// The queue that it waits in.
+    pub(super) fn queue(&self) -> u32 {
+        queue_of(self.class, self.running, self.late)
+    }
+}

@@ -1,0 +1,128 @@
+//! A law of the limit: how many requests the origin should work on at once, found from how they end.
+//!
+//! Each law is one file and one implementation of [`Law`]. The gate tells it what happens, in this
+//! order, and asks for nothing but the number of slots; it never waits for a law and calls no other.
+//!
+//! | the gate says | when |
+//! |---|---|
+//! | [`Law::pass`] | before the number of slots in use grows, and before [`Law::keep`] |
+//! | [`Law::keep`] | free slots are kept from the requests that wait, or no longer |
+//! | [`Law::finished`] | a request gave its slots back |
+
+use crate::class::ClassId;
+use crate::outcome::Outcome;
+use crate::time::Moment;
+use std::fmt::Debug;
+
+/// Where a law may go, and where it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bounds {
+    /// Fewest slots, at least 1.
+    pub slots_min: u32,
+    /// Most slots.
+    pub slots_max: u32,
+    /// Slots before anything is known.
+    pub slots_start: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            slots_min: 1,
+            slots_max: 10_000,
+            // A single-threaded origin can take it for a moment; 10,000 are ten steps away.
+            slots_start: 10,
+        }
+    }
+}
+
+impl Bounds {
+    /// The number of slots within the bounds that is nearest to `slots`; at least 1.
+    pub fn clamp(&self, slots: u32) -> u32 {
+        let least = self.slots_min.max(1);
+        slots.clamp(least, self.slots_max.max(least))
+    }
+}
+
+/// Why the limit changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// More requests at once give more throughput.
+    Grew,
+    /// Fewer requests at once give as much throughput.
+    Shrank,
+    /// A probe above or below the limit.
+    Probed,
+    /// Nearly every request ended without an answer in time.
+    Failures,
+    /// Fewer slots were needed for a while.
+    Unused,
+    /// A plan with another limit came into force.
+    Reload,
+}
+
+impl Cause {
+    /// The cause's name in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Grew => "grew",
+            Cause::Shrank => "shrank",
+            Cause::Probed => "probed",
+            Cause::Failures => "failures",
+            Cause::Unused => "unused",
+            Cause::Reload => "reload",
+        }
+    }
+}
+
+/// A change of the limit, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The new number of slots.
+    pub slots: u32,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl Step {
+    /// The step from one number of slots to another; `None` if they are equal.
+    pub fn between(before: u32, slots: u32) -> Option<Step> {
+        let cause = if slots > before { Cause::Grew } else { Cause::Shrank };
+        (slots != before).then_some(Step { slots, cause })
+    }
+}
+
+/// How busy the origin is at the moment of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginLoad {
+    /// Slots in use, after an admission and before a release.
+    pub running: u32,
+    /// Requests that wait for a slot.
+    pub waiting: u32,
+}
+
+/// Finds how many requests the origin can work on at once.
+pub trait Law: Debug + Send {
+    /// The number of slots in force, at least 1. It changes only where a method returns a [`Step`].
+    fn slots(&self) -> u32;
+
+    /// Time passed in which `running` slots were in use; called before that changes. A few nanoseconds.
+    fn pass(&mut self, _now: Moment, _running: u32) {}
+
+    /// Whether, from now on, free slots are kept from the requests that wait: a policy reserves them,
+    /// or the next request takes several. Call after [`Law::pass`].
+    fn keep(&mut self, _kept: bool, _running: u32) {}
+
+    /// A request of `class` gave its slots back, which were granted at `admitted`; `load` still has it.
+    fn finished(
+        &mut self,
+        now: Moment,
+        class: ClassId,
+        admitted: Moment,
+        outcome: &Outcome,
+        load: OriginLoad,
+    ) -> Option<Step>;
+
+    /// Classes have other numbers from now on.
+    fn renumbered(&mut self) {}
+}

@@ -1,0 +1,30 @@
+//! What a policy says of the number of slots.
+
+use super::adaptive::AdaptiveLimit;
+use super::fixed::Fixed;
+use super::law::{Bounds, Law};
+
+/// How the number of slots is set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Slots {
+    /// This many, at least 1.
+    Fixed(u32),
+    /// Found while serving, within bounds.
+    Adaptive(Bounds),
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Slots::Adaptive(Bounds::default())
+    }
+}
+
+impl Slots {
+    /// The law that sets it; it knows nothing of the origin yet.
+    pub fn law(&self) -> Box<dyn Law> {
+        match self {
+            Slots::Fixed(slots) => Box::new(Fixed::new(*slots)),
+            Slots::Adaptive(bounds) => Box::new(AdaptiveLimit::new(bounds.clone())),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Effects: what the gate asks its shell to do.
+
+use super::Gate;
+use crate::control::Cause;
+use crate::time::Moment;
+use std::collections::VecDeque;
+
+/// Something that the shell is to do, or may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect<T> {
+    /// Wake the owner of a ticket that is settled, or of a slot that is to be given back: its `T`.
+    Wake(T),
+    /// The number of slots is another one since this was last said.
+    SlotsChanged {
+        /// The number of slots in force.
+        slots: u32,
+        /// Why it changed last.
+        cause: Cause,
+    },
+    /// The gate refuses what this flow sends until then, running sessions and the most important of
+    /// several classes apart: it may be turned away earlier, where that costs less.
+    Block {
+        /// Whose requests: [`super::Arrival::flow`].
+        flow: u64,
+        /// When the block ends by itself.
+        until: Moment,
+    },
+    /// All blocks said so far have ended: a plan without them came in force.
+    UnblockAll,
+}
+
+impl<T> Effect<T> {
+    /// Whom to wake, if that is what it is.
+    pub fn into_wake(self) -> Option<T> {
+        match self {
+            Effect::Wake(owner) => Some(owner),
+            _ => None,
+        }
+    }
+}
+
+/// Most blocks that wait to be taken. What is beyond is not said, and only the gate refuses the flow.
+const BLOCKS_MAX: usize = 64;
+
+/// What was not taken yet.
+#[derive(Debug)]
+pub(super) struct Effects<T> {
+    /// Bounded by the tickets and slots that are out.
+    wakes: Vec<T>,
+    /// The slots that were said last.
+    slots: u32,
+    blocks: VecDeque<(u64, Moment)>,
+    unblock_all: bool,
+}
+
+impl<T> Effects<T> {
+    /// Nothing; there are so many slots.
+    pub(super) fn new(slots: u32) -> Self {
+        Effects {
+            wakes: Vec::new(),
+            slots,
+            blocks: VecDeque::with_capacity(BLOCKS_MAX),
+            unblock_all: false,
+        }
+    }
+
+    pub(super) fn wake(&mut self, owner: T) {
+        self.wakes.push(owner);
+    }
+
+    pub(super) fn block(&mut self, flow: u64, until: Moment) {
+        if self.blocks.len() < BLOCKS_MAX {
+            self.blocks.push_back((flow, until));
+        }
+    }
+
+    pub(super) fn unblock_all(&mut self) {
+        self.blocks.clear();
+        self.unblock_all = true;
+    }
+}
+
+impl<T> Gate<T> {
+    /// Takes one of the effects of what was called before. Call until `None` after every other method.
+    ///
+    /// Wakes come first. Changes of the slots are said once, however many there were.
+    pub fn next_effect(&mut self) -> Option<Effect<T>> {
+        let effects = &mut self.effects;
+        if let Some(owner) = effects.wakes.pop() {
+            return Some(Effect::Wake(owner));
+        }
+        let slots = self.limit.slots();
+        if slots != effects.slots {
+            effects.slots = slots;
+            let cause = self.limit.last_step().map_or(Cause::Reload, |(_, step)| step.cause);
+            return Some(Effect::SlotsChanged { slots, cause });
+        }
+        if std::mem::take(&mut effects.unblock_all) {
+            return Some(Effect::UnblockAll);
+        }
+        let (flow, until) = effects.blocks.pop_front()?;
+        Some(Effect::Block { flow, until })
+    }
+}
