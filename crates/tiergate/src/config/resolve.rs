@@ -46,11 +46,8 @@ pub(super) fn policy(
     let default_class = resolve_rules::default_class(raw.default_class, &classes, on.faults);
     let trusted = on.trusted(raw.trusted);
     let listeners = on.listeners(raw.listener, trusted.is_empty());
-    let mut named = resolve_rules::Named {
-        classes: &classes,
-        listeners: &listeners,
-        policers: &mut policers,
-    };
+    let mut named =
+        resolve_rules::Named { classes: &classes, listeners: &listeners, policers: &mut policers };
     let rules = resolve_rules::rules(raw.rule, &mut named, lines, on.faults);
     let score = raw.score.map(|score| resolve_score::score(score, &classes, on.faults));
     let (refusal, refusal_page, ignore) = on.refusal(value(raw.refusal));
