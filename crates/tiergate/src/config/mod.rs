@@ -4,6 +4,8 @@
 //! (`resolve`: bounds, references, defaults). Each step goes on after a mistake, so that a file's
 //! mistakes are told all at once, but the next step begins only without any.
 
+pub(crate) mod condition;
+mod condition_values;
 pub mod defaults;
 pub mod error;
 pub mod meant;
@@ -15,7 +17,6 @@ mod raw_scheduling;
 mod read;
 mod resolve;
 mod resolve_classes;
-mod resolve_conditions;
 mod resolve_identity;
 mod resolve_policers;
 mod resolve_refusal;

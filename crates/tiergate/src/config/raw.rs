@@ -2,18 +2,16 @@
 //!
 //! These definitions are the schema for editors too; the text above a key is what an editor shows.
 
+use super::condition::Conditions;
 use super::error::{Faults, Place};
 pub(super) use super::raw_clients::{Geo, Key, Names, Session, Shedding, Token};
 pub(super) use super::raw_refusal::{Block, Refusal};
 pub(super) use super::raw_scheduling::{Class, Codel, Scheduling, Site, Trigger};
 use super::read::{At, Named, OneOrMany, Read, read_at, table, unknown, wrong};
-use super::rule_values::{
-    AsnRange, CountryText, DomainText, DscpRange, ExtensionText, FlowText, MediaText, PointsNumber,
-    RegexText, SizeRange, UrgencyRange,
-};
+use super::rule_values::{FlowText, PointsNumber};
 use super::values::{
-    Address, AddressOrNowhere, ClientText, File, Format, HostText, MethodText, Network, Networks,
-    PathText, PerText, RateText, ServerText, Share, Size, SlotsText, Time, Values,
+    Address, AddressOrNowhere, ClientText, File, Format, Networks, PerText, RateText, ServerText,
+    Share, Size, SlotsText, Time,
 };
 
 table! {
@@ -173,53 +171,8 @@ table! {
 
 table! {
     /// All conditions given must hold; of a list, one is enough.
+    #[schemars(transform = super::condition::add_schemas)]
     struct Rule {
-        /// The path, without query, normalised. `*` is anything but `/` (at the end: anything),
-        /// `**` anything, `?` one character.
-        path: OneOrMany<PathText>,
-        /// The host, without port: `example.com`, `*.example.com`.
-        host: OneOrMany<HostText>,
-        /// The method. Case matters.
-        method: OneOrMany<MethodText>,
-        /// Header fields by name: a pattern for the value, a list of patterns, or true for "present".
-        header: Named<Values>,
-        /// Cookies by name: a pattern for the value, a list of patterns, or true for "present".
-        cookie: Named<Values>,
-        /// The client's address or network.
-        client: OneOrMany<Network>,
-        /// The extension of the path's last segment, such as "cgi". Case is ignored.
-        extension: OneOrMany<ExtensionText>,
-        /// A regular expression that is found in the normalised path.
-        path_regex: OneOrMany<RegexText>,
-        /// Parameters of the query by name, decoded: a pattern for the value, a list of patterns, or
-        /// true for "present".
-        query: Named<Values>,
-        /// The media type of the body without parameters, such as "application/json", "image/*".
-        content_type: OneOrMany<MediaText>,
-        /// Bytes of the body by Content-Length: "1MiB..", "..64KiB", "1KiB..1MiB".
-        content_length: OneOrMany<SizeRange>,
-        /// True: the client fetches ahead of need (`Sec-Purpose`, `Purpose` or `X-Moz`).
-        prefetch: bool,
-        /// The urgency in `Priority` (RFC 9218), 0 the most urgent to 7: 5, "0..2".
-        urgency: OneOrMany<UrgencyRange>,
-        /// The listener, by its name or address.
-        listener: OneOrMany<String>,
-        /// The address or network that the client connected to.
-        destination: OneOrMany<Network>,
-        /// The server name that the client asked for in its TLS handshake.
-        sni: OneOrMany<HostText>,
-        /// The client's verified name is this or in this domain.
-        domain: OneOrMany<DomainText>,
-        /// The client's country, such as "DE".
-        country: OneOrMany<CountryText>,
-        /// The client's autonomous system: 64500, "64500..64510".
-        asn: OneOrMany<AsnRange>,
-        /// The name in the client's verified certificate: a pattern, a list of patterns, or true for "present".
-        certificate: Values,
-        /// The verified subject of a token or key: a pattern, a list of patterns, or true for "present".
-        subject: Values,
-        /// The code point of the client's packets, 0 to 63: 46, "8..15".
-        dscp: OneOrMany<DscpRange>,
         /// How much it matters that such a request's session is kept, 0 least to 255 most.
         #[schemars(range(max = 255))]
         importance: u64,
@@ -241,6 +194,7 @@ table! {
         /// Header in which a `trusted` peer says how many milliseconds such a request may wait.
         deadline_header: String,
     }
+    and conditions: Conditions,
     not yet "level", "resource"
 }
 

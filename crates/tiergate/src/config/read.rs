@@ -193,21 +193,27 @@ pub(super) fn plain(field: &'static str) -> &'static str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
-/// Defines a table of the file: its keys, how to read it, and its part of the schema. `not yet`: keys
-/// whose meaning is settled, and which are refused until something reads them.
+/// Defines a table of the file: its keys, how to read it, and its part of the schema. `and`:
+/// what reads all other keys, `not yet`: keys that are refused until something reads them.
 macro_rules! table {
     (
         $(#[$about:meta])*
         struct $Name:ident {
             $( $(#[$field_about:meta])* $field:ident: $Type:ty, )*
         }
+        $( and $others:ident: $Others:ty, )?
         $( not yet $( $later:literal ),* )?
     ) => {
-        $(#[$about])*
         #[derive(Clone, Debug, Default, schemars::JsonSchema)]
         #[schemars(deny_unknown_fields)]
+        $(#[$about])*
         pub(super) struct $Name {
             $( $(#[$field_about])* pub $field: Option<At<$Type>>, )*
+            $(
+                /// What the other keys say.
+                #[schemars(skip)]
+                pub $others: $Others,
+            )?
         }
 
         impl Read for $Name {
@@ -231,9 +237,16 @@ macro_rules! table {
                             faults.add(&place, "is not supported yet; leave it out".to_owned());
                         } )*)?
                         other => {
+                            $(
+                                let at = place.of_key(other, value.span());
+                                if read.$others.read_key(other, value.get_ref(), &at, faults) {
+                                    continue;
+                                }
+                            )?
                             let place = place.of_key(other, key.span());
-                            let known = [$( super::read::plain(stringify!($field)) ),*];
-                            unknown(&place, other, &known, faults);
+                            let known = [$( super::read::plain(stringify!($field)) ),*].into_iter();
+                            $( let known = known.chain(<$Others>::keys()); )?
+                            unknown(&place, other, &known.collect::<Vec<_>>(), faults);
                         }
                     }
                 }

@@ -11,8 +11,8 @@ use super::read::{At, OneOrMany};
 use super::resolve::{Resolver, at_most};
 use super::show;
 use super::values::{ClientText, File, is_token};
-use tiergate_core::classify::rule::{Condition, Number};
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
+use tiergate_core::request::Part;
 
 impl Resolver<'_> {
     /// All that the policy says of who clients are, beyond their certificates.
@@ -168,14 +168,11 @@ impl Resolver<'_> {
 ///
 /// Names are asked for by a `domain` condition and by a score table with domains.
 pub(super) fn wanted(rules: &[PolicyRule], score: Option<&ScoreTables>) -> Wanted {
-    let any =
-        |is: fn(&Condition) -> bool| rules.iter().flat_map(|rule| &rule.rule.conditions).any(is);
+    let asks = |part: Part| {
+        rules.iter().flat_map(|rule| &rule.rule.conditions).any(|one| *one.part() == part)
+    };
     let of_score = |tables: &ScoreTables| {
         tables.clients.iter().any(|(client, _)| matches!(client, ScoreClient::Name(_)))
     };
-    Wanted {
-        names: any(|condition| matches!(condition, Condition::Domain(_)))
-            || score.is_some_and(of_score),
-        dscp: any(|condition| matches!(condition, Condition::Number { of: Number::Dscp, .. })),
-    }
+    Wanted { names: asks(Part::ClientName) || score.is_some_and(of_score), dscp: asks(Part::Dscp) }
 }

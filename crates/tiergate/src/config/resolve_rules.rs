@@ -6,7 +6,6 @@ use super::meant::{Listener, PolicyRule};
 use super::raw;
 use super::read::At;
 use super::resolve::{time, within};
-use super::resolve_conditions::conditions;
 use super::resolve_policers::Policers;
 use super::values::is_token;
 use tiergate_core::class::{Class, ClassId};
@@ -111,7 +110,7 @@ fn rule(
         refuse,
         slots,
         deadline_header: raw.deadline_header.as_ref().and_then(|name| header(name, faults)),
-        conditions: conditions(&raw, named.listeners, faults),
+        conditions: raw.conditions.resolve(named.listeners, faults),
         ..Rule::default()
     };
     let keys =

@@ -3,7 +3,7 @@
 use super::error::{Faults, Place, instead};
 use super::meant::{ClientCertificate, LogFormat, RefusalConnection, Server};
 use super::quantities::{decimal, rate, size, time};
-use super::read::{At, OneOrMany, Read, found, wrong};
+use super::read::{At, Read, found, wrong};
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -11,7 +11,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
-use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use toml::de::DeValue;
 
 /// What a text is read as, or what is wrong with it: nothing, if it is simply not what is expected.
@@ -83,46 +82,6 @@ text!(
     "a server such as \"127.0.0.1:8080\", \"http://app.internal:8080\" or \"unix:/run/app.sock\"",
     { "type": "string", "examples": ["127.0.0.1:8080", "http://app.internal", "unix:/run/app.sock"] },
     server
-);
-
-text!(
-    /// A pattern for paths.
-    PathText(Pattern),
-    "a path such as \"/cart/*\"",
-    { "type": "string", "pattern": "^[/*]", "examples": ["/cart", "/cart/*", "/media/**.jpg"] },
-    |text| Pattern::path(text).map_err(|fault| Some(fault.to_string()))
-);
-
-text!(
-    /// A pattern for hosts.
-    HostText(HostPattern),
-    "a host such as \"example.com\" or \"*.example.com\"",
-    { "type": "string", "examples": ["example.com", "*.example.com"] },
-    |text| HostPattern::parse(text).map_err(|fault| Some(fault.to_string()))
-);
-
-text!(
-    /// A method.
-    MethodText(Box<str>),
-    "a method such as \"GET\"",
-    { "type": "string", "pattern": "^[!-~]+$", "examples": ["GET", "POST"] },
-    |text| {
-        const KNOWN: [&str; 9] =
-            ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-        let upper = text.to_ascii_uppercase();
-        if text != upper && KNOWN.contains(&&*upper) {
-            return Err(Some(format!("must be {upper:?}, because case matters in methods")));
-        }
-        is_token(text).then(|| text.into()).ok_or(None)
-    }
-);
-
-text!(
-    /// A pattern for the values of headers and cookies.
-    ValueText(Pattern),
-    "a pattern such as \"prefetch*\"",
-    { "type": "string", "examples": ["prefetch", "text/*", "*bot*"] },
-    |text| Pattern::value(text).map_err(|fault| Some(fault.to_string()))
 );
 
 text!(
@@ -254,47 +213,6 @@ impl JsonSchema for AddressOrNowhere {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({ "oneOf": [ { "const": false }, Address::json_schema(generator) ] })
-    }
-}
-
-/// What a header or cookie must be: `true` for present, or patterns.
-#[derive(Clone, Debug)]
-pub(super) struct Values(pub Vec<Pattern>);
-
-impl Read for Values {
-    fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
-        match value {
-            DeValue::Boolean(true) => Some(Values(vec![Pattern::Any])),
-            DeValue::String(_) | DeValue::Array(_) => {
-                let texts = OneOrMany::<ValueText>::read(value, place, faults)?.into_vec();
-                Some(Values(texts.into_iter().map(|text| text.0).collect()))
-            }
-            _ => wrong(
-                value,
-                place,
-                "a pattern, a list of patterns, or true for \"present\"",
-                faults,
-            ),
-        }
-    }
-}
-
-impl JsonSchema for Values {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Values".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let text = ValueText::json_schema(generator);
-        json_schema!({ "oneOf": [
-            { "const": true },
-            text,
-            { "type": "array", "items": text, "minItems": 1 },
-        ] })
     }
 }
 
