@@ -17,6 +17,7 @@ mod arrive;
 mod effect;
 mod generations;
 mod grant;
+mod matched;
 mod preempt;
 mod preemptible;
 mod reload;

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod contender;
 mod cpu;
 mod demo;
 mod lab;
@@ -16,7 +17,6 @@ mod load;
 mod origin;
 mod predict;
 mod process;
-mod text;
 mod units;
 
 use anyhow::{Context, Result};
@@ -44,7 +44,7 @@ enum Experiment {
     /// What `tiergate simulate` foretells, against a real run of the same
     Predict(predict::Settings),
     /// Something in front of an origin: Tiergate or one of its peers
-    Contender(lab::contender::command::Settings),
+    Contender(contender::command::Settings),
     /// A server of known capacity
     Origin(origin::Settings),
     /// A small dynamic site: pages that use the processor, memory, or wait
@@ -74,7 +74,7 @@ async fn run(experiment: Experiment) -> Result<()> {
             Experiment::Bench(settings) => bench::run(settings).await,
             Experiment::Lab(settings) => lab::run(settings).await,
             Experiment::Predict(settings) => predict::run(settings).await,
-            Experiment::Contender(settings) => lab::contender::command::run(settings).await,
+            Experiment::Contender(settings) => contender::command::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::App(settings) => origin::app::run(settings).await,
             Experiment::Load(settings) => load::run(settings).await,

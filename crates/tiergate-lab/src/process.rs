@@ -229,6 +229,14 @@ pub(crate) fn find(name: &str) -> Option<std::path::PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// A directory that is removed in the end, readable for servers that run as another user.
+pub(crate) fn scratch() -> Result<tempfile::TempDir> {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
+    Ok(scratch)
+}
+
 /// A loopback address that nobody listens on. Another process may take the port before it is used;
 /// then the program that was to have it says so and ends.
 pub(crate) fn free_address() -> Result<SocketAddr> {

@@ -30,44 +30,29 @@ pub(crate) fn written(time: Duration) -> String {
     }
 }
 
-/// Durations in files, in the same words; for `#[serde(with = "units::text")]`.
+/// Durations in files, in the same words or as seconds; for `#[serde(with = "units::text")]`.
 pub(crate) mod text {
     use serde::{Deserialize, Deserializer, Serializer, de};
     use std::time::Duration;
+
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a time such as \"40ms\", or seconds")]
+    enum Written {
+        Seconds(f64),
+        Text(String),
+    }
 
     pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&super::written(*time))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        super::parse_duration(&String::deserialize(from)?).map_err(de::Error::custom)
-    }
-}
-
-/// A latency in milliseconds with three significant digits: "0.84", "41.2", "982"; "-" for none.
-pub(crate) fn milliseconds(latency: Option<Duration>) -> String {
-    let Some(latency) = latency else {
-        return "-".into();
-    };
-    let ms = latency.as_secs_f64() * 1e3;
-    match ms {
-        ms if ms < 10.0 => format!("{ms:.2}"),
-        ms if ms < 100.0 => format!("{ms:.1}"),
-        ms => format!("{ms:.0}"),
-    }
-}
-
-/// A number with thousands apart: "12,345".
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
+        match Written::deserialize(from)? {
+            Written::Seconds(seconds) => Duration::try_from_secs_f64(seconds)
+                .map_err(|error| de::Error::custom(format!("{seconds} seconds: {error}"))),
+            Written::Text(text) => super::parse_duration(&text).map_err(de::Error::custom),
         }
-        out.push(digit);
     }
-    out
 }
 
 #[cfg(test)]
@@ -91,16 +76,5 @@ mod tests {
         for text in ["0", "20us", "40ms", "1500ms", "2s", "120s"] {
             assert_eq!(written(parse_duration(text).unwrap()), text);
         }
-    }
-
-    #[test]
-    fn numbers_are_shown_shortly() {
-        assert_eq!(milliseconds(Some(Duration::from_micros(840))), "0.84");
-        assert_eq!(milliseconds(Some(Duration::from_micros(41_234))), "41.2");
-        assert_eq!(milliseconds(Some(Duration::from_millis(982))), "982");
-        assert_eq!(milliseconds(None), "-");
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1_234_567), "1,234,567");
     }
 }

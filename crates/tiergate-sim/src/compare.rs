@@ -14,6 +14,7 @@ use crate::report::Phase;
 use crate::run;
 use crate::scenario::{ClassShape, LimitKind, Scenario};
 use crate::server::{Shape, Step};
+use tiergate_draw::{Paint, Range, Table};
 
 /// A server and what it can take.
 #[derive(Clone, Debug)]
@@ -39,17 +40,13 @@ pub enum Situation {
     Lasting,
 }
 
-/// What the capacity is multiplied by in the situation.
-pub fn factor_of(situation: Situation) -> f64 {
-    situation.factor()
-}
-
 impl Situation {
     /// Every situation.
     pub const ALL: [Situation; 4] =
         [Situation::Cold, Situation::Down, Situation::Up, Situation::Lasting];
 
-    fn factor(self) -> f64 {
+    /// What the capacity is multiplied by.
+    pub fn factor(self) -> f64 {
         match self {
             Situation::Cold | Situation::Lasting => 1.0,
             Situation::Down => 0.5,
@@ -103,19 +100,9 @@ pub struct Best {
 pub fn subjects() -> Vec<Subject> {
     let none = Distribution::NONE;
     let exponential = |mean_ms| Distribution::Exponential { mean_ms };
-    let shape = |workers, cores, wait, cpu| Shape {
-        workers,
-        cores,
-        wait,
-        cpu,
-        knee: None,
-        thrash: 0.0,
-        accept_queue: 100_000,
-        slow_start_s: 0.0,
-        notices_cancel: false,
-        step: Vec::new(),
-        fault: Vec::new(),
-        slow: Vec::new(),
+    let shape = |workers, cores, wait, cpu| {
+        let accept_queue = 100_000;
+        Shape { workers, cores, wait, cpu, accept_queue, ..Shape::default() }
     };
     let subject = |name, shape, capacity| Subject { name, shape, capacity };
     let uniform = Distribution::Uniform { low_ms: 2.0, high_ms: 6.0 };
@@ -140,12 +127,7 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
     Scenario {
         about: subject.name.to_owned(),
         seconds,
-        seed: 1,
-        sessions: false,
-        shed_aim_ms: None,
-        cuts_s: Vec::new(),
         limit,
-        origin_timeout_ms: 60_000.0,
         class: vec![ClassShape {
             name: "all".to_owned(),
             deadline_ms: 1000.0,
@@ -159,7 +141,7 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
             Arrivals::Poisson { rate: Profile::Flat(subject.capacity * overload) },
             30_000.0,
         )],
-        expect: Vec::new(),
+        ..Scenario::default()
     }
 }
 
@@ -260,19 +242,18 @@ fn ratios(phase: &Phase, best: &Best) -> Ratios {
 
 /// Law × server × situation as a table: the worst and the median over the seeds.
 pub fn table(laws: &[(&str, LimitKind)], situations: &[Situation], seeds: u64) -> String {
-    let mut text = format!(
-        "{:<12} {:<10} {:>5} {:<10} {:>12} {:>12} {:>12} {:>12} {:>7} {:>6}\n",
-        "server",
-        "situation",
+    let mut table = Table::new([
+        "<server",
+        "<situation",
         "best",
-        "law",
+        "<law",
         "goodput min",
         "goodput med",
         "service max",
         "service med",
         "slots",
-        "holds"
-    );
+        "holds",
+    ]);
     for subject in subjects() {
         for &situation in situations {
             let after = scaled(&subject, situation.factor());
@@ -283,30 +264,25 @@ pub fn table(laws: &[(&str, LimitKind)], situations: &[Situation], seeds: u64) -
                     .zip(1..)
                     .map(|(best, seed)| judge(&subject, situation, *limit, seed, best))
                     .collect();
-                let sorted = |value: fn(&Ratios) -> f64| {
-                    let mut list: Vec<f64> = all.iter().map(value).collect();
-                    list.sort_by(f64::total_cmp);
-                    list
+                let range = |value: fn(&Ratios) -> f64| {
+                    Range::of(all.iter().map(value)).expect("there is a seed at least")
                 };
-                let (goodput, service) = (sorted(|r| r.goodput), sorted(|r| r.service));
-                let slots = sorted(|r| r.slots);
-                let middle = all.len() / 2;
-                text += &format!(
-                    "{:<12} {:<10} {:>5} {:<10} {:>12.3} {:>12.3} {:>12.3} {:>12.3} {:>7.1} {:>3}/{}\n",
-                    subject.name,
+                let (goodput, service) = (range(|r| r.goodput), range(|r| r.service));
+                let holds = all.iter().filter(|ratios| ratios.holds()).count();
+                table.row([
+                    subject.name.to_owned(),
                     format!("{situation:?}").to_lowercase(),
-                    bests[middle].slots,
-                    name,
-                    goodput[0],
-                    goodput[middle],
-                    service[all.len() - 1],
-                    service[middle],
-                    slots[middle],
-                    all.iter().filter(|ratios| ratios.holds()).count(),
-                    all.len(),
-                );
+                    bests[all.len() / 2].slots.to_string(),
+                    (*name).to_owned(),
+                    format!("{:.3}", goodput.min),
+                    format!("{:.3}", goodput.median),
+                    format!("{:.3}", service.max),
+                    format!("{:.3}", service.median),
+                    format!("{:.1}", range(|r| r.slots).median),
+                    format!("{holds}/{}", all.len()),
+                ]);
             }
         }
     }
-    text
+    table.render(Paint::stdout())
 }

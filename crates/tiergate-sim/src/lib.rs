@@ -5,6 +5,7 @@
 pub mod asked;
 pub mod client;
 pub mod compare;
+pub mod demand;
 pub mod distribution;
 pub mod fault;
 pub mod files;
@@ -30,8 +31,7 @@ use trial::{Front, Trial};
 /// # Panics
 /// If an invariant of the gate breaks; the message says the virtual time.
 pub fn run(scenario: &Scenario, seed: u64) -> Report {
-    let front = Trial::front_of(scenario.limit);
-    run_trial(&Trial::of(scenario), front, seed, &mut |_| {})
+    run_trial(&scenario.trial(), scenario.front(), seed, &mut |_| {})
 }
 
 /// Runs a trial behind a front. The same trial, front and seed give the same report. `progress` is told

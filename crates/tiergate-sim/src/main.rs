@@ -1,9 +1,7 @@
-//! `tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]`: runs a scenario, prints a table.
-//! `tiergate-sim --laws [--seeds N] [--quick]`: compares the laws of the limit; `--quick` only the
-//! product's, without the half hour.
-//! `tiergate-sim --overload TIMES [--seed N] [--seeds N]`: overloads random servers so many times.
+//! The simulator's command line: scenarios, the comparison of laws, overload of random servers.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use clap::Parser;
 use std::path::Path;
 use std::process::ExitCode;
 use tiergate_sim::compare::{Situation, table};
@@ -12,68 +10,68 @@ use tiergate_sim::laws::LawKind;
 use tiergate_sim::scenario::{LimitKind, Scenario};
 use tiergate_sim::{files, overload, run};
 
-const USAGE: &str = "usage: tiergate-sim SCENARIO.toml [--seed N] [--seeds N] [--trace]
-       tiergate-sim --laws [--seeds N] [--quick]
-       tiergate-sim --overload TIMES [--seed N] [--seeds N]";
+/// Tiergate in virtual time
+#[derive(Parser)]
+#[command(name = "tiergate-sim")]
+struct Options {
+    /// Runs this scenario and prints a table
+    #[arg(required_unless_present_any = ["laws", "overload"])]
+    scenario: Option<String>,
+    /// The first seed [default: the scenario's, or 1]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many seeds, one after another
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// Prints every change of the limit
+    #[arg(long)]
+    trace: bool,
+    /// Compares the laws of the limit
+    #[arg(long)]
+    laws: bool,
+    /// With --laws: only the product's law, without the half hour
+    #[arg(long)]
+    quick: bool,
+    /// Overloads random servers so many times
+    #[arg(long, value_name = "TIMES")]
+    overload: Option<u64>,
+}
 
 fn main() -> Result<ExitCode> {
-    let (mut file, mut seed, mut seeds, mut trace) = (None, None, 1_u64, false);
-    let (mut laws, mut quick, mut overload) = (false, false, None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let mut number = || -> Result<u64> {
-            let text = arguments.next().context(USAGE)?;
-            text.parse().with_context(|| format!("`{text}` is no number"))
-        };
-        match argument.as_str() {
-            "--laws" => laws = true,
-            "--overload" => overload = Some(number()?),
-            "--quick" => quick = true,
-            "--seed" => seed = Some(number()?),
-            "--seeds" => seeds = number()?,
-            "--trace" => trace = true,
-            "--help" => {
-                println!("{USAGE}");
-                return Ok(ExitCode::SUCCESS);
-            }
-            _ if file.is_none() => file = Some(argument),
-            _ => bail!(USAGE),
-        }
+    let options = Options::parse();
+    if options.laws {
+        compare_laws(options.seeds, options.quick);
+    } else if let Some(times) = options.overload {
+        let first = options.seed.unwrap_or(1);
+        let seeds = first..first + options.seeds;
+        print!("{}", overload::table(times as f64, LimitKind::Adaptive, seeds).0);
+    } else if let Some(file) = &options.scenario {
+        return run_scenario(file, &options);
     }
-    if laws {
-        compare_laws(seeds, quick);
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(times) = overload {
-        let first = seed.unwrap_or(1);
-        let limit = LimitKind::Adaptive;
-        let (text, _) = overload::table(times as f64, limit, first..first + seeds);
-        print!("{text}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    let file = file.context(USAGE)?;
-    let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_scenario(file: &str, options: &Options) -> Result<ExitCode> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     let mut scenario = Scenario::parse(&text).with_context(|| format!("cannot use {file}"))?;
-    let base = Path::new(&file).parent().unwrap_or(Path::new(""));
-    files::read_rates(&mut scenario, Source { file: &file, text: &text }, base)?;
-    let first = seed.unwrap_or(scenario.seed);
+    let base = Path::new(file).parent().unwrap_or(Path::new(""));
+    files::read_rates(&mut scenario, Source { file, text: &text }, base)?;
+    let (classes, first) = (scenario.class_names(), options.seed.unwrap_or(scenario.seed));
     println!("{}", scenario.about);
-    let mut disappointed = 0;
-    for seed in first..first + seeds {
+    let mut met = true;
+    for seed in first..first + options.seeds {
         let report = run(&scenario, seed);
         println!("seed {seed}, {} requests", report.requests);
-        print!("{}", report.table(&scenario));
-        if trace {
-            for (second, slots) in &report.slots {
-                println!("{second:>10.3} s {slots:>6} slots");
-            }
+        print!("{}", report.table(&classes));
+        for (second, slots) in report.slots.iter().filter(|_| options.trace) {
+            println!("{second:>10.3} s {slots:>6} slots");
         }
-        for line in report.disappointments(&scenario) {
+        for line in report.unmet(&classes, &scenario.expect) {
             println!("  not as expected: {line}");
-            disappointed += 1;
+            met = false;
         }
     }
-    Ok(ExitCode::from(u8::from(disappointed > 0)))
+    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn compare_laws(seeds: u64, quick: bool) {

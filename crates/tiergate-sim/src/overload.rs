@@ -8,6 +8,7 @@ use crate::run;
 use crate::scenario::{LimitKind, Scenario};
 use crate::server::Shape;
 use fastrand::Rng;
+use tiergate_draw::{Paint, Table};
 
 /// A random server and its load.
 #[derive(Clone, Debug)]
@@ -67,20 +68,7 @@ pub fn draw(seed: u64) -> Case {
     Case {
         subject: Subject {
             name: "random workers",
-            shape: Shape {
-                workers: Some(workers),
-                cores: None,
-                wait: service,
-                cpu: Distribution::NONE,
-                knee: None,
-                thrash: 0.0,
-                accept_queue: 4096,
-                slow_start_s: 0.0,
-                notices_cancel: false,
-                step: Vec::new(),
-                fault: Vec::new(),
-                slow: Vec::new(),
-            },
+            shape: Shape::workers(workers, service),
             capacity,
         },
         important: 0.1 + 0.4 * rng.f64(),
@@ -136,16 +124,7 @@ pub fn scenario_of(case: &Case, times: f64, limit: LimitKind) -> Scenario {
 /// Quantiles over many seeds as a table.
 pub fn table(times: f64, limit: LimitKind, seeds: std::ops::Range<u64>) -> (String, Vec<Outcome>) {
     let outcomes = on_two_threads(seeds, |seed| overload(&draw(seed), times, limit, seed));
-    let mut text = format!(
-        "{times} times the capacity, {} seeds\n{:<26} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-        outcomes.len(),
-        "",
-        "min",
-        "1 %",
-        "median",
-        "99 %",
-        "max"
-    );
+    let mut table = Table::new(["<", "min", "1 %", "median", "99 %", "max"]);
     type Row = (&'static str, fn(&Outcome) -> f64);
     let rows: [Row; 7] = [
         ("goodput / capacity", |o| o.goodput),
@@ -160,16 +139,11 @@ pub fn table(times: f64, limit: LimitKind, seeds: std::ops::Range<u64>) -> (Stri
         let mut list: Vec<f64> = outcomes.iter().map(value).collect();
         list.sort_by(f64::total_cmp);
         let at = |quantile: f64| list[((list.len() - 1) as f64 * quantile).round() as usize];
-        text += &format!(
-            "{name:<26} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3}\n",
-            at(0.0),
-            at(0.01),
-            at(0.5),
-            at(0.99),
-            at(1.0)
-        );
+        let cells = [0.0, 0.01, 0.5, 0.99, 1.0].map(|quantile| format!("{:.3}", at(quantile)));
+        table.row([name.to_owned()].into_iter().chain(cells));
     }
-    (text, outcomes)
+    let title = format!("{times} times the capacity, {} seeds\n", outcomes.len());
+    (title + &table.render(Paint::stdout()), outcomes)
 }
 
 /// What `each` gives for every seed, in their order.

@@ -1,9 +1,10 @@
 //! What came out of a simulation.
 
-use crate::scenario::{Expectation, Scenario};
+use crate::scenario::Expectation;
 use crate::series::Series;
 use crate::spread::Spread;
 use tiergate_core::reason::Reason;
+use tiergate_draw::{Paint, Table};
 
 /// One class in one phase.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +62,15 @@ impl ClassReport {
         }
     }
 
+    /// The counts of all of these together.
+    pub fn sum<'r>(reports: impl IntoIterator<Item = &'r ClassReport>) -> ClassReport {
+        let mut sum = ClassReport::default();
+        reports.into_iter().for_each(|report| sum.add(report));
+        sum
+    }
+
     /// Adds another's counts.
-    pub fn add(&mut self, other: &ClassReport) {
+    fn add(&mut self, other: &ClassReport) {
         self.arrived += other.arrived;
         self.good += other.good;
         self.refused += other.refused;
@@ -102,11 +110,7 @@ pub struct Phase {
 impl Phase {
     /// All classes together.
     pub fn all(&self) -> ClassReport {
-        let mut all = ClassReport::default();
-        for class in &self.classes {
-            all.add(class);
-        }
-        all
+        ClassReport::sum(&self.classes)
     }
 
     /// Good answers a second, all classes.
@@ -129,7 +133,7 @@ impl Phase {
 /// A whole run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What the random numbers began with.
+    /// The seed.
     pub seed: u64,
     /// Requests simulated.
     pub requests: u64,
@@ -146,11 +150,7 @@ pub struct Report {
 impl Report {
     /// A class over the whole run.
     pub fn class(&self, class: usize) -> ClassReport {
-        let mut sum = ClassReport::default();
-        for phase in &self.phases {
-            sum.add(&phase.classes[class]);
-        }
-        sum
+        ClassReport::sum(self.phases.iter().map(|phase| &phase.classes[class]))
     }
 
     /// Length of the run in seconds.
@@ -158,20 +158,14 @@ impl Report {
         self.phases.iter().map(Phase::seconds).sum()
     }
 
-    /// Whatever the scenario expected and did not get, in words.
-    pub fn disappointments(&self, scenario: &Scenario) -> Vec<String> {
-        let names: Vec<&str> = scenario.class.iter().map(|class| class.name.as_str()).collect();
-        self.disappointed(&names, &scenario.expect)
-    }
-
-    /// The same, of classes of these names.
+    /// The expectations that were not met, in words; `classes`: the classes' names.
     ///
     /// # Panics
     /// If a phase or class is expected that is not there.
-    pub fn disappointed(&self, names: &[&str], expected: &[Expectation]) -> Vec<String> {
+    pub fn unmet(&self, classes: &[&str], expected: &[Expectation]) -> Vec<String> {
         let mut list = Vec::new();
         for expectation in expected {
-            self.compare(names, expectation, &mut list);
+            self.compare(classes, expectation, &mut list);
         }
         list
     }
@@ -187,16 +181,11 @@ impl Report {
             }
         };
         let goodput = class.good as f64 / phase.seconds();
-        let share = class.good_share();
+        let completed = class.completed_share();
         let bounds = [
             ("goodput", goodput, expected.goodput_min, expected.goodput_max),
-            ("good share", share, expected.good_share_min, None),
-            (
-                "completed share",
-                class.completed_share(),
-                expected.completed_min,
-                expected.completed_max,
-            ),
+            ("good share", class.good_share(), expected.good_share_min, None),
+            ("completed share", completed, expected.completed_min, expected.completed_max),
             ("session ms", class.session.mean_ms(), None, expected.session_ms_max),
             ("p99 ms", class.total.quantile_ms(0.99), None, expected.p99_ms_max),
             ("service ms", class.service.mean_ms(), None, expected.service_ms_max),
@@ -214,41 +203,40 @@ impl Report {
         }
     }
 
-    /// The report as an aligned table.
-    pub fn table(&self, scenario: &Scenario) -> String {
-        let mut text = format!(
-            "{:>6} {:<12} {:>9} {:>10} {:>7} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}\n",
+    /// The report as a table; `classes`: the classes' names.
+    pub fn table(&self, classes: &[&str]) -> String {
+        let mut table = Table::new([
             "phase",
-            "class",
+            "<class",
             "arrived/s",
             "goodput/s",
             "good %",
             "p50 ms",
             "p99 ms",
-            "service",
+            "service ms",
             "refused/s",
             "left/s",
-            "slots"
-        );
+            "slots",
+        ]);
         for (place, phase) in self.phases.iter().enumerate() {
-            let seconds = phase.seconds();
-            for (class, shape) in phase.classes.iter().zip(&scenario.class) {
-                text += &format!(
-                    "{:>6} {:<12} {:>9.1} {:>10.1} {:>7.1} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>8.1} {:>8.1}\n",
-                    place,
-                    shape.name,
-                    class.arrived as f64 / seconds,
-                    class.good as f64 / seconds,
-                    100.0 * class.good_share(),
-                    class.total.quantile_ms(0.5),
-                    class.total.quantile_ms(0.99),
-                    class.service.mean_ms(),
-                    (class.refused + class.failed) as f64 / seconds,
-                    (class.left_waiting + class.left_running) as f64 / seconds,
-                    phase.slots(),
-                );
+            let rate = |count: u64| format!("{:.1}", count as f64 / phase.seconds());
+            let millis = |ms: f64| format!("{ms:.2}");
+            for (class, name) in phase.classes.iter().zip(classes) {
+                table.row([
+                    place.to_string(),
+                    (*name).to_owned(),
+                    rate(class.arrived),
+                    rate(class.good),
+                    format!("{:.1}", 100.0 * class.good_share()),
+                    millis(class.total.quantile_ms(0.5)),
+                    millis(class.total.quantile_ms(0.99)),
+                    millis(class.service.mean_ms()),
+                    rate(class.refused + class.failed),
+                    rate(class.left_waiting + class.left_running),
+                    format!("{:.1}", phase.slots()),
+                ]);
             }
         }
-        text
+        table.render(Paint::stdout())
     }
 }

@@ -1,4 +1,4 @@
-//! The server behind: workers, cores, waits, thrash, faults.
+//! The origin: workers, cores, waits, thrash, faults.
 //!
 //! One model covers the kinds that matter. A request takes a worker (first come, first served; the
 //! rest wait in the accept queue), waits for something else than this machine (`wait`), then shares
@@ -6,8 +6,8 @@
 //! servers; cores without a bound on workers are processor sharing; many workers with a long wait
 //! and little CPU are an I/O-bound server.
 
+use crate::demand::Work;
 use crate::distribution::Distribution;
-use crate::trial::Work;
 use fastrand::Rng;
 use serde::Deserialize;
 use std::cmp::Reverse;
@@ -15,54 +15,46 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// A server as a scenario describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Shape {
     /// Requests in progress at once; absent: no bound.
     pub workers: Option<u32>,
     /// Cores shared by the CPU parts; absent: no contention.
     pub cores: Option<f64>,
     /// Time spent waiting for something else.
-    #[serde(default = "no_time")]
     pub wait: Distribution,
     /// CPU time.
-    #[serde(default = "no_time")]
     pub cpu: Distribution,
     /// Requests in progress above which throughput falls.
     pub knee: Option<u32>,
     /// How much each request above the knee adds to everyone's service, as a fraction.
-    #[serde(default)]
     pub thrash: f64,
     /// Connections that wait for a worker before the server refuses more.
-    #[serde(default = "accept_queue")]
     pub accept_queue: usize,
     /// Seconds over which the speed rises from a tenth to full.
-    #[serde(default)]
     pub slow_start_s: f64,
     /// Whether the server skips a request whose client left before a worker took it.
-    #[serde(default)]
     pub notices_cancel: bool,
     /// Changes of capacity.
-    #[serde(default)]
     pub step: Vec<Step>,
     /// Periods of failure.
-    #[serde(default)]
     pub fault: Vec<Fault>,
     /// Periods in which what one class asks for takes longer, as when what it depends on is slow.
-    #[serde(default)]
     pub slow: Vec<Slow>,
 }
 
-impl Shape {
-    /// Workers that spend so much time on each request.
-    pub fn workers(workers: u32, wait: Distribution) -> Self {
+impl Default for Shape {
+    /// A server that takes no time.
+    fn default() -> Self {
         Shape {
-            workers: Some(workers),
+            workers: None,
             cores: None,
-            wait,
-            cpu: no_time(),
+            wait: Distribution::NONE,
+            cpu: Distribution::NONE,
             knee: None,
             thrash: 0.0,
-            accept_queue: accept_queue(),
+            // Linux's `somaxconn`, the usual bound on what waits to be accepted.
+            accept_queue: 4096,
             slow_start_s: 0.0,
             notices_cancel: false,
             step: Vec::new(),
@@ -72,13 +64,11 @@ impl Shape {
     }
 }
 
-fn no_time() -> Distribution {
-    Distribution::NONE
-}
-
-/// Linux's `somaxconn`, the usual bound on what waits to be accepted.
-fn accept_queue() -> usize {
-    4096
+impl Shape {
+    /// Workers that spend so much time on each request.
+    pub fn workers(workers: u32, wait: Distribution) -> Self {
+        Shape { workers: Some(workers), wait, ..Shape::default() }
+    }
 }
 
 /// A change of capacity; what is absent stays.
@@ -203,7 +193,6 @@ impl Server {
     }
 
     /// Takes a request of a class; `false` if the server refuses the connection.
-    ///
     pub fn submit(&mut self, now: u64, job: u32, class: &str, work: Work) -> bool {
         self.share_cores(now);
         let refused = self.fault(now, FaultKind::Refuse);

@@ -5,63 +5,16 @@
 
 use crate::asked::Mix;
 use crate::client::{Arrivals, Population};
+use crate::demand::Demand;
 use crate::laws::LawKind;
-use crate::scenario::{LimitKind, Scenario};
 use crate::server::Shape;
 use std::time::Duration;
-use tiergate_core::class::{Class, ClassId};
-use tiergate_core::gate::Arrival;
+use tiergate_core::class::Class;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::Policy;
 
-/// Most different requests of a trial: a population's are its requests times its clients, a log's its
-/// lines. Each takes about a hundred bytes.
-pub const DEMANDS_MAX: usize = 20_000_000;
-
 /// Points in time at which goodput and waits are told.
 pub const BUCKETS: usize = 120;
-
-/// How much of the server's work a request is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
-    /// Times what the server draws.
-    pub times: f64,
-    /// More, in nanoseconds.
-    pub more_ns: u64,
-}
-
-impl Work {
-    /// What the server draws.
-    pub const DRAWN: Work = Work { times: 1.0, more_ns: 0 };
-}
-
-/// A request that somebody may send.
-#[derive(Clone, Copy, Debug)]
-pub struct Demand {
-    /// The request as the gate sees it.
-    pub arrival: Arrival,
-    /// Its rule refuses it, whatever the load.
-    pub refused: bool,
-    /// Whether it is safe to repeat.
-    pub repeatable: bool,
-    /// What the server has to do.
-    pub work: Work,
-    /// Bytes of its answer; 0: not known.
-    pub bytes: u64,
-}
-
-impl Demand {
-    /// Of a class of which nothing else is known.
-    pub fn of(class: ClassId) -> Self {
-        Demand {
-            arrival: Arrival::of(class),
-            refused: false,
-            repeatable: false,
-            work: Work::DRAWN,
-            bytes: 0,
-        }
-    }
-}
 
 /// What stands between clients and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +32,16 @@ impl Front {
     /// All of them, the policy first.
     pub const ALL: [Front; 3] = [Front::Policy, Front::Fifo, Front::Nothing];
 
-    /// What reports call it.
+    /// What reports for people call it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Front::Policy => "policy",
+            Front::Fifo => "FIFO",
+            Front::Nothing => "no gateway",
+        }
+    }
+
+    /// What reports for machines call it.
     pub const fn name(self) -> &'static str {
         match self {
             Front::Policy => "policy",
@@ -123,42 +85,6 @@ impl Trial {
             Front::Policy => Some(self.plan.clone()),
             Front::Fifo => Some(one_queue(&self.plan)),
             Front::Nothing => None,
-        }
-    }
-
-    /// What stands in front by the scenario: nothing, or the gateway.
-    pub fn front_of(limit: LimitKind) -> Front {
-        match limit {
-            LimitKind::None => Front::Nothing,
-            _ => Front::Policy,
-        }
-    }
-
-    /// A scenario that names classes itself.
-    ///
-    /// # Panics
-    /// If it was not made by [`Scenario::parse`] and names a class that is not there.
-    pub fn of(scenario: &Scenario) -> Self {
-        let classes = 0..scenario.class.len() as u16;
-        let mix = |population: &Population| {
-            let class = scenario.class_index(&population.class).expect("checked by `parse`");
-            Mix::single(class as u32)
-        };
-        Trial {
-            seconds: scenario.seconds,
-            cuts_s: scenario.cuts_s.clone(),
-            plan: scenario.plan(),
-            law: match scenario.limit {
-                LimitKind::Law(kind) => Some(kind),
-                _ => None,
-            },
-            sessions: scenario.sessions,
-            origin_timeout: scenario.origin_timeout(),
-            server: scenario.server.clone(),
-            populations: scenario.population.clone(),
-            mixes: scenario.population.iter().map(mix).collect(),
-            demands: classes.map(|class| Demand::of(ClassId(class))).collect(),
-            replay: Vec::new(),
         }
     }
 

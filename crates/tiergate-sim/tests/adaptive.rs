@@ -4,8 +4,8 @@
 //! Each judgement is of several seeds: the median must hold the criterion, the worst a looser one,
 //! because five seconds of a slow or erratic server hold too few answers to tell 10 % from chance.
 
+use tiergate_sim::compare::subjects;
 use tiergate_sim::compare::{Ratios, Situation, Subject, best_fixed, judge, saturated, scaled};
-use tiergate_sim::compare::{factor_of, subjects};
 use tiergate_sim::run;
 use tiergate_sim::scenario::LimitKind;
 use tiergate_sim::server::{Fault, FaultKind, Step};
@@ -13,7 +13,7 @@ use tiergate_sim::server::{Fault, FaultKind, Step};
 /// Judges every subject in a situation; the slowest to learn are given where they differ.
 fn near_the_best_fixed_limit(situation: Situation, seeds: std::ops::Range<u64>) {
     for subject in subjects() {
-        let after = scaled(&subject, factor_of(situation));
+        let after = scaled(&subject, situation.factor());
         let mut goodput = Vec::new();
         let mut service = Vec::new();
         for seed in seeds.clone() {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Instant;
 use tiergate::config::load;
-use tiergate::names::Names;
+use tiergate::reverse_dns::ReverseDns;
 use tiergate_core::request::Field;
 use tiergate_core::time::Moment;
 
@@ -63,14 +63,14 @@ fn main() -> anyhow::Result<()> {
     let token = b"Bearer eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     let token = Field { name: b"Authorization", value: token };
     measure("a token", |_| subject(Some(token)));
-    let names = Names::new(policy.identity.names.clone(), Arc::default());
+    let names = ReverseDns::new(policy.identity.names.clone(), Arc::default());
     let known = address(0);
-    names.of(known, Moment::ZERO);
+    names.name_of(known, Moment::ZERO);
     measure("the name of a client that is remembered", |_| {
-        black_box(names.of(black_box(known), Moment::from_millis(1)));
+        black_box(names.name_of(black_box(known), Moment::from_millis(1)));
     });
     measure("the name of one that is not", |it| {
-        black_box(names.of(black_box(address(it)), Moment::from_millis(1)));
+        black_box(names.name_of(black_box(address(it)), Moment::from_millis(1)));
     });
     measure("country of an address (100,000 networks)", |it| {
         black_box(policy.geo.of(black_box(address(it))));

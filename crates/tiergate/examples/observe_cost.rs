@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 use tiergate::config::meant::LogFormat;
 use tiergate::observe::access_log::{Entry, Log, Options, Verdict};
 use tiergate::observe::counters::{Counters, Protocol};
-use tiergate::observe::metrics::{Form, Readings};
-use tiergate::observe::origin::OriginStatus;
+use tiergate::observe::metrics::{Format, Readings};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::snapshot::Snapshot;
+use tiergate::session;
 use tiergate_core::class::Class;
 use tiergate_core::gate::Gate;
 use tiergate_core::outcome::End;
@@ -67,10 +67,15 @@ fn main() -> std::io::Result<()> {
             black_box(Snapshot::take(&gate, Moment::ZERO));
         });
         measure(&format!("/metrics from it, {classes} classes, {rules} rules"), 20, || {
-            let snapshot = Snapshot::take(&gate, Moment::ZERO);
-            let origin = OriginStatus::default();
-            let readings = Readings::take(snapshot, &counters, &refusals, origin, "0");
-            black_box(readings.encode(Form::Prometheus));
+            let readings = Readings {
+                snapshot: Snapshot::take(&gate, Moment::ZERO),
+                sessions: session::Readings::default(),
+                servers: Vec::new(),
+                counters: &counters,
+                refusals: &refusals,
+                version: "0",
+            };
+            black_box(readings.encode(Format::Prometheus));
         });
     }
     Ok(())

@@ -10,10 +10,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
-use tiergate::admin::{self, ConfigInForce, Context, Mode, Phase};
-use tiergate::observe::counters::{Counters, Protocol, ServerCounters};
-use tiergate::observe::origin::{Health, OriginStatus, ServerStatus};
+use tiergate::admin::{self, ConfigInForce, Context, Phase};
+use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::refusals::{Refusal, Refusals};
+use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
 use tiergate::observe::snapshot::Snapshot;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
@@ -44,15 +44,15 @@ fn main() -> anyhow::Result<()> {
     let gate = Arc::new(Mutex::new(Gate::new(plan())));
     let counters = Counters::new(1);
     let refusals = Arc::new(Refusals::default());
-    let servers = counters.set_servers(&SERVERS.map(str::to_owned));
+    let server = Arc::<ServerCounters>::default();
     let listener = admin::bind(address)?;
-    admin::spawn(listener, Arc::new(context(&gate, &counters, &refusals, start)))?;
+    admin::spawn(listener, Arc::new(context(&gate, &counters, &refusals, &server, start)))?;
     println!("admin at http://{address} for {seconds} s");
     let mut traffic = Traffic {
         gate,
         counters,
         refusals,
-        servers,
+        server,
         start,
         seed: 7,
         waiting: HashMap::new(),
@@ -86,10 +86,11 @@ fn context(
     gate: &SharedGate,
     counters: &Arc<Counters>,
     refusals: &Arc<Refusals>,
+    server: &Arc<ServerCounters>,
     start: Instant,
 ) -> Context {
     let (shown, asked) = (Arc::clone(gate), Arc::clone(gate));
-    let counted = Arc::clone(counters);
+    let (counted, served) = (Arc::clone(counters), Arc::clone(server));
     Context {
         version: env!("CARGO_PKG_VERSION"),
         snapshot: Box::new(move || Snapshot::take(&shown.lock().expect("no panic"), since(start))),
@@ -99,21 +100,24 @@ fn context(
         sessions: Box::new(tiergate::session::Readings::default),
         origin: Box::new(move || {
             let running = asked.lock().expect("no panic").running();
-            let server = |(place, address): (usize, &str)| ServerStatus {
-                address: address.to_owned(),
-                health: if place == 0 { Health::Up } else { Health::Down },
-                outstanding: if place == 0 { running } else { 0 },
-                detail: (place > 0).then(|| "connection refused".to_owned()),
+            let up = ServerStatus {
+                address: SERVERS[0].to_owned(),
+                outstanding: running,
+                ..ServerStatus::default()
             };
-            let servers = SERVERS.into_iter().enumerate().map(server);
-            OriginStatus { servers: servers.collect() }
+            let down = ServerStatus {
+                address: SERVERS[1].to_owned(),
+                health: Health::Down,
+                detail: Some("connection refused".to_owned()),
+                ..ServerStatus::default()
+            };
+            vec![up.counted(&served), down]
         }),
         listeners: Box::new(|| vec!["http 0.0.0.0:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate/shop.toml".into()),
             text: "[origin]\nservers = [\"10.0.0.5:8080\", \"10.0.0.6:8080\"]\n".to_owned(),
             generation: 0,
-            mode: Mode::Enforce,
         }),
         reload: Box::new(move || {
             counted.reloaded(Ok(()));
@@ -134,7 +138,7 @@ struct Traffic {
     gate: SharedGate,
     counters: Arc<Counters>,
     refusals: Arc<Refusals>,
-    servers: Vec<Arc<ServerCounters>>,
+    server: Arc<ServerCounters>,
     start: Instant,
     seed: u64,
     waiting: HashMap<u64, (Ticket, usize)>,
@@ -213,9 +217,9 @@ impl Traffic {
             .push(Ending(std::cmp::Reverse((now + SERVICE.mul_f64(crowd * spread), number))));
         self.slots.insert(number, slot);
         if number.is_multiple_of(100) {
-            self.servers[0].connects.one();
+            self.server.connects.one();
         } else {
-            self.servers[0].reuses.one();
+            self.server.reuses.one();
         }
     }
 

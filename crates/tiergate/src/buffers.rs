@@ -184,6 +184,12 @@ fn keep(bytes: Box<[u8]>) {
     });
 }
 
+/// How much memory the next bytes of a body get that fills what it has, `has` bytes: four times that,
+/// but no more than `most`. So a client makes us hold little more than what it sent.
+pub(crate) fn next_len(has: usize, most: usize) -> usize {
+    most.min(has.saturating_mul(4))
+}
+
 /// An empty byte string for a head that is being written; give it back with [`keep_text`].
 pub fn text() -> Vec<u8> {
     KEPT.with_borrow_mut(|kept| kept.text.pop()).unwrap_or_else(|| Vec::with_capacity(2048))
@@ -221,6 +227,13 @@ mod tests {
         buffer.make_room(SMALL * 4);
         assert_eq!(buffer.content(), [7]);
         assert_eq!(buffer.room().len(), SMALL * 4 - 1);
+    }
+
+    #[test]
+    fn memory_grows_with_what_was_sent_up_to_the_bound() {
+        assert_eq!(next_len(SMALL, 100_000), 4 * SMALL);
+        assert_eq!(next_len(4 * SMALL, 100_000), 100_000);
+        assert_eq!(next_len(usize::MAX / 2, usize::MAX), usize::MAX);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The date as HTTP writes it, formatted once a second.
+//! The `Date` field, formatted once a second.
 
 use std::cell::RefCell;
 use std::time::SystemTime;
@@ -8,7 +8,7 @@ thread_local! {
     static LINE: RefCell<(u64, String)> = const { RefCell::new((0, String::new())) };
 }
 
-/// Gives `act` the present date as a field line, CRLF included. About 30 ns.
+/// Calls `act` with the present date as a field line, CRLF included. About 30 ns.
 pub fn with_line<R>(act: impl FnOnce(&[u8]) -> R) -> R {
     let now = SystemTime::now();
     // A clock before 1970 is wrong anyway.

@@ -1,5 +1,5 @@
-//! Who the client is, when trusted proxies stand between: the right-most address of
-//! `X-Forwarded-For` or `Forwarded` that is not itself a trusted proxy's.
+//! The client's address behind trusted proxies: the right-most address of `X-Forwarded-For` or
+//! `Forwarded` that is not itself a trusted proxy's.
 
 use crate::http1::{Parsed, is_token};
 use arrayvec::ArrayVec;
@@ -8,21 +8,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use tiergate_core::request::Field;
 
-/// Proxies in a row that are followed back, from the nearest; what lies beyond is not looked at.
+/// Proxies in a row that are followed back, from the nearest; further ones are ignored.
 pub const HOPS_MAX: usize = 32;
 
 /// The address of the client that `peer` speaks for, or `peer` itself if it is not `trusted`.
 ///
 /// Every trusted proxy appends the address it got the request from. From the right, addresses are
-/// skipped as long as they are trusted; the first that is not is the client's. Whatever stands
-/// further left the client may have written itself. An entry that is no address (`unknown`, an
+/// skipped as long as they are trusted; the first that is not is the client's. Anything
+/// further left may be written by the client. An entry that is no address (`unknown`, an
 /// obfuscated name, garbage) ends the walk at the last proxy before it.
 ///
-/// If both fields are there, `X-Forwarded-For` counts: proxies that write only `Forwarded` are
-/// rare. Known weakness: behind such a one, a client can write its own `X-Forwarded-For`; such a
-/// proxy must remove it.
+/// If both fields are present, `X-Forwarded-For` counts: proxies that write only `Forwarded` are
+/// rare. Known limitation: behind such a proxy, a client can write its own `X-Forwarded-For`, which the
+/// proxy must remove.
 ///
-/// IPv4 addresses in IPv6 clothes are undressed before they are compared.
+/// IPv4-mapped IPv6 addresses are compared as IPv4.
 pub fn client_address(peer: IpAddr, fields: &[Field<'_>], trusted: &[IpNet]) -> IpAddr {
     let peer = peer.to_canonical();
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));

@@ -2,20 +2,18 @@
 //!
 //! ```text
 //! accept ─▶ [PROXY header] ─▶ [TLS] ─▶ first bytes ─┬─ HTTP/2 preface ─▶ http2
-//!                                                   └─ anything else  ─▶ serve (HTTP/1.1)
+//!                                                   └─ anything else  ─▶ http1
 //! ```
 
 use crate::buffers::Buffer;
+use crate::client::peer::Peer;
+use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::{Listener, ProxyProtocol};
-use crate::decide::{Peer, is_trusted};
 use crate::http1::{Parsed, PeerText};
-use crate::http2;
 use crate::proxy_protocol;
 use crate::saved_syn;
-use crate::serve;
 use crate::shared::{Present, Shared};
-use crate::standing::Standing;
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
 use crate::timers::Timer;
 use crate::tls::{self, TlsError};
@@ -192,17 +190,9 @@ async fn connection(
         one => one,
     };
     // In a box: it passes through several futures, each of which would keep room for it.
-    let mut peer = Box::new(Peer {
-        address: from,
-        text: PeerText::new(from.ip()),
-        local,
-        secure: settings.tls.is_some(),
-        listener: settings.listener.address,
-        sni: None,
-        certificate: None,
-        dscp,
-        standing: Standing::default(),
-    });
+    let listener = settings.listener.address;
+    let mut peer = Box::new(Peer::new(from, local, listener, settings.tls.is_some()));
+    peer.dscp = dscp;
     let timer = Timer::new();
     let mut early = None;
     if settings.listener.proxy_protocol == ProxyProtocol::Required {
@@ -255,7 +245,7 @@ async fn secure(
     timer.arm(shared.config.load().policy.timeouts.request_head);
     match tls::is_http2(&stream) {
         true => http2::serve(stream, peer, None, timer, shared).await,
-        false => serve::serve(stream, peer, None, timer, shared).await,
+        false => http1::serve(stream, peer, None, timer, shared).await,
     }
 }
 
@@ -277,7 +267,7 @@ async fn plain(
             Err(_) => return,
         }
     }
-    serve::serve(stream, peer, early, timer, shared).await;
+    http1::serve(stream, peer, early, timer, shared).await;
 }
 
 /// Whether the connection begins with HTTP/2's preface; what was read meanwhile is in `early`.
@@ -310,7 +300,7 @@ async fn proxied(
     timer: &Timer,
     shared: &Shared,
 ) -> io::Result<()> {
-    if !is_trusted(&shared.config.load(), peer.address.ip()) {
+    if !peer.is_trusted(&shared.config.load()) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the peer is not trusted"));
     }
     let buffer = early.get_or_insert_with(Buffer::small);

@@ -1,10 +1,10 @@
-//! The PROXY protocol, versions 1 and 2: by it a trusted balancer in front says whom it speaks for.
+//! The PROXY protocol, versions 1 and 2: a trusted load balancer passes on the client's address.
 //!
-//! Source: <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, §2. Ours, and
-//! not a crate's, so that nothing the text calls invalid is taken, checksums are verified, and the length
-//! has a bound.
+//! Source: <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, §2. Written
+//! here rather than taken from a crate, so that everything the specification calls invalid is refused,
+//! checksums are verified, and the length is bounded.
 
-use crate::http1::Parsed;
+use crate::http1::{Malformed, Parsed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -24,11 +24,11 @@ const TLV_CRC32C: u8 = 0x03;
 pub struct Header {
     /// Bytes of it, to be skipped.
     pub len: usize,
-    /// Whom the sender speaks for; `None` if it speaks for itself (a health check) or does not say.
+    /// The proxied connection; `None` if the sender speaks for itself (a health check) or does not say.
     pub addresses: Option<Addresses>,
 }
 
-/// The two ends of the connection that the sender took.
+/// The two ends of the proxied connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The client.
@@ -37,30 +37,11 @@ pub struct Addresses {
     pub destination: SocketAddr,
 }
 
-/// Why a connection does not begin with a header that can be believed; it must be closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProxyError {
-    /// What is wrong, for the log.
-    pub why: &'static str,
-}
-
-impl std::fmt::Display for ProxyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.why)
-    }
-}
-
-impl std::error::Error for ProxyError {}
-
-fn wrong<T>(why: &'static str) -> Result<T, ProxyError> {
-    Err(ProxyError { why })
-}
-
 /// Parses the header at the start of `bytes`. Never wants more than [`V2_LEN_MAX`] bytes.
 ///
 /// # Errors
 /// Anything but a valid header of either version, as soon as it is seen.
-pub fn parse(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
+pub fn parse(bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
     let begins_with = |known: &[u8]| {
         let len = known.len().min(bytes.len());
         known[..len] == bytes[..len]
@@ -70,29 +51,29 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
     } else if begins_with(V1_PREFIX) {
         parse_v1(bytes)
     } else {
-        wrong("connection does not begin with a PROXY header")
+        Malformed::because("connection does not begin with a PROXY header")
     }
 }
 
-fn parse_v1(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
+fn parse_v1(bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
     let window = &bytes[..bytes.len().min(V1_LEN_MAX)];
     let line = match memchr::memchr2(b'\r', b'\n', window) {
         Some(end) => match &window[end..] {
             [b'\r', b'\n', ..] => &window[..end],
             [b'\r'] if bytes.len() < V1_LEN_MAX => return Ok(Parsed::Partial),
-            _ => return wrong("PROXY line does not end in CRLF"),
+            _ => return Malformed::because("PROXY line does not end in CRLF"),
         },
         None if bytes.len() < V1_LEN_MAX => return Ok(Parsed::Partial),
-        None => return wrong("PROXY line is too long"),
+        None => return Malformed::because("PROXY line is too long"),
     };
     if line.len() < V1_PREFIX.len() {
-        return wrong("PROXY line is malformed");
+        return Malformed::because("PROXY line is malformed");
     }
     let words = &line[V1_PREFIX.len()..];
     let addresses = if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
         None
     } else {
-        Some(v1_addresses(words).ok_or(ProxyError { why: "PROXY line is malformed" })?)
+        Some(v1_addresses(words).ok_or(Malformed { why: "PROXY line is malformed" })?)
     };
     Ok(Parsed::Complete(Header { len: line.len() + 2, addresses }))
 }
@@ -119,16 +100,16 @@ fn v1_port(text: &str) -> Option<u16> {
     canonical.then(|| text.parse().ok())?
 }
 
-fn parse_v2(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
+fn parse_v2(bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
     let command = bytes.get(12);
     if command.is_some_and(|command| !matches!(command, 0x20 | 0x21)) {
-        return wrong("PROXY header of an unknown version or command");
+        return Malformed::because("PROXY header of an unknown version or command");
     }
     let family = bytes.get(13);
     if family
         .is_some_and(|family| !matches!(family, 0x00 | 0x11 | 0x12 | 0x21 | 0x22 | 0x31 | 0x32))
     {
-        return wrong("PROXY header of an unknown address family");
+        return Malformed::because("PROXY header of an unknown address family");
     }
     let (Some(command), Some(family), Some(&[high, low])) =
         (command, family, bytes.get(14..16).and_then(<[u8]>::first_chunk))
@@ -137,7 +118,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
     };
     let len = V2_FIXED_LEN + usize::from(u16::from_be_bytes([high, low]));
     if len > V2_LEN_MAX {
-        return wrong("PROXY header is too long");
+        return Malformed::because("PROXY header is too long");
     }
     let Some(header) = bytes.get(..len) else {
         return Ok(Parsed::Partial);
@@ -152,8 +133,8 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed<Header>, ProxyError> {
 
 /// The addresses of a header for a known family. Datagrams and UNIX sockets have none that tell
 /// anything of a client; their headers are checked all the same.
-fn v2_addresses(family: u8, header: &[u8]) -> Result<Option<Addresses>, ProxyError> {
-    const SHORT: ProxyError = ProxyError { why: "PROXY header is shorter than its addresses" };
+fn v2_addresses(family: u8, header: &[u8]) -> Result<Option<Addresses>, Malformed> {
+    const SHORT: Malformed = Malformed { why: "PROXY header is shorter than its addresses" };
     let body = &header[V2_FIXED_LEN..];
     let addresses_len = match family >> 4 {
         1 => 12,
@@ -184,21 +165,21 @@ fn v2_pair<const N: usize, A: From<[u8; N]> + Into<IpAddr>>(bytes: &[u8]) -> Opt
 }
 
 /// Walks the type-length-value list that ends `header`, and verifies the checksum if there is one.
-fn check_tlvs(header: &[u8], mut tlvs: &[u8]) -> Result<(), ProxyError> {
+fn check_tlvs(header: &[u8], mut tlvs: &[u8]) -> Result<(), Malformed> {
     while !tlvs.is_empty() {
         let at = header.len() - tlvs.len();
         let [kind, high, low, rest @ ..] = tlvs else {
-            return wrong("PROXY header ends within a TLV");
+            return Malformed::because("PROXY header ends within a TLV");
         };
         let len = usize::from(u16::from_be_bytes([*high, *low]));
         let Some((value, rest)) = rest.split_at_checked(len) else {
-            return wrong("PROXY header ends within a TLV");
+            return Malformed::because("PROXY header ends within a TLV");
         };
         if *kind == TLV_CRC32C {
             let expected: [u8; 4] =
-                value.try_into().map_err(|_| ProxyError { why: "PROXY checksum is malformed" })?;
+                value.try_into().map_err(|_| Malformed { why: "PROXY checksum is malformed" })?;
             if crc32c_with_zeros(header, at + 3) != u32::from_be_bytes(expected) {
-                return wrong("PROXY checksum does not match");
+                return Malformed::because("PROXY checksum does not match");
             }
         }
         tlvs = rest;

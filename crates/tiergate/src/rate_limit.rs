@@ -24,7 +24,7 @@ const POLICY: &str = "ratelimit-policy";
 const STATE: &str = "ratelimit";
 
 /// A policer, and what a request has left of it.
-pub type Left = (PolicerId, Quota);
+pub type RateLimitState = (PolicerId, Quota);
 
 /// What a client is told of a policer.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,8 @@ pub struct RateLimit<'c> {
 
 impl<'c> RateLimit<'c> {
     /// Of the policer, if the policy says that clients are told. The number is by this policy's plan.
-    pub fn of(policy: &'c Policy, left: Option<&Left>) -> Option<Self> {
-        let (id, quota) = left?;
+    pub fn of(policy: &'c Policy, state: Option<&RateLimitState>) -> Option<Self> {
+        let (id, quota) = state?;
         let policer = policy.plan.policers.get(id.index())?;
         policer.announce.then_some(RateLimit { name: &policer.name, quota: *quota })
     }

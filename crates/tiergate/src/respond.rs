@@ -117,15 +117,21 @@ impl Template {
         out.extend_from_slice(b"content-length: ");
         put_decimal(out, len as u64);
         out.extend_from_slice(if keep { b"\r\n\r\n" } else { b"\r\nconnection: close\r\n\r\n" });
+        if let Body::Around(before, after) = &self.body
+            && !head_only
+        {
+            out.extend_from_slice(before.as_bytes());
+            put_decimal(out, told.seconds);
+            out.extend_from_slice(after.as_bytes());
+        }
+        self.uncopied_body(head_only)
+    }
+
+    /// What [`Template::write`] leaves to be sent behind it.
+    pub fn uncopied_body(&self, head_only: bool) -> &[u8] {
         match &self.body {
-            _ if head_only => b"",
-            Body::Fixed(page) => page.as_bytes(),
-            Body::Around(before, after) => {
-                out.extend_from_slice(before.as_bytes());
-                put_decimal(out, told.seconds);
-                out.extend_from_slice(after.as_bytes());
-                b""
-            }
+            Body::Fixed(page) if !head_only => page.as_bytes(),
+            _ => b"",
         }
     }
 

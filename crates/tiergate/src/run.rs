@@ -9,8 +9,9 @@ use crate::listen::{self, DscpWanted, InForce, Settings};
 use crate::observe::access_log::{Log, Options};
 use crate::observe::counters::Counters;
 use crate::origin::{health, pool};
+use crate::request::account;
 use crate::shared::{self, Config, Present, Shared};
-use crate::{account, clock, timers};
+use crate::{clock, ticks, timers};
 use anyhow::{Context, anyhow};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -327,7 +328,7 @@ async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
     let shared = process.shared.clone();
     tokio::spawn({
         let shared = shared.clone();
-        async move { shared.door.run_ticks().await }
+        async move { ticks::run(&shared.door).await }
     });
     tokio::spawn(watch_origin(process.clone()));
     tokio::spawn(resolve_names(process.clone()));
@@ -391,19 +392,19 @@ async fn watch_origin(process: Arc<Process>) {
 async fn resolve_names(process: Arc<Process>) {
     let mut generation = process.generation.subscribe();
     loop {
-        let names = process.shared.config.load().names.clone();
+        let dns = process.shared.config.load().reverse_dns.clone();
         let changed = async {
-            // Names that stay go on being looked up without a break.
+            // A cache that a reload keeps goes on with its lookups without a break.
             while generation.changed().await.is_ok() {
                 let current = process.shared.config.load();
-                if current.names.as_ref().map(Arc::as_ptr) != names.as_ref().map(Arc::as_ptr) {
+                if current.reverse_dns.as_ref().map(Arc::as_ptr) != dns.as_ref().map(Arc::as_ptr) {
                     break;
                 }
             }
         };
         let resolve = async {
-            match &names {
-                Some(names) => names.resolve().await,
+            match &dns {
+                Some(dns) => dns.resolve().await,
                 None => std::future::pending().await,
             }
         };

@@ -1,20 +1,20 @@
-//! The code point of a client's packets, from the SYN that it began its connection with.
+//! The DSCP of a client's packets, from the SYN of its connection.
 //!
-//! The system keeps the SYN of each connection if the listener is told so, and gives it away once. The
-//! options for it are in no crate that we use (rustix, socket2), so these two system calls are made
-//! here, and only here (docs/adr/0011).
+//! The kernel saves the SYN of each connection if the listener asks for it, and returns it once. The
+//! options are in no crate that we use (rustix, socket2), so these two system calls are made here, and
+//! only here (docs/adr/0011).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Longest SYN that is looked at: the IP and TCP headers with all of their options have at most 120 bytes
-/// (IPv6: 100); one that has more, by extension headers, is as good as none.
+/// Longest SYN that is read: the IP and TCP headers with all of their options have at most 120 bytes
+/// (IPv6: 100); a longer one, with extension headers, is ignored.
 const SYN_LEN_MAX: usize = 256;
 
-/// Tells the system to keep, or not to keep, the SYNs of connections that come from now on.
+/// Asks the kernel to save, or not to save, the SYNs of new connections.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system call.
 #[expect(unsafe_code, reason = "no safe crate has the option")]
 pub fn keep(listener: &impl AsFd, keep: bool) -> io::Result<()> {
     let value = libc::c_int::from(keep);
@@ -34,8 +34,8 @@ pub fn keep(listener: &impl AsFd, keep: bool) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The code point of a connection's SYN; `None` if none was kept (the listener was not told to, or the
-/// system answered by a SYN cookie) or it has been asked for already. One system call.
+/// The DSCP of a connection's SYN; `None` if none was saved (the listener did not ask, or the kernel sent
+/// a SYN cookie) or it has been read already. One system call.
 #[expect(unsafe_code, reason = "no safe crate has the option")]
 pub fn dscp_of(stream: &impl AsFd) -> Option<u8> {
     let mut syn = [0_u8; SYN_LEN_MAX];
@@ -56,7 +56,7 @@ pub fn dscp_of(stream: &impl AsFd) -> Option<u8> {
     (result == 0).then(|| dscp(syn))?
 }
 
-/// The code point in the IP header at the start of `packet`: 0 to 63; `None` if there is no whole header.
+/// The DSCP in the IP header at the start of `packet`: 0 to 63; `None` if the header is incomplete.
 ///
 /// Source: RFC 2474 §3; RFC 791 §3.1 and RFC 8200 §3 for the headers.
 pub fn dscp(packet: &[u8]) -> Option<u8> {
@@ -73,7 +73,7 @@ pub fn dscp(packet: &[u8]) -> Option<u8> {
         6 => (packet.len() >= V6_LEN).then_some(first << 4 | second >> 4)?,
         _ => return None,
     };
-    // The lower two bits are for congestion (RFC 3168).
+    // The lower two bits are ECN (RFC 3168).
     Some(traffic_class >> 2)
 }
 

@@ -1,10 +1,10 @@
-//! Files of secrets: read once, line by line, and forgotten. Faults name a line and never repeat it.
+//! Files of secrets, read line by line. Errors name a line and never repeat it.
 
-use crate::config::meant::NamedFile;
 use aws_lc_rs::hmac::{HMAC_SHA256, Key};
 use data_encoding::BASE64;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 /// Longest file of secrets: some hundred thousand keys.
 const FILE_LEN_MAX: u64 = 64 << 20;
@@ -12,7 +12,18 @@ const FILE_LEN_MAX: u64 = 64 << 20;
 /// Shortest secret that signs, in bytes: as many as the hash is long (RFC 7518 §3.2).
 const SIGNING_LEN_MIN: usize = 32;
 
-/// The text of a file of secrets. Warns if everybody may read it.
+/// A file that the policy names and that is read with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The key that names it, such as `key[1].secret_file`.
+    pub key: String,
+    /// Where in the policy's text, in bytes.
+    pub at: usize,
+}
+
+/// The text of a file of secrets. Warns if it is world-readable.
 ///
 /// # Errors
 /// What to do about it.
@@ -22,7 +33,7 @@ pub(crate) fn read(named: &NamedFile, warnings: &mut Vec<String>) -> Result<Stri
     let file = std::fs::File::open(&named.path).map_err(fault)?;
     let about = file.metadata().map_err(fault)?;
     if about.permissions().mode() & 0o004 != 0 {
-        warnings.push(format!("everybody may read {shown}: chmod o-r"));
+        warnings.push(format!("{shown} is world-readable: chmod o-r"));
     }
     let mut text = String::new();
     // The kind of the error alone: its text might show what is not UTF-8.
@@ -36,7 +47,7 @@ pub(crate) fn read(named: &NamedFile, warnings: &mut Vec<String>) -> Result<Stri
     Ok(text)
 }
 
-/// The secrets of a file that sign, one a line, as text or as `base64:…`; 1 to `count_max` of them.
+/// The signing secrets of a file, one a line, as text or as `base64:…`; 1 to `count_max` of them.
 ///
 /// # Errors
 /// The first line that is wrong, never with its content.
@@ -49,7 +60,7 @@ pub(crate) fn signing(
     signing_of(&named.path.display().to_string(), &text, count_max)
 }
 
-/// The same of a text; `shown` is what messages call it.
+/// The same from a text; `shown` is its name in messages.
 pub(crate) fn signing_of(shown: &str, text: &str, count_max: usize) -> Result<Vec<Key>, String> {
     let mut secrets = Vec::new();
     for (line, content) in lines(text) {
@@ -79,7 +90,7 @@ pub(crate) fn signing_of(shown: &str, text: &str, count_max: usize) -> Result<Ve
     Ok(secrets)
 }
 
-/// The lines that say something, each with its number from 1: neither empty nor begun by `#`.
+/// The lines that are neither empty nor comments (`#`), each with its number from 1.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))

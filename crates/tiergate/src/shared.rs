@@ -2,13 +2,13 @@
 
 use crate::config::meant::Policy;
 use crate::door::Door;
-use crate::names::Names;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
 use crate::origin::Origin;
 use crate::respond::Refusals;
-use crate::session::Desk;
+use crate::reverse_dns::ReverseDns;
+use crate::session::SessionTable;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -29,7 +29,7 @@ pub struct Config {
     /// The origin, with what earlier configurations learnt about its servers.
     pub origin: Arc<Origin>,
     /// Names of clients, with what is known already; `None`: no rule asks for them.
-    pub names: Option<Arc<Names>>,
+    pub reverse_dns: Option<Arc<ReverseDns>>,
     /// Every refusal, ready to be sent.
     pub refusals: Refusals,
 }
@@ -53,13 +53,13 @@ impl Config {
             }
         };
         let settings = &policy.identity.names;
-        let known = former.and_then(|former| former.names.as_ref());
-        let names = policy.wanted.names.then(|| match known {
+        let known = former.and_then(|former| former.reverse_dns.as_ref());
+        let reverse_dns = policy.wanted.names.then(|| match known {
             Some(known) if known.settings == *settings => known.clone(),
-            _ => Arc::new(Names::new(settings.clone(), counters.names.clone())),
+            _ => Arc::new(ReverseDns::new(settings.clone(), counters.reverse_dns.clone())),
         });
         let refusals = Refusals::new(&policy.refusal);
-        Config { policy, generation, origin, names, refusals }
+        Config { policy, generation, origin, reverse_dns, refusals }
     }
 }
 
@@ -91,7 +91,7 @@ pub struct Shared {
     /// What the gateway itself counts.
     pub counters: Arc<Counters>,
     /// The sessions that run.
-    pub sessions: Arc<Desk>,
+    pub sessions: Arc<SessionTable>,
     /// The last requests that were refused.
     pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
@@ -115,8 +115,8 @@ impl Shared {
     /// The state of a process that starts with this configuration.
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
         Shared {
-            door: Door::new(config.policy.plan.clone()),
-            sessions: Arc::new(Desk::new(
+            door: Door::new(config.policy.plan.clone(), crate::clock::now),
+            sessions: Arc::new(SessionTable::new(
                 config.policy.session.as_ref(),
                 config.policy.plan.classes.len(),
             )),

@@ -96,7 +96,7 @@ fn files_of_secrets_are_told_at_the_lines_that_name_them() {
     write("keys", "alice:MYSECRETMYSECRET\n", 0o600);
     write("tokens", &"MYSECRET".repeat(4), 0o644);
     let policy = load(&policy).unwrap();
-    assert_eq!(check::warnings(&policy), [format!("everybody may read {shown}/tokens: chmod o-r")]);
+    assert_eq!(check::warnings(&policy), [format!("{shown}/tokens is world-readable: chmod o-r")]);
     assert!(!format!("{policy:?}").contains("MYSECRET"));
     assert!(!check::meaning(&policy, "policy.toml").contains("MYSECRET"));
 }

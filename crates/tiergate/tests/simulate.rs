@@ -292,8 +292,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_does_not() {
     }
     let svg = fs::read_to_string(desk.path("one/plot.svg")).expect("written");
     assert!(svg.starts_with("<svg xmlns") && svg.ends_with("</svg>\n"));
-    for words in
-        [">policy<", ">no gateway<", ">0 s<", "buy", "look", "bots", "Good answers, requests/s"]
+    for words in [">policy<", ">no gateway<", ">0<", ">s<", "buy", "look", "bots", ">Good answers<"]
     {
         assert!(svg.contains(words), "{words}");
     }
@@ -418,7 +417,7 @@ fn a_scenario_s_mistakes_are_told_at_their_lines() {
         (
             "request = [{ path = \"/\" }]",
             "",
-            "s.toml:11:1: population[2].request: is missing: say what is asked for",
+            "s.toml:11:1: population[2].request: is missing: say what is requested",
         ),
         (
             "198.51.100.0/28",

@@ -198,8 +198,8 @@ fn a_list_that_cannot_be_relied_on_is_told_and_the_old_one_stays() {
     let broken = "-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n";
     let both = format!("{good}{expired}");
     for (text, expected) in [
-        (expired.as_str(), "ours.crl: this revocation list has run out (Jan  1 00:00:00 2020"),
-        (&both, "ours.crl: this revocation list has run out"),
+        (expired.as_str(), "ours.crl: this revocation list has expired (Jan  1 00:00:00 2020"),
+        (&both, "ours.crl: this revocation list has expired"),
         (broken, "ours.crl: this revocation list cannot be used"),
         ("-----BEGIN X509 CRL-----\n%\n-----END X509 CRL-----\n", "ours.crl: not a PEM file"),
         (&site.authority.pem.clone(), "ours.crl: no revocation list in it"),

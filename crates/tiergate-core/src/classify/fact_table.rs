@@ -1,5 +1,7 @@
 //! From the conditions of all rules to numbered facts, and to the indexes that find them.
 
+#![expect(clippy::mutable_key_type, reason = "an expression is hashed by its text alone")]
+
 use super::condition::Condition;
 use super::index::Index;
 use super::lookups::{Asked, FieldUse, Fields, Late, Lookups};
@@ -16,12 +18,14 @@ use std::mem::{Discriminant, discriminant};
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 
+/// Part and kind of matcher: each has an index of its own.
+type Kind = (Part, Discriminant<Matcher>);
+
 /// Numbers the facts that rules ask for: every distinct alternative of a part once.
 #[derive(Default)]
 pub(super) struct FactTable {
     len: u32,
-    /// By part and kind of matcher: each is an index of its own.
-    asked: Map<(Part, Discriminant<Matcher>), Asked<Map<Matcher, u32>>>,
+    asked: Map<Kind, Asked<Map<Matcher, u32>>>,
 }
 
 impl<T: Default> Default for Asked<T> {

@@ -44,8 +44,8 @@ impl Index {
         let (kind, _) = matchers.first()?;
         Some(match kind {
             Matcher::Exact(_) | Matcher::Caseless(_) => {
-                let name = |(name, fact): (&Box<str>, u32)| (name.as_bytes().into(), fact);
-                let names = inner!(Exact | Caseless).into_iter().map(name).collect();
+                let names = inner!(Exact | Caseless).into_iter();
+                let names = names.map(|(name, fact)| (name.as_bytes().into(), fact)).collect();
                 Index::Names(Names::new(names, matches!(kind, Matcher::Caseless(_))))
             }
             Matcher::Pattern(_) => Index::Patterns(Texts::new(&inner!(Pattern))),

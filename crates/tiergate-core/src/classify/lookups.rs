@@ -44,6 +44,7 @@ pub(super) struct Fields {
 }
 
 /// What a field of some name is looked at for.
+#[expect(clippy::large_enum_variant, reason = "nearly all are values, and are found in place")]
 #[derive(Clone, Debug)]
 pub(super) enum FieldUse {
     /// Its value as it is.

@@ -1,6 +1,24 @@
 //! What is measured: one row for each way in which clients use a proxy.
 
-use super::tool::Tool;
+/// How clients speak to the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    /// HTTP/1.1, connections kept: wrk.
+    Plain,
+    /// HTTP/1.1, a connection for each request: wrk with `Connection: close`.
+    Close,
+    /// HTTP/1.1 over TLS, connections kept: h2load.
+    TlsHttp1,
+    /// HTTP/2 over TLS, one stream at a time on each connection, so that it compares: h2load.
+    TlsHttp2,
+}
+
+impl Tool {
+    /// Whether it speaks TLS.
+    pub(super) fn tls(self) -> bool {
+        matches!(self, Self::TlsHttp1 | Self::TlsHttp2)
+    }
+}
 
 /// A row of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

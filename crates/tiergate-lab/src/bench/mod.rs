@@ -12,12 +12,13 @@ mod result;
 pub(crate) mod tool;
 
 use crate::cpu::Ticks;
-use crate::process::{Program, Running, free_address};
-use crate::text::{Palette, Tone};
+use crate::process::{Program, Running, free_address, scratch};
 use anyhow::{Context, Result, ensure};
+use tiergate_draw::{Paint, Tone};
 
+use crate::contender::Contender;
 use matrix::Row;
-use peer::{Kind, Peer, Places};
+use peer::{PROXIES, Peer, Places};
 use result::{Measurement, Rounds, RowResult};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -63,9 +64,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     );
     let rounds = settings.rounds.unwrap_or(if settings.quick { 2 } else { 5 });
     let seconds = settings.seconds.unwrap_or(if settings.quick { 1 } else { 3 });
-    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
-    // nginx's worker may run as another user than we do.
-    make_readable(scratch.path())?;
+    let scratch = scratch()?;
     peer::make_certificate(scratch.path()).await?;
     let split = Split::of_machine();
     let (origin, _running) = start_origin(scratch.path(), split.load.as_deref()).await?;
@@ -84,12 +83,13 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         println!("{}", result.line());
         results.push(result);
     }
-    println!("\n{}", result::table(&results, Palette::of_stdout()));
-    let versions: serde_json::Map<_, _> = Kind::ALL
+    println!("\n{}", result::table(&results, Paint::stdout()));
+    let versions: serde_json::Map<_, _> = PROXIES
         .iter()
         .zip(&peers)
         .map(|(kind, peer)| {
-            let version = peer.as_ref().map_or_else(Clone::clone, |peer| peer.version.clone());
+            let version =
+                peer.as_ref().map_or_else(Clone::clone, |peer| peer.front.version.clone());
             (kind.name().to_owned(), version.into())
         })
         .collect();
@@ -166,7 +166,7 @@ impl Bench {
         seconds: u64,
     ) -> Result<Measurement, String> {
         let measured = self.measure_running(row, peer, seconds).await;
-        measured.map_err(|error| peer.ended().unwrap_or_else(|| format!("{error:#}")))
+        measured.map_err(|error| peer.front.ended().unwrap_or_else(|| format!("{error:#}")))
     }
 
     async fn measure_running(&self, row: &Row, peer: &Peer, seconds: u64) -> Result<Measurement> {
@@ -176,9 +176,9 @@ impl Bench {
             (of(&self.split.proxy), of(&self.split.load))
         };
         let begun = std::time::Instant::now();
-        let (busy_before, used_before) = (ticks(), peer.processes.used()?);
+        let (busy_before, used_before) = (ticks(), peer.front.used()?);
         let driven = self.tools.drive(row, target, seconds).await?;
-        let (used, busy) = (peer.processes.used()?, ticks());
+        let (used, busy) = (peer.front.used()?, ticks());
         let (used, took) = ((used - used_before).as_secs_f64(), begun.elapsed().as_secs_f64());
         tool::check(row, &driven)?;
         let proxy_busy = busy.0.busy_since(busy_before.0);
@@ -194,30 +194,27 @@ impl Bench {
 
 async fn start_peers(settings: &Settings, places: &Places<'_>) -> Vec<Result<Peer, String>> {
     let mut peers = Vec::new();
-    for kind in Kind::ALL {
-        let program = match kind {
-            Kind::Tiergate => crate::gateway_program(settings.gateway.as_deref()).map(Some),
-            Kind::Haproxy => Ok(settings.haproxy.clone()),
-            Kind::Nginx => Ok(settings.nginx.clone()),
+    for proxy in PROXIES {
+        let program = match proxy {
+            Contender::Haproxy => &settings.haproxy,
+            Contender::Nginx => &settings.nginx,
+            _ => &settings.gateway,
         };
-        let peer = match program {
-            Ok(program) => Peer::start(kind, program.as_deref(), places).await,
-            Err(error) => Err(error),
-        };
+        let peer = Peer::start(proxy, program.as_deref(), places).await;
         peers.push(peer.map_err(|error| format!("{error:#}")));
     }
     peers
 }
 
 fn print_versions(peers: &[Result<Peer, String>]) {
-    let palette = Palette::of_stdout();
+    let paint = Paint::stdout();
     println!();
-    for (kind, peer) in Kind::ALL.iter().zip(peers) {
+    for (kind, peer) in PROXIES.iter().zip(peers) {
         match peer {
-            Ok(peer) => println!("  {} {}", peer.kind.name(), peer.version),
+            Ok(peer) => println!("  {} {}", kind.name(), peer.front.version),
             Err(why) => {
                 let line = format!("{} is left out: {why}", kind.name());
-                println!("  {}", palette.paint(Tone::Bad, &line));
+                println!("  {}", paint.tone(Tone::Bad, &line));
             }
         }
     }
@@ -233,10 +230,4 @@ async fn start_origin(scratch: &Path, processors: Option<&str>) -> Result<(Socke
         .start(&scratch.join("origin.log"))?;
     running.ready(listen).await?;
     Ok((listen, running))
-}
-
-fn make_readable(dir: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755))?;
-    Ok(())
 }

@@ -1,10 +1,11 @@
 //! The figures of a bench, as a table and as JSON.
 
 use super::matrix::Row;
-use super::peer::Kind;
-use crate::text::{Cell, Palette, Table, Tone};
-use crate::units::thousands;
+use super::peer::PROXIES;
+use crate::contender::Contender;
 use serde_json::{Value, json};
+use tiergate_draw::number::thousands;
+use tiergate_draw::{Cell, Paint, Range, Table, Tone};
 
 /// Above this a processor has no time left.
 const BUSY_FULL: f64 = 0.97;
@@ -31,7 +32,7 @@ pub(super) struct Measurement {
 /// What came of one proxy in one row: its rounds, or why there are none.
 pub(super) type Rounds = Result<Vec<Measurement>, String>;
 
-/// One row of the result, proxies in the order of [`Kind::ALL`].
+/// One row of the result, proxies in the order of [`PROXIES`].
 pub(super) struct RowResult {
     /// What was measured.
     pub(super) row: Row,
@@ -39,49 +40,26 @@ pub(super) struct RowResult {
     pub(super) peers: Vec<Rounds>,
 }
 
-/// Middle, least and greatest of some values.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Range {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
-
-impl Range {
-    /// Of the values; `None` without any.
-    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
-        let middle = values.len() / 2;
-        let median = match values.len() % 2 {
-            1 => values[middle],
-            _ => f64::midpoint(values[middle - 1], values[middle]),
-        };
-        Some(Self { median, min, max })
-    }
-}
-
 impl RowResult {
     /// Processor time per answer of a proxy.
-    pub(super) fn cpu_us(&self, kind: Kind) -> Option<Range> {
+    pub(super) fn cpu_us(&self, kind: Contender) -> Option<Range> {
         let rounds = self.rounds(kind)?;
         Range::of(rounds.iter().map(|m| m.cpu_us))
     }
 
-    fn rounds(&self, kind: Kind) -> Option<&[Measurement]> {
-        let place = Kind::ALL.iter().position(|other| *other == kind)?;
+    fn rounds(&self, kind: Contender) -> Option<&[Measurement]> {
+        let place = PROXIES.iter().position(|other| *other == kind)?;
         self.peers.get(place)?.as_deref().ok()
     }
 
-    fn ratio(&self, peer: Kind) -> Option<f64> {
-        Some(self.cpu_us(Kind::Tiergate)?.median / self.cpu_us(peer)?.median)
+    fn ratio(&self, peer: Contender) -> Option<f64> {
+        Some(self.cpu_us(Contender::Tiergate)?.median / self.cpu_us(peer)?.median)
     }
 
     /// One line while the bench runs.
     pub(super) fn line(&self) -> String {
         let mut out = format!("  {:<14}", self.row.name);
-        for kind in Kind::ALL {
+        for kind in PROXIES {
             let cost =
                 self.cpu_us(kind).map_or("-".into(), |range| format!("{:.1} µs", range.median));
             out += &format!("  {} {cost:>8}", kind.name());
@@ -108,7 +86,7 @@ impl RowResult {
                 })
             }
         };
-        let peers: serde_json::Map<String, Value> = Kind::ALL
+        let peers: serde_json::Map<String, Value> = PROXIES
             .iter()
             .zip(&self.peers)
             .map(|(kind, rounds)| (kind.name().to_owned(), peer(rounds)))
@@ -116,7 +94,7 @@ impl RowResult {
         json!({
             "name": self.row.name, "connections": self.row.connections, "bytes": self.row.bytes,
             "peers": peers,
-            "ratio_to_haproxy": self.ratio(Kind::Haproxy), "ratio_to_nginx": self.ratio(Kind::Nginx),
+            "ratio_to_haproxy": self.ratio(Contender::Haproxy), "ratio_to_nginx": self.ratio(Contender::Nginx),
         })
     }
 }
@@ -127,7 +105,7 @@ pub(super) fn to_json(rows: &[RowResult]) -> Value {
 }
 
 /// All rows as a table, with what a reader must know of them.
-pub(super) fn table(rows: &[RowResult], palette: Palette) -> String {
+pub(super) fn table(rows: &[RowResult], paint: Paint) -> String {
     let mut table = Table::new(&[
         "<µs of processor time",
         "tiergate",
@@ -145,20 +123,21 @@ pub(super) fn table(rows: &[RowResult], palette: Palette) -> String {
     let mut limited = false;
     for row in rows {
         let mut cells: Vec<Cell> = vec![row.row.name.into()];
-        for kind in Kind::ALL {
+        for kind in PROXIES {
             cells.extend(cpu_cells(row.cpu_us(kind)));
         }
-        cells.extend([Kind::Haproxy, Kind::Nginx].map(|peer| ratio_cell(row.ratio(peer))));
-        for kind in Kind::ALL {
+        cells
+            .extend([Contender::Haproxy, Contender::Nginx].map(|peer| ratio_cell(row.ratio(peer))));
+        for kind in PROXIES {
             let (cell, by_load) = rate_cell(row.rounds(kind).unwrap_or_default());
             limited |= by_load;
             cells.push(cell);
         }
         table.row(cells);
     }
-    let mut out = table.render(palette);
+    let mut out = table.render(paint);
     if limited {
-        out += &palette.paint(
+        out += &paint.tone(
             Tone::Faint,
             "  ~ limited by the load and the origin, not by the proxy; the time per request stands\n",
         );
@@ -167,12 +146,12 @@ pub(super) fn table(rows: &[RowResult], palette: Palette) -> String {
     let foreign = measured.map(|m| m.foreign_busy).fold(0.0, f64::max);
     if foreign > FOREIGN_MAX {
         let percent = foreign * 100.0;
-        out += &palette.paint(
+        out += &paint.tone(
             Tone::Bad,
             &format!("  other programs used up to {percent:.0} % of the proxies' processor: rough figures\n"),
         );
     }
-    for (place, kind) in Kind::ALL.iter().enumerate() {
+    for (place, kind) in PROXIES.iter().enumerate() {
         let whys = rows.iter().filter_map(|row| Some((row, row.peers.get(place)?.as_ref().err()?)));
         let whys: Vec<(&RowResult, &String)> = whys.collect();
         // A proxy that is missing is told once, a row that it cannot do with that row.
@@ -242,11 +221,11 @@ mod tests {
     #[test]
     fn medians_and_ratios() {
         let row = sample(0.5);
-        let range = row.cpu_us(Kind::Tiergate).unwrap();
+        let range = row.cpu_us(Contender::Tiergate).unwrap();
         assert_eq!((range.median, range.min, range.max), (10.0, 9.0, 12.0));
-        assert_eq!(row.cpu_us(Kind::Haproxy).unwrap().median, 21.0);
-        assert_eq!(row.ratio(Kind::Haproxy), Some(10.0 / 21.0));
-        assert_eq!(row.ratio(Kind::Nginx), None);
+        assert_eq!(row.cpu_us(Contender::Haproxy).unwrap().median, 21.0);
+        assert_eq!(row.ratio(Contender::Haproxy), Some(10.0 / 21.0));
+        assert_eq!(row.ratio(Contender::Nginx), None);
         let json = row.to_json();
         assert_eq!(json["peers"]["nginx"]["error"], "not installed");
         assert_eq!(json["peers"]["tiergate"]["cpu_us_median"], 10.0);
@@ -255,12 +234,12 @@ mod tests {
 
     #[test]
     fn a_saturated_generator_is_marked_and_a_missing_peer_explained() {
-        let text = table(&[sample(1.0)], Palette::PLAIN);
+        let text = table(&[sample(1.0)], Paint::PLAIN);
         assert!(text.contains("~50,000") && text.contains("limited by the load"), "{text}");
         assert!(text.contains("nginx, every row: not installed"), "{text}");
-        let text = table(&[sample(0.5)], Palette::PLAIN);
+        let text = table(&[sample(0.5)], Paint::PLAIN);
         assert!(!text.contains('~') && !text.contains("other programs"), "{text}");
-        let text = table(&[sample(0.4)], Palette::PLAIN);
+        let text = table(&[sample(0.4)], Paint::PLAIN);
         assert!(text.contains("other programs used up to 20 %"), "{text}");
     }
 }

@@ -1,31 +1,11 @@
 //! The load: wrk and h2load, closed loop, as many requests at once as there are connections.
 
-use super::matrix::Row;
+use super::matrix::{Row, Tool};
 use crate::process::{Program, output};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// How clients speak to the proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
-    /// HTTP/1.1, connections kept: wrk.
-    Plain,
-    /// HTTP/1.1, a connection for each request: wrk with `Connection: close`.
-    Close,
-    /// HTTP/1.1 over TLS, connections kept: h2load.
-    TlsHttp1,
-    /// HTTP/2 over TLS, one stream at a time on each connection, so that it compares: h2load.
-    TlsHttp2,
-}
-
-impl Tool {
-    /// Whether it speaks TLS.
-    pub(super) fn tls(self) -> bool {
-        matches!(self, Self::TlsHttp1 | Self::TlsHttp2)
-    }
-}
 
 /// The programs that make the load; `None`: not installed.
 pub(super) struct Tools {

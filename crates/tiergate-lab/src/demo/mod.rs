@@ -7,11 +7,11 @@ mod view;
 
 use crate::load::{self, Report};
 use crate::process::{Program, Running, free_address};
-use crate::text::{Palette, Tone};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tiergate_draw::{Paint, Tone};
 use verdict::Passes;
 use view::View;
 
@@ -32,10 +32,10 @@ pub(crate) struct Settings {
 /// Runs both passes and prints the table and the verdict.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
-    let palette = Palette::of_stdout();
+    let paint = Paint::stdout();
     let stage_lasting = Duration::from_secs(if settings.quick { 3 } else { 8 });
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let lab = Lab { scratch: scratch.path(), palette, stage_lasting };
+    let lab = Lab { scratch: scratch.path(), paint, stage_lasting };
     let capacity = scenario::origin(free_address()?).capacity();
     println!(
         "\n  An origin that can serve {capacity:.0} requests/s; premium clients ask for 80/s, basic \
@@ -46,8 +46,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let with = lab.pass("with Tiergate   ", Some(&gateway)).await?;
     let passes = Passes { without, with, capacity, stage_lasting };
     let (kept, line) = passes.verdict();
-    println!("\n{}", passes.table(palette));
-    println!("  {}\n", palette.paint(if kept { Tone::Good } else { Tone::Bad }, &line));
+    println!("\n{}", passes.table(paint));
+    println!("  {}\n", paint.tone(if kept { Tone::Good } else { Tone::Bad }, &line));
     if settings.strict && !kept {
         bail!("the figures are not as promised");
     }
@@ -56,7 +56,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 
 struct Lab<'a> {
     scratch: &'a Path,
-    palette: Palette,
+    paint: Paint,
     stage_lasting: Duration,
 }
 
@@ -73,7 +73,7 @@ impl Lab<'_> {
             None => (origin, None),
         };
         let plan = scenario::clients(target, capacity, self.stage_lasting);
-        let view = View::new(title, &plan, capacity, admin, self.palette);
+        let view = View::new(title, &plan, capacity, admin, self.paint);
         let report = view::watch(view, load::start(plan.clone())?).await?;
         // A server that died in between is the cause, whatever the figures say.
         let ended = front.as_mut().and_then(|f| f.process.ended());

@@ -2,9 +2,9 @@
 
 use super::scenario::{CLASSES, STAGES};
 use crate::load::{Report, Tally};
-use crate::text::{Cell, Palette, Table, Tone};
-use crate::units::{milliseconds, thousands};
 use std::time::Duration;
+use tiergate_draw::number::{milliseconds, percent, thousands};
+use tiergate_draw::{Cell, Paint, Table, Tone};
 
 /// What is promised under overload (issue "The gateway in front of a real server", must show 3).
 const GOODPUT_MIN: f64 = 0.95;
@@ -35,7 +35,7 @@ struct Overload {
 
 impl Passes {
     /// The table.
-    pub(super) fn table(&self, palette: Palette) -> String {
+    pub(super) fn table(&self, paint: Paint) -> String {
         let mut table = Table::new(&[
             "<class",
             "<load",
@@ -56,9 +56,9 @@ impl Passes {
                 pair(&mut table, name, stage.name, &without.steps[number], &with.steps[number]);
             }
             pair(&mut table, "", "overall", &without.overall, &with.overall);
-            table.row([]);
+            table.row::<Cell>([]);
         }
-        table.render(palette)
+        table.render(paint)
     }
 
     /// One line: what overload did without and with, and whether that is what is promised.
@@ -115,12 +115,6 @@ impl Passes {
     }
 }
 
-/// Never rounds up to 100 %, which would claim that nothing was lost.
-fn percent(part: f64) -> String {
-    let tenths = (part * 1000.0).floor() / 10.0;
-    if tenths.fract() == 0.0 { format!("{tenths:.0} %") } else { format!("{tenths:.1} %") }
-}
-
 fn pair(table: &mut Table, class: &str, load: &str, without: &Tally, with: &Tally) {
     table.row(cells(class, load, "without", without));
     table.row(cells("", "", "with", with));
@@ -154,9 +148,9 @@ fn cells(class: &str, load: &str, pass: &str, tally: &Tally) -> Vec<Cell> {
 mod tests {
     use super::super::scenario;
     use super::*;
-    use crate::load::Usage;
+    use crate::load::counts::Outcome;
+    use crate::load::meter::Usage;
     use crate::load::report::PopulationReport;
-    use crate::load::tally::Outcome;
 
     const CAPACITY: f64 = 400.0;
     const LASTING: Duration = Duration::from_secs(8);

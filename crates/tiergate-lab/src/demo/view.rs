@@ -4,12 +4,12 @@
 use super::scenario::{CLASSES, STAGES};
 use super::status::Status;
 use crate::load::{Plan, Started, Tally};
-use crate::text::{Cell, Palette, Table, Tone};
-use crate::units::{milliseconds, thousands};
 use std::collections::VecDeque;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use tiergate_draw::number::{milliseconds, percent, thousands};
+use tiergate_draw::{Block, Cell, Paint, Table, Tone, bar, spark};
 
 /// Seconds of history in the spark lines.
 const COURSE_LEN: usize = 60;
@@ -20,10 +20,8 @@ pub(super) struct View<'a> {
     plan: &'a Plan,
     capacity: f64,
     admin: Option<SocketAddr>,
-    palette: Palette,
-    redrawn: bool,
-    /// Lines of the block on the screen.
-    drawn: usize,
+    paint: Paint,
+    block: Block,
     begun: Instant,
     goodput: VecDeque<f64>,
     slots: VecDeque<f64>,
@@ -36,16 +34,15 @@ impl<'a> View<'a> {
         plan: &'a Plan,
         capacity: f64,
         admin: Option<SocketAddr>,
-        palette: Palette,
+        paint: Paint,
     ) -> Self {
         Self {
             title,
             plan,
             capacity,
             admin,
-            palette,
-            redrawn: std::io::stdout().is_terminal(),
-            drawn: 0,
+            paint,
+            block: Block::stdout(),
             begun: Instant::now(),
             goodput: VecDeque::new(),
             slots: VecDeque::new(),
@@ -54,7 +51,7 @@ impl<'a> View<'a> {
 
     /// Shows the run until dropped. Cancel safe.
     pub(super) async fn follow(&mut self, run: &crate::load::Live) {
-        let interval = Duration::from_secs(if self.redrawn { 1 } else { 2 });
+        let interval = Duration::from_secs(if self.block.is_terminal() { 1 } else { 2 });
         let mut ticks = tokio::time::interval(interval);
         ticks.tick().await;
         loop {
@@ -66,17 +63,12 @@ impl<'a> View<'a> {
             let recent: Vec<Tally> = (0..CLASSES.len()).map(|n| run.recent(n)).collect();
             let moment = Moment { recent, status, seconds: interval.as_secs_f64() };
             self.remember(&moment);
-            // A view that cannot be written (a closed pipe) must not end the experiment.
-            let _ = self.draw(&moment);
-        }
-    }
-
-    /// Removes the block, so that what follows takes its place.
-    pub(super) fn clear(&mut self) {
-        if self.drawn > 0 {
-            print!("\x1b[{}A\x1b[J", self.drawn);
-            let _ = std::io::stdout().flush();
-            self.drawn = 0;
+            if self.block.is_terminal() {
+                self.block.draw(&self.picture(&moment));
+            } else {
+                // A closed pipe must not end the experiment.
+                let _ = writeln!(std::io::stdout(), "{}", self.line(&moment));
+            }
         }
     }
 
@@ -93,23 +85,6 @@ impl<'a> View<'a> {
         }
     }
 
-    fn draw(&mut self, moment: &Moment) -> std::io::Result<()> {
-        let mut out = std::io::stdout().lock();
-        if self.redrawn {
-            let block = self.block(moment);
-            let lines = block.lines().count();
-            if self.drawn > 0 {
-                write!(out, "\x1b[{}A\x1b[J", self.drawn)?;
-            }
-            self.drawn = lines;
-            // A line that wraps would be two, and the block could not be taken back whole.
-            write!(out, "\x1b[?7l{block}\x1b[?7h")?;
-        } else {
-            writeln!(out, "{}", self.line(moment))?;
-        }
-        out.flush()
-    }
-
     /// Seconds since the beginning, seconds in all, and the stage's number.
     fn progress(&self) -> (f64, f64, usize) {
         let population = &self.plan.populations[0];
@@ -119,9 +94,9 @@ impl<'a> View<'a> {
         (now, total, stage.min(steps.len() - 1))
     }
 
-    fn block(&self, moment: &Moment) -> String {
+    fn picture(&self, moment: &Moment) -> String {
         let (now, total, stage) = self.progress();
-        let title = self.palette.paint(Tone::Strong, self.title);
+        let title = self.paint.tone(Tone::Strong, self.title);
         let stage = STAGES[stage];
         let mut out = format!(
             "\n  {title}   {} of the origin's capacity offered   {now:.0} s of {total:.0} s {}\n\n",
@@ -159,16 +134,19 @@ impl<'a> View<'a> {
                 of_gate(gate.map(|class| class.running)).into(),
             ]);
         }
-        out += &table.render(self.palette);
+        out += &table.render(self.paint);
         let goodput = moment.goodput();
         out += &format!(
             "\n  goodput {goodput:>5.0} of {:.0}/s  {}\n",
             self.capacity,
-            spark(&self.goodput, self.capacity)
+            spark(self.goodput.iter().copied(), self.capacity)
         );
         if let Some(slots) = self.slots.back() {
             let most = self.slots.iter().copied().fold(1.0, f64::max);
-            out += &format!("  slots   {slots:>5.0} found    {}\n", spark(&self.slots, most));
+            out += &format!(
+                "  slots   {slots:>5.0} found    {}\n",
+                spark(self.slots.iter().copied(), most)
+            );
         }
         out
     }
@@ -220,34 +198,6 @@ pub(super) async fn watch(
         report = run.report() => report,
         () = view.follow(&live) => unreachable!("a view is shown until it is dropped"),
     };
-    view.clear();
+    view.block.clear();
     report
-}
-
-fn percent(fraction: f64) -> String {
-    format!("{:.0} %", fraction * 100.0)
-}
-
-fn bar(fraction: f64, width: usize) -> String {
-    let full = (fraction.clamp(0.0, 1.0) * width as f64).round() as usize;
-    "━".repeat(full) + &"─".repeat(width - full)
-}
-
-fn spark(course: &VecDeque<f64>, most: f64) -> String {
-    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let block = |value: &f64| BLOCKS[((value / most * 7.0).round() as usize).min(7)];
-    course.iter().map(block).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bars_and_sparks_fill_their_room() {
-        assert_eq!(bar(0.5, 4), "━━──");
-        assert_eq!(bar(7.0, 3), "━━━");
-        let course = VecDeque::from([0.0, 200.0, 400.0, 4000.0]);
-        assert_eq!(spark(&course, 400.0), "▁▅██");
-    }
 }

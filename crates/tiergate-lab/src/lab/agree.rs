@@ -4,7 +4,7 @@ use super::page::judge::is_latency;
 use super::page::spread::{Spread, valid, values};
 use super::page::words;
 use super::result::{ContenderResult, ExperimentResult, Measure, Results, Unit};
-use crate::text::{Palette, Table};
+use tiergate_draw::{Paint, Table};
 
 /// Beyond their spreads, medians of shares may differ by a percentage point …
 const SHARE_FLOOR: f64 = 0.01;
@@ -69,7 +69,7 @@ impl Agreement {
     }
 
     /// A table of what does not agree, and how much does.
-    pub(crate) fn render(&self, palette: Palette) -> String {
+    pub(crate) fn render(&self, paint: Paint) -> String {
         let mut table = Table::new(&[
             "<experiment",
             "<contender",
@@ -82,13 +82,10 @@ impl Agreement {
             let measure = d.measure.as_deref().unwrap_or("(all)");
             let cells =
                 [&d.experiment, &d.contender, measure, &d.first, &d.second, d.allowed.as_str()];
-            table.row(cells.map(Into::into));
+            table.row(cells);
         }
-        let table = if self.disagreements.is_empty() {
-            String::new()
-        } else {
-            table.render(palette) + "\n"
-        };
+        let table =
+            if self.disagreements.is_empty() { String::new() } else { table.render(paint) + "\n" };
         let agreeing = self.compared - self.disagreements.len();
         let percent = self.share() * 100.0;
         format!("{table}  {agreeing} of {} figures agree ({percent:.1} %)\n", self.compared)
@@ -192,7 +189,7 @@ fn shown(spread: &Spread, measure: &Measure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::page::sample;
+    use crate::lab::page::tests::sample;
 
     #[test]
     fn a_run_agrees_with_itself() {
@@ -200,7 +197,7 @@ mod tests {
         let agreement = agree(&results, &results);
         // Five measures of six contenders, two of seven.
         assert_eq!((agreement.compared, agreement.share()), (44, 1.0));
-        assert_eq!(agreement.render(Palette::PLAIN), "  44 of 44 figures agree (100.0 %)\n");
+        assert_eq!(agreement.render(Paint::PLAIN), "  44 of 44 figures agree (100.0 %)\n");
     }
 
     /// The p99 of Envoy in the sample's first experiment, which is 308 and 312 ms, so shifted.
@@ -225,7 +222,7 @@ mod tests {
             (one.contender.as_str(), one.measure.as_deref()),
             ("envoy", Some("premium p99"))
         );
-        let text = agreement.render(Palette::PLAIN);
+        let text = agreement.render(Paint::PLAIN);
         assert!(text.contains("310 ±2 ms   370 ±2 ms        59.5 ms"), "{text}");
         assert!(text.ends_with("43 of 44 figures agree (97.7 %)\n"), "{text}");
     }

@@ -8,7 +8,7 @@ use super::machine::Split;
 use super::network::Network;
 use super::{server, surge};
 use crate::bench::tool::read_wrk;
-use crate::process::{Program, find, output};
+use crate::process::{Program, find, output, scratch};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +21,7 @@ const REQUESTS: usize = 5000;
 
 /// Measures it for what the first of the experiment's clients ask for.
 pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
-    let scratch = super::run::scratch()?;
+    let scratch = scratch()?;
     let network = Network::make(&experiment.link)?;
     let split = Split::new(experiment.origin_alone(), 0, 1);
     let lab = std::env::current_exe()?;

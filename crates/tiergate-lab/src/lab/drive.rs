@@ -5,8 +5,8 @@ use super::httperf::{self, Workload};
 use super::machine::Split;
 use super::network::Network;
 use super::surge;
+use crate::load::Population;
 use crate::load::figures::{Figures, PopulationFigures, RunFigures, SessionFigures, StepFigures};
-use crate::load::{Arrivals, Population};
 use anyhow::Result;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -39,16 +39,9 @@ pub(super) async fn httperf(
         void: None,
     };
     for phase in 0..experiment.phases.len() {
-        let asking = |p: &&(usize, &Population)| p.1.steps[phase].rate > 0.0;
-        let asking: Vec<(usize, &Population)> = populations
-            .iter()
-            .enumerate()
-            .collect::<Vec<_>>()
-            .iter()
-            .filter(asking)
-            .copied()
-            .collect();
-        let workloads: Vec<Workload> = asking.iter().map(|(_, p)| workload(p, phase)).collect();
+        let asking = populations.iter().enumerate().filter(|(_, p)| p.steps[phase].rate > 0.0);
+        let asking: Vec<(usize, &Population)> = asking.collect();
+        let workloads: Vec<Workload<'_>> = asking.iter().map(|(_, p)| workload(p, phase)).collect();
         let all = httperf::run(&workloads, &place).await?;
         for ((number, population), figures) in asking.iter().zip(&all) {
             report.lateness_p99_ms = report.lateness_p99_ms.max(figures.late_ms);
@@ -75,46 +68,28 @@ fn nothing_yet(population: &Population) -> PopulationFigures {
     }
 }
 
-fn workload(population: &Population, phase: usize) -> Workload {
-    let step = &population.steps[phase];
-    Workload {
-        name: population.name.clone(),
-        uri: population.paths[0].clone(),
-        uris: match population.paths.len() {
-            0 | 1 => Vec::new(),
-            _ => surge::requests(&population.paths, URIS, 1),
-        },
-        rate: step.rate,
-        lasting: step.lasting,
-        timeout: population.patience,
-        session: population
-            .session
-            .as_ref()
-            .map(|s| httperf::Session { calls: s.requests, think: s.think }),
-        headers: population.headers.iter().map(|(n, v)| format!("{n}: {v}")).collect(),
-        poisson: population.arrivals == Arrivals::Poisson,
-    }
+fn workload(population: &Population, phase: usize) -> Workload<'_> {
+    let uris = match &population.paths[..] {
+        [one] => vec![one.clone()],
+        several => surge::requests(several, URIS, 1),
+    };
+    Workload { population, step: population.steps[phase], uris }
 }
 
 fn take(into: &mut PopulationFigures, of: &Population, phase: usize, figures: &httperf::Figures) {
     let step = &mut into.steps[phase];
     // All of a phase ends before the next begins, but its last answers come after its time.
     let longer = figures.seconds.max(step.seconds) / step.seconds;
-    step.answered_in_it = (figures.ok as f64 / longer).round() as u64;
+    step.answered_in_it = (figures.counts.ok as f64 / longer).round() as u64;
     step.figures = Figures {
-        sent: figures.sent,
-        ok: figures.ok,
-        refused: figures.refused,
-        failed: figures.failed,
-        timed_out: figures.timed_out,
-        attempts: figures.sent,
-        mean_ms: Some(figures.mean_ms).filter(|_| figures.ok > 0),
-        p50_ms: figures.p50_ms.filter(|_| figures.ok > 0),
+        counts: figures.counts,
+        attempts: figures.counts.sent,
+        mean_ms: Some(figures.mean_ms).filter(|_| figures.counts.ok > 0),
+        p50_ms: figures.p50_ms.filter(|_| figures.counts.ok > 0),
         ..Figures::default()
     };
-    into.overall.sent += figures.sent;
-    into.overall.ok += figures.ok;
-    into.overall.attempts += figures.sent;
+    into.overall.counts.add(&figures.counts);
+    into.overall.attempts += figures.counts.sent;
     if let (Some(sessions), Some(session)) = (figures.sessions, &of.session) {
         into.sessions_by_step[phase] = SessionFigures {
             begun: sessions.begun,

@@ -3,15 +3,15 @@
 //! One experiment is one TOML file: what is asked, the origin, who asks for what in which phase,
 //! what is measured, what is drawn, and what must never be lost.
 
-use super::contender::Contender;
 use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::result::Phase;
 use super::server::Server;
-use crate::load::population::{Marked, Retry, Session, Upload};
+use crate::contender::Contender;
+use crate::load::population::{Retry, Session, Upload};
 use crate::load::trace::Trace;
 use crate::load::{Arrivals, Population, Step};
-use crate::units::parse_duration;
+use crate::units::{self, parse_duration};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ pub(super) struct Clients {
     #[serde(default = "poisson")]
     arrivals: Arrivals,
     /// How long a client waits.
-    #[serde(default = "second", deserialize_with = "duration")]
+    #[serde(default = "second", with = "units::text")]
     patience: Duration,
     /// Connections at most.
     #[serde(default = "many")]
@@ -124,10 +124,10 @@ pub(super) struct Clients {
     addresses: Option<(u8, u8)>,
     /// Every arrival is a session of so many requests, with a pause of this mean in between.
     #[serde(default)]
-    session: Option<SessionText>,
+    session: Option<Session>,
     /// A request that comes to nothing is asked again.
     #[serde(default)]
-    retry: Option<RetryText>,
+    retry: Option<Retry>,
     /// Every request carries a body, sent at a speed.
     #[serde(default)]
     upload: Option<Upload>,
@@ -141,28 +141,10 @@ pub(super) struct Clients {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SessionText {
-    requests: u32,
-    #[serde(default, deserialize_with = "duration")]
-    think: Duration,
-    #[serde(default)]
-    marked: Option<Marked>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct TraceText {
     /// Within the lab's directory.
     file: PathBuf,
     seconds: f64,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RetryText {
-    attempts: u32,
-    #[serde(default, deserialize_with = "duration")]
-    pause: Duration,
 }
 
 /// A figure that must not be lost; asserted by `--check`.
@@ -264,12 +246,6 @@ fn essence(text: &str) -> Result<String> {
     Ok(toml::to_string(&table)?)
 }
 
-impl SessionText {
-    fn session(&self) -> Session {
-        Session { requests: self.requests, think: self.think, marked: self.marked.clone() }
-    }
-}
-
 impl TraceText {
     fn read(&self) -> Result<Trace> {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(&self.file);
@@ -323,8 +299,8 @@ impl Clients {
             connections_max: self.connections,
             keep_alive: !self.close,
             addresses: (first..first.saturating_add(count)).map(Network::client).collect(),
-            session: self.session.as_ref().map(SessionText::session),
-            retry: self.retry.as_ref().map(|r| Retry { attempts: r.attempts, pause: r.pause }),
+            session: self.session.clone(),
+            retry: self.retry,
             upload: self.upload,
             trace: self.trace.as_ref().map(TraceText::read).transpose()?,
             read_bytes_per_second: self.read_bytes_per_second,
@@ -366,11 +342,6 @@ fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>,
         Either::One(text) => vec![text],
         Either::Many(texts) => texts,
     })
-}
-
-fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(from)?;
-    parse_duration(&text).map_err(serde::de::Error::custom)
 }
 
 fn phases<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Phase>, D::Error> {

@@ -1,7 +1,7 @@
 //! Figures taken from what was observed in a run. Pure.
 
 use super::result::{Along, Better, Measure, Phase, Plot, Unit};
-use crate::load::figures::{Figures, PopulationFigures, RunFigures, Second};
+use crate::load::figures::{Figures, PopulationFigures, RunFigures, Second, SessionFigures};
 use serde::Deserialize;
 
 /// What an experiment's file says is measured.
@@ -218,25 +218,26 @@ fn figure(
         steps().map(|step| count(&step.figures) as f64).sum()
     };
     let answers: f64 = steps().map(|step| step.answered_in_it as f64).sum();
-    let (sent, ok, refused) = (sum(&|f| f.sent), sum(&|f| f.ok), sum(&|f| f.refused));
+    let (sent, ok, refused) =
+        (sum(&|f| f.counts.sent), sum(&|f| f.counts.ok), sum(&|f| f.counts.refused));
     let sessions = || {
         populations.iter().flat_map(|p| phases.iter().filter_map(|n| p.sessions_by_step.get(*n)))
     };
-    let begun: f64 = sessions().map(|s| s.begun as f64).sum();
-    let started: f64 = sessions().map(|s| s.started as f64).sum();
-    let completed: f64 = sessions().map(|s| s.completed as f64).sum();
-    let completed_in_it: f64 = sessions().map(|s| s.completed_in_it as f64).sum();
+    let of_sessions =
+        |count: fn(&SessionFigures) -> u64| -> f64 { sessions().map(|s| count(s) as f64).sum() };
+    let completed = of_sessions(|s| s.completed);
     let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
     // Of several phases or populations: the mean, weighted by what there was of each.
-    let weighted = |take: &dyn Fn(&Figures) -> Option<f64>| {
-        let pairs = steps().filter_map(|s| Some((take(&s.figures)?, s.figures.ok as f64)));
+    let mean = |pairs: &mut dyn Iterator<Item = (Option<f64>, u64)>| {
+        let pairs = pairs.filter_map(|(value, count)| Some((value?, count as f64)));
         let (total, weight) = pairs.fold((0.0, 0.0), |(t, w), (v, n)| (t + v * n, w + n));
         ratio(total, weight)
     };
-    let session = |take: &dyn Fn(&crate::load::figures::SessionFigures) -> Option<f64>| {
-        let pairs = sessions().filter_map(|s| Some((take(s)?, s.completed as f64)));
-        let (total, weight) = pairs.fold((0.0, 0.0), |(t, w), (v, n)| (t + v * n, w + n));
-        ratio(total, weight)
+    let weighted = |take: fn(&Figures) -> Option<f64>| {
+        mean(&mut steps().map(|s| (take(&s.figures), s.figures.counts.ok)))
+    };
+    let session = |take: fn(&SessionFigures) -> Option<f64>| {
+        mean(&mut sessions().map(|s| (take(s), s.completed)))
     };
     match what {
         What::Answered => ratio(ok, sent),
@@ -246,18 +247,19 @@ fn figure(
         What::Rate => ratio(answers, seconds),
         What::Megabits => ratio(sum(&|f| f.bytes) * 8.0 / 1e6, seconds),
         What::Attempts => ratio(sum(&|f| f.attempts), sent),
-        What::Mean => weighted(&|f| f.mean_ms),
-        What::P50 => weighted(&|f| f.p50_ms),
-        What::P99 => weighted(&|f| f.p99_ms),
-        What::Completed => ratio(completed, begun),
-        What::Kept => ratio(completed, started),
-        What::SessionRate => ratio(completed_in_it, seconds),
-        What::SessionMean => session(&|s| s.mean_ms),
-        What::SessionP99 => session(&|s| s.p99_ms),
+        What::Mean => weighted(|f| f.mean_ms),
+        What::P50 => weighted(|f| f.p50_ms),
+        What::P99 => weighted(|f| f.p99_ms),
+        What::Completed => ratio(completed, of_sessions(|s| s.begun)),
+        What::Kept => ratio(completed, of_sessions(|s| s.started)),
+        What::SessionRate => ratio(of_sessions(|s| s.completed_in_it), seconds),
+        What::SessionMean => session(|s| s.mean_ms),
+        What::SessionP99 => session(|s| s.p99_ms),
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
         What::FrontCpu => {
-            let all = populations.iter().map(|p| p.overall.attempts.max(p.overall.sent) as f64);
+            let all =
+                populations.iter().map(|p| p.overall.attempts.max(p.overall.counts.sent) as f64);
             ratio(run.front_cpu_s * 1e6, all.sum())
         }
     }
@@ -272,7 +274,7 @@ fn in_second(
 ) -> Option<f64> {
     let seconds = || populations.iter().filter_map(|p| p.series.get(second));
     let sum = |count: &dyn Fn(&Second) -> u64| -> f64 { seconds().map(|s| count(s) as f64).sum() };
-    let (sent, ok) = (sum(&|s| s.sent), sum(&|s| s.ok));
+    let (sent, ok) = (sum(&|s| s.counts.sent), sum(&|s| s.counts.ok));
     let largest =
         |take: &dyn Fn(&Second) -> Option<f64>| seconds().filter_map(take).reduce(f64::max);
     match what {
@@ -280,7 +282,7 @@ fn in_second(
         What::Goodput => Some(ok / run.capacity),
         // Answers may come a second after their requests; more than all is all.
         What::Answered => (sent > 0.0).then(|| (ok / sent).min(1.0)),
-        What::Refused => (sent > 0.0).then(|| (sum(&|s| s.refused) / sent).min(1.0)),
+        What::Refused => (sent > 0.0).then(|| (sum(&|s| s.counts.refused) / sent).min(1.0)),
         What::P50 => largest(&|s| s.p50_ms),
         What::P99 => largest(&|s| s.p99_ms),
         _ => None,
@@ -302,13 +304,12 @@ fn recovery(run: &Observed<'_>, populations: &[&PopulationFigures], phase: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::figures::{SessionFigures, StepFigures};
+    use crate::load::counts::Counts;
+    use crate::load::figures::StepFigures;
 
     fn step(sent: u64, ok: u64, refused: u64, p99_ms: f64) -> StepFigures {
         let figures = Figures {
-            sent,
-            ok,
-            refused,
+            counts: Counts { sent, ok, refused, ..Counts::default() },
             attempts: sent * 2,
             bytes: ok * 1000,
             p99_ms: Some(p99_ms).filter(|_| ok > 0),
@@ -319,11 +320,17 @@ mod tests {
 
     /// Two phases of two seconds; premium is answered throughout, basic a quarter of the time.
     fn report() -> RunFigures {
-        let second = |sent, ok| Second { sent, ok, ..Second::default() };
+        let second = |sent, ok| Second {
+            counts: Counts { sent, ok, ..Counts::default() },
+            ..Second::default()
+        };
         let population = |name: &str, steps: Vec<StepFigures>, series| PopulationFigures {
             name: name.into(),
             overall: Figures {
-                sent: steps.iter().map(|s| s.figures.sent).sum(),
+                counts: Counts {
+                    sent: steps.iter().map(|s| s.figures.counts.sent).sum(),
+                    ..Counts::default()
+                },
                 ..Figures::default()
             },
             steps,

@@ -1,6 +1,6 @@
 //! `make lab`: experiments on real servers, with Tiergate, with its peers, with nothing in front.
 //!
-//! An experiment is a file in `experiments/` ([`experiment`]). Each contender ([`contender`]) runs
+//! An experiment is a file in `experiments/` ([`experiment`]). Each contender ([`crate::contender`]) runs
 //! it several times: three machines are made ([`network`]), the origin ([`server`]) and the
 //! contender are started, the clients ask ([`run`]), figures are taken ([`measure`]) and kept
 //! ([`store`]). In the end all of them are one document ([`result`]) and one page ([`page`]).
@@ -8,7 +8,6 @@
 mod agree;
 mod capacity;
 mod check;
-pub(crate) mod contender;
 mod drive;
 mod experiment;
 mod httperf;
@@ -22,71 +21,24 @@ mod rounds;
 mod run;
 mod search;
 mod server;
+mod settings;
 mod store;
 mod surge;
+mod turns;
 
+pub(crate) use settings::Settings;
+
+use crate::contender::Contender;
 use anyhow::{Context, Result, ensure};
-use contender::Contender;
 use experiment::Experiment;
 use progress::Progress;
 use result::Results;
-use rounds::Lab;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use store::Store;
-
-/// Command line of `tiergate-lab lab`.
-#[derive(clap::Args, Clone, Debug)]
-pub(crate) struct Settings {
-    /// Only experiments whose name contains this, or one of several parts set apart by commas
-    #[arg(long)]
-    only: Option<String>,
-    /// Only these contenders, set apart by commas
-    #[arg(long, value_delimiter = ',', value_parser = Contender::parse)]
-    contenders: Vec<Contender>,
-    /// Runs of each contender in each experiment
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=50))]
-    rounds: u64,
-    /// Runs at a time, each with processors of its own [default: one for every two processors].
-    /// More than that share processors: quicker, and rougher
-    #[arg(long, value_parser = jobs)]
-    jobs: Option<usize>,
-    /// Begin no run after so many minutes; what is kept counts all the same
-    #[arg(long)]
-    minutes: Option<u64>,
-    /// Directory of the experiments' files
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/experiments"))]
-    experiments: PathBuf,
-    /// The gateway's program [default: `tiergate` beside this one]
-    #[arg(long)]
-    gateway: Option<PathBuf>,
-    /// Where runs that are done are kept
-    #[arg(long, default_value = "target/lab")]
-    store: PathBuf,
-    /// Forget runs that are done and begin anew
-    #[arg(long)]
-    fresh: bool,
-    /// Fail if a promise of an experiment is broken; experiments without one are left out
-    #[arg(long)]
-    check: bool,
-    /// Where the page and its pictures go, with a copy of the results; none: nowhere
-    #[arg(long)]
-    docs: Option<PathBuf>,
-    /// Another lab's results.json: tell where the two do not agree within their spread
-    #[arg(long)]
-    agree: Option<PathBuf>,
-    /// List the experiments and end
-    #[arg(long)]
-    list: bool,
-}
-
-/// Reads a number of runs at a time: at most one for each processor.
-fn jobs(text: &str) -> Result<usize, String> {
-    let most = machine::machine(1).processors;
-    let jobs = text.parse().ok().filter(|jobs| (1..=most).contains(jobs));
-    jobs.ok_or_else(|| format!("expected 1 to {most}, got {text:?}"))
-}
+use turns::Lab;
 
 /// Runs what is asked for.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
@@ -96,6 +48,9 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
             println!("  {:<24} {}", experiment.name, experiment.title);
         }
         return Ok(());
+    }
+    if let Some(file) = &settings.page {
+        return finish(&settings, &read(file)?.in_words_of(&experiments));
     }
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
     let store = Store::new(&settings.store)?;
@@ -137,7 +92,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 fn finish(settings: &Settings, results: &Results) -> Result<()> {
     let file = settings.store.join("results.json");
     write_json(&file, results)?;
-    println!("\n{}", page::summary(results).render(crate::text::Palette::of_stdout()));
+    println!("\n{}", page::summary(results).render(tiergate_draw::Paint::stdout()));
     println!("  written to {}", file.display());
     if let Some(docs) = &settings.docs {
         page::write(results, docs)?;
@@ -145,12 +100,36 @@ fn finish(settings: &Settings, results: &Results) -> Result<()> {
         println!("  page: {}", docs.join("results.md").display());
     }
     if let Some(other) = &settings.agree {
-        let text =
-            std::fs::read(other).with_context(|| format!("cannot read {}", other.display()))?;
-        let other: Results = serde_json::from_slice(&text).context("not results of a lab")?;
-        println!("\n{}", agree::agree(&other, results).render(crate::text::Palette::of_stdout()));
+        println!(
+            "\n{}",
+            agree::agree(&read(other)?, results).render(tiergate_draw::Paint::stdout())
+        );
     }
     Ok(())
+}
+
+fn read(file: &Path) -> Result<Results> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_slice(&text).context("not results of a lab")
+}
+
+impl Results {
+    /// The same figures, with what the experiments' files and the contenders say of themselves now.
+    fn in_words_of(mut self, experiments: &[Experiment]) -> Self {
+        for result in &mut self.experiments {
+            if let Some(experiment) = experiments.iter().find(|e| e.name == result.name) {
+                result.title.clone_from(&experiment.title);
+                result.asks.clone_from(&experiment.asks);
+                result.remarks.clone_from(&experiment.remarks);
+            }
+            for contender in &mut result.contenders {
+                if let Ok(known) = Contender::parse(&contender.name) {
+                    contender.about = known.about().into();
+                }
+            }
+        }
+        self
+    }
 }
 
 fn write_json(file: &Path, results: &Results) -> Result<()> {

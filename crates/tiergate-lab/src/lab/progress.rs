@@ -1,22 +1,21 @@
 //! What the lab is doing, for people: a line that changes on a terminal, a line a run elsewhere.
 
-use super::Settings;
-use super::contender::Contender;
 use super::experiment::Experiment;
 use super::result::Round;
-use crate::text::{Palette, Tone};
+use super::settings::Settings;
+use crate::contender::Contender;
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
+use tiergate_draw::{Block, Paint, Tone};
 
 /// Starting and stopping a run, about.
 const AROUND: Duration = Duration::from_secs(2);
 
 /// Which run of how many, and how long the rest will take.
 pub(super) struct Progress {
-    palette: Palette,
-    terminal: bool,
+    paint: Paint,
+    block: Block,
     runs: usize,
     done: usize,
     /// Of the runs that are not done, in order.
@@ -39,18 +38,18 @@ impl Progress {
                 std::iter::repeat_n(experiment.lasting() + AROUND, runs)
             })
             .collect();
-        let (palette, terminal) = (Palette::of_stdout(), std::io::stdout().is_terminal());
-        Self { palette, terminal, runs: left.len(), done: 0, left }
+        let (paint, block) = (Paint::stdout(), Block::stdout());
+        Self { paint, block, runs: left.len(), done: 0, left }
     }
 
     /// A new experiment begins.
     pub(super) fn experiment(&self, title: &str) {
-        println!("\n  {}", self.palette.paint(Tone::Strong, title));
+        println!("\n  {}", self.paint.tone(Tone::Strong, title));
     }
 
     /// Shows a run while it lasts.
     pub(super) async fn during<T>(
-        &self,
+        &mut self,
         what: &str,
         lasting: Duration,
         run: impl Future<Output = T>,
@@ -61,7 +60,7 @@ impl Progress {
             let second = tokio::time::sleep(Duration::from_secs(1));
             tokio::select! {
                 result = &mut run => {
-                    self.clear();
+                    self.block.clear();
                     return result;
                 }
                 () = second => self.show(what, begun.elapsed(), lasting),
@@ -69,10 +68,7 @@ impl Progress {
         }
     }
 
-    fn show(&self, what: &str, elapsed: Duration, lasting: Duration) {
-        if !self.terminal {
-            return;
-        }
+    fn show(&mut self, what: &str, elapsed: Duration, lasting: Duration) {
         let left = self.left.iter().sum::<Duration>().saturating_sub(elapsed);
         let line = format!(
             "  {}/{}  {what}: {:.0} of {:.0} s; {:.0} min left in all",
@@ -82,14 +78,7 @@ impl Progress {
             lasting.as_secs_f64(),
             left.as_secs_f64() / 60.0
         );
-        print!("\r\x1b[2K{}", self.palette.paint(Tone::Faint, &line));
-        let _ = std::io::stdout().flush();
-    }
-
-    fn clear(&self) {
-        if self.terminal {
-            print!("\r\x1b[2K");
-        }
+        self.block.draw(&self.paint.tone(Tone::Faint, &line));
     }
 
     /// A run has ended, or was found among those that are kept.
@@ -108,7 +97,7 @@ impl Progress {
         });
         let mut line = values.collect::<Vec<_>>().join("; ");
         if let Some(why) = &round.void {
-            line = self.palette.paint(Tone::Bad, why);
+            line = self.paint.tone(Tone::Bad, why);
         }
         let note = if fresh { "" } else { " (kept)" };
         println!("  {:<9} {seed}  {line}{note}", contender.name());
@@ -124,6 +113,6 @@ impl Progress {
     pub(super) fn failed(&mut self, contender: Contender, why: &str) {
         self.skipped();
         let line = format!("{} is left out: {why}", contender.name());
-        println!("  {}", self.palette.paint(Tone::Bad, &line));
+        println!("  {}", self.paint.tone(Tone::Bad, &line));
     }
 }

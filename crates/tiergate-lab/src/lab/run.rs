@@ -1,6 +1,5 @@
 //! One run: an origin, one contender in front of it, and the clients, each on its own machine.
 
-use super::contender::{Contender, Place as FrontPlace};
 use super::drive;
 use super::experiment::{Experiment, Generator};
 use super::machine::Split;
@@ -8,9 +7,10 @@ use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
+use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::load::figures::RunFigures;
-use crate::process::{Program, output};
+use crate::process::{Program, output, scratch};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -72,8 +72,9 @@ impl Run<'_> {
             rate: self.capacity,
             namespace: Some(&network.gateway),
             processors: split.front.as_deref(),
-            gateway: Some(self.gateway),
+            program: self.contender.is_ours().then_some(self.gateway),
             template: self.policy,
+            values: &[],
         };
         let mut front = self.contender.start(&place).await?;
         let before = front.used()?;
@@ -138,12 +139,4 @@ pub(super) async fn load(
     output(program, patience).await?;
     let text = std::fs::read(&report_file).context("the load generator wrote no report")?;
     serde_json::from_slice(&text).context("the load generator's report cannot be read")
-}
-
-/// A directory that is removed in the end, readable for servers that run as another user.
-pub(super) fn scratch() -> Result<tempfile::TempDir> {
-    use std::os::unix::fs::PermissionsExt;
-    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
-    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
-    Ok(scratch)
 }

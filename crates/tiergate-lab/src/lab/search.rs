@@ -4,9 +4,9 @@
 //! works on at once. An operator would find it by load tests, so the lab does: the settings
 //! that the experiment names, one run each, and the one with the most goodput is taken into the comparison.
 
-use super::contender::Contender;
 use super::experiment::Experiment;
-use super::rounds::{Lab, Outcome, Turn};
+use super::turns::{Lab, Outcome, Turn};
+use crate::contender::Contender;
 use anyhow::Result;
 
 /// The measure that decides.

@@ -1,13 +1,13 @@
 //! The clients of a population: each arrival asks, asks again, or goes through its session.
 
-use super::Plan;
 use super::client::{Client, Connection, Jar, Pool};
+use super::counts::Outcome;
 use super::live::{Due, Live, Log};
 use super::meter::Meter;
 use super::paths::Ranks;
+use super::plan::Plan;
 use super::population::{Population, Session};
 use super::schedule::{Schedule, exponential};
-use super::tally::Outcome;
 use fastrand::Rng;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! A run's result as it is written to a file and read again. Latencies in milliseconds, of good
 //! answers only, from the moment a request was due.
 
+use super::counts::Counts;
 use serde::{Deserialize, Serialize};
 
 /// The whole result.
@@ -48,20 +49,13 @@ pub(crate) struct StepFigures {
     pub(crate) figures: Figures,
 }
 
-/// Numbers and latencies of requests. `sent` is the sum of the four outcomes.
+/// Numbers and latencies of requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// Requests that were due, those that found no connection included.
-    pub(crate) sent: u64,
-    /// Answered 2xx, whole and within the client's patience.
-    pub(crate) ok: u64,
-    /// Answered 503 or 429 at the last attempt.
-    pub(crate) refused: u64,
-    /// Answered otherwise, or broken, at the last attempt.
-    pub(crate) failed: u64,
-    /// Given up by the client at the last attempt.
-    pub(crate) timed_out: u64,
-    /// Times that they were asked, those asked again included.
+    /// The numbers.
+    #[serde(flatten)]
+    pub(crate) counts: Counts,
+    /// Attempts at them, retries included.
     pub(crate) attempts: u64,
     /// Bytes of the bodies of good answers.
     pub(crate) bytes: u64,
@@ -103,16 +97,9 @@ pub(crate) struct SessionFigures {
 /// One second of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Second {
-    /// Requests that were due in it.
-    pub(crate) sent: u64,
-    /// That ended well in it.
-    pub(crate) ok: u64,
-    /// That were turned away in it.
-    pub(crate) refused: u64,
-    /// That broke in it.
-    pub(crate) failed: u64,
-    /// That were given up in it.
-    pub(crate) timed_out: u64,
+    /// Requests that were due in it, and those that ended in it.
+    #[serde(flatten)]
+    pub(crate) counts: Counts,
     /// Median latency of those that ended well in it.
     pub(crate) p50_ms: Option<f64>,
     /// Latency that 99 % of those did not exceed.

@@ -3,11 +3,13 @@
 //! Written by the generator's thread, read by whoever shows it. Each lock is held for a few counter
 //! updates only.
 
+use super::counts::Outcome;
 use super::meter::Usage;
+use super::plan::Plan;
+use super::population::Population;
 use super::schedule::Ends;
 use super::series::Series;
-use super::tally::{Outcome, SessionTally, Tally, Times};
-use super::{Plan, Population};
+use super::tally::{SessionTally, Tally, Times};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -142,8 +144,8 @@ impl Log {
         let course = &mut *course;
         for tally in [&mut course.steps[due.step], &mut course.recent] {
             tally.ended(outcome, latency);
-            tally.counts.attempts += attempts;
-            tally.counts.bytes += if outcome == Outcome::Ok { bytes } else { 0 };
+            tally.attempts += attempts;
+            tally.bytes += if outcome == Outcome::Ok { bytes } else { 0 };
         }
         course.series.ended(at, outcome, latency);
         if outcome == Outcome::Ok

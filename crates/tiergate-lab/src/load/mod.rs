@@ -7,74 +7,33 @@
 
 mod ask;
 mod client;
+pub(crate) mod counts;
 pub(crate) mod figures;
 mod live;
-mod meter;
+pub(crate) mod meter;
 mod paths;
+mod plan;
 pub(crate) mod population;
 pub(crate) mod report;
+mod run;
 mod schedule;
-mod seconds;
 mod series;
 pub(crate) mod tally;
 pub(crate) mod trace;
 mod words;
 
 pub(crate) use live::Live;
-pub(crate) use meter::Usage;
 pub(crate) use paths::Ranks;
+pub(crate) use plan::Plan;
 pub(crate) use population::Population;
 pub(crate) use report::Report;
+pub(crate) use run::{Started, start};
 pub(crate) use schedule::{Arrivals, Step, exponential};
 pub(crate) use tally::Tally;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tokio::sync::oneshot;
-
-/// A run: who asks whom. In a file, JSON, times in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Plan {
-    /// The server's address.
-    pub(crate) target: SocketAddr,
-    /// Who asks.
-    pub(crate) populations: Vec<Population>,
-    /// Seed of the sending times and of everything else that is drawn.
-    pub(crate) seed: u64,
-}
-
-/// Populations that a plan may have.
-const POPULATIONS_MAX: usize = 1000;
-
-impl Plan {
-    /// Whether it can be run; an error says what cannot.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        if !(1..=POPULATIONS_MAX).contains(&self.populations.len()) {
-            return Err("populations: 1 to 1000 are needed".into());
-        }
-        for population in &self.populations {
-            population.check()?;
-            if population.addresses.iter().any(|ip| ip.is_ipv4() != self.target.is_ipv4()) {
-                return Err(format!(
-                    "population {:?}: addresses: of the target's family",
-                    population.name
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads a plan file.
-    fn read(file: &Path) -> Result<Self> {
-        let name = file.display();
-        let text = std::fs::read(file).with_context(|| format!("cannot read {name}"))?;
-        serde_json::from_slice(&text).with_context(|| format!("{name} is no plan"))
-    }
-}
+use std::path::PathBuf;
 
 /// Command line of `tiergate-lab load`.
 #[derive(clap::Args, Clone, Debug)]
@@ -101,7 +60,7 @@ pub(crate) struct Settings {
     out: Option<PathBuf>,
 }
 
-/// Runs the load and tells what became of it.
+/// Runs the load and reports what became of it.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     let Settings { target, populations, seed, .. } = settings;
     let plan = match &settings.plan {
@@ -117,49 +76,12 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     if settings.json {
         println!("{}", serde_json::to_string_pretty(&report.figures())?);
     } else {
-        print!("{}", report.table(crate::text::Palette::of_stdout()));
+        print!("{}", report.table(tiergate_draw::Paint::stdout()));
     }
     if let Some(why) = report.void() {
         bail!("{why}");
     }
     Ok(())
-}
-
-/// A run under way on a thread of its own; dropped, it stops.
-pub(crate) struct Started {
-    /// What has happened so far.
-    pub(crate) live: Arc<Live>,
-    _stop: oneshot::Sender<()>,
-    done: oneshot::Receiver<Report>,
-}
-
-impl Started {
-    /// Waits for the end.
-    pub(crate) async fn report(&mut self) -> Result<Report> {
-        (&mut self.done).await.context("the load generator's thread ended early")
-    }
-}
-
-/// Starts a run on a thread of its own, so that nothing else delays what is due.
-pub(crate) fn start(plan: Plan) -> Result<Started> {
-    plan.check().map_err(anyhow::Error::msg)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let live = Arc::new(Live::new(&plan));
-    let (report, done) = oneshot::channel();
-    let (stop, stopped) = oneshot::channel();
-    let written = Arc::clone(&live);
-    std::thread::Builder::new().name("load".into()).spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                () = ask::generate(&plan, &written) => {
-                    // Nobody waits for it any more if the experiment has been given up.
-                    let _ = report.send(Report::new(&plan, &written));
-                }
-                _ = stopped => {}
-            }
-        });
-    })?;
-    Ok(Started { live, _stop: stop, done })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! A population of clients: who asks for what, how often, and how it behaves.
 
 use super::schedule::{Arrivals, Step};
-use super::seconds;
 use super::trace::Trace;
+use crate::units;
 use http::{HeaderName, HeaderValue, Method};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ pub(crate) struct Population {
     /// How its requests (sessions) are spread.
     pub(crate) arrivals: Arrivals,
     /// How long a client waits for the whole answer to an attempt before it gives up and closes.
-    #[serde(with = "seconds")]
+    #[serde(with = "units::text")]
     pub(crate) patience: Duration,
     /// Connections open at once; a request (session) that finds none free waits for one.
     pub(crate) connections_max: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Session {
     /// How many.
     pub(crate) requests: u32,
     /// Mean of the exponentially distributed time from an answer to the next request.
-    #[serde(with = "seconds")]
+    #[serde(default, with = "units::text")]
     pub(crate) think: Duration,
     /// A cookie that its later requests carry, as if the application had set it then.
     #[serde(default)]
@@ -97,7 +97,7 @@ pub(crate) struct Retry {
     /// Attempts at a request in all.
     pub(crate) attempts: u32,
     /// Mean time before asking again; each time is drawn from half to one and a half of it.
-    #[serde(with = "seconds")]
+    #[serde(default, with = "units::text")]
     pub(crate) pause: Duration,
 }
 

@@ -1,11 +1,14 @@
 //! The result of a run.
 
 use super::figures::{PopulationFigures, RunFigures, Second, StepFigures};
-use super::tally::SessionTally;
-use super::{Live, Plan, Population, Tally, Usage};
-use crate::text::{Cell, Palette, Table, Tone};
-use crate::units::{milliseconds, thousands};
+use super::live::Live;
+use super::meter::Usage;
+use super::plan::Plan;
+use super::population::Population;
+use super::tally::{SessionTally, Tally};
 use std::time::Duration;
+use tiergate_draw::number::{milliseconds, thousands};
+use tiergate_draw::{Cell, Paint, Table, Tone};
 
 /// Requests sent later than this do not follow the schedule; a run in which more than one in a
 /// hundred is later measures the generator. A tenth of the shortest patience in use here.
@@ -117,7 +120,7 @@ impl Report {
     }
 
     /// The figures for people.
-    pub(crate) fn table(&self, palette: Palette) -> String {
+    pub(crate) fn table(&self, paint: Paint) -> String {
         let mut table = Table::new(&[
             "<population",
             "offered/s",
@@ -141,7 +144,7 @@ impl Report {
         let used = self.usage.mean * 100.0;
         let note =
             format!("  sent {lateness} ms late at most (p99); used {used:.0} % of a processor\n");
-        table.render(palette) + &palette.paint(Tone::Faint, &note)
+        table.render(paint) + &paint.tone(Tone::Faint, &note)
     }
 }
 
@@ -163,9 +166,9 @@ fn cells(name: &str, rate: String, tally: &Tally) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Outcome;
     use super::*;
     use crate::load::Step;
+    use crate::load::counts::{Counts, Outcome};
 
     #[test]
     fn figures_survive_their_file() {
@@ -180,7 +183,11 @@ mod tests {
         sessions.completed(Duration::from_millis(77));
         let report = PopulationReport {
             sessions: vec![sessions],
-            series: vec![Second { sent: 2, ok: 1, p50_ms: Some(1.5), ..Second::default() }],
+            series: vec![Second {
+                counts: Counts { sent: 2, ok: 1, ..Counts::default() },
+                p50_ms: Some(1.5),
+                ..Second::default()
+            }],
             ..PopulationReport::new(&population, vec![tally, Tally::new()], vec![1, 0])
         };
         let report = Report {
@@ -192,7 +199,7 @@ mod tests {
         let text = serde_json::to_string(&figures).unwrap();
         assert_eq!(serde_json::from_str::<RunFigures>(&text).unwrap(), figures);
         let population = &figures.populations[0];
-        assert_eq!((population.overall.sent, population.steps[0].answered_in_it), (2, 1));
+        assert_eq!((population.overall.counts.sent, population.steps[0].answered_in_it), (2, 1));
         assert_eq!(population.overall.p50_ms, Some(1.234));
         assert_eq!(population.steps[1].figures.p50_ms, None);
         assert_eq!(population.sessions_by_step[0].completed, 1);

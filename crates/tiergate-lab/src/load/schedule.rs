@@ -1,6 +1,6 @@
 //! When requests are to be sent: fixed in advance, whatever the server does.
 
-use super::seconds;
+use crate::units;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Step {
     /// Requests (sessions) a second; 0 is a pause.
     pub(crate) rate: f64,
     /// How long.
-    #[serde(with = "seconds")]
+    #[serde(with = "units::text")]
     pub(crate) lasting: Duration,
 }
 

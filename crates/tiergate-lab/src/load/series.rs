@@ -1,7 +1,8 @@
 //! What happened in each second of a run.
 
+use super::counts::Outcome;
 use super::figures::Second;
-use super::tally::{Outcome, Times};
+use super::tally::Times;
 use std::time::Duration;
 
 /// Seconds kept; what happens later is in the tallies only.
@@ -25,7 +26,7 @@ impl Series {
     /// A request was due `at` since the beginning.
     pub(super) fn sent(&mut self, at: Duration) {
         if let Some(second) = self.second(at) {
-            second.sent += 1;
+            second.counts.sent += 1;
         }
     }
 
@@ -39,12 +40,7 @@ impl Series {
         let Some(second) = self.second(at) else {
             return;
         };
-        match outcome {
-            Outcome::Ok => second.ok += 1,
-            Outcome::Refused => second.refused += 1,
-            Outcome::Failed => second.failed += 1,
-            Outcome::TimedOut => second.timed_out += 1,
-        }
+        second.counts.ended(outcome);
         if outcome == Outcome::Ok {
             self.latency.record(latency);
         }
@@ -91,8 +87,11 @@ mod tests {
         series.ended(ms(3500), Outcome::Refused, ms(500));
         let seconds = series.seconds();
         assert_eq!(seconds.len(), 4);
-        assert_eq!(seconds.iter().map(|s| s.sent).collect::<Vec<_>>(), [2, 0, 0, 1]);
-        assert_eq!((seconds[0].ok, seconds[3].ok, seconds[3].refused), (1, 1, 1));
+        assert_eq!(seconds.iter().map(|s| s.counts.sent).collect::<Vec<_>>(), [2, 0, 0, 1]);
+        assert_eq!(
+            (seconds[0].counts.ok, seconds[3].counts.ok, seconds[3].counts.refused),
+            (1, 1, 1)
+        );
         let p50 = |n: usize| seconds[n].p50_ms.map(f64::round);
         assert_eq!([p50(0), p50(1), p50(2)], [Some(99.0), None, None]);
         assert!((p50(3).unwrap() - 2550.0).abs() < 3.0);
@@ -106,6 +105,9 @@ mod tests {
             series.ended(Duration::from_secs(second), Outcome::Ok, Duration::ZERO);
         }
         let seconds = series.seconds();
-        assert_eq!((seconds.len(), seconds[599].sent, seconds[599].ok), (SECONDS_MAX, 1, 1));
+        assert_eq!(
+            (seconds.len(), seconds[599].counts.sent, seconds[599].counts.ok),
+            (SECONDS_MAX, 1, 1)
+        );
     }
 }

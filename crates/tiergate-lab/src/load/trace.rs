@@ -1,6 +1,6 @@
 //! Arrivals as they were counted somewhere: a rate that changes as a trace does.
 
-use super::seconds;
+use crate::units;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Trace {
     /// The rates, in any unit, none negative.
     pub(crate) rates: Vec<f64>,
     /// How long all of them last.
-    #[serde(with = "seconds")]
+    #[serde(with = "units::text")]
     pub(crate) lasting: Duration,
 }
 

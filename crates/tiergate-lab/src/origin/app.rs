@@ -5,9 +5,10 @@
 //! A bounded pool of threads serves them in order of arrival. Unlike `origin`, nothing is known of
 //! its capacity beforehand: it depends on the processors, on the caches, and on who else runs.
 
+use super::counts::Counts;
 use super::http1::{self, plain};
+use super::settings::anywhere;
 use super::work::{burn, walk};
-use super::{Counts, anywhere};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use clap::{Args, FromArgMatches};

@@ -1,26 +1,15 @@
 //! The workers of the origin and the queue before them.
 
+use super::counts::Counts;
 use super::service::{Spread, Times};
+use super::settings::{Kind, Settings};
 use super::timeline::{Change, Event, Timeline};
 use super::work::burn;
-use super::{Counts, Settings};
 use http::Uri;
 use std::sync::atomic::Ordering;
 use std::sync::{self, Arc, Once};
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::time::Instant;
-
-/// Whether serving a request waits or computes.
-#[derive(
-    clap::ValueEnum, serde::Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq,
-)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    /// The worker waits, as for a database.
-    Io,
-    /// The worker computes: it burns processor time of its own thread.
-    Cpu,
-}
 
 struct Job {
     arrived: Instant,

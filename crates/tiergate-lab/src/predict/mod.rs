@@ -9,12 +9,12 @@ mod scenario;
 use crate::load::{self, Report};
 use crate::origin;
 use crate::process::{self, Program, free_address};
-use crate::text::{Cell, Palette, Table, Tone};
 use anyhow::{Context, Result, ensure};
 use figures::Figures;
 use scenario::CLASSES;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tiergate_draw::{Cell, Paint, Table, Tone};
 
 /// How far goodput may be from what was foretold.
 const GOODPUT_WITHIN: f64 = 0.05;
@@ -50,7 +50,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     if let Some(why) = report.void() {
         anyhow::bail!("{why}");
     }
-    let (text, agree) = compare(&foretold, &found, Palette::of_stdout());
+    let (text, agree) = compare(&foretold, &found, Paint::stdout());
     println!("{text}");
     ensure!(agree, "the run is not what was foretold");
     Ok(())
@@ -117,7 +117,7 @@ impl Stage {
 }
 
 /// A table, and whether everything is as near as it must be.
-fn compare(foretold: &[Figures], found: &[Figures], palette: Palette) -> (String, bool) {
+fn compare(foretold: &[Figures], found: &[Figures], paint: Paint) -> (String, bool) {
     let mut table = Table::new(&[
         "<class",
         "goodput/s foretold",
@@ -146,7 +146,7 @@ fn compare(foretold: &[Figures], found: &[Figures], palette: Palette) -> (String
         }
         table.row(row);
     }
-    (table.render(palette), agree)
+    (table.render(paint), agree)
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
     fn what_is_too_far_off_does_not_agree() {
         let figures = |goodput, wait_p99_ms| vec![Figures { goodput, wait_p99_ms }; CLASSES.len()];
         let agree =
-            |foretold: Vec<Figures>| compare(&foretold, &figures(100.0, 50.0), Palette::PLAIN).1;
+            |foretold: Vec<Figures>| compare(&foretold, &figures(100.0, 50.0), Paint::PLAIN).1;
         assert!(agree(figures(104.0, 59.0)) && agree(figures(96.0, 41.0)));
         assert!(!agree(figures(106.0, 50.0)) && !agree(figures(100.0, 61.0)));
         assert!(!agree(figures(f64::NAN, 50.0)));

@@ -1,6 +1,7 @@
 //! Lines of the common and the combined format, with what else servers put behind them.
 
-use super::{Line, Took, stamp};
+use super::line::{Line, Took};
+use super::stamp;
 use std::borrow::Cow;
 
 /// Most fields that are looked at behind the size of the answer.

@@ -1,6 +1,7 @@
 //! Lines of Tiergate's own access log, as JSON.
 
-use super::{Line, stamp};
+use super::line::Line;
+use super::stamp;
 use serde::Deserialize;
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! From the times of a log to the times of a run.
 
-use super::Stamp;
+use super::line::Stamp;
 use fastrand::Rng;
 
 /// How the requests of one second are spread within it, where the log says no more than the second.

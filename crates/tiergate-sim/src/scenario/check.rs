@@ -4,13 +4,12 @@ use super::Scenario;
 use crate::asked::{Asked, clients};
 use crate::client::{Arrivals, Population, Profile};
 use crate::fault::{Fault, Source, Step};
+use crate::server::Shape;
 
 /// Longest run, in seconds: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 /// Most users of a closed population.
 const USERS_MAX: u32 = 1_000_000;
-
-type Way<'w> = Vec<Step<'w>>;
 
 impl Scenario {
     /// Checks a scenario for a policy of these classes. `replays`: a log says what else comes, and how
@@ -24,203 +23,153 @@ impl Scenario {
         classes: &[&str],
         replays: bool,
     ) -> Result<(), Fault> {
+        let whole = Part { source, way: Vec::new(), classes };
         for key in ["limit", "class", "sessions", "shed_aim_ms"] {
-            let way = [key.into()];
-            if source.has(&way) {
-                return Err(source.fault(&way, "comes from the policy file: leave it out"));
-            }
+            let absent = !source.has(&[key.into()]);
+            whole.must(key, absent, "comes from the policy file: leave it out")?;
         }
-        let check = Check { source, classes };
-        let lasts = if replays { 0.0..=SECONDS_MAX } else { f64::MIN_POSITIVE..=SECONDS_MAX };
-        let way = || vec!["seconds".into()];
-        check.that(lasts.contains(&self.seconds), way, || {
-            format!("must be more than 0 and at most {SECONDS_MAX}, got {}", self.seconds)
-        })?;
+        let seconds = self.seconds;
+        let lasts = (seconds > 0.0 || replays && seconds == 0.0) && seconds <= SECONDS_MAX;
+        let expected = format!("must be more than 0 and at most {SECONDS_MAX}, got {seconds}");
+        whole.must("seconds", lasts, expected)?;
         let mut before = 0.0;
         for (place, &cut) in self.cuts_s.iter().enumerate() {
-            check.that(
-                cut > before && (cut < self.seconds || self.seconds == 0.0),
-                || vec!["cuts_s".into(), place.into()],
-                || format!("must lie behind {before} and before the end, got {cut}"),
-            )?;
+            let between = cut > before && (cut < seconds || seconds == 0.0);
+            let expected = format!("must be after {before} and before the end, got {cut}");
+            whole.part("cuts_s", place).must("", between, expected)?;
             before = cut;
         }
-        check.that(
-            !self.population.is_empty() || replays,
-            || vec!["population".into()],
-            || "is missing: nobody sends requests; add [[population]]".to_owned(),
-        )?;
+        let some = !self.population.is_empty() || replays;
+        whole.must("population", some, "is missing: nothing sends requests; add [[population]]")?;
         for (place, population) in self.population.iter().enumerate() {
-            check.population(&vec!["population".into(), place.into()], population)?;
+            whole.part("population", place).population(population)?;
         }
-        check.server(self)?;
-        self.check_expected(&check)
-    }
-
-    fn check_expected(&self, check: &Check<'_>) -> Result<(), Fault> {
+        Part { way: vec!["server".into()], ..whole.clone() }.server(&self.server)?;
+        let phases = self.cuts_s.len() + 1;
         for (place, expected) in self.expect.iter().enumerate() {
-            let at = |key: &'static str| vec!["expect".into(), place.into(), key.into()];
-            let phases = self.cuts_s.len() + 1;
-            check.that(
-                expected.phase < phases,
-                || at("phase"),
-                || format!("must be less than {phases}, the number of phases that `cuts_s` makes"),
-            )?;
-            if let Some(class) = &expected.class {
-                check.class(class, || at("class"))?;
-            }
+            let part = whole.part("expect", place);
+            let most = format!("must be less than {phases}, the phases that `cuts_s` makes");
+            part.must("phase", expected.phase < phases, most)?;
+            expected.class.as_ref().map_or(Ok(()), |class| part.class(class))?;
         }
         Ok(())
     }
 }
 
-struct Check<'c> {
+/// A part of the scenario, by the way to it.
+#[derive(Clone)]
+struct Part<'c> {
     source: Source<'c>,
+    way: Vec<Step<'c>>,
+    /// Those of the policy.
     classes: &'c [&'c str],
 }
 
-impl<'c> Check<'c> {
-    fn that<'w>(
-        &self,
-        holds: bool,
-        way: impl FnOnce() -> Way<'w>,
-        message: impl FnOnce() -> String,
-    ) -> Result<(), Fault> {
-        match holds {
-            true => Ok(()),
-            false => Err(self.source.fault(&way(), message())),
+impl<'c> Part<'c> {
+    /// An entry of a list of it.
+    fn part(&self, list: &'c str, place: usize) -> Part<'c> {
+        Part { way: [&self.way[..], &[list.into(), place.into()]].concat(), ..self.clone() }
+    }
+
+    /// The value of a key of it; of no key: the part itself.
+    fn must(&self, key: &str, holds: bool, expected: impl Into<String>) -> Result<(), Fault> {
+        if holds {
+            return Ok(());
         }
+        let mut way: Vec<Step<'_>> = self.way.clone();
+        way.extend((!key.is_empty()).then_some(Step::Key(key)));
+        Err(self.source.fault(&way, expected))
     }
 
-    fn class<'w>(&self, name: &str, way: impl FnOnce() -> Way<'w>) -> Result<(), Fault> {
-        self.that(self.classes.contains(&name), way, || {
-            format!("must be a class of the policy ({}), got {name:?}", self.classes.join(", "))
-        })
+    fn class(&self, name: &str) -> Result<(), Fault> {
+        let classes = self.classes.join(", ");
+        let expected = format!("must be a class of the policy ({classes}), got {name:?}");
+        self.must("class", self.classes.contains(&name), expected)
     }
 
-    fn population(&self, way: &Way<'c>, it: &Population) -> Result<(), Fault> {
-        let at = |key: &'static str| [&way[..], &[key.into()]].concat();
-        self.that(it.class.is_empty(), || at("class"), || {
-            "must be left out: the policy classifies requests; write request = [{ path = \"/\" }]"
-                .to_owned()
-        })?;
-        self.that(
-            !it.request.is_empty(),
-            || at("request"),
-            || "is missing: say what is asked for, such as request = [{ path = \"/\" }]".to_owned(),
-        )?;
+    fn population(&self, it: &Population) -> Result<(), Fault> {
+        let example = "request = [{ path = \"/\" }]";
+        let expected = format!("must be left out: the policy classifies requests; write {example}");
+        self.must("class", it.class.is_empty(), expected)?;
+        let expected = format!("is missing: say what is requested, such as {example}");
+        self.must("request", !it.request.is_empty(), expected)?;
         for (place, asked) in it.request.iter().enumerate() {
-            self.request(&[&way[..], &["request".into(), place.into()]].concat(), asked)?;
+            self.part("request", place).request(asked)?;
         }
         let sum: f64 = it.request.iter().map(|asked| asked.weight).sum();
-        self.that(sum > 0.0, || at("request"), || "must have a weight above 0".to_owned())?;
-        clients(&it.clients).map_err(|fault| self.source.fault(&at("clients"), fault))?;
-        let positive = |number: f64| number > 0.0;
-        let times = [("patience_ms", it.patience_ms), ("retry_after_ms", it.retry_after_ms)];
-        for (key, ms) in times {
-            self.that(positive(ms), || at(key), || format!("must be more than 0, got {ms}"))?;
+        self.must("request", sum > 0.0, "must have a weight above 0")?;
+        clients(&it.clients)
+            .or_else(|fault| self.must("clients", false, fault).map(|()| vec![]))?;
+        for (key, ms) in [("patience_ms", it.patience_ms), ("retry_after_ms", it.retry_after_ms)] {
+            self.must(key, ms > 0.0, format!("must be more than 0, got {ms}"))?;
         }
-        self.that(
-            it.from_s >= 0.0 && it.to_s > it.from_s,
-            || at("to_s"),
-            || format!("must lie behind from_s = {}, got {}", it.from_s, it.to_s),
-        )?;
+        let expected = format!("must be after from_s = {}, got {}", it.from_s, it.to_s);
+        self.must("to_s", it.from_s >= 0.0 && it.to_s > it.from_s, expected)?;
         let known = &it.known;
-        self.that(
-            known.dscp.is_none_or(|dscp| dscp < 64),
-            || at("known"),
-            || "dscp must be less than 64".to_owned(),
-        )?;
-        let letters =
-            known.country.len() == 2 && known.country.bytes().all(|b| b.is_ascii_alphabetic());
-        self.that(
-            known.country.is_empty() || letters,
-            || at("known"),
-            || format!("country must be two letters such as DE, got {:?}", known.country),
-        )?;
-        self.arrivals(&at("arrivals"), &it.arrivals)
+        let dscp = known.dscp.is_none_or(|dscp| dscp < 64);
+        self.must("known", dscp, "dscp must be less than 64")?;
+        let letters = known.country.bytes().filter(u8::is_ascii_alphabetic).count();
+        let country = matches!((known.country.len(), letters), (0, 0) | (2, 2));
+        let expected = format!("country must be two letters such as DE, got {:?}", known.country);
+        self.must("known", country, expected)?;
+        let arrivals = [&self.way[..], &["arrivals".into()]].concat();
+        Part { way: arrivals, ..self.clone() }.arrivals(&it.arrivals)
     }
 
-    fn request(&self, way: &[Step<'_>], asked: &Asked) -> Result<(), Fault> {
-        let at = |key: &'static str| [way, &[key.into()]].concat();
+    fn request(&self, asked: &Asked) -> Result<(), Fault> {
         let token = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-        self.that(
-            asked.path.starts_with('/') && token(&asked.path),
-            || at("path"),
-            || format!("must begin with `/` and have no blanks, got {:?}", asked.path),
-        )?;
-        self.that(
-            token(&asked.method),
-            || at("method"),
-            || format!("must be a method such as GET, got {:?}", asked.method),
-        )?;
+        let expected = format!("must begin with `/` and have no blanks, got {:?}", asked.path);
+        self.must("path", asked.path.starts_with('/') && token(&asked.path), expected)?;
+        let expected = format!("must be a method such as GET, got {:?}", asked.method);
+        self.must("method", token(&asked.method), expected)?;
         for (key, number) in [("weight", asked.weight), ("times", asked.times)] {
-            self.that(
-                (0.0..=1e6).contains(&number),
-                || at(key),
-                || format!("must be from 0 to 1000000, got {number}"),
-            )?;
+            let expected = format!("must be from 0 to 1000000, got {number}");
+            self.must(key, (0.0..=1e6).contains(&number), expected)?;
         }
         Ok(())
     }
 
-    fn arrivals(&self, way: &[Step<'_>], arrivals: &Arrivals) -> Result<(), Fault> {
-        let at = |key: &'static str| [way, &[key.into()]].concat();
+    fn arrivals(&self, arrivals: &Arrivals) -> Result<(), Fault> {
         match arrivals {
             Arrivals::Closed { users, .. } => {
-                self.that(
-                    (1..=USERS_MAX).contains(users),
-                    || at("users"),
-                    || format!("must be 1 to {USERS_MAX}, got {users}"),
-                )?;
+                let expected = format!("must be 1 to {USERS_MAX}, got {users}");
+                self.must("users", (1..=USERS_MAX).contains(users), expected)?;
             }
             Arrivals::Sessions { requests, .. } => {
-                self.that(*requests > 0, || at("requests"), || "must be 1 or more".to_owned())?;
+                self.must("requests", *requests > 0, "must be 1 or more")?;
             }
             _ => {}
         }
-        let rate = |rate: &f64| (0.0..=1e7).contains(rate);
-        let wrong = || "must be rates from 0 to 10000000/s, of which one is above 0".to_owned();
-        match arrivals.rate() {
-            Some(Profile::Flat(flat)) => self.that(rate(flat) && *flat > 0.0, || at("rate"), wrong),
+        let (rates, ascending) = match arrivals.rate() {
+            Some(Profile::Flat(flat)) => (vec![*flat], true),
             Some(Profile::Points { points, .. }) => {
-                let rates = points.iter().all(|[_, it]| rate(it));
-                let some = points.iter().any(|[_, it]| *it > 0.0);
-                self.that(rates && some, || at("rate"), wrong)?;
                 let ascending = points.windows(2).all(|pair| pair[0][0] < pair[1][0]);
-                self.that(
-                    ascending,
-                    || at("rate"),
-                    || "must have its points [second, rate] in order of time".to_owned(),
-                )
+                (points.iter().map(|[_, rate]| *rate).collect(), ascending)
             }
-            Some(Profile::File { .. }) | None => Ok(()),
-        }
+            Some(Profile::File { .. }) | None => return Ok(()),
+        };
+        let bounded = rates.iter().all(|rate| (0.0..=1e7).contains(rate));
+        let some = rates.iter().any(|rate| *rate > 0.0);
+        let expected = "must be rates from 0 to 10000000/s, of which one is above 0";
+        self.must("rate", bounded && some, expected)?;
+        self.must("rate", ascending, "must have its points [second, rate] in order of time")
     }
 
-    fn server(&self, scenario: &Scenario) -> Result<(), Fault> {
-        let server = &scenario.server;
-        let at = |key: &'static str| vec!["server".into(), key.into()];
+    fn server(&self, server: &Shape) -> Result<(), Fault> {
         let works = server.wait.mean() > 0.0 || server.cpu.mean() > 0.0;
-        self.that(works, || vec!["server".into()], || {
-            "must say how long requests take, such as wait = { kind = \"exponential\", mean_ms = 20 }"
-                .to_owned()
-        })?;
-        self.that(server.workers != Some(0), || at("workers"), || "must be 1 or more".to_owned())?;
-        self.that(
-            server.cores.is_none_or(|cores| cores > 0.0),
-            || at("cores"),
-            || "must be more than 0".to_owned(),
-        )?;
+        let example = "wait = { kind = \"exponential\", mean_ms = 20 }";
+        self.must("", works, format!("must say how long requests take, such as {example}"))?;
+        self.must("workers", server.workers != Some(0), "must be 1 or more")?;
+        let cores = server.cores.is_none_or(|cores| cores > 0.0);
+        self.must("cores", cores, "must be more than 0")?;
         let mut before = -1.0;
         for (place, step) in server.step.iter().enumerate() {
-            let at = || vec!["server".into(), "step".into(), place.into(), "at_s".into()];
-            self.that(step.at_s > before, at, || "must be in order of time".to_owned())?;
+            let later = step.at_s > before;
+            self.part("step", place).must("at_s", later, "must be in order of time")?;
             before = step.at_s;
         }
         for (place, slow) in server.slow.iter().enumerate() {
-            let at = || vec!["server".into(), "slow".into(), place.into(), "class".into()];
-            self.class(&slow.class, at)?;
+            self.part("slow", place).class(&slow.class)?;
         }
         Ok(())
     }

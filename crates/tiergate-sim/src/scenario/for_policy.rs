@@ -3,8 +3,9 @@
 use super::Scenario;
 use crate::asked::{Described, Mix, Sorted, clients, split_query};
 use crate::client::Population;
+use crate::demand::{DEMANDS_MAX, Demand, Work};
 use crate::fault::{Fault, Source};
-use crate::trial::{DEMANDS_MAX, Demand, Trial, Work};
+use crate::trial::Trial;
 use std::time::Duration;
 use tiergate_core::plan::Plan;
 use tiergate_core::request::Field;

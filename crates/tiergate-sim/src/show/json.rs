@@ -1,6 +1,6 @@
 //! The report for machines. The same run gives the same bytes.
 
-use super::Compared;
+use super::compared::Compared;
 use crate::report::ClassReport;
 use crate::spread::Spread;
 use serde_json::{Map, Value, json as value};

@@ -1,6 +1,7 @@
 //! The end of a request for its client, and what must hold after every event.
 
-use super::{Event, Fate, Where, World};
+use super::request::{Fate, Where};
+use super::state::{Event, World};
 use crate::client::Arrivals;
 use crate::distribution::exponential;
 
@@ -19,9 +20,7 @@ impl World<'_> {
 
     pub(super) fn count_end(&mut self, id: u32, fate: Fate) {
         let request = &self.requests[id as usize];
-        let (place, tries) = (request.population, request.tries);
-        let (client, demand) = (request.client, request.demand);
-        let (session, class_index) = (request.session, request.class);
+        let (asking, class_index) = (request.asking, request.class);
         if self.gate.is_some() {
             let class = self.gate_class(class_index);
             self.unsettled[class] -= 1;
@@ -44,22 +43,55 @@ impl World<'_> {
             Fate::LeftRunning => class.left_running += 1,
             Fate::Failed => class.failed += 1,
         }
-        if let Some(session) = session {
-            self.go_on(session, fate, tries, class_index);
+        if let Some(session) = asking.session {
+            self.continue_session(session, fate, asking.tries, class_index);
             return;
         }
         let trial = self.trial;
-        let population = &trial.populations[place as usize];
-        if fate != Fate::Good && tries < population.retries {
+        let population = &trial.populations[asking.population as usize];
+        if fate != Fate::Good && asking.tries < population.retries {
             let wait = population.retry_after_ms * 1e6 * exponential(&mut self.rng);
-            self.at(self.now + wait as u64, Event::Retry(place, demand, tries + 1));
+            self.at(
+                self.now + wait as u64,
+                Event::Retry(asking.population, asking.demand, asking.tries + 1),
+            );
         } else if let Arrivals::Closed { think, .. } = &population.arrivals {
             let mut think = think.draw(&mut self.rng);
             if fate != Fate::Good {
                 // Nobody hammers without end: a user who got nothing pauses first.
                 think += population.retry_after_ms * 1e6;
             }
-            self.at(self.now + think as u64, Event::Ask(place, client));
+            self.at(self.now + think as u64, Event::Ask(asking.population, asking.client));
+        }
+    }
+
+    /// A request of the session has ended: the next, another try, or the end.
+    fn continue_session(&mut self, id: u32, fate: Fate, tries: u32, class: u16) {
+        let trial = self.trial;
+        let session = &mut self.sessions.all[id as usize];
+        let population = &trial.populations[session.population as usize];
+        let Arrivals::Sessions { requests, think, .. } = &population.arrivals else {
+            unreachable!("only such a population begins sessions")
+        };
+        if fate != Fate::Good && tries < population.retries {
+            let wait = population.retry_after_ms * 1e6 * exponential(&mut self.rng);
+            self.at(self.now + wait as u64, Event::Continue(id, tries + 1));
+            return;
+        }
+        session.answered += u32::from(fate == Fate::Good);
+        if fate == Fate::Good && session.answered < *requests {
+            let think = think.draw(&mut self.rng);
+            self.at(self.now + think as u64, Event::Continue(id, 0));
+            return;
+        }
+        let phase = &mut self.phases[session.phase];
+        let of_population = &mut phase.populations[session.population as usize];
+        for report in [&mut phase.classes[class as usize], of_population] {
+            report.started += u64::from(session.answered > 0);
+            if session.answered == *requests {
+                report.completed += 1;
+                report.session.record(self.now - session.begun);
+            }
         }
     }
 

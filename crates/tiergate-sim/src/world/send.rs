@@ -1,8 +1,10 @@
 //! Requests come: by rates, by a log; and what the gate says to them.
 
-use super::request::{Asking, Fate, Where};
-use super::{Event, World};
+use super::request::{Asking, Fate, Request, Where};
+use super::sessions::Session;
+use super::state::{Event, World};
 use crate::client::Arrivals;
+use tiergate_core::admit::feasible;
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Verdict};
 use tiergate_core::reason::Reason;
@@ -71,6 +73,63 @@ impl World<'_> {
                 }
                 self.end(id, Fate::Refused(reason));
             }
+        }
+    }
+
+    /// A new request; a former one's number is used again.
+    fn new_request(&mut self, asking: Asking, class: u16) -> u32 {
+        let (now, place) = (self.now, Where::Nowhere);
+        let request =
+            Request { asking, class, incarnation: 0, arrived: now, submitted: now, place };
+        let Some(id) = self.free.pop() else {
+            self.requests.push(request);
+            return self.requests.len() as u32 - 1;
+        };
+        let former = &mut self.requests[id as usize];
+        assert!(matches!(former.place, Where::Nowhere));
+        let incarnation = former.incarnation.wrapping_add(1);
+        *former = Request { incarnation, ..request };
+        id
+    }
+
+    /// A new session if the population has any.
+    pub(super) fn begin_session(&mut self, place: u16) -> Option<u32> {
+        let population = &self.trial.populations[place as usize];
+        let Arrivals::Sessions { work, important_from, .. } = &population.arrivals else {
+            return None;
+        };
+        // A session counts for the class of its first request.
+        let first = self.trial.mixes[place as usize].step(0, 0);
+        let class = self.trial.demands[first as usize].arrival.class.index();
+        self.phases[self.phase].classes[class].sessions += 1;
+        self.phases[self.phase].populations[place as usize].sessions += 1;
+        self.sessions.all.push(Session {
+            population: place,
+            answered: 0,
+            work: work.clone(),
+            important_from: *important_from,
+            begun: self.now,
+            phase: self.phase,
+        });
+        Some(self.sessions.all.len() as u32 - 1)
+    }
+
+    /// What the gate is told of the connection of a request. Without a session it has one of its own, of
+    /// whose past nothing is known.
+    pub(super) fn connection(&self, session: Option<u32>) -> Arrival {
+        let hashed = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let Some(id) = session else {
+            let connection = hashed(self.count);
+            return Arrival { goes_on: true, connection, ..Arrival::default() };
+        };
+        let session = &self.sessions.all[id as usize];
+        let important = session.important_from.is_some_and(|from| session.answered >= from);
+        Arrival {
+            importance: important.then_some(1),
+            goes_on: feasible::goes_on(session.answered),
+            requests: session.answered,
+            connection: hashed(u64::from(id)),
+            ..Arrival::default()
         }
     }
 

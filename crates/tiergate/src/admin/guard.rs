@@ -1,4 +1,4 @@
-//! Who may ask: keeps web pages that a person on this machine visits away from the admin listener.
+//! Keeps web pages that a person on this machine visits away from the admin listener.
 //!
 //! A page can make a browser send requests to loopback. It cannot read the answers (no CORS header
 //! is ever sent) unless its own name is made to resolve to loopback (DNS rebinding): then `Host`
@@ -13,8 +13,8 @@ use std::net::IpAddr;
 /// The header that a browser's script cannot add across origins; any value will do.
 pub(super) const INTENT: &str = "x-tiergate-admin";
 
-/// Whether the host asked for is one that loopback really has: an address, or `localhost`. No host
-/// at all is not a browser.
+/// Whether `Host` is one that loopback really has: an address, or `localhost`. A request without `Host` is
+/// not from a browser.
 pub(super) fn host_is_local<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
     let named = hosts.all(|host| {
@@ -24,7 +24,7 @@ pub(super) fn host_is_local<B>(request: &Request<B>) -> bool {
     named && request.uri().host().is_none_or(is_local)
 }
 
-/// Whether a request that changes something was meant: see the module's head.
+/// Whether a request with side effects is intended: see the module's documentation.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     let from_page = headers.contains_key(ORIGIN)
         || headers.get("sec-fetch-site").is_some_and(|site| site != "none");

@@ -1,9 +1,9 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
-use super::Phase;
+use super::context::Phase;
 use super::status::{ClassStatus, Quantiles, Status};
-use crate::observe::origin::Health;
-use crate::observe::words;
+use crate::observe::server::{Health, ServerStatus};
+use crate::observe::words::{self, span};
 use std::fmt::Write;
 
 const STYLE: &str = "\
@@ -17,8 +17,9 @@ th:first-child,td:first-child{text-align:left}th{font-weight:600}\
 .bad{color:#c0392b;font-weight:600}.soft{opacity:.7}pre{white-space:pre-wrap}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem}dd{margin:0}";
 
-/// The endpoints, in the words of the page.
-const ENDPOINTS: [(&str, &str); 6] = [
+/// What can be read here, and what it is.
+pub(super) const ENDPOINTS: [(&str, &str); 7] = [
+    ("/", "this page"),
     ("/status", "everything as JSON; <code>tiergate top</code> reads it"),
     ("/metrics", "for Prometheus"),
     ("/refusals", "the latest refusals, with reasons"),
@@ -69,32 +70,38 @@ fn head(status: &Status) -> String {
 }
 
 fn classes(status: &Status) -> String {
-    let rows: String = status.classes.iter().map(class).collect();
-    format!(
-        "<h2>Classes, most important first</h2><table><tr><th>class<th>arrived<th>admitted\
-         <th>waiting<th>running<th>refused<th>served<th>wait p50 / p99<th>first byte p50 / p99\
-         </tr>{rows}</table><p class=soft>Counts since the start, times over the last 10 s.</p>"
-    )
-}
-
-fn class(class: &ClassStatus) -> String {
-    let refused: u64 = class.refused.values().sum();
-    let served = class.finished.get("served").copied().unwrap_or(0);
-    let mark = if refused > 0 { " class=bad" } else { "" };
-    format!(
-        "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td{mark}>{refused}<td>{served}<td>{}<td>{}</tr>",
-        escaped(&class.name),
-        class.arrived,
-        class.admitted,
-        class.waiting,
-        class.running,
-        pair(&class.wait.window),
-        pair(&class.first_byte.window),
-    )
+    let row = |class: &ClassStatus| {
+        let refused: u64 = class.refused.values().sum();
+        let mark = if refused > 0 { " class=bad" } else { "" };
+        [
+            escaped(&class.name),
+            class.arrived.to_string(),
+            class.admitted.to_string(),
+            class.waiting.to_string(),
+            class.running.to_string(),
+            format!("<span{mark}>{refused}</span>"),
+            class.finished.get("served").copied().unwrap_or(0).to_string(),
+            pair(&class.wait.window),
+            pair(&class.first_byte.window),
+        ]
+    };
+    let head = [
+        "class",
+        "arrived",
+        "admitted",
+        "waiting",
+        "running",
+        "refused",
+        "served",
+        "wait p50 / p99",
+        "first byte p50 / p99",
+    ];
+    let table = table("Classes, most important first", head, status.classes.iter().map(row));
+    table + "<p class=soft>Counts since the start, times over the last 10 s.</p>"
 }
 
 fn origin(status: &Status) -> String {
-    let row = |server: &super::status::OriginServer| {
+    let row = |server: &ServerStatus| {
         let health = match server.health {
             Health::Up => "up".to_owned(),
             other => {
@@ -102,21 +109,27 @@ fn origin(status: &Status) -> String {
                 format!("<span class=bad>{}</span> {detail}", other.name())
             }
         };
-        format!(
-            "<tr><td>{}<td>{health}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
+        [
             escaped(&server.address),
-            server.outstanding,
-            server.connects,
-            server.reuses,
-            server.failures,
-            server.retries,
-        )
+            health,
+            server.outstanding.to_string(),
+            server.connects.to_string(),
+            server.reuses.to_string(),
+            server.failures.to_string(),
+            server.retries.to_string(),
+        ]
     };
-    let rows: String = status.origin.iter().map(row).collect();
-    format!(
-        "<h2>Origin</h2><table><tr><th>server<th>health<th>in progress<th>connects<th>reuses\
-         <th>failures<th>retries</tr>{rows}</table>"
-    )
+    let head = ["server", "health", "in progress", "connects", "reuses", "failures", "retries"];
+    table("Origin", head, status.origin.iter().map(row))
+}
+
+fn table<const N: usize>(
+    title: &str,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let rows: String = rows.map(|row| format!("<tr><td>{}</tr>", row.join("<td>"))).collect();
+    format!("<h2>{title}</h2><table><tr><th>{}</tr>{rows}</table>", head.join("<th>"))
 }
 
 fn config(status: &Status) -> String {
@@ -144,25 +157,11 @@ fn endpoints() -> String {
 fn pair(quantiles: &Quantiles) -> String {
     match (quantiles.p50_seconds, quantiles.p99_seconds) {
         (Some(p50), Some(p99)) => format!("{} / {}", span(p50), span(p99)),
-        _ => "–".to_owned(),
+        _ => "-".to_owned(),
     }
-}
-
-fn span(seconds: f64) -> String {
-    words::span(seconds)
 }
 
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    let escapes = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#39;")];
+    escapes.iter().fold(text.to_owned(), |text, (letter, escape)| text.replace(letter, escape))
 }

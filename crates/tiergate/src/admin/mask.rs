@@ -1,15 +1,16 @@
 //! The policy's text without its secrets.
 
-use toml_edit::{DocumentMut, Item, Table, Value};
+use toml_edit::visit_mut::VisitMut;
+use toml_edit::{DocumentMut, Formatted, Item, KeyMut};
 
-/// What stands in a secret's place.
+/// What replaces a secret.
 const MASK: &str = "(masked)";
 
 /// Words that make a key's values secret when they are part of it.
 const SECRET_PARTS: [&str; 7] =
     ["secret", "password", "passwd", "token", "api-key", "apikey", "credential"];
-/// Keys whose values, and all values below them, are secret: what a rule compares with a client's
-/// credentials is a credential.
+/// Keys whose values, and all values below them, are secret: a value that a rule compares with a client's
+/// credentials is one.
 const SECRET_KEYS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
 /// The text with every secret string replaced; comments and layout stay. Text that is not TOML is
@@ -18,7 +19,7 @@ pub(super) fn masked(text: &str) -> String {
     let Ok(mut document) = text.parse::<DocumentMut>() else {
         return "# withheld: the text is not valid TOML\n".to_owned();
     };
-    mask_table(document.as_table_mut(), false);
+    Masker::default().visit_document_mut(&mut document);
     let text = document.to_string();
     text.split_inclusive('\n').map(mask_comment).collect()
 }
@@ -28,40 +29,28 @@ fn is_secret(key: &str) -> bool {
     SECRET_KEYS.contains(&key.as_str()) || SECRET_PARTS.iter().any(|part| key.contains(part))
 }
 
-fn mask_table(table: &mut Table, secret: bool) {
-    for (key, item) in table.iter_mut() {
-        let secret = secret || is_secret(key.get());
-        mask_item(item, secret);
-    }
+/// Replaces secret strings.
+#[derive(Default)]
+struct Masker {
+    /// A key above is secret.
+    secret: bool,
 }
 
-fn mask_item(item: &mut Item, secret: bool) {
-    match item {
-        Item::None => {}
-        Item::Value(value) => mask_value(value, secret),
-        Item::Table(table) => mask_table(table, secret),
-        Item::ArrayOfTables(tables) => {
-            tables.iter_mut().for_each(|table| mask_table(table, secret));
-        }
+impl VisitMut for Masker {
+    fn visit_table_like_kv_mut(&mut self, key: KeyMut<'_>, item: &mut Item) {
+        let outer = self.secret;
+        self.secret |= is_secret(key.get());
+        self.visit_item_mut(item);
+        self.secret = outer;
     }
-}
 
-fn mask_value(value: &mut Value, secret: bool) {
-    match value {
-        Value::String(text) if secret || has_password(text.value()) => {
-            let decor = value.decor().clone();
-            *value = Value::from(MASK);
-            *value.decor_mut() = decor;
+    // Strings only: numbers and times set bounds, and are no secrets.
+    fn visit_string_mut(&mut self, text: &mut Formatted<String>) {
+        if self.secret || has_password(text.value()) {
+            let decor = text.decor().clone();
+            *text = Formatted::new(MASK.to_owned());
+            *text.decor_mut() = decor;
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| mask_value(value, secret)),
-        Value::InlineTable(table) => {
-            for (key, value) in table.iter_mut() {
-                let secret = secret || is_secret(key.get());
-                mask_value(value, secret);
-            }
-        }
-        // Numbers and times bound things; no secret is one.
-        _ => {}
     }
 }
 

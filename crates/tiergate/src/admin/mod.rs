@@ -1,9 +1,10 @@
 //! The admin listener: health, readiness, metrics, status, configuration, refusals, reload.
 //!
-//! It shows what others know ([`Context`]) and decides nothing. It is bound to loopback unless the
+//! It shows the state of other parts ([`Context`]) and decides nothing. It is bound to loopback unless the
 //! policy says otherwise, has no authentication of its own, and defends a loopback address against
-//! web pages that reach for it ([`guard`]). Everything is bounded: connections, heads, bodies, time.
+//! web pages that request it ([`guard`]). Everything is bounded: connections, heads, bodies, time.
 
+mod context;
 mod guard;
 mod index;
 mod mask;
@@ -13,85 +14,5 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 
+pub use context::{ConfigInForce, Context, Phase, Reload, unready};
 pub use server::{bind, serve, spawn};
-
-use crate::observe::counters::Counters;
-use crate::observe::origin::OriginStatus;
-use crate::observe::refusals::Refusals;
-use crate::observe::snapshot::Snapshot;
-use crate::session;
-use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
-
-/// A reload under way: the answer is a sentence for a person, either way.
-pub type Reload = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
-
-/// What the gateway as a whole is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// It is not listening yet.
-    Starting,
-    /// It takes requests.
-    Serving,
-    /// It takes no new ones and finishes those it has.
-    Draining,
-}
-
-/// What is done with verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// They hold.
-    Enforce,
-}
-
-/// The configuration in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigInForce {
-    /// Its file; `None`: the gateway runs without one.
-    pub path: Option<PathBuf>,
-    /// The file's text as it was loaded. Secrets are masked here, before it is shown.
-    pub text: String,
-    /// The plan's generation.
-    pub generation: u32,
-    /// What is done with verdicts.
-    pub mode: Mode,
-}
-
-/// What the admin listener shows, and the one thing it can ask for. The closures are called on the
-/// admin's own thread and must not block for long.
-pub struct Context {
-    /// The program's version.
-    pub version: &'static str,
-    /// Copies the gate's numbers: [`Snapshot::take`] under its lock.
-    pub snapshot: Box<dyn Fn() -> Snapshot + Send + Sync>,
-    /// Copies what is known of sessions.
-    pub sessions: Box<dyn Fn() -> session::Readings + Send + Sync>,
-    /// The gateway's counters.
-    pub counters: Arc<Counters>,
-    /// The latest refusals.
-    pub refusals: Arc<Refusals>,
-    /// What the gateway is doing.
-    pub phase: Box<dyn Fn() -> Phase + Send + Sync>,
-    /// How the origin servers are.
-    pub origin: Box<dyn Fn() -> OriginStatus + Send + Sync>,
-    /// Where clients connect, in words: `https 0.0.0.0:443`.
-    pub listeners: Box<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// The configuration in force.
-    pub config: Box<dyn Fn() -> ConfigInForce + Send + Sync>,
-    /// Loads the configuration anew; all or nothing. Goes on even if whoever asked leaves.
-    pub reload: Box<dyn Fn() -> Reload + Send + Sync>,
-}
-
-/// What stands against readiness; `None`: the gateway is ready.
-pub fn unready(phase: Phase, origin: &OriginStatus) -> Option<&'static str> {
-    match phase {
-        Phase::Starting => Some("starting: not listening yet"),
-        Phase::Draining => Some("draining: takes no new requests"),
-        Phase::Serving if origin.usable() => None,
-        Phase::Serving => Some("no origin server is usable"),
-    }
-}

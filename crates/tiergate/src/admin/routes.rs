@@ -1,9 +1,10 @@
 //! What is answered to which path.
 
+use super::context::{Context, unready};
 use super::status::Status;
-use super::{Context, guard, index, mask, unready};
+use super::{guard, index, mask};
 use crate::observe::history::History;
-use crate::observe::metrics::{Form, Readings};
+use crate::observe::metrics::{Format, Readings};
 use crate::observe::refusals;
 use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -70,13 +71,12 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
         }
         ("/reload", _) => not_allowed("POST"),
         (path, &Method::GET | &Method::HEAD) => show(admin, path, &request),
-        (path, _) if PATHS.contains(&path) => not_allowed("GET, HEAD"),
+        (path, _) if index::ENDPOINTS.iter().any(|(known, _)| *known == path) => {
+            not_allowed("GET, HEAD")
+        }
         _ => not_found(),
     }
 }
-
-const PATHS: [&str; 7] =
-    ["/", "/healthz", "/readyz", "/metrics", "/status", "/config", "/refusals"];
 
 fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
     let context = &admin.context;
@@ -90,12 +90,16 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
         "/metrics" => {
             let accept = request.headers().get(ACCEPT);
             let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-            let form = Form::accepted(accept);
-            let (counters, refusals) = (&context.counters, &context.refusals);
-            let (snapshot, origin) = ((context.snapshot)(), (context.origin)());
-            let readings = Readings::take(snapshot, counters, refusals, origin, context.version);
-            let readings = readings.with_sessions((context.sessions)());
-            respond(StatusCode::OK, form.content_type(), readings.encode(form))
+            let format = Format::accepted(accept);
+            let readings = Readings {
+                snapshot: (context.snapshot)(),
+                sessions: (context.sessions)(),
+                servers: (context.origin)(),
+                counters: &context.counters,
+                refusals: &context.refusals,
+                version: context.version,
+            };
+            respond(StatusCode::OK, format.content_type(), readings.encode(format))
         }
         "/status" => json(&admin.status()),
         "/config" => config(context),
@@ -135,7 +139,7 @@ async fn reload(admin: &Admin) -> Answer {
     match tokio::time::timeout(RELOAD_PATIENCE, task).await {
         Ok(Ok(Ok(text))) => plain(StatusCode::OK, line(text)),
         Ok(Ok(Err(fault))) => plain(StatusCode::UNPROCESSABLE_ENTITY, line(fault)),
-        Ok(Err(_)) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the reload broke off\n"),
+        Ok(Err(_)) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the reload failed unexpectedly\n"),
         Err(_) => plain(StatusCode::GATEWAY_TIMEOUT, "the reload is still under way\n"),
     }
 }

@@ -1,6 +1,6 @@
 //! The listener: accepts a bounded number of connections, each for a bounded time.
 
-use super::Context;
+use super::context::Context;
 use super::routes::{Admin, answer};
 use crate::observe::history::SAMPLE_INTERVAL;
 use hyper::server::conn::http1;
@@ -24,9 +24,9 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 const HEAD_LEN_MAX: usize = 16 * 1024;
 /// Header fields of a request.
 const FIELDS_MAX: usize = 64;
-/// Longest life of a connection: one that does not read its answers gives its place back.
+/// Longest life of a connection: one that does not read its responses gives its place back.
 const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(120);
-/// How long a connection may finish what it is at when its time is over.
+/// How long a connection may finish its response when its time is over.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Pause after an accept that failed (no descriptors left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -104,7 +104,7 @@ async fn converse(stream: TcpStream, admin: Arc<Admin>) {
         .max_headers(FIELDS_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    // What a client does wrong here is its own affair: nothing to log, nothing to answer.
+    // A client's errors here are neither logged nor answered.
     if timeout(CONNECTION_LIFE_MAX, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ended = timeout(FAREWELL, connection).await;

@@ -1,40 +1,39 @@
 //! `/status`: the whole state as one JSON object, and the type that `tiergate top` reads it by.
 
-use super::{Context, Mode, Phase, unready};
+use super::context::{ConfigInForce, Context, Phase, unready};
 use crate::observe::access_log::rfc3339;
-use crate::observe::counters::{Protocol, STATUS_CLASSES, Totals};
+use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point};
-use crate::observe::origin::{Health, OriginStatus};
-use crate::observe::snapshot::{ClassSnapshot, PolicerSnapshot, SheddingSnapshot, Snapshot};
+use crate::observe::server::ServerStatus;
+use crate::observe::snapshot::{ClassSnapshot, SheddingSnapshot, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
+use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 
-/// The gateway at one moment. Counters count from the start; who wants rates asks twice.
+/// The gateway at one moment. Counters count from the start; two readings give a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// The program's version.
     pub version: String,
-    /// When this was read, on a clock that only runs forward. Seconds.
+    /// When this was read, in seconds of a monotonic clock.
     pub at_seconds: f64,
     /// Time since the process started. Seconds.
     pub uptime_seconds: f64,
     /// What the gateway is doing.
     pub phase: Phase,
-    /// What stands against readiness.
+    /// Why it is not ready; absent if it is.
     pub unready: Option<String>,
-    /// What is done with verdicts.
-    pub mode: Mode,
     /// The configuration in force.
     pub config: ConfigStatus,
     /// The number of slots.
     pub limit: LimitStatus,
-    /// What is shed; absent if the policy sheds nothing.
+    /// Shedding; absent if the policy sheds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shedding: Option<SheddingStatus>,
+    pub shedding: Option<SheddingSnapshot>,
     /// The classes, most important first.
     pub classes: Vec<ClassStatus>,
     /// The first policers of the policy.
@@ -42,8 +41,8 @@ pub struct Status {
     pub policers: Vec<PolicerStatus>,
     /// Requests that no rule matched.
     pub unmatched: u64,
-    /// The servers behind.
-    pub origin: Vec<OriginServer>,
+    /// The origin servers.
+    pub origin: Vec<ServerStatus>,
     /// Where clients connect.
     pub listeners: Vec<String>,
     /// Connections, requests, responses.
@@ -69,16 +68,16 @@ pub struct ConfigStatus {
     pub last_fault: Option<String>,
 }
 
-/// The number of slots, and its course.
+/// The number of slots, now and over the last minute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitStatus {
-    /// Whether it is found while running.
+    /// Whether it is adaptive.
     pub adaptive: bool,
-    /// Slots there are.
+    /// Slots in force.
     pub slots: u32,
-    /// Slots held.
+    /// Slots in use.
     pub running: u32,
-    /// Requests that wait.
+    /// Requests in the queues.
     pub waiting: u64,
     /// The last change.
     pub last_change: Option<LastChange>,
@@ -97,22 +96,13 @@ pub struct LastChange {
     pub cause: String,
 }
 
-/// What is shed by importance.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SheddingStatus {
-    /// How overloaded the origin is, 0.0 to 1.0; 0.5 is aimed at.
-    pub overload: f64,
-    /// The fraction of requests that is shed, 0.0 to 1.0.
-    pub fraction: f64,
-}
-
 /// One class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassStatus {
     /// Its name.
     pub name: String,
-    /// Its sure share of the slots, 0.0 to 1.0.
-    pub minimum_share: f64,
+    /// Its guaranteed share of the slots, 0.0 to 1.0.
+    pub guaranteed_share: f64,
     /// The site that it belongs to.
     #[serde(default)]
     pub site: String,
@@ -126,17 +116,17 @@ pub struct ClassStatus {
     pub queue_len_max: u32,
     /// Longest time in its queue. Seconds.
     pub deadline_seconds: f64,
-    /// Requests that wait now.
+    /// Requests in the queue.
     pub waiting: u32,
-    /// Slots held now.
+    /// Slots in use.
     pub running: u32,
-    /// Requests that hold them: as many, unless some take several.
+    /// Requests that hold them; fewer than slots if some take several.
     #[serde(default)]
     pub in_service: u32,
     /// Streams that are open without a slot.
     #[serde(default)]
     pub streams: u32,
-    /// Requests that came.
+    /// Requests that arrived.
     pub arrived: u64,
     /// Of them, those that got a slot at once.
     pub admitted_at_once: u64,
@@ -169,13 +159,13 @@ pub struct PolicerStatus {
     pub overflow: u64,
     /// Requests refused.
     pub refused: u64,
-    /// Requests let through because the table of flows was full.
+    /// Requests passed because the table of flows was full.
     pub untracked: u64,
-    /// Flows that are not at rest, about.
+    /// Flows whose bucket is not full, approximately.
     pub flows: u64,
 }
 
-/// How a duration is spread, lately and since the start.
+/// Quantiles of a duration, recent and since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Over the last ten seconds.
@@ -196,27 +186,6 @@ pub struct Quantiles {
     pub p99_seconds: Option<f64>,
 }
 
-/// One origin server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OriginServer {
-    /// Address as configured.
-    pub address: String,
-    /// Whether it gets requests.
-    pub health: Health,
-    /// Requests in progress there.
-    pub outstanding: u32,
-    /// Why it is not up.
-    pub detail: Option<String>,
-    /// Connections opened.
-    pub connects: u64,
-    /// Requests on kept connections.
-    pub reuses: u64,
-    /// Attempts that failed.
-    pub failures: u64,
-    /// Requests sent again.
-    pub retries: u64,
-}
-
 /// The clients' side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clients {
@@ -226,7 +195,7 @@ pub struct Clients {
     pub connections_accepted: u64,
     /// Tunnels open now.
     pub tunnels_active: u64,
-    /// Memory kept for slow clients now, in bytes.
+    /// Memory that buffers bodies for slow clients, in bytes.
     pub buffered_bytes: u64,
     /// TLS handshakes that failed.
     pub tls_failed: u64,
@@ -268,12 +237,9 @@ impl Status {
             uptime_seconds: uptime.unwrap_or_default().as_secs_f64(),
             phase,
             unready: unready(phase, &origin).map(str::to_owned),
-            mode: config.mode,
             config: config_status(context, &config),
             limit: limit_status(&snapshot, history),
-            shedding: snapshot.shedding.map(|SheddingSnapshot { overload, fraction }| {
-                SheddingStatus { overload, fraction }
-            }),
+            shedding: snapshot.shedding,
             classes: snapshot
                 .classes
                 .iter()
@@ -281,9 +247,9 @@ impl Status {
                 .collect(),
             policers: snapshot.policers.iter().map(policer_status).collect(),
             unmatched: snapshot.unmatched,
-            origin: origin_servers(context, &origin),
+            origin,
             listeners: (context.listeners)(),
-            clients: clients(&context.counters.totals()),
+            clients: clients(&context.counters),
             access_log: LogStatus {
                 written: log.written.total(),
                 dropped: log.dropped.total(),
@@ -293,7 +259,7 @@ impl Status {
     }
 }
 
-fn config_status(context: &Context, config: &super::ConfigInForce) -> ConfigStatus {
+fn config_status(context: &Context, config: &ConfigInForce) -> ConfigStatus {
     let last = context.counters.last_reload();
     ConfigStatus {
         path: config.path.as_ref().map(|path| path.display().to_string()),
@@ -323,21 +289,20 @@ fn limit_status(snapshot: &Snapshot, history: &History) -> LimitStatus {
 
 fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -> ClassStatus {
     let account = &class.account;
-    let (window, _) = history.window(snapshot, &class.name);
+    let settings = &class.class;
+    let (window, _) = history.window(snapshot, &settings.name);
     let spread = |window: &Histogram, total: &Histogram| Spread {
         window: quantiles(window),
         total: quantiles(total),
     };
-    let refused = Reason::ALL.map(|reason| (reason.name(), account.refused[reason.index()]));
-    let finished = End::ALL.map(|end| (end.name(), account.finished[end.index()]));
     ClassStatus {
-        name: class.name.clone(),
-        minimum_share: class.minimum,
+        name: settings.name.clone(),
+        guaranteed_share: settings.minimum,
         site: class.site.clone(),
         order: class.order.to_owned(),
-        share: class.share,
-        queue_len_max: class.queue_len_max,
-        deadline_seconds: class.deadline.as_secs_f64(),
+        share: settings.share,
+        queue_len_max: settings.queue_len_max,
+        deadline_seconds: settings.deadline.as_secs_f64(),
         waiting: class.state.waiting,
         running: class.state.running,
         in_service: class.state.requests,
@@ -348,15 +313,14 @@ fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -
         cancelled_waiting: account.cancelled_waiting,
         // Each slot granted has recorded its wait.
         admitted: account.wait.count(),
-        refused: named(refused),
-        finished: named(finished),
+        refused: named(Reason::ALL.map(Reason::name), account.refused),
+        finished: named(End::ALL.map(End::name), account.finished),
         wait: spread(&window.wait, &account.wait),
         first_byte: spread(&window.first_byte, &account.first_byte),
     }
 }
 
-fn policer_status(policer: &PolicerSnapshot) -> PolicerStatus {
-    let PolicerSnapshot { name, state } = policer;
+fn policer_status((name, state): &(String, PolicerState)) -> PolicerStatus {
     PolicerStatus {
         name: name.clone(),
         tokens_per_second: state.rate.tokens_per_second(),
@@ -373,40 +337,23 @@ fn quantiles(histogram: &Histogram) -> Quantiles {
     Quantiles { count: histogram.count(), p50_seconds: seconds(0.5), p99_seconds: seconds(0.99) }
 }
 
-fn origin_servers(context: &Context, origin: &OriginStatus) -> Vec<OriginServer> {
-    let counted = context.counters.servers();
-    let server = |server: &crate::observe::origin::ServerStatus| {
-        let counted = counted.iter().find(|it| it.address == server.address);
-        OriginServer {
-            address: server.address.clone(),
-            health: server.health,
-            outstanding: server.outstanding,
-            detail: server.detail.clone(),
-            connects: counted.map_or(0, |it| it.connects.total()),
-            reuses: counted.map_or(0, |it| it.reuses.total()),
-            failures: counted.map_or(0, |it| it.failures.total()),
-            retries: counted.map_or(0, |it| it.retries.total()),
-        }
-    };
-    origin.servers.iter().map(server).collect()
-}
-
-fn clients(totals: &Totals) -> Clients {
+fn clients(counters: &Counters) -> Clients {
+    let requests = counters.sums(|it| &it.requests);
     Clients {
-        connections_active: totals.connections_active(),
-        connections_accepted: totals.connections_accepted,
-        tunnels_active: totals.tunnels_active(),
-        buffered_bytes: totals.buffered_bytes,
-        tls_failed: totals.tls_failed,
-        requests: named(Protocol::ALL.map(Protocol::name).into_iter().zip(totals.requests)),
-        responses: named(STATUS_CLASSES.into_iter().zip(totals.responses)),
-        bad_requests: totals.bad_requests.iter().sum(),
-        received_bytes: totals.received_bytes,
-        sent_bytes: totals.sent_bytes,
+        connections_active: counters.connections_active(),
+        connections_accepted: counters.sum(|it| &it.connections_accepted),
+        tunnels_active: counters.tunnels_active(),
+        buffered_bytes: counters.buffered.used() as u64,
+        tls_failed: counters.sum(|it| &it.tls_failed),
+        requests: named(Protocol::ALL.map(Protocol::name), requests),
+        responses: named(STATUS_CLASSES, counters.sums(|it| &it.responses)),
+        bad_requests: counters.sums(|it| &it.bad_requests).iter().sum(),
+        received_bytes: counters.sum(|it| &it.received_bytes),
+        sent_bytes: counters.sum(|it| &it.sent_bytes),
     }
 }
 
-fn named(counts: impl IntoIterator<Item = (&'static str, u64)>) -> BTreeMap<String, u64> {
-    let owned = counts.into_iter().map(|(name, count)| (name.to_owned(), count));
-    owned.collect()
+/// Counts by name.
+fn named<const N: usize>(names: [&str; N], counts: [u64; N]) -> BTreeMap<String, u64> {
+    names.map(str::to_owned).into_iter().zip(counts).collect()
 }

@@ -2,11 +2,14 @@
 
 use super::status::Status;
 use super::*;
-use crate::observe::origin::{Health, ServerStatus};
-use crate::observe::refusals::Refusal;
+use crate::observe::counters::Counters;
+use crate::observe::refusals::{Refusal, Refusals};
+use crate::observe::server::{Health, ServerStatus};
+use crate::observe::snapshot::Snapshot;
+use crate::session;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Gate};
@@ -73,20 +76,19 @@ fn start() -> (SocketAddr, Arc<House>) {
         refusals: Arc::new(refusals),
         phase: Box::new(move || *a.phase.lock().expect("nobody panicked")),
         sessions: Box::new(session::Readings::default),
-        origin: Box::new(move || OriginStatus {
-            servers: vec![ServerStatus {
+        origin: Box::new(move || {
+            vec![ServerStatus {
                 address: "10.0.0.5:80".to_owned(),
                 health: if b.origin_up.load(Ordering::SeqCst) { Health::Up } else { Health::Down },
                 outstanding: 1,
-                detail: None,
-            }],
+                ..ServerStatus::default()
+            }]
         }),
         listeners: Box::new(|| vec!["http 127.0.0.1:8080".to_owned()]),
         config: Box::new(|| ConfigInForce {
             path: Some("/etc/tiergate.toml".into()),
             text: "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n".to_owned(),
             generation: 0,
-            mode: Mode::Enforce,
         }),
         reload: Box::new(move || {
             let house = Arc::clone(&c);

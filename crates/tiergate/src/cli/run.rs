@@ -1,10 +1,10 @@
 //! `tiergate run`: the gateway itself.
 
-use crate::admin::{self, ConfigInForce, Context, Mode, Phase};
+use crate::admin::{self, ConfigInForce, Context, Phase};
 use crate::clock;
 use crate::config;
 use crate::config::meant::Policy;
-use crate::observe::origin::{Health, OriginStatus, ServerStatus};
+use crate::observe::server::{Health, ServerStatus};
 use crate::observe::snapshot::Snapshot;
 use crate::run::{self, Process, Source};
 use anyhow::Context as _;
@@ -135,7 +135,6 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
                 path: path.clone(),
                 text: config.policy.text.clone(),
                 generation: config.generation,
-                mode: Mode::Enforce,
             }
         }),
         reload: Box::new(move || {
@@ -149,18 +148,22 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     }
 }
 
-fn origin_status(origin: &crate::origin::Origin) -> OriginStatus {
+fn origin_status(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
     let balance = origin.balance();
     let servers = origin.servers.iter().zip(balance.states(clock::now()));
-    let servers = servers.map(|(server, state)| ServerStatus {
-        address: server.address.to_string(),
-        health: match (state.up, state.usable) {
-            (true, _) => Health::Up,
-            (false, true) => Health::Probing,
-            (false, false) => Health::Down,
-        },
-        outstanding: state.outstanding,
-        detail: (!state.up).then(|| format!("{} failures in a row", state.failures)),
+    let servers = servers.map(|(server, state)| {
+        let status = ServerStatus {
+            address: server.name.clone(),
+            health: match (state.up, state.usable) {
+                (true, _) => Health::Up,
+                (false, true) => Health::Probing,
+                (false, false) => Health::Down,
+            },
+            outstanding: state.outstanding,
+            detail: (!state.up).then(|| format!("{} failures in a row", state.failures)),
+            ..ServerStatus::default()
+        };
+        status.counted(&server.counters)
     });
-    OriginStatus { servers: servers.collect() }
+    servers.collect()
 }

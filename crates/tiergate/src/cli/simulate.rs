@@ -10,9 +10,10 @@ use anyhow::{Context, ensure};
 use progress::Progress;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tiergate_draw::Paint;
+use tiergate_draw::number::percent;
 use tiergate_sim::distribution::Distribution;
 use tiergate_sim::fault::Source;
 use tiergate_sim::files::read_rates;
@@ -21,7 +22,7 @@ use tiergate_sim::log::replay::Within;
 use tiergate_sim::run_trial;
 use tiergate_sim::scenario::{Expectation, Scenario};
 use tiergate_sim::server::Shape;
-use tiergate_sim::show::{Compared, Paint, json, offered, svg, sweep, table};
+use tiergate_sim::show::{Compared, json, offered, svg, sweep, table};
 use tiergate_sim::trial::{Front, Trial};
 use values::{Speeds, two_digits};
 
@@ -61,7 +62,7 @@ pub struct Options {
     /// How long the clients of a log wait for an answer
     #[arg(long, default_value = "8s", value_parser = values::time, requires = "log")]
     patience: Duration,
-    /// What the random numbers begin with [default: the scenario's, or 1]
+    /// The seed of everything random [default: the scenario's, or 1]
     #[arg(long)]
     seed: Option<u64>,
     /// Print JSON instead of tables
@@ -75,7 +76,7 @@ pub struct Options {
     out: Option<PathBuf>,
 }
 
-/// A server that is asked for less shows nothing of a policy.
+/// Offered less than this share of its capacity, a server shows nothing of a policy.
 const IDLE: f64 = 0.5;
 
 /// How requests of one second are spread.
@@ -124,9 +125,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let title = prepared.title.clone();
         compared.push((speed, Compared { title, about, classes, reports }));
     }
-    progress.end();
+    drop(progress);
     show(options, &compared)?;
-    disappointed(&prepared.expect, &compared)
+    check_expected(&prepared.expect, &compared)
 }
 
 /// Everything that was read.
@@ -207,8 +208,8 @@ impl Prepared {
             lines.push(line);
             lines.push(match counts.timed {
                 0 => {
-                    "the log does not say how long requests took: they take what --service says or \
-                      the scenario's server"
+                    "the log does not say how long requests took: they take what --service or the \
+                     scenario's server says"
                         .to_owned()
                 }
                 timed => format!("{timed} of them say how long they took"),
@@ -223,19 +224,15 @@ impl Prepared {
             tiergate_core::control::Slots::Adaptive(_) => "a limit that adapts".to_owned(),
         };
         let share = offered(trial);
-        let asked = match share {
-            Some(share) if share >= 0.0995 => {
-                format!("; asked for {:.0}% of what it can do", share * 100.0)
-            }
-            Some(share) => format!("; asked for {:.2}% of what it can do", share * 100.0),
-            None => String::new(),
-        };
+        let load = share.map_or(String::new(), |share| {
+            format!("; offered load {} of its capacity", percent(share))
+        });
         let server = values::server(&trial.server);
-        lines.push(format!("server: {server}; policy and FIFO: {slots}{asked}"));
+        lines.push(format!("server: {server}; policy and FIFO: {slots}{load}"));
         if let (Some(share), Some(_)) = (share.filter(|share| *share < IDLE), &self.log) {
             let full = two_digits(speed / share);
             lines.push(format!(
-                "it has little to do: at --speed {full}x it would be asked for all that it can do"
+                "the server has little to do: --speed {full}x would offer its whole capacity"
             ));
         }
         lines
@@ -287,15 +284,14 @@ fn show(options: &Options, compared: &[(f64, Compared)]) -> anyhow::Result<()> {
     if let Some(directory) = &options.out {
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-        write_file(&directory.join("report.txt"), &text(Paint(false)))?;
+        write_file(&directory.join("report.txt"), &text(Paint::PLAIN))?;
         write_file(&directory.join("report.json"), &json(last))?;
-        write_file(&directory.join("plot.svg"), &svg::svg(last))?;
+        write_file(&directory.join("plot.svg"), &svg(last))?;
     }
     if let Some(file) = &options.plot {
-        write_file(file, &svg::svg(last))?;
+        write_file(file, &svg(last))?;
     }
-    let paint = Paint(std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    let shown = if options.json { json(last) } else { text(paint) };
+    let shown = if options.json { json(last) } else { text(Paint::stdout()) };
     super::print(Ok::<_, anyhow::Error>(shown))
 }
 
@@ -303,10 +299,10 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn disappointed(expect: &[Expectation], compared: &[(f64, Compared)]) -> anyhow::Result<()> {
+fn check_expected(expect: &[Expectation], compared: &[(f64, Compared)]) -> anyhow::Result<()> {
     let (_, last) = compared.last().expect("at least one speed is tried");
     let names: Vec<&str> = last.classes.iter().map(String::as_str).collect();
-    let wrong = last.policy().disappointed(&names, expect);
+    let wrong = last.policy().unmet(&names, expect);
     ensure!(wrong.is_empty(), "not as the scenario expects:\n  {}", wrong.join("\n  "));
     Ok(())
 }

@@ -1,19 +1,21 @@
 //! A policy as meant: every value present, checked, in the type that the rest of the gateway uses.
 
 use crate::geo::Geo;
-use crate::session::token::Secrets;
 use crate::tokens::Credentials;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tiergate_core::admit::session::Bounds;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
 use tiergate_core::classify::{Classifier, Match};
 use tiergate_core::origin::retries::Allowance;
 use tiergate_core::plan::Plan;
+
+pub use crate::secrets::NamedFile;
+pub use crate::session::settings::{Recognised, Session};
+pub use crate::tokens::settings::{KeyTable, Token};
 
 /// Everything that one configuration says.
 #[derive(Clone, Debug)]
@@ -104,43 +106,6 @@ pub struct Identity {
     pub token: Option<Token>,
     /// Databases of countries and autonomous systems.
     pub geo: Vec<NamedFile>,
-}
-
-/// A file that the policy names and that is read with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamedFile {
-    /// The file.
-    pub path: PathBuf,
-    /// The key that names it, such as `key[1].secret_file`.
-    pub key: String,
-    /// Where in the policy's text, in bytes.
-    pub at: usize,
-}
-
-/// A table of keys that clients present.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyTable {
-    /// Its name in messages.
-    pub name: String,
-    /// The header that carries the key, lower case.
-    pub header: String,
-    /// The keys.
-    pub file: NamedFile,
-}
-
-/// Signed tokens that clients present (JWT, HS256).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
-    /// The header that carries the token, lower case; `authorization`: behind `Bearer`.
-    pub header: String,
-    /// The secrets.
-    pub file: NamedFile,
-    /// What `iss` must be; `None`: anything.
-    pub issuer: Option<String>,
-    /// What `aud` must be or contain; `None`: anything.
-    pub audience: Option<String>,
-    /// By how much clocks may differ.
-    pub leeway: Duration,
 }
 
 /// Names of clients by forward-confirmed reverse DNS.
@@ -268,27 +233,6 @@ pub struct HealthCheck {
     pub fall: u32,
     /// Successes in a row that make it healthy again.
     pub rise: u32,
-}
-
-/// How sessions are known again.
-#[derive(Clone, Debug)]
-pub struct Session {
-    /// By which cookie.
-    pub recognised: Recognised,
-    /// How long they last, how many there may be.
-    pub bounds: Bounds,
-    /// The file that [`Recognised::Own`]'s secrets are read from by [`super::load`]; `None`: they are
-    /// this process's own.
-    pub secret_file: Option<NamedFile>,
-}
-
-/// The cookie that names a session.
-#[derive(Clone, Debug)]
-pub enum Recognised {
-    /// The application's, by its name.
-    Application(String),
-    /// Our own, signed by these.
-    Own(Secrets),
 }
 
 /// How a refusal looks.

@@ -86,7 +86,8 @@ pub fn load(path: &Path) -> Result<Policy, ConfigError> {
     let mut policy = parse(&text, &path.to_string_lossy()).map_err(ConfigError::Faults)?;
     policy.text = text;
     let warnings = &mut policy.warnings;
-    let credentials = Credentials::load(&policy.identity, warnings);
+    let credentials =
+        Credentials::load(&policy.identity.keys, policy.identity.token.as_ref(), warnings);
     let secrets = load_secrets(policy.session.as_mut(), warnings);
     match (credentials, secrets, Geo::load(&policy.identity.geo)) {
         (Ok(credentials), Ok(()), Ok(geo)) => {

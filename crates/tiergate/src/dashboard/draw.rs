@@ -1,14 +1,14 @@
-//! What stands where, from 80 columns and 24 lines up.
+//! The layout of the screen, from 80 columns by 24 lines up.
 
-use super::plain;
+use super::plain::{self, NONE};
 use super::rates::{ClassRow, ServerRow, View};
 use super::screen::Screen;
-use crate::admin::status::Quantiles;
-use crate::observe::origin::Health;
 use crate::observe::refusals::Shown;
-use crate::observe::words::{cut, harmless, rate, span};
+use crate::observe::server::Health;
+use crate::observe::words::{cut, harmless, span};
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::HorizontalAlignment::{self, Left, Right};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Gauge, Paragraph, Row, Sparkline, Table};
@@ -76,7 +76,7 @@ impl Paint {
 
 fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen, paint: Paint) {
     let keys =
-        if screen.paused { "q quit  p go on  r refresh" } else { "q quit  p pause  r refresh" };
+        if screen.paused { "q quit  p resume  r refresh" } else { "q quit  p pause  r refresh" };
     let mut parts = vec![Span::styled(keys, paint.soft())];
     if screen.paused {
         let style = paint.colour(Color::Yellow).add_modifier(Modifier::REVERSED);
@@ -156,49 +156,59 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let left = usize::from(area.width.saturating_sub(FIGURES_WIDTH)).max(5);
     // Room for the line that counts what is not shown.
     let name_width = lens.max().unwrap_or(0).max(9).min(left);
-    let mut rows: Vec<Row<'_>> =
+    let mut rows: Vec<_> =
         classes[..shown].iter().map(|class| class_row(class, name_width, paint)).collect();
     if shown < classes.len() {
-        let more = format!("… {} more", classes.len() - shown);
-        rows.push(Row::new([more]).style(paint.soft()));
+        let mut row = std::array::from_fn(|_| (String::new(), Style::new()));
+        row[0] = (format!("… {} more", classes.len() - shown), paint.soft());
+        rows.push(row);
     }
-    let widths = [
-        Constraint::Length(name_width as u16),
-        Constraint::Length(5),
-        Constraint::Length(5),
-        Constraint::Length(6),
-        Constraint::Length(5),
-        Constraint::Length(7),
-        Constraint::Length(5),
-        Constraint::Length(5),
-        Constraint::Length(11),
-        Constraint::Length(11),
+    let columns = [
+        ("class", name_width as u16, Left),
+        ("arr/s", 5, Right),
+        ("adm/s", 5, Right),
+        ("good/s", 6, Right),
+        ("ref/s", 5, Right),
+        ("reason", 7, Left),
+        ("wait", 5, Right),
+        ("run", 5, Right),
+        ("queue 50/99", 11, Right),
+        ("first 50/99", 11, Right),
     ];
-    let names = ["class", "arr/s", "adm/s", "good/s", "ref/s", "reason", "wait", "run"];
-    let spreads = ["queue 50/99", "first 50/99"];
-    let head = names.into_iter().chain(spreads).enumerate().map(|(column, name)| match column {
-        0 | 5 => Cell::new(name),
-        _ => right(name.to_owned()),
-    });
-    let head = Row::new(head).style(paint.title());
-    frame.render_widget(Table::new(rows, widths).header(head).column_spacing(1), area);
+    table(frame, area, paint, columns, rows);
 }
 
-fn class_row<'a>(class: &ClassRow, name_width: usize, paint: Paint) -> Row<'a> {
+fn class_row(class: &ClassRow, name_width: usize, paint: Paint) -> [(String, Style); 10] {
+    let [
+        name,
+        arrived,
+        admitted,
+        served,
+        refused,
+        reason,
+        waiting,
+        running,
+        wait_p50,
+        wait_p99,
+        first_p50,
+        first_p99,
+    ] = plain::class_cells(class);
+    let pair = |p50: String, p99| if p50 == NONE { p50 } else { format!("{p50}/{p99}") };
+    let reason = if class.reason.is_some() { short_reason(&reason) } else { String::new() };
     let refusing = class.refused.is_some_and(|refused| refused > 0.0);
     let style = if refusing { paint.colour(Color::Yellow) } else { Style::new() };
-    Row::new([
-        Cell::new(cut(&harmless(&class.name), name_width)),
-        right(per_second(class.arrived)),
-        right(per_second(class.admitted)),
-        right(per_second(class.served)).style(paint.colour(Color::Green)),
-        right(per_second(class.refused)).style(style),
-        Cell::new(class.reason.as_deref().map(short_reason).unwrap_or_default()).style(style),
-        right(class.waiting.to_string()),
-        right(class.running.to_string()),
-        right(pair(&class.wait)),
-        right(pair(&class.first_byte)),
-    ])
+    [
+        (cut(&name, name_width), Style::new()),
+        (arrived, Style::new()),
+        (admitted, Style::new()),
+        (served, paint.colour(Color::Green)),
+        (refused, style),
+        (reason, style),
+        (waiting, Style::new()),
+        (running, Style::new()),
+        (pair(wait_p50, wait_p99), Style::new()),
+        (pair(first_p50, first_p99), Style::new()),
+    ]
 }
 
 fn server_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
@@ -206,85 +216,84 @@ fn server_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let rows = view.servers.iter().take(room).map(|server| server_row(server, paint));
     let more = view.servers.len().saturating_sub(room);
     let title = if more > 0 { format!("origin (+{more} more)") } else { "origin".to_owned() };
-    let head = Row::new([
-        Cell::new(title),
-        Cell::new("health"),
-        right("busy".to_owned()),
-        right("req/s".to_owned()),
-        right("fail/s".to_owned()),
-        right("reused".to_owned()),
-        Cell::new(""),
-    ]);
-    let widths = [
-        Constraint::Length(24),
-        Constraint::Length(8),
-        Constraint::Length(5),
-        Constraint::Length(6),
-        Constraint::Length(6),
-        Constraint::Length(6),
-        Constraint::Fill(1),
+    let columns = [
+        (title.as_str(), 24, Left),
+        ("health", 8, Left),
+        ("busy", 5, Right),
+        ("req/s", 6, Right),
+        ("fail/s", 6, Right),
+        ("reused", 6, Right),
+        ("", FILL, Left),
     ];
-    let table = Table::new(rows, widths).header(head.style(paint.title())).column_spacing(1);
-    frame.render_widget(table, area);
+    table(frame, area, paint, columns, rows);
 }
 
-fn server_row<'a>(row: &ServerRow, paint: Paint) -> Row<'a> {
-    let server = &row.server;
-    let health = match server.health {
+fn server_row(row: &ServerRow, paint: Paint) -> [(String, Style); 7] {
+    let style = match row.server.health {
         Health::Up => paint.colour(Color::Green),
         Health::Probing => paint.colour(Color::Yellow),
         Health::Down => paint.bad(),
     };
-    let reused = row.reused.map_or("–".to_owned(), |share| format!("{:.0}%", share * 100.0));
-    Row::new([
-        Cell::new(cut(&harmless(&server.address), 24)),
-        Cell::new(server.health.name()).style(health),
-        right(server.outstanding.to_string()),
-        right(per_second(row.requests)),
-        right(per_second(row.failures)),
-        right(reused),
-        Cell::new(harmless(server.detail.as_deref().unwrap_or_default())).style(paint.soft()),
-    ])
+    let [address, health, outstanding, requests, failures, reused] = plain::server_cells(row);
+    let detail = harmless(row.server.detail.as_deref().unwrap_or_default());
+    [
+        (cut(&address, 24), Style::new()),
+        (health, style),
+        (outstanding, Style::new()),
+        (requests, Style::new()),
+        (failures, Style::new()),
+        (reused, Style::new()),
+        (detail, paint.soft()),
+    ]
 }
 
 fn refusal_list(frame: &mut Frame<'_>, area: Rect, refusals: &[Shown], paint: Paint) {
-    let head = Row::new(["refused", "class", "reason", "client", "request"]);
     let rows = refusals.iter().take(usize::from(area.height.saturating_sub(1))).map(|refusal| {
         let more = if refusal.path_cut { "…" } else { "" };
-        // Hours, minutes and seconds of an RFC 3339 time.
-        let time = refusal.at.get(11..19).unwrap_or_default().to_owned();
-        Row::new([
-            time,
+        let cells = [
+            // Hours, minutes and seconds of an RFC 3339 time.
+            refusal.at.get(11..19).unwrap_or_default().to_owned(),
             cut(&harmless(&refusal.class), 10),
             cut(&harmless(&refusal.reason), 16),
             cut(&refusal.client.to_string(), 15),
             harmless(&format!("{} {}{more}", refusal.method, refusal.path)),
-        ])
+        ];
+        cells.map(|cell| (cell, Style::new()))
     });
-    let widths = [
-        Constraint::Length(8),
-        Constraint::Length(10),
-        Constraint::Length(16),
-        Constraint::Length(15),
-        Constraint::Fill(1),
+    let columns = [
+        ("refused", 8, Left),
+        ("class", 10, Left),
+        ("reason", 16, Left),
+        ("client", 15, Left),
+        ("request", FILL, Left),
     ];
-    let table = Table::new(rows, widths).header(head.style(paint.title())).column_spacing(1);
-    frame.render_widget(table, area);
+    table(frame, area, paint, columns, rows);
 }
 
-fn right<'a>(text: String) -> Cell<'a> {
-    Cell::new(Text::from(text).alignment(Alignment::Right))
-}
+/// The width of a column that takes what the others leave.
+const FILL: u16 = 0;
 
-fn per_second(value: Option<f64>) -> String {
-    value.map_or("–".to_owned(), rate)
-}
-
-fn pair(quantiles: &Quantiles) -> String {
-    match (quantiles.p50_seconds, quantiles.p99_seconds) {
-        (Some(p50), Some(p99)) => format!("{}/{}", span(p50), span(p99)),
-        _ => "–".to_owned(),
-    }
+/// Draws rows under a head. A column has a title, a width and an alignment.
+fn table<const N: usize>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    paint: Paint,
+    columns: [(&str, u16, HorizontalAlignment); N],
+    rows: impl IntoIterator<Item = [(String, Style); N]>,
+) {
+    let row = |cells: [(String, Style); N]| {
+        let cells = cells.into_iter().zip(columns);
+        Row::new(cells.map(|((text, style), (.., alignment))| {
+            Cell::new(Text::from(text).alignment(alignment)).style(style)
+        }))
+    };
+    let head = row(columns.map(|(title, ..)| (title.to_owned(), Style::new())));
+    let widths = columns.map(|(_, width, _)| match width {
+        FILL => Constraint::Fill(1),
+        width => Constraint::Length(width),
+    });
+    let table = Table::new(rows.into_iter().map(row), widths).header(head.style(paint.title()));
+    frame.render_widget(table.column_spacing(1), area);
 }
 
 /// A reason in at most 7 letters.
@@ -393,7 +402,7 @@ mod tests {
         let lines = drawn(&paused, 80, 24).0;
         let foot = lines.last().expect("24 lines");
         assert!(foot.contains("paused") && foot.contains("connection·refused"), "{foot}");
-        assert!(foot.contains("p go on"));
+        assert!(foot.contains("p resume"));
     }
 
     #[test]

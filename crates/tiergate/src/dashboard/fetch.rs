@@ -44,7 +44,8 @@ pub(super) fn view_once(authority: &str, interval: Duration) -> anyhow::Result<V
     })
 }
 
-/// Reads each `interval`, and at once when `hurry` says so, until nobody listens or a signal ends it.
+/// Reads each `interval`, and at once when `hurry` is notified, until the receiver is gone or a signal
+/// ends it.
 ///
 /// # Errors
 /// If the runtime or the signals cannot be set up.
@@ -89,7 +90,7 @@ pub(super) fn keep_reading(
                 return Ok(());
             }
         }
-        // Waits if it must: this one may not be lost.
+        // Waits for room: this one may not be lost.
         drop(news.send(News::End));
         Ok(())
     })

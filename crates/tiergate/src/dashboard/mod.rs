@@ -8,6 +8,7 @@ mod fetch;
 mod plain;
 mod rates;
 mod screen;
+mod terminal;
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             other => Ok(other?),
         };
     }
-    screen::show(authority, interval, colour_wanted(std::env::var_os("NO_COLOR").as_deref()))
+    terminal::show(authority, interval, colour_wanted(std::env::var_os("NO_COLOR").as_deref()))
 }
 
 /// Source: no-color.org: any value but the empty one asks for no colour.

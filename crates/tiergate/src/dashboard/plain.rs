@@ -5,6 +5,9 @@ use crate::admin::status::Quantiles;
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 
+/// Shown for an unknown figure.
+pub(super) const NONE: &str = "-";
+
 /// The whole view as text, one thing a line.
 pub(super) fn table(view: &View) -> String {
     let status = &view.reading.status;
@@ -55,11 +58,11 @@ pub(super) fn table(view: &View) -> String {
         "first_byte_p99",
     ];
     let rows = view.classes.iter().map(class_cells).collect::<Vec<_>>();
-    aligned(&head, &rows).into_iter().for_each(&mut put);
+    aligned(head, &rows).into_iter().for_each(&mut put);
     put(String::new());
     let head = ["server", "health", "in_progress", "requests/s", "failures/s", "reused"];
     let rows = view.servers.iter().map(server_cells).collect::<Vec<_>>();
-    aligned(&head, &rows).into_iter().for_each(&mut put);
+    aligned(head, &rows).into_iter().for_each(&mut put);
     text
 }
 
@@ -83,17 +86,17 @@ pub(super) fn change(view: &View) -> Option<String> {
     ))
 }
 
-fn class_cells(row: &ClassRow) -> Vec<String> {
-    let (wait, first_byte) = (quantiles(&row.wait), quantiles(&row.first_byte));
-    let [wait_p50, wait_p99] = wait;
-    let [first_p50, first_p99] = first_byte;
-    vec![
+/// The figures of a class, as text; `-` where there is none.
+pub(super) fn class_cells(row: &ClassRow) -> [String; 12] {
+    let [wait_p50, wait_p99] = quantiles(&row.wait);
+    let [first_p50, first_p99] = quantiles(&row.first_byte);
+    [
         harmless(&row.name),
         per_second(row.arrived),
         per_second(row.admitted),
         per_second(row.served),
         per_second(row.refused),
-        row.reason.clone().unwrap_or_else(|| "-".to_owned()),
+        row.reason.as_deref().map_or(NONE.to_owned(), harmless),
         row.waiting.to_string(),
         row.running.to_string(),
         wait_p50,
@@ -103,33 +106,34 @@ fn class_cells(row: &ClassRow) -> Vec<String> {
     ]
 }
 
-fn server_cells(row: &ServerRow) -> Vec<String> {
-    vec![
+/// The figures of a server, as text; `-` where there is none.
+pub(super) fn server_cells(row: &ServerRow) -> [String; 6] {
+    [
         harmless(&row.server.address),
         row.server.health.name().to_owned(),
         row.server.outstanding.to_string(),
         per_second(row.requests),
         per_second(row.failures),
-        row.reused.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
+        row.reused.map_or(NONE.to_owned(), |share| format!("{:.0}%", share * 100.0)),
     ]
 }
 
 fn per_second(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), rate)
+    value.map_or(NONE.to_owned(), rate)
 }
 
 fn quantiles(quantiles: &Quantiles) -> [String; 2] {
     [quantiles.p50_seconds, quantiles.p99_seconds]
-        .map(|seconds| seconds.map_or("-".to_owned(), span))
+        .map(|seconds| seconds.map_or(NONE.to_owned(), span))
 }
 
 /// Lines of a table: the first column to the left, the others to the right, two spaces between.
-fn aligned(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+fn aligned<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].len()]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let widths: Vec<usize> = (0..N).map(width).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let cells = cells.zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
             0 => format!("{cell:<width$}"),
@@ -137,7 +141,7 @@ fn aligned(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
         });
         cells.collect::<String>()
     };
-    let head = line(&mut head.iter().copied());
+    let head = line(&mut head.into_iter());
     let rows = rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
     [head].into_iter().chain(rows).collect()
 }

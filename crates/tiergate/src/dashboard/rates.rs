@@ -1,10 +1,11 @@
-//! From two readings to what is shown.
+//! Rates, from two readings.
 
-use crate::admin::status::{ClassStatus, OriginServer, Quantiles, Status};
+use crate::admin::status::{ClassStatus, Quantiles, Status};
 use crate::observe::refusals::Shown;
+use crate::observe::server::ServerStatus;
 use std::collections::BTreeMap;
 
-/// What the gateway said at one moment.
+/// The gateway's status at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
     pub(super) status: Status,
@@ -39,7 +40,7 @@ pub(super) struct ClassRow {
 /// One origin server, per second.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ServerRow {
-    pub(super) server: OriginServer,
+    pub(super) server: ServerStatus,
     pub(super) requests: Option<f64>,
     pub(super) failures: Option<f64>,
     /// Share of requests that found a kept connection, 0.0 to 1.0.
@@ -59,7 +60,7 @@ impl View {
             class_row(earlier, class, elapsed)
         });
         let servers = now.status.origin.iter().map(|server| {
-            let same = |it: &&OriginServer| it.address == server.address;
+            let same = |it: &&ServerStatus| it.address == server.address;
             server_row(before.and_then(|it| it.origin.iter().find(same)), server, elapsed)
         });
         View { classes: classes.collect(), servers: servers.collect(), reading: now }
@@ -84,8 +85,8 @@ fn class_row(before: Option<&ClassStatus>, class: &ClassStatus, elapsed: f64) ->
     }
 }
 
-fn server_row(before: Option<&OriginServer>, server: &OriginServer, elapsed: f64) -> ServerRow {
-    let more = |count: fn(&OriginServer) -> u64| {
+fn server_row(before: Option<&ServerStatus>, server: &ServerStatus, elapsed: f64) -> ServerRow {
+    let more = |count: fn(&ServerStatus) -> u64| {
         before.map(|before| count(server).saturating_sub(count(before)) as f64)
     };
     let (requests, reuses) = (more(|it| it.connects + it.reuses), more(|it| it.reuses));
@@ -110,10 +111,10 @@ fn main_reason(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> O
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::admin::Phase;
     use crate::admin::status::{Clients, ConfigStatus, LastChange, LimitStatus, LogStatus, Spread};
-    use crate::admin::{Mode, Phase};
     use crate::observe::history::Point;
-    use crate::observe::origin::Health;
+    use crate::observe::server::Health;
 
     fn class(name: &str, served: u64, refused: [u64; 2]) -> ClassStatus {
         let quantiles = Quantiles { count: 100, p50_seconds: Some(0.012), p99_seconds: Some(0.4) };
@@ -122,7 +123,7 @@ pub(super) mod tests {
         let reasons = [("queue_full", full), ("deadline_expired", expired)];
         ClassStatus {
             name: name.to_owned(),
-            minimum_share: 0.0,
+            guaranteed_share: 0.0,
             site: "default".to_owned(),
             order: "fifo".to_owned(),
             share: 0.0,
@@ -145,7 +146,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::dashboard) fn reading(second: u64) -> Reading {
-        let server = OriginServer {
+        let server = ServerStatus {
             address: "10.0.0.5:8080".to_owned(),
             health: Health::Up,
             outstanding: 8,
@@ -155,7 +156,7 @@ pub(super) mod tests {
             failures: 0,
             retries: 0,
         };
-        let down = OriginServer {
+        let down = ServerStatus {
             address: "10.0.0.6:8080".to_owned(),
             health: Health::Down,
             detail: Some("connection refused".to_owned()),
@@ -181,7 +182,6 @@ pub(super) mod tests {
                 uptime_seconds: second as f64,
                 phase: Phase::Serving,
                 unready: None,
-                mode: Mode::Enforce,
                 config: ConfigStatus {
                     path: Some("/etc/tiergate/shop.toml".to_owned()),
                     generation: 3,

@@ -1,12 +1,12 @@
 //! Chunked bodies (RFC 9112 §7.1), checked byte by byte as they pass, or taken apart.
 
-use super::Parsed;
 use super::fields::parse_trailer;
+use super::message::{Malformed, Stop};
 use std::ops::Range;
 use tiergate_core::request::Field;
 
-/// Hexadecimal digits of a chunk's size, leading zeros included: fits 60 bits, so that nobody's
-/// counter overflows.
+/// Hexadecimal digits of a chunk's size, leading zeros included: fits 60 bits, so that no
+/// recipient's counter overflows.
 pub const CHUNK_SIZE_DIGITS_MAX: u8 = 15;
 /// Bytes of the extensions of one chunk.
 pub const EXTENSION_LEN_MAX: u16 = 256;
@@ -17,27 +17,6 @@ pub const EXTENSIONS_LEN_MAX: u16 = 16 * 1024;
 pub const TRAILERS_LEN_MAX: usize = 4096;
 /// Fields of a trailer section.
 pub const TRAILER_FIELDS_MAX: usize = 32;
-
-/// Why a chunked body is refused. What was passed on before stays a truncated message to its
-/// recipient: the connection must be closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkError {
-    /// What is wrong, for the log.
-    pub why: &'static str,
-}
-
-impl std::fmt::Display for ChunkError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.why)
-    }
-}
-
-impl std::error::Error for ChunkError {}
-
-#[cold]
-fn wrong<T>(why: &'static str) -> Result<T, ChunkError> {
-    Err(ChunkError { why })
-}
 
 /// What [`ChunkScanner::feed`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +108,9 @@ impl ChunkScanner {
     /// Checks the next bytes of a body that is passed on as it is.
     ///
     /// # Errors
-    /// What RFC 9112 does not allow, and what is over a bound. The scanner must not be used again.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Scan, ChunkError> {
+    /// A body that RFC 9112 does not allow, or one over a bound. The recipient has a truncated message: the
+    /// connection must be closed, and the scanner not be used again.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Scan, Malformed> {
         let mut consumed = 0;
         loop {
             let step = self.step(&bytes[consumed..])?;
@@ -146,7 +126,7 @@ impl ChunkScanner {
     ///
     /// # Errors
     /// As [`ChunkScanner::feed`].
-    pub fn step(&mut self, bytes: &[u8]) -> Result<Step, ChunkError> {
+    pub fn step(&mut self, bytes: &[u8]) -> Result<Step, Malformed> {
         let mut at = 0;
         while self.state != State::Done {
             let Some(&byte) = bytes.get(at) else { break };
@@ -174,21 +154,21 @@ impl ChunkScanner {
     pub fn trailers(&self) -> impl Iterator<Item = Field<'_>> {
         let mut rest = &self.trailers[..self.trailer_line_at];
         std::iter::from_fn(move || match parse_trailer(rest) {
-            Ok(Parsed::Complete((field, len))) => {
+            Ok((field, len)) => {
                 rest = &rest[len..];
                 Some(field)
             }
-            _ => None,
+            Err(_) => None,
         })
     }
 
     /// The state after one byte of framing.
     #[inline]
-    fn framing(&mut self, byte: u8) -> Result<State, ChunkError> {
+    fn framing(&mut self, byte: u8) -> Result<State, Malformed> {
         Ok(match (self.state, byte) {
             (State::Size | State::Digits, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 if self.digits == CHUNK_SIZE_DIGITS_MAX {
-                    return wrong("chunk size has too many digits");
+                    return Malformed::because("chunk size has too many digits");
                 }
                 self.digits += 1;
                 self.left = self.left << 4 | u64::from(hex(byte));
@@ -196,10 +176,12 @@ impl ChunkScanner {
             }
             (State::Digits, b';') => self.extension()?,
             (State::Digits | State::Extension, b'\r') => State::SizeLf,
-            (State::Size | State::Digits, _) => return wrong("chunk size is malformed"),
+            (State::Size | State::Digits, _) => {
+                return Malformed::because("chunk size is malformed");
+            }
             (State::Extension, b'\t' | b' '..=b'~') => self.extension()?,
             (State::Extension, _) => {
-                return wrong("chunk extension has a byte that may not be there");
+                return Malformed::because("chunk extension has a byte that is not allowed");
             }
             (State::SizeLf, b'\n') => {
                 self.digits = 0;
@@ -208,18 +190,20 @@ impl ChunkScanner {
             }
             (State::DataCr, b'\r') => State::DataLf,
             (State::DataLf, b'\n') => State::Size,
-            (State::DataCr | State::DataLf, _) => return wrong("no CRLF after the chunk's data"),
+            (State::DataCr | State::DataLf, _) => {
+                return Malformed::because("no CRLF after the chunk's data");
+            }
             (State::EndLf, b'\n') => State::Done,
-            (State::SizeLf | State::EndLf, _) => return wrong("bare CR"),
+            (State::SizeLf | State::EndLf, _) => return Malformed::because("bare CR"),
             (State::Data | State::Trailer | State::TrailerLine | State::Done, _) => {
                 unreachable!("step handles the states that are not framing")
             }
         })
     }
 
-    fn extension(&mut self) -> Result<State, ChunkError> {
+    fn extension(&mut self) -> Result<State, Malformed> {
         if self.extension_len == EXTENSION_LEN_MAX || self.extensions_len == EXTENSIONS_LEN_MAX {
-            return wrong("chunk extensions are too long");
+            return Malformed::because("chunk extensions are too long");
         }
         self.extension_len += 1;
         self.extensions_len += 1;
@@ -229,7 +213,7 @@ impl ChunkScanner {
     /// Takes the next piece of the trailer section, up to the end of a line; gives its length.
     /// `bytes` is not empty.
     #[cold]
-    fn trailer(&mut self, bytes: &[u8]) -> Result<usize, ChunkError> {
+    fn trailer(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
         if self.state == State::Trailer && bytes[0] == b'\r' {
             self.state = State::EndLf;
             return Ok(1);
@@ -238,21 +222,21 @@ impl ChunkScanner {
         let line_end = memchr::memchr(b'\n', bytes).map(|lf| lf + 1);
         let len = line_end.unwrap_or(bytes.len());
         if self.trailers.len() + len > TRAILERS_LEN_MAX {
-            return wrong("trailers are too long");
+            return Malformed::because("trailers are too long");
         }
         self.trailers.extend_from_slice(&bytes[..len]);
         if line_end.is_none() {
             return Ok(len);
         }
         if usize::from(self.trailer_fields) == TRAILER_FIELDS_MAX {
-            return wrong("too many trailers");
+            return Malformed::because("too many trailers");
         }
         let line = &self.trailers[self.trailer_line_at..];
         match parse_trailer(line) {
-            Ok(Parsed::Complete((_, line_len))) if line_len == line.len() => {}
-            // Cannot be, since the line ends with its first LF; refused rather than believed.
-            Ok(_) => return wrong("bare LF"),
-            Err(error) => return wrong(error.why),
+            Ok((_, line_len)) if line_len == line.len() => {}
+            Err(Stop::Error(error)) => return Malformed::because(error.why),
+            // Cannot be, since the line ends with its first LF; refused all the same.
+            Ok(_) | Err(Stop::Partial) => return Malformed::because("bare LF"),
         }
         self.trailer_fields += 1;
         self.trailer_line_at = self.trailers.len();

@@ -1,133 +1,14 @@
 //! The field lines of a head: parsing them, and telling apart those that concern us.
 
-use super::framing::Facts;
+use super::framing::ControlFields;
+use super::kind::Kind;
+use super::message::{HeadError, Stop, malformed};
 use super::scan::{token_len, trim_end, trim_start, value_end};
-use super::{HeadError, Parsed};
 use arrayvec::ArrayVec;
 use tiergate_core::request::Field;
 
 /// Field lines that a [`FieldTable`] has room for, whatever the policy allows.
 pub const FIELDS_CAPACITY: usize = 128;
-
-/// Names that `Connection` may list besides `close`, `keep-alive`, `upgrade` and `te`.
-pub const CONNECTION_OPTIONS_MAX: usize = 16;
-
-/// What becomes of a field when its message is passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Its line can be copied byte by byte: `Name: value CRLF` and nothing special about it.
-    Verbatim,
-    /// Passed on, but not byte by byte.
-    Copy,
-    Host,
-    ContentLength,
-    TransferEncoding,
-    Connection,
-    /// Ends here: by its nature or because `Connection` names it.
-    Hop,
-    Te,
-    Upgrade,
-    Expect,
-    MaxForwards,
-    Date,
-    XForwardedFor,
-    XForwardedProto,
-    XForwardedHost,
-    /// `X-Real-IP` and whatever else begins with `X-Forwarded-`.
-    XForwardedOther,
-    Forwarded,
-    /// Only we and trusted peers may say it: `X-Tiergate-…`.
-    Ours,
-    /// A special field's name with underscores for hyphens, or `Proxy`: a program behind CGI or
-    /// WSGI would take it for the real one. Source: <https://httpoxy.org>.
-    Imitation,
-}
-
-/// Prefix of the fields by which Tiergate and those it trusts talk; a client's are removed.
-const OURS: &[u8] = b"x-tiergate-";
-
-impl Kind {
-    /// The kind of the field called `name`; [`Kind::Copy`] if there is nothing special about it.
-    #[inline]
-    fn of(name: &[u8]) -> Kind {
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
-        match name.len() {
-            2 if is(b"te") => Kind::Te,
-            4 if is(b"host") => Kind::Host,
-            4 if is(b"date") => Kind::Date,
-            5 if is(b"proxy") => Kind::Imitation,
-            6 if is(b"expect") => Kind::Expect,
-            7 if is(b"upgrade") => Kind::Upgrade,
-            9 if is(b"forwarded") => Kind::Forwarded,
-            9 if is(b"x-real-ip") => Kind::XForwardedOther,
-            10 if is(b"connection") => Kind::Connection,
-            10 if is(b"keep-alive") => Kind::Hop,
-            12 if is(b"max-forwards") => Kind::MaxForwards,
-            14 if is(b"content-length") => Kind::ContentLength,
-            16 if is(b"proxy-connection") => Kind::Hop,
-            17 if is(b"transfer-encoding") => Kind::TransferEncoding,
-            18 if is(b"proxy-authenticate") => Kind::Hop,
-            19 if is(b"proxy-authorization") => Kind::Hop,
-            25 if is(b"proxy-authentication-info") => Kind::Hop,
-            11.. if matches!(name[0], b'x' | b'X') => Kind::of_extension(name),
-            _ => Kind::Copy,
-        }
-    }
-
-    fn of_extension(name: &[u8]) -> Kind {
-        let after = |prefix: &[u8]| {
-            let (begin, rest) = name.split_at_checked(prefix.len())?;
-            begin.eq_ignore_ascii_case(prefix).then_some(rest)
-        };
-        if after(OURS).is_some() {
-            return Kind::Ours;
-        }
-        let Some(rest) = after(b"x-forwarded-") else {
-            return Kind::Copy;
-        };
-        match rest {
-            rest if rest.eq_ignore_ascii_case(b"for") => Kind::XForwardedFor,
-            rest if rest.eq_ignore_ascii_case(b"proto") => Kind::XForwardedProto,
-            rest if rest.eq_ignore_ascii_case(b"host") => Kind::XForwardedHost,
-            _ => Kind::XForwardedOther,
-        }
-    }
-
-    /// The kind of a field, whatever its name has in it.
-    fn of_any(name: &[u8]) -> Kind {
-        match name.contains(&b'_') {
-            true => Kind::of_underscored(name),
-            false => Kind::of(name),
-        }
-    }
-
-    /// Whether only a trusted peer may say it.
-    fn is_guarded(self) -> bool {
-        matches!(
-            self,
-            Kind::XForwardedFor
-                | Kind::XForwardedProto
-                | Kind::XForwardedHost
-                | Kind::XForwardedOther
-                | Kind::Forwarded
-                | Kind::Ours
-                | Kind::Imitation
-        )
-    }
-
-    /// The kind of a field with an underscore in its name.
-    #[cold]
-    fn of_underscored(name: &[u8]) -> Kind {
-        let mut hyphened: ArrayVec<u8, 32> = ArrayVec::new();
-        for &byte in name.iter().take(hyphened.capacity()) {
-            hyphened.push(if byte == b'_' { b'-' } else { byte });
-        }
-        match Kind::of(&hyphened) {
-            Kind::Copy | Kind::Date => Kind::Copy,
-            _ => Kind::Imitation,
-        }
-    }
-}
 
 /// Room for fields of one head.
 pub type FieldRoom<'b> = ArrayVec<Field<'b>, FIELDS_CAPACITY>;
@@ -148,7 +29,7 @@ pub(super) struct Line {
 pub struct FieldTable<'b> {
     pub(super) fields: ArrayVec<Field<'b>, FIELDS_CAPACITY>,
     pub(super) lines: ArrayVec<Line, FIELDS_CAPACITY>,
-    pub(super) facts: Facts<'b>,
+    pub(super) control: ControlFields<'b>,
     /// What the offsets in `lines` count from; empty if the fields came another way.
     pub(super) head: &'b [u8],
     /// Offset from which `head` may be copied byte by byte: its first line if that can be passed
@@ -180,7 +61,7 @@ impl<'b> FieldTable<'b> {
     /// costs nothing otherwise.
     #[inline]
     pub fn believed<'r>(&'r self, trusted: bool, room: &'r mut FieldRoom<'b>) -> &'r [Field<'b>] {
-        if trusted || !self.facts.has_guarded {
+        if trusted || !self.control.has_guarded {
             return &self.fields;
         }
         self.unguarded(room)
@@ -213,42 +94,35 @@ impl<'b> FieldTable<'b> {
             return Err(HeadError::new(431, "too many fields"));
         }
         let kind = if underscore { Kind::of_underscored(field.name) } else { Kind::of(field.name) };
-        self.facts.note(kind, &field)?;
+        self.control.note(kind, &field)?;
         let kind = if kind == Kind::Date { Kind::Copy } else { kind };
         self.fields.push(field);
         self.lines.push(Line { kind, start: 0, end: 0 });
         Ok(())
     }
 
-    /// Parses field lines of `head` from offset `from` to the blank line; gives the offset after it.
+    /// Parses field lines of `head` from offset `from` to the blank line; returns the offset after it.
     #[inline]
     pub(super) fn parse(
         &mut self,
         head: &'b [u8],
         from: usize,
         fields_max: usize,
-    ) -> Result<Parsed<usize>, HeadError> {
+    ) -> Result<usize, Stop> {
         self.fields.clear();
         self.lines.clear();
-        self.facts = Facts::default();
+        self.control = ControlFields::default();
         self.head = head;
         self.verbatim_from = from;
         self.host_verbatim = false;
         self.length_verbatim = false;
         let fields_max = fields_max.min(FIELDS_CAPACITY);
         let mut at = from;
-        loop {
-            match blank_line(&head[at..])? {
-                Some(Parsed::Complete(())) => break,
-                Some(Parsed::Partial) => return Ok(Parsed::Partial),
-                None if self.fields.len() == fields_max => {
-                    return Err(HeadError::new(431, "too many fields"));
-                }
-                None => {}
+        while !is_blank_line(&head[at..])? {
+            if self.fields.len() == fields_max {
+                return Err(HeadError::new(431, "too many fields").into());
             }
-            let Parsed::Complete(raw) = parse_line(&head[at..])? else {
-                return Ok(Parsed::Partial);
-            };
+            let raw = parse_line(&head[at..])?;
             let end = at + raw.len;
             let kind = self.classify(&raw)?;
             self.lines.push(Line { kind, start: at as u32, end: end as u32 });
@@ -256,10 +130,10 @@ impl<'b> FieldTable<'b> {
             at = end;
         }
         self.fields_end = at;
-        if !self.facts.named.is_empty() {
+        if !self.control.named.is_empty() {
             self.end_named();
         }
-        Ok(Parsed::Complete(at + 2))
+        Ok(at + 2)
     }
 
     #[inline]
@@ -270,7 +144,7 @@ impl<'b> FieldTable<'b> {
         if kind == Kind::Copy {
             return Ok(if raw.plain { Kind::Verbatim } else { Kind::Copy });
         }
-        self.facts.note(kind, field)?;
+        self.control.note(kind, field)?;
         // The commonest special fields mostly say what we would write ourselves.
         match kind {
             Kind::Date if raw.plain => Ok(Kind::Verbatim),
@@ -297,7 +171,7 @@ impl<'b> FieldTable<'b> {
                 Kind::of(field.name),
                 Kind::Host | Kind::ContentLength | Kind::TransferEncoding
             );
-            if !kept && self.facts.named.iter().any(named) {
+            if !kept && self.control.named.iter().any(named) {
                 line.kind = Kind::Hop;
             }
         }
@@ -335,44 +209,42 @@ struct RawLine<'b> {
     plain: bool,
 }
 
-/// Whether `bytes` begins with the blank line; `None`: with something else.
+/// Whether `bytes` begins with the blank line.
 #[inline]
-fn blank_line(bytes: &[u8]) -> Result<Option<Parsed<()>>, HeadError> {
+fn is_blank_line(bytes: &[u8]) -> Result<bool, Stop> {
     match bytes {
-        [] | [b'\r'] => Ok(Some(Parsed::Partial)),
-        [b'\r', b'\n', ..] => Ok(Some(Parsed::Complete(()))),
-        [b'\r', ..] => Err(HeadError::bad("bare CR")),
-        _ => Ok(None),
+        [] | [b'\r'] => Err(Stop::Partial),
+        [b'\r', b'\n', ..] => Ok(true),
+        [b'\r', ..] => malformed("bare CR"),
+        _ => Ok(false),
     }
 }
 
 /// Parses one field line (RFC 9112 §5) at the start of `bytes`, which is not empty.
 #[inline]
-fn parse_line(bytes: &[u8]) -> Result<Parsed<RawLine<'_>>, HeadError> {
+fn parse_line(bytes: &[u8]) -> Result<RawLine<'_>, Stop> {
     let (name_len, underscore) = token_len(bytes);
-    let Some(&colon) = bytes.get(name_len) else {
-        return Ok(Parsed::Partial);
-    };
+    let &colon = bytes.get(name_len).ok_or(Stop::Partial)?;
     if colon != b':' || name_len == 0 {
-        return Err(name_error(name_len, colon));
+        return Err(name_error(name_len, colon).into());
     }
     let after_colon = &bytes[name_len + 1..];
     let value_len = value_end(after_colon);
     match &after_colon[value_len..] {
-        [] | [b'\r'] => return Ok(Parsed::Partial),
+        [] | [b'\r'] => return Err(Stop::Partial),
         [b'\r', b'\n', ..] => {}
-        [b'\r', ..] => return Err(HeadError::bad("bare CR")),
-        [b'\n', ..] => return Err(HeadError::bad("bare LF")),
-        _ => return Err(HeadError::bad("control byte in a field value")),
+        [b'\r', ..] => return malformed("bare CR"),
+        [b'\n', ..] => return malformed("bare LF"),
+        _ => return malformed("control byte in a field value"),
     }
     let spaced = &after_colon[..value_len];
     let value = trim_end(trim_start(spaced));
-    Ok(Parsed::Complete(RawLine {
+    Ok(RawLine {
         field: Field { name: &bytes[..name_len], value },
         len: name_len + 1 + value_len + 2,
         underscore,
         plain: spaced.len() == value.len() + 1 && spaced[0] == b' ',
-    }))
+    })
 }
 
 #[cold]
@@ -387,17 +259,13 @@ fn name_error(name_len: usize, found: u8) -> HeadError {
     })
 }
 
-/// Parses the field line at the start of `bytes`, as in a trailer section; gives its length too.
-pub(super) fn parse_trailer(bytes: &[u8]) -> Result<Parsed<(Field<'_>, usize)>, HeadError> {
-    Ok(match parse_line(bytes)? {
-        Parsed::Complete(raw) => {
-            if !may_be_trailer(raw.field.name) {
-                return Err(HeadError::bad("field that may not be a trailer"));
-            }
-            Parsed::Complete((raw.field, raw.len))
-        }
-        Parsed::Partial => Parsed::Partial,
-    })
+/// Parses the field line at the start of `bytes`, as in a trailer section; returns its length too.
+pub(super) fn parse_trailer(bytes: &[u8]) -> Result<(Field<'_>, usize), Stop> {
+    let raw = parse_line(bytes)?;
+    match may_be_trailer(raw.field.name) {
+        true => Ok((raw.field, raw.len)),
+        false => malformed("field that may not be a trailer"),
+    }
 }
 
 /// Whether a field may stand in a trailer section.
@@ -436,7 +304,7 @@ pub struct HeadSearch {
 }
 
 impl HeadSearch {
-    /// Whether a parser may now say something else than [`Parsed::Partial`]. `buf` is the head from
+    /// Whether a parser may now say something else than [`super::Parsed::Partial`]. `buf` is the head from
     /// its first byte, longer with every call.
     ///
     /// The first call says yes if there is anything: most heads arrive whole. Then only what is new

@@ -1,17 +1,20 @@
 //! What the fields that govern the message itself say: framing, connection, upgrade.
 
-use super::fields::Kind;
+use super::kind::Kind;
+use super::message::{Framing, HeadError, Version};
 use super::scan::{is_token, trim};
-use super::{CONNECTION_OPTIONS_MAX, HeadError};
 use arrayvec::ArrayVec;
 use tiergate_core::request::Field;
+
+/// Names that `Connection` may list besides `close`, `keep-alive`, `upgrade` and `te`.
+pub const CONNECTION_OPTIONS_MAX: usize = 16;
 
 /// A length with more digits than this does not fit `i64`, which some origin may count with.
 const LENGTH_DIGITS_MAX: usize = 18;
 
 /// What was learnt from the special fields of one head, field by field.
 #[derive(Debug, Default)]
-pub(super) struct Facts<'b> {
+pub(super) struct ControlFields<'b> {
     pub(super) content_length: Option<u64>,
     pub(super) chunked: bool,
     pub(super) host: Option<&'b [u8]>,
@@ -41,7 +44,7 @@ pub(super) struct Facts<'b> {
     pub(super) named: ArrayVec<&'b [u8], CONNECTION_OPTIONS_MAX>,
 }
 
-impl<'b> Facts<'b> {
+impl<'b> ControlFields<'b> {
     /// Takes note of one special field. The statuses are those of a request.
     pub(super) fn note(&mut self, kind: Kind, field: &Field<'b>) -> Result<(), HeadError> {
         let value = field.value;
@@ -103,6 +106,21 @@ impl<'b> Facts<'b> {
             Kind::Verbatim | Kind::Copy | Kind::Hop => {}
         }
         Ok(())
+    }
+
+    /// How the fields say that the body ends; `None`: they do not. A message with both a length and a
+    /// coding is refused rather than repaired. Source: RFC 9112 §6.3.
+    #[inline]
+    pub(super) fn framing(&self, version: Version) -> Result<Option<Framing>, HeadError> {
+        match (self.chunked, self.content_length) {
+            (false, None) => Ok(None),
+            (false, Some(len)) => Ok(Some(Framing::Length(len))),
+            (true, Some(_)) => Err(HeadError::bad("both content-length and transfer-encoding")),
+            (true, None) if version == Version::Http10 => {
+                Err(HeadError::bad("transfer-encoding in HTTP/1.0"))
+            }
+            (true, None) => Ok(Some(Framing::Chunked)),
+        }
     }
 
     fn note_connection(&mut self, value: &'b [u8]) -> Result<(), HeadError> {

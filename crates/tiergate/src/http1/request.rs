@@ -1,11 +1,11 @@
 //! Request heads (RFC 9112 §3).
 
 use super::fields::FieldTable;
+use super::message::{Framing, HeadError, HeadLimits, Parsed, Stop, Version, malformed};
 use super::scan::{target_end, token_len};
 use super::target::{Target, check_host, host_name};
-use super::{Framing, HeadError, HeadLimits, Parsed, Version};
 
-/// Bytes of a method; a longer one is none that anybody implements, and gets 501.
+/// Bytes of a method; no longer one is implemented anywhere, and it gets 501.
 pub const METHOD_LEN_MAX: usize = 32;
 
 /// A request head, borrowed from the buffer it was read into.
@@ -67,9 +67,11 @@ pub fn parse_request<'b>(
     limits: &HeadLimits,
 ) -> Result<Parsed<RequestHead<'b>>, HeadError> {
     let window = &buf[..buf.len().min(limits.head_len_max)];
-    match parse_within(window, fields, limits)? {
-        Parsed::Partial if buf.len() >= limits.head_len_max => Err(too_long(window)),
-        parsed => Ok(parsed),
+    match parse_within(window, fields, limits) {
+        Ok(head) => Ok(Parsed::Complete(head)),
+        Err(Stop::Partial) if buf.len() >= limits.head_len_max => Err(too_long(window)),
+        Err(Stop::Partial) => Ok(Parsed::Partial),
+        Err(Stop::Error(error)) => Err(error),
     }
 }
 
@@ -88,28 +90,20 @@ fn parse_within<'b>(
     buf: &'b [u8],
     fields: &mut FieldTable<'b>,
     limits: &HeadLimits,
-) -> Result<Parsed<RequestHead<'b>>, HeadError> {
+) -> Result<RequestHead<'b>, Stop> {
     let start = match buf {
-        [] | [b'\r'] => return Ok(Parsed::Partial),
+        [] | [b'\r'] => return Err(Stop::Partial),
         [b'\r', b'\n', ..] => 2,
         _ => 0,
     };
-    let Parsed::Complete(method) = parse_method(&buf[start..])? else {
-        return Ok(Parsed::Partial);
-    };
+    let method = parse_method(&buf[start..])?;
     let target_at = start + method.len() + 1;
-    let Parsed::Complete(target) = parse_target(&buf[target_at..], limits.target_len_max)? else {
-        return Ok(Parsed::Partial);
-    };
+    let target = parse_target(&buf[target_at..], limits.target_len_max)?;
     let version_at = target_at + target.len() + 1;
     let parts = Target::parse(method, target)?;
-    let Parsed::Complete(version) = parse_version(&buf[version_at..], b"\r\n")? else {
-        return Ok(Parsed::Partial);
-    };
+    let version = parse_version(&buf[version_at..], b"\r\n")?;
     let fields_at = version_at + 10;
-    let Parsed::Complete(len) = fields.parse(buf, fields_at, limits.fields_max)? else {
-        return Ok(Parsed::Partial);
-    };
+    let len = fields.parse(buf, fields_at, limits.fields_max)?;
     if version == Version::Http11 && parts.authority.is_none() {
         fields.verbatim_from = start;
     }
@@ -121,15 +115,15 @@ fn parse_within<'b>(
         has_query: parts.query.is_some(),
         host: request_host(version, parts.authority, fields)?,
         version,
-        body: request_framing(version, fields)?,
+        body: fields.control.framing(version)?.unwrap_or(Framing::None),
         keep_alive: false,
         expect_continue: false,
         upgrade: None,
-        te_trailers: fields.facts.te_trailers && fields.facts.te_option,
+        te_trailers: fields.control.te_trailers && fields.control.te_option,
         max_forwards: None,
         len,
     };
-    finish(head, fields).map(Parsed::Complete)
+    Ok(finish(head, fields)?)
 }
 
 /// What depends on the framing, and on the rarer fields.
@@ -138,18 +132,18 @@ pub(super) fn finish<'b>(
     mut head: RequestHead<'b>,
     fields: &FieldTable<'b>,
 ) -> Result<RequestHead<'b>, HeadError> {
-    let facts = &fields.facts;
+    let control = &fields.control;
     let http11 = head.version == Version::Http11;
-    head.keep_alive = !facts.close && (http11 || facts.keep_alive);
-    if facts.expect_other && http11 {
+    head.keep_alive = !control.close && (http11 || control.keep_alive);
+    if control.expect_other && http11 {
         return Err(HeadError::new(417, "unknown expectation"));
     }
-    head.expect_continue = facts.expect_continue && http11 && !head.body.is_empty();
-    if facts.upgrade_option && http11 && head.body.is_empty() {
-        head.upgrade = facts.upgrade.filter(|protocols| may_upgrade(protocols));
+    head.expect_continue = control.expect_continue && http11 && !head.body.is_empty();
+    if control.upgrade_option && http11 && head.body.is_empty() {
+        head.upgrade = control.upgrade.filter(|protocols| may_upgrade(protocols));
     }
     if matches!(head.method, b"TRACE" | b"OPTIONS") {
-        head.max_forwards = facts.max_forwards;
+        head.max_forwards = control.max_forwards;
         if head.method == b"TRACE" && !head.body.is_empty() {
             return Err(HeadError::bad("TRACE with a body"));
         }
@@ -173,7 +167,7 @@ fn request_host<'b>(
     authority: Option<&'b [u8]>,
     fields: &mut FieldTable<'b>,
 ) -> Result<&'b [u8], HeadError> {
-    let host = fields.facts.host;
+    let host = fields.control.host;
     if let Some(host) = host {
         check_host(host)?;
     } else if version == Version::Http11 {
@@ -187,91 +181,72 @@ fn request_host<'b>(
     Ok(host.unwrap_or_default())
 }
 
-/// Source: RFC 9112 §6.3 for requests; a message with both fields is refused rather than repaired.
 #[inline]
-fn request_framing(version: Version, fields: &FieldTable<'_>) -> Result<Framing, HeadError> {
-    match (fields.facts.chunked, fields.facts.content_length) {
-        (false, None) => Ok(Framing::None),
-        (false, Some(len)) => Ok(Framing::Length(len)),
-        (true, Some(_)) => Err(HeadError::bad("both content-length and transfer-encoding")),
-        (true, None) if version == Version::Http10 => {
-            Err(HeadError::bad("transfer-encoding in HTTP/1.0"))
-        }
-        (true, None) => Ok(Framing::Chunked),
-    }
-}
-
-#[inline]
-fn parse_method(bytes: &[u8]) -> Result<Parsed<&[u8]>, HeadError> {
+fn parse_method(bytes: &[u8]) -> Result<&[u8], Stop> {
     let window = &bytes[..bytes.len().min(METHOD_LEN_MAX + 1)];
     let (len, _) = token_len(window);
     match window.get(len) {
         Some(b' ') if len > 0 => {}
-        Some(_) => return Err(HeadError::bad("request line does not begin with a method")),
-        None if len > METHOD_LEN_MAX => return Err(HeadError::new(501, "method too long")),
-        None => return Ok(Parsed::Partial),
+        Some(_) => return malformed("request line does not begin with a method"),
+        None if len > METHOD_LEN_MAX => return Err(HeadError::new(501, "method too long").into()),
+        None => return Err(Stop::Partial),
     }
-    let method = &window[..len];
-    if method == b"CONNECT" {
-        return Err(HeadError::new(501, "CONNECT is not supported"));
+    match &window[..len] {
+        b"CONNECT" => Err(HeadError::new(501, "CONNECT is not supported").into()),
+        method => Ok(method),
     }
-    Ok(Parsed::Complete(method))
 }
 
 #[inline]
-fn parse_target(bytes: &[u8], len_max: usize) -> Result<Parsed<&[u8]>, HeadError> {
+fn parse_target(bytes: &[u8], len_max: usize) -> Result<&[u8], Stop> {
     let window = &bytes[..bytes.len().min(len_max.saturating_add(1))];
     let len = target_end(window);
     match window[len..] {
-        [] if len > len_max => Err(HeadError::new(414, "target too long")),
-        [] => Ok(Parsed::Partial),
-        [b' ', ..] if len > 0 => Ok(Parsed::Complete(&window[..len])),
-        [b'#', ..] => Err(HeadError::bad("fragment in the target")),
+        [] if len > len_max => Err(HeadError::new(414, "target too long").into()),
+        [] => Err(Stop::Partial),
+        [b' ', ..] if len > 0 => Ok(&window[..len]),
+        [b'#', ..] => malformed("fragment in the target"),
         [b'\r', ..] if len > 0 => match bytes.get(len + 1) {
-            None => Ok(Parsed::Partial),
-            Some(b'\n') => Err(HeadError::new(505, "HTTP/0.9")),
-            Some(_) => Err(HeadError::bad("bare CR")),
+            None => Err(Stop::Partial),
+            Some(b'\n') => Err(HeadError::new(505, "HTTP/0.9").into()),
+            Some(_) => malformed("bare CR"),
         },
-        [b'\n', ..] => Err(HeadError::bad("bare LF")),
-        _ => Err(HeadError::bad("byte in the target that may not be there")),
+        [b'\n', ..] => malformed("bare LF"),
+        _ => malformed("byte in the target that is not allowed"),
     }
 }
 
 /// Parses `HTTP/1.0` or `HTTP/1.1` and the `end` after it, at the start of `bytes`.
 #[inline]
-pub(super) fn parse_version(bytes: &[u8], end: &[u8]) -> Result<Parsed<Version>, HeadError> {
+pub(super) fn parse_version(bytes: &[u8], end: &[u8]) -> Result<Version, Stop> {
     if let Some((version, rest)) = bytes.split_first_chunk::<8>()
         && rest.starts_with(end)
     {
         match version {
-            b"HTTP/1.1" => return Ok(Parsed::Complete(Version::Http11)),
-            b"HTTP/1.0" => return Ok(Parsed::Complete(Version::Http10)),
+            b"HTTP/1.1" => return Ok(Version::Http11),
+            b"HTTP/1.0" => return Ok(Version::Http10),
             _ => {}
         }
     }
-    odd_version(bytes, end)
+    Err(odd_version(bytes, end))
 }
 
-/// The same, byte by byte, for what is partial or wrong.
+/// Why there is no version: what is partial or wrong, byte by byte.
 #[cold]
-fn odd_version(bytes: &[u8], end: &[u8]) -> Result<Parsed<Version>, HeadError> {
+fn odd_version(bytes: &[u8], end: &[u8]) -> Stop {
     for (index, &expected) in b"HTTP/0.0".iter().enumerate() {
         match bytes.get(index) {
-            None => return Ok(Parsed::Partial),
+            None => return Stop::Partial,
             Some(found) if expected == b'0' && found.is_ascii_digit() => {}
             Some(&found) if found == expected => {}
-            Some(_) => return Err(HeadError::bad("malformed version")),
+            Some(_) => return HeadError::bad("malformed version").into(),
         }
     }
     if !matches!(&bytes[5..8], b"1.0" | b"1.1") {
-        return Err(HeadError::new(505, "version other than HTTP/1.0 and HTTP/1.1"));
+        return HeadError::new(505, "version other than HTTP/1.0 and HTTP/1.1").into();
     }
-    for (index, expected) in end.iter().enumerate() {
-        match bytes.get(8 + index) {
-            None => return Ok(Parsed::Partial),
-            Some(found) if found == expected => {}
-            Some(_) => return Err(HeadError::bad("malformed line end after the version")),
-        }
+    match end.starts_with(&bytes[8..]) {
+        true => Stop::Partial,
+        false => HeadError::bad("malformed line end after the version").into(),
     }
-    Ok(Parsed::Partial)
 }

@@ -1,10 +1,10 @@
 //! Response heads (RFC 9112 §4).
 
 use super::fields::FieldTable;
-use super::framing::Facts;
+use super::framing::ControlFields;
+use super::message::{Framing, HeadError, HeadLimits, Parsed, Stop, Version, malformed};
 use super::request::parse_version;
 use super::scan::value_end;
-use super::{Framing, HeadError, HeadLimits, Parsed, Version};
 
 /// A response head, borrowed from the buffer it was read into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +52,12 @@ pub fn parse_response<'b>(
 ) -> Result<Parsed<ResponseHead<'b>>, HeadError> {
     let window = &buf[..buf.len().min(limits.head_len_max)];
     match parse_within(window, fields, limits, to_head) {
-        Ok(Parsed::Partial) if buf.len() >= limits.head_len_max => {
+        Ok(head) => Ok(Parsed::Complete(head)),
+        Err(Stop::Partial) if buf.len() >= limits.head_len_max => {
             Err(HeadError::new(502, "head too large"))
         }
-        Ok(parsed) => Ok(parsed),
-        Err(error) => Err(HeadError::new(502, error.why)),
+        Err(Stop::Partial) => Ok(Parsed::Partial),
+        Err(Stop::Error(error)) => Err(HeadError::new(502, error.why)),
     }
 }
 
@@ -66,55 +67,53 @@ fn parse_within<'b>(
     fields: &mut FieldTable<'b>,
     limits: &HeadLimits,
     to_head: bool,
-) -> Result<Parsed<ResponseHead<'b>>, HeadError> {
-    let Parsed::Complete(version) = parse_version(buf, b" ")? else {
-        return Ok(Parsed::Partial);
-    };
-    let Parsed::Complete((status, reason)) = parse_status(&buf[9..])? else {
-        return Ok(Parsed::Partial);
-    };
+) -> Result<ResponseHead<'b>, Stop> {
+    let version = parse_version(buf, b" ")?;
+    let (status, reason) = parse_status(&buf[9..])?;
     let (fields_at, plain) = match reason {
         Some(reason) => (13 + reason.len() + 2, version == Version::Http11),
         None => (12 + 2, false),
     };
-    let Parsed::Complete(len) = fields.parse(buf, fields_at, limits.fields_max)? else {
-        return Ok(Parsed::Partial);
-    };
+    let len = fields.parse(buf, fields_at, limits.fields_max)?;
     if plain {
         fields.verbatim_from = 0;
     }
-    let body = response_framing(version, status, to_head, fields)?;
-    let facts = &fields.facts;
+    // Checked even where no body follows (RFC 9112 §6.3).
+    let body = match fields.control.framing(version)? {
+        _ if to_head || status < 200 || matches!(status, 204 | 304) => Framing::None,
+        announced => announced.unwrap_or(Framing::UntilClose),
+    };
+    let control = &fields.control;
     let head = ResponseHead {
         status,
         reason: reason.unwrap_or_default(),
         version,
         body,
-        content_length: facts.content_length,
+        content_length: control.content_length,
         keep_alive: body != Framing::UntilClose
-            && !facts.close
-            && !announces_impossible_body(status, facts)
-            && (version == Version::Http11 || facts.keep_alive),
+            && !control.close
+            && !announces_impossible_body(status, control)
+            && (version == Version::Http11 || control.keep_alive),
         upgrade: status == 101,
-        protocols: facts.upgrade.filter(|_| matches!(status, 101 | 426)),
-        has_date: facts.has_date,
+        protocols: control.upgrade.filter(|_| matches!(status, 101 | 426)),
+        has_date: control.has_date,
         len,
     };
-    if head.upgrade && (head.protocols.is_none() || !facts.upgrade_option) {
-        return Err(HeadError::bad("101 does not say to which protocol"));
+    if head.upgrade && (head.protocols.is_none() || !control.upgrade_option) {
+        return malformed("101 does not say to which protocol");
     }
     // RFC 9110 §8.6: these have no such field, whatever the origin believes.
     if (status < 200 || status == 204) && fields.length_verbatim {
         fields.drop_length_line();
     }
-    Ok(Parsed::Complete(head))
+    Ok(head)
 }
 
 /// Whether the origin may believe that a body follows where none can; what it then sends would be
 /// taken for the next response.
 #[inline]
-fn announces_impossible_body(status: u16, facts: &Facts<'_>) -> bool {
-    (status < 200 || status == 204) && (facts.chunked || facts.content_length.unwrap_or(0) > 0)
+fn announces_impossible_body(status: u16, control: &ControlFields<'_>) -> bool {
+    (status < 200 || status == 204) && (control.chunked || control.content_length.unwrap_or(0) > 0)
 }
 
 /// The status, and the reason if there is at least the space before it.
@@ -123,51 +122,26 @@ type Status<'b> = (u16, Option<&'b [u8]>);
 /// Parses the status, and the reason with the line's end. The reason is `None` if even the space
 /// before it is missing: common, against RFC 9112 §4, and unambiguous.
 #[inline]
-fn parse_status(bytes: &[u8]) -> Result<Parsed<Status<'_>>, HeadError> {
+fn parse_status(bytes: &[u8]) -> Result<Status<'_>, Stop> {
     for index in 0..3 {
         match bytes.get(index) {
-            None => return Ok(Parsed::Partial),
+            None => return Err(Stop::Partial),
             Some(byte) if byte.is_ascii_digit() && (index > 0 || *byte != b'0') => {}
-            Some(_) => return Err(HeadError::bad("malformed status")),
+            Some(_) => return malformed("malformed status"),
         }
     }
     let status = bytes[..3].iter().fold(0, |n, b| n * 10 + u16::from(b - b'0'));
     let (reason_at, reason) = match &bytes[3..] {
-        [] => return Ok(Parsed::Partial),
+        [] => return Err(Stop::Partial),
         [b' ', rest @ ..] => (4, Some(&rest[..value_end(rest)])),
         [b'\r', ..] => (3, None),
-        _ => return Err(HeadError::bad("malformed status")),
+        _ => return malformed("malformed status"),
     };
     match &bytes[reason_at + reason.map_or(0, <[u8]>::len)..] {
-        [] | [b'\r'] => Ok(Parsed::Partial),
-        [b'\r', b'\n', ..] => Ok(Parsed::Complete((status, reason))),
-        [b'\n', ..] => Err(HeadError::bad("bare LF")),
-        [b'\r', ..] => Err(HeadError::bad("bare CR")),
-        _ => Err(HeadError::bad("control byte in the reason")),
+        [] | [b'\r'] => Err(Stop::Partial),
+        [b'\r', b'\n', ..] => Ok((status, reason)),
+        [b'\n', ..] => malformed("bare LF"),
+        [b'\r', ..] => malformed("bare CR"),
+        _ => malformed("control byte in the reason"),
     }
-}
-
-/// Source: RFC 9112 §6.3.
-#[inline]
-fn response_framing(
-    version: Version,
-    status: u16,
-    to_head: bool,
-    fields: &FieldTable<'_>,
-) -> Result<Framing, HeadError> {
-    let facts = &fields.facts;
-    if facts.chunked && facts.content_length.is_some() {
-        return Err(HeadError::bad("both content-length and transfer-encoding"));
-    }
-    if facts.chunked && version == Version::Http10 {
-        return Err(HeadError::bad("transfer-encoding in HTTP/1.0"));
-    }
-    if to_head || status < 200 || matches!(status, 204 | 304) {
-        return Ok(Framing::None);
-    }
-    Ok(match (facts.chunked, facts.content_length) {
-        (true, _) => Framing::Chunked,
-        (false, Some(len)) => Framing::Length(len),
-        (false, None) => Framing::UntilClose,
-    })
 }

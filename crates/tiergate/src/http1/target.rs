@@ -1,6 +1,6 @@
 //! The request target and the authority in it (RFC 9112 §3.2).
 
-use super::HeadError;
+use super::message::HeadError;
 use std::net::Ipv6Addr;
 
 /// A request target taken apart.

@@ -1,10 +1,12 @@
 //! Messages that came, or go, by HTTP/2: the same fields, another framing.
 
-use super::fields::{FieldTable, Kind};
-use super::request::finish;
+use super::fields::FieldTable;
+use super::kind::Kind;
+use super::message::{Framing, HeadError, Version};
+use super::request::{METHOD_LEN_MAX, RequestHead, finish};
+use super::response::ResponseHead;
 use super::scan::target_end;
 use super::target::{Target, check_host};
-use super::{Framing, HeadError, METHOD_LEN_MAX, RequestHead, ResponseHead, Version};
 use tiergate_core::request::Field;
 
 /// A request's head from its parts; the caller has pushed its fields into `fields`. `ends`: no body
@@ -29,14 +31,14 @@ pub fn request_from_parts<'b>(
         return Err(HeadError::new(501, "method too long"));
     }
     if target_end(target) < target.len() {
-        return Err(HeadError::bad("byte in the target that may not be there"));
+        return Err(HeadError::bad("byte in the target that is not allowed"));
     }
     let parts = Target::parse(method, target)?;
     if parts.authority.is_some() {
         return Err(HeadError::bad("target is not a path"));
     }
-    let facts = &fields.facts;
-    if facts.chunked || facts.close || facts.keep_alive || facts.upgrade_option {
+    let control = &fields.control;
+    if control.chunked || control.close || control.keep_alive || control.upgrade_option {
         return Err(HeadError::bad("field that concerns the connection"));
     }
     let head = RequestHead {
@@ -45,13 +47,13 @@ pub fn request_from_parts<'b>(
         path: parts.path,
         query: parts.query.unwrap_or_default(),
         has_query: parts.query.is_some(),
-        host: host(authority, facts.host)?,
+        host: host(authority, control.host)?,
         version: Version::Http11,
-        body: framing(method, ends, facts.content_length),
+        body: framing(method, ends, control.content_length),
         keep_alive: true,
         expect_continue: false,
         upgrade: None,
-        te_trailers: facts.te_trailers,
+        te_trailers: control.te_trailers,
         max_forwards: None,
         len: 0,
     };

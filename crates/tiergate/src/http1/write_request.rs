@@ -1,8 +1,11 @@
 //! The request head that the origin gets.
 
-use super::fields::{FieldTable, Kind};
+use super::fields::FieldTable;
+use super::kind::Kind;
+use super::message::Framing;
 use super::peer::ForwardInfo;
-use super::{Framing, RequestHead, Version};
+use super::put::{put, put_fields, put_length, put_number, put_via};
+use super::request::RequestHead;
 use tiergate_core::request::Field;
 
 /// Bytes that our own lines need at most, about; only saves growing the buffer twice.
@@ -24,23 +27,12 @@ pub fn write_request_head(
     extra: &[Field<'_>],
 ) {
     out.reserve(head.len + OURS_LEN);
-    let mut verbatim_from = fields.verbatim_from;
     let line_is_verbatim =
         fields.lines.first().map_or(fields.fields_end, |l| l.start as usize) > fields.verbatim_from;
     if !line_is_verbatim {
         write_request_line(out, head);
     }
-    for (field, line) in fields.fields.iter().zip(&fields.lines) {
-        if line.kind == Kind::Verbatim {
-            continue;
-        }
-        out.extend_from_slice(&fields.head[verbatim_from..line.start as usize]);
-        verbatim_from = line.end as usize;
-        if passes_on(line.kind, head, forward) {
-            put(out, field.name, field.value);
-        }
-    }
-    out.extend_from_slice(&fields.head[verbatim_from..fields.fields_end]);
+    put_fields(out, fields, |kind| passes_on(kind, head, forward));
     write_own(out, head, fields);
     write_forwarding(out, head, fields, forward);
     for field in extra {
@@ -128,7 +120,7 @@ fn write_forwarding(
     } else {
         head.host
     };
-    let continued = forward.peer_trusted && fields.facts.has_forwarding;
+    let continued = forward.peer_trusted && fields.control.has_forwarding;
     if forward.add.x_forwarded {
         write_x_forwarded(out, host, fields, forward, continued);
     } else if continued {
@@ -142,10 +134,7 @@ fn write_forwarding(
         put_existing(out, fields, Kind::Forwarded);
     }
     if forward.add.via {
-        out.extend_from_slice(match head.version {
-            Version::Http11 => b"Via: 1.1 tiergate\r\n",
-            Version::Http10 => b"Via: 1.0 tiergate\r\n",
-        });
+        put_via(out, head.version);
     }
 }
 
@@ -224,40 +213,4 @@ fn put_existing(out: &mut Vec<u8>, fields: &FieldTable<'_>, kind: Kind) -> bool 
         }
     }
     found
-}
-
-/// Appends one field line.
-#[inline]
-pub(super) fn put(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
-pub(super) fn put_length(out: &mut Vec<u8>, len: u64) {
-    put_number(out, b"Content-Length", len);
-}
-
-fn put_number(out: &mut Vec<u8>, name: &[u8], number: u64) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    put_decimal(out, number);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Appends a number in decimal digits.
-pub(crate) fn put_decimal(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = number;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }

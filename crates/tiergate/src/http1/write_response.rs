@@ -1,8 +1,10 @@
 //! The response head that the client gets.
 
-use super::fields::{FieldTable, Kind};
-use super::write_request::{put, put_length};
-use super::{Framing, ResponseHead, Version};
+use super::fields::FieldTable;
+use super::kind::Kind;
+use super::message::{Framing, Version};
+use super::put::{put, put_fields, put_length, put_via};
+use super::response::ResponseHead;
 use tiergate_core::request::Field;
 
 /// How a response's body must be passed to a client.
@@ -57,27 +59,13 @@ pub fn write_response_head(
     info: &ResponseInfo<'_>,
 ) -> bool {
     out.reserve(head.len + 128);
-    let mut verbatim_from = fields.verbatim_from;
-    if verbatim_from != 0 || fields.head.is_empty() {
+    if fields.verbatim_from != 0 || fields.head.is_empty() {
         write_status_line(out, head);
     }
-    for (field, line) in fields.fields.iter().zip(&fields.lines) {
-        if line.kind == Kind::Verbatim {
-            continue;
-        }
-        out.extend_from_slice(&fields.head[verbatim_from..line.start as usize]);
-        verbatim_from = line.end as usize;
-        if passes_on(line.kind) {
-            put(out, field.name, field.value);
-        }
-    }
-    out.extend_from_slice(&fields.head[verbatim_from..fields.fields_end]);
+    put_fields(out, fields, passes_on);
     let keep_alive = write_own(out, head, fields, info);
     if info.via {
-        out.extend_from_slice(match head.version {
-            Version::Http11 => b"Via: 1.1 tiergate\r\n",
-            Version::Http10 => b"Via: 1.0 tiergate\r\n",
-        });
+        put_via(out, head.version);
     }
     for field in info.extra {
         put(out, field.name, field.value);

@@ -1,64 +1,18 @@
-//! Counters of the gateway itself: connections, requests, responses, bytes, origin servers.
+//! Counters of the gateway itself: connections, requests, responses, bytes.
 //!
 //! | state | written by | read by |
 //! |---|---|---|
 //! | [`ThreadCounters`] | the thread that owns the set, relaxed | a scrape, relaxed |
-//! | [`ServerCounters`] | every thread, relaxed | a scrape, relaxed |
-//! | list of servers | start and reload, under its lock | a scrape, under its lock |
 //! | text of the last reload's fault | a reload, under its lock | a scrape, under its lock |
 //!
 //! A scrape may see a request in one counter and not yet in another; each counter only grows.
 
 use crate::budget::Budget;
-use crate::names::NameCounters;
+use crate::reverse_dns::LookupCounters;
+use crate::tally::{Tally, ThreadTally};
 use crate::tokens::Proof;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
-
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Tally(AtomicU64);
-
-impl Tally {
-    /// Counts one.
-    pub fn one(&self) {
-        self.add(1);
-    }
-
-    /// Counts `amount`.
-    pub fn add(&self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// What was counted so far.
-    pub fn total(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A number that only grows and that one thread alone adds to. A load and a store: a sixth of the
-/// cost of an addition that others may share in. A second writer would lose counts, nothing worse.
-#[derive(Debug, Default)]
-pub struct ThreadTally(AtomicU64);
-
-impl ThreadTally {
-    /// Counts one.
-    pub fn one(&self) {
-        self.add(1);
-    }
-
-    /// Counts `amount`.
-    pub fn add(&self, amount: u64) {
-        let total = self.0.load(Ordering::Relaxed).wrapping_add(amount);
-        self.0.store(total, Ordering::Relaxed);
-    }
-
-    /// What was counted so far.
-    pub fn total(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The protocol that a request came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +40,7 @@ impl Protocol {
     }
 }
 
-/// Statuses by which bad requests are answered and counted; any other is counted as `other`.
+/// Statuses of responses to bad requests; any other is counted as `other`.
 pub const BAD_STATUSES: [u16; 9] = [400, 405, 408, 413, 414, 417, 431, 501, 505];
 
 /// Classes of response status: index 0 is 1xx.
@@ -113,11 +67,14 @@ pub struct ThreadCounters {
     pub tunnels_opened: ThreadTally,
     /// Upgraded connections ended.
     pub tunnels_closed: ThreadTally,
-    requests: [ThreadTally; Protocol::ALL.len()],
-    responses: [ThreadTally; STATUS_CLASSES.len()],
-    /// Keys and tokens that were looked at, by [`Proof::ALL`].
+    /// Requests whose head was read whole, by [`Protocol::ALL`].
+    pub requests: [ThreadTally; Protocol::ALL.len()],
+    /// Responses sent, by [`STATUS_CLASSES`].
+    pub responses: [ThreadTally; STATUS_CLASSES.len()],
+    /// Keys and tokens checked, by [`Proof::ALL`].
     pub credentials: [ThreadTally; Proof::ALL.len()],
-    bad_requests: [ThreadTally; BAD_STATUSES.len() + 1],
+    /// Bad requests, by [`BAD_STATUSES`], then the others.
+    pub bad_requests: [ThreadTally; BAD_STATUSES.len() + 1],
 }
 
 impl ThreadCounters {
@@ -139,89 +96,28 @@ impl ThreadCounters {
     }
 }
 
-/// What is counted for one origin server, by all threads.
-#[derive(Debug)]
-#[repr(align(128))]
-pub struct ServerCounters {
-    /// Address as configured; the label in metrics.
-    pub address: String,
-    /// Connections opened.
-    pub connects: Tally,
-    /// Requests sent on a connection that was kept from an earlier one.
-    pub reuses: Tally,
-    /// Attempts that failed: refused, reset, timed out, malformed answer.
-    pub failures: Tally,
-    /// Requests sent to it again because a kept connection turned out to be closed.
-    pub retries: Tally,
-}
-
 /// What the access log counts.
 #[derive(Debug, Default)]
 pub struct LogCounters {
     /// Lines written.
     pub written: Tally,
-    /// Lines thrown away because the writer could not keep up.
+    /// Lines dropped because the writer could not keep up.
     pub dropped: Tally,
     /// Writes or reopens that failed.
     pub errors: Tally,
-}
-
-/// The sum over all threads, at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Client connections accepted.
-    pub connections_accepted: u64,
-    /// Client connections ended.
-    pub connections_closed: u64,
-    /// TLS handshakes that failed.
-    pub tls_failed: u64,
-    /// PROXY headers that failed.
-    pub proxy_failed: u64,
-    /// Bytes read from clients.
-    pub received_bytes: u64,
-    /// Bytes written to clients.
-    pub sent_bytes: u64,
-    /// Memory kept for slow clients now, in bytes.
-    pub buffered_bytes: u64,
-    /// Tunnels opened.
-    pub tunnels_opened: u64,
-    /// Tunnels ended.
-    pub tunnels_closed: u64,
-    /// Requests, by [`Protocol::ALL`].
-    pub requests: [u64; Protocol::ALL.len()],
-    /// Responses, by [`STATUS_CLASSES`].
-    pub responses: [u64; STATUS_CLASSES.len()],
-    /// Keys and tokens, by [`Proof::ALL`].
-    pub credentials: [u64; Proof::ALL.len()],
-    /// Bad requests, by [`BAD_STATUSES`], then the others.
-    pub bad_requests: [u64; BAD_STATUSES.len() + 1],
-}
-
-impl Totals {
-    /// Client connections open now.
-    pub fn connections_active(&self) -> u64 {
-        // The two are read one after the other, so that the later one may have run ahead.
-        self.connections_accepted.saturating_sub(self.connections_closed)
-    }
-
-    /// Upgraded connections open now.
-    pub fn tunnels_active(&self) -> u64 {
-        self.tunnels_opened.saturating_sub(self.tunnels_closed)
-    }
 }
 
 /// Everything the gateway counts outside the gate. One per process, shared.
 #[derive(Debug)]
 pub struct Counters {
     threads: Box<[ThreadCounters]>,
-    servers: RwLock<Vec<Arc<ServerCounters>>>,
     /// The access log's counters.
     pub access_log: LogCounters,
-    /// Memory kept for slow clients.
+    /// Memory that buffers bodies for slow clients.
     pub buffered: Arc<Budget>,
-    /// Look-ups of clients' names.
-    pub names: Arc<NameCounters>,
-    /// Retries that the origin's budget did not allow.
+    /// Lookups of clients' names.
+    pub reverse_dns: Arc<LookupCounters>,
+    /// Retries beyond the retry budget.
     pub retries_denied: Arc<Tally>,
     /// Reloads that put a new configuration in force.
     pub reloads_ok: Tally,
@@ -248,10 +144,9 @@ impl Counters {
     pub fn new(threads: usize) -> Arc<Self> {
         Arc::new(Counters {
             threads: (0..threads.max(1)).map(|_| ThreadCounters::default()).collect(),
-            servers: RwLock::default(),
             access_log: LogCounters::default(),
             buffered: Arc::default(),
-            names: Arc::default(),
+            reverse_dns: Arc::default(),
             retries_denied: Arc::default(),
             reloads_ok: Tally::default(),
             reloads_failed: Tally::default(),
@@ -266,33 +161,6 @@ impl Counters {
     /// If there are no more than `index` threads.
     pub fn thread(&self, index: usize) -> &ThreadCounters {
         &self.threads[index]
-    }
-
-    /// Names the origin servers in force, and returns their counters in the same order. A server
-    /// that was there before keeps its counts; one that is gone is no longer shown.
-    pub fn set_servers(&self, addresses: &[String]) -> Vec<Arc<ServerCounters>> {
-        let mut servers = self.servers.write().unwrap_or_else(PoisonError::into_inner);
-        let kept = addresses.iter().map(|address| {
-            let known = servers.iter().find(|server| server.address == *address);
-            known.cloned().unwrap_or_else(|| {
-                Arc::new(ServerCounters {
-                    address: address.clone(),
-                    connects: Tally::default(),
-                    reuses: Tally::default(),
-                    failures: Tally::default(),
-                    retries: Tally::default(),
-                })
-            })
-        });
-        let kept: Vec<_> = kept.collect();
-        servers.clone_from(&kept);
-        kept
-    }
-
-    /// The counters of the origin servers in force.
-    pub fn servers(&self) -> Vec<Arc<ServerCounters>> {
-        let servers = self.servers.read().unwrap_or_else(PoisonError::into_inner);
-        servers.clone()
     }
 
     /// Counts a reload, and keeps the start of its fault's text.
@@ -322,32 +190,37 @@ impl Counters {
         self.started
     }
 
-    /// The sum over all threads.
-    pub fn totals(&self) -> Totals {
-        let mut totals =
-            Totals { buffered_bytes: self.buffered.used() as u64, ..Totals::default() };
-        for thread in &self.threads {
-            // Ends before beginnings: what is open never comes out below zero for long.
-            totals.connections_closed += thread.connections_closed.total();
-            totals.connections_accepted += thread.connections_accepted.total();
-            totals.tunnels_closed += thread.tunnels_closed.total();
-            totals.tunnels_opened += thread.tunnels_opened.total();
-            totals.tls_failed += thread.tls_failed.total();
-            totals.proxy_failed += thread.proxy_failed.total();
-            totals.received_bytes += thread.received_bytes.total();
-            totals.sent_bytes += thread.sent_bytes.total();
-            sum(&mut totals.requests, &thread.requests);
-            sum(&mut totals.responses, &thread.responses);
-            sum(&mut totals.credentials, &thread.credentials);
-            sum(&mut totals.bad_requests, &thread.bad_requests);
-        }
-        totals
+    /// A count, summed over all threads.
+    pub fn sum(&self, of: impl Fn(&ThreadCounters) -> &ThreadTally) -> u64 {
+        self.threads.iter().map(|thread| of(thread).total()).sum()
     }
-}
 
-fn sum(into: &mut [u64], tallies: &[ThreadTally]) {
-    for (total, tally) in into.iter_mut().zip(tallies) {
-        *total += tally.total();
+    /// Counts, each summed over all threads.
+    pub fn sums<const N: usize>(
+        &self,
+        of: impl Fn(&ThreadCounters) -> &[ThreadTally; N],
+    ) -> [u64; N] {
+        std::array::from_fn(|place| self.sum(|thread| &of(thread)[place]))
+    }
+
+    /// Open client connections.
+    pub fn connections_active(&self) -> u64 {
+        self.active(|it| &it.connections_accepted, |it| &it.connections_closed)
+    }
+
+    /// Open upgraded connections.
+    pub fn tunnels_active(&self) -> u64 {
+        self.active(|it| &it.tunnels_opened, |it| &it.tunnels_closed)
+    }
+
+    fn active(
+        &self,
+        begun: fn(&ThreadCounters) -> &ThreadTally,
+        ended: fn(&ThreadCounters) -> &ThreadTally,
+    ) -> u64 {
+        // Ends before beginnings, which may run ahead meanwhile: the difference is not negative for long.
+        let ended = self.sum(ended);
+        self.sum(begun).saturating_sub(ended)
     }
 }
 
@@ -363,9 +236,8 @@ mod tests {
             counters.thread(index).request(Protocol::Http2);
         }
         counters.thread(1).connections_closed.one();
-        let totals = counters.totals();
-        assert_eq!(totals.connections_active(), 3);
-        assert_eq!(totals.requests, [0, 0, 4]);
+        assert_eq!(counters.connections_active(), 3);
+        assert_eq!(counters.sums(|it| &it.requests), [0, 0, 4]);
         assert_eq!(std::mem::align_of::<ThreadCounters>(), 128);
     }
 
@@ -377,21 +249,10 @@ mod tests {
         }
         counters.thread(0).bad_request(431);
         counters.thread(0).bad_request(418);
-        let totals = counters.totals();
-        assert_eq!(totals.responses, [1, 1, 0, 0, 6]);
-        assert_eq!(totals.bad_requests.iter().sum::<u64>(), 2);
-        assert_eq!(totals.bad_requests[BAD_STATUSES.len()], 1);
-    }
-
-    #[test]
-    fn a_server_keeps_its_counts_over_a_reload() {
-        let counters = Counters::new(1);
-        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        counters.set_servers(&names(&["a:1", "b:1"]))[1].connects.add(7);
-        let after = counters.set_servers(&names(&["b:1", "c:1"]));
-        assert_eq!(after[0].connects.total(), 7);
-        assert_eq!(after[1].connects.total(), 0);
-        assert_eq!(counters.servers().len(), 2);
+        assert_eq!(counters.sums(|it| &it.responses), [1, 1, 0, 0, 6]);
+        let bad = counters.sums(|it| &it.bad_requests);
+        assert_eq!(bad.iter().sum::<u64>(), 2);
+        assert_eq!(bad[BAD_STATUSES.len()], 1);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The last minute, sampled each second: windows for quantiles, the limit's course.
+//! The last minute, sampled every second: windows for quantiles, the course of the limit.
 
 use super::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
+use tiergate_core::account::ClassAccount;
 use tiergate_core::histogram::Histogram;
 use tiergate_core::time::Moment;
 
@@ -27,27 +28,26 @@ pub struct Point {
     pub waiting: u64,
 }
 
-/// Duration histograms of one class at one moment.
-#[derive(Clone, Debug)]
-struct Waits {
-    name: String,
-    wait: Histogram,
-    first_byte: Histogram,
-}
-
 #[derive(Clone, Debug)]
 struct Sample {
     at: Moment,
-    classes: Vec<Waits>,
+    /// By the class's name.
+    classes: Vec<(String, Window)>,
 }
 
-/// What a class's requests met within the window.
+/// Durations of a class's requests within the window.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     /// Time in the backlog.
     pub wait: Histogram,
     /// From the grant to the first byte.
     pub first_byte: Histogram,
+}
+
+impl Window {
+    fn of(account: &ClassAccount) -> Self {
+        Window { wait: account.wait.clone(), first_byte: account.first_byte.clone() }
+    }
 }
 
 /// Samples of the last [`WINDOW`], and the limit's course over a minute. At most about 2 KiB per
@@ -61,11 +61,8 @@ pub struct History {
 impl History {
     /// Takes in a snapshot; call every [`SAMPLE_INTERVAL`].
     pub fn sample(&mut self, snapshot: &Snapshot) {
-        let classes = snapshot.classes.iter().map(|class| Waits {
-            name: class.name.clone(),
-            wait: class.account.wait.clone(),
-            first_byte: class.account.first_byte.clone(),
-        });
+        let classes = snapshot.classes.iter();
+        let classes = classes.map(|it| (it.class.name.clone(), Window::of(&it.account)));
         self.samples.push_back(Sample { at: snapshot.at, classes: classes.collect() });
         if self.samples.len() > SAMPLES_MAX {
             self.samples.pop_front();
@@ -80,7 +77,7 @@ impl History {
         }
     }
 
-    /// What the class called `name` met between the sample nearest to [`WINDOW`] ago and `now`; the
+    /// Durations of the class called `name` between the sample nearest to [`WINDOW`] ago and `now`; the
     /// second value is how long that really is. A class that was not there yet counts from zero.
     pub fn window(&self, now: &Snapshot, name: &str) -> (Window, Duration) {
         let Some(class) = now.class(name) else {
@@ -92,14 +89,11 @@ impl History {
         let Some(base) = self.samples.iter().find(|sample| sample.at >= slack) else {
             return (Window::default(), Duration::ZERO);
         };
-        let (wait, first_byte) = (&class.account.wait, &class.account.first_byte);
-        let window = match base.classes.iter().find(|class| class.name == name) {
-            Some(before) => Window {
-                wait: wait.since(&before.wait),
-                first_byte: first_byte.since(&before.first_byte),
-            },
-            None => Window { wait: wait.clone(), first_byte: first_byte.clone() },
-        };
+        let mut window = Window::of(&class.account);
+        if let Some((_, before)) = base.classes.iter().find(|(class, _)| class == name) {
+            window.wait = window.wait.since(&before.wait);
+            window.first_byte = window.first_byte.since(&before.first_byte);
+        }
         (window, now.at.since(base.at))
     }
 
@@ -145,7 +139,7 @@ mod tests {
     fn a_new_class_counts_from_its_beginning() {
         let mut history = History::default();
         let mut early = at(1);
-        early.classes[0].name = "other".to_owned();
+        early.classes[0].class.name = "other".to_owned();
         history.sample(&early);
         let mut now = at(3);
         now.classes[0].account.wait.record(Duration::from_secs(1));

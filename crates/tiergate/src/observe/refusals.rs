@@ -5,19 +5,21 @@
 //! | the ring | a refusing thread, if the lock is free at that moment | `/refusals`, under the lock |
 //! | skipped | a refusing thread that found the lock taken, relaxed | a scrape, relaxed |
 //!
-//! A refusal must stay cheaper than what it protects, so that it never waits for this lock and
-//! never allocates: under a storm some refusals are skipped here, and counted. The gate's account
-//! counts every one of them.
+//! A refusal must cost less than the request would, so it never waits for this lock and never
+//! allocates: under many refusals a second some are skipped here, and counted. The gate's account
+//! counts every refusal.
 
+use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::SystemTime;
 use tiergate_core::reason::Reason;
 
-use super::counters::Tally;
+use crate::tally::Tally;
 
-/// Refusals kept. Enough to see who is turned away; about 60 KiB.
+/// Refusals kept: enough to see which clients are refused. About 60 KiB.
 pub const CAPACITY: usize = 256;
 /// Bytes of a path that are kept.
 pub const PATH_LEN_MAX: usize = 120;
@@ -66,30 +68,7 @@ pub struct Shown {
     pub path_cut: bool,
 }
 
-/// The first bytes of something.
-#[derive(Clone, Copy, Debug)]
-struct Prefix<const N: usize> {
-    bytes: [u8; N],
-    len: u8,
-    cut: bool,
-}
-
-impl<const N: usize> Prefix<N> {
-    const EMPTY: Self = Prefix { bytes: [0; N], len: 0, cut: false };
-
-    fn set(&mut self, from: &[u8]) {
-        let len = from.len().min(N);
-        self.bytes[..len].copy_from_slice(&from[..len]);
-        self.len = len as u8;
-        self.cut = len < from.len();
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes[..usize::from(self.len)]).into_owned()
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Record {
     at: SystemTime,
     rule: Option<u32>,
@@ -98,19 +77,26 @@ struct Record {
     class: Prefix<CLASS_LEN_MAX>,
     method: Prefix<METHOD_LEN_MAX>,
     path: Prefix<PATH_LEN_MAX>,
+    path_cut: bool,
 }
 
-#[derive(Debug)]
-struct Ring {
-    records: Box<[Record]>,
-    /// How many were ever put in; the place of the next is this modulo the capacity.
-    written: u64,
+/// The first bytes of a text.
+type Prefix<const N: usize> = ArrayVec<u8, N>;
+
+fn prefix<const N: usize>(of: &[u8]) -> Prefix<N> {
+    of.iter().copied().take(N).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The latest refusals. One per process, shared.
 #[derive(Debug)]
 pub struct Refusals {
-    ring: Mutex<Ring>,
+    /// Oldest first; never longer than its capacity.
+    ring: Mutex<VecDeque<Record>>,
+    capacity: usize,
     skipped: Tally,
 }
 
@@ -123,61 +109,45 @@ impl Default for Refusals {
 impl Refusals {
     /// A ring of `capacity` records (at least one), allocated here and never again.
     pub fn with_capacity(capacity: usize) -> Self {
-        let blank = Record {
-            at: SystemTime::UNIX_EPOCH,
-            rule: None,
-            reason: Reason::QueueFull,
-            client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            class: Prefix::EMPTY,
-            method: Prefix::EMPTY,
-            path: Prefix::EMPTY,
-        };
-        Refusals {
-            ring: Mutex::new(Ring {
-                records: vec![blank; capacity.max(1)].into_boxed_slice(),
-                written: 0,
-            }),
-            skipped: Tally::default(),
-        }
+        let capacity = capacity.max(1);
+        let ring = Mutex::new(VecDeque::with_capacity(capacity));
+        Refusals { ring, capacity, skipped: Tally::default() }
     }
 
-    /// Remembers a refusal, unless another thread holds the ring at this moment. Never waits, never
+    /// Records a refusal, unless another thread holds the ring at this moment. Never waits, never
     /// allocates.
     pub fn record(&self, refusal: &Refusal<'_>) {
         let mut ring = match self.ring.try_lock() {
             Ok(ring) => ring,
-            // A record is plain data: one that was half written shows wrongly, once.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return self.skipped.one(),
         };
-        let place = (ring.written % ring.records.len() as u64) as usize;
-        ring.written += 1;
-        let record = &mut ring.records[place];
-        record.at = refusal.at;
-        record.rule = refusal.rule;
-        record.reason = refusal.reason;
-        record.client = refusal.client;
-        record.class.set(refusal.class.as_bytes());
-        record.method.set(refusal.method);
-        record.path.set(refusal.path);
+        if ring.len() == self.capacity {
+            ring.pop_front();
+        }
+        ring.push_back(Record {
+            at: refusal.at,
+            rule: refusal.rule,
+            reason: refusal.reason,
+            client: refusal.client,
+            class: prefix(refusal.class.as_bytes()),
+            method: prefix(refusal.method),
+            path: prefix(refusal.path),
+            path_cut: refusal.path.len() > PATH_LEN_MAX,
+        });
     }
 
-    /// Refusals that were not remembered because the ring was in use.
+    /// Refusals that were not recorded because the ring was in use.
     pub fn skipped(&self) -> u64 {
         self.skipped.total()
     }
 
     /// The latest refusals, newest first, at most `limit`. The lock is held to copy plain records.
     pub fn recent(&self, limit: usize) -> Vec<Shown> {
-        let mut copied = Vec::with_capacity(limit.min(CAPACITY));
-        {
-            let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-            let capacity = ring.records.len() as u64;
-            let kept = ring.written.min(capacity);
-            for back in 1..=kept.min(limit as u64) {
-                copied.push(ring.records[((ring.written - back) % capacity) as usize]);
-            }
-        }
+        let mut copied = Vec::with_capacity(limit.min(self.capacity));
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        copied.extend(ring.iter().rev().take(limit).cloned());
+        drop(ring);
         copied.iter().map(shown).collect()
     }
 }
@@ -185,19 +155,20 @@ impl Refusals {
 fn shown(record: &Record) -> Shown {
     Shown {
         at: super::access_log::rfc3339(record.at),
-        class: record.class.text(),
+        class: text(&record.class),
         rule: record.rule,
         reason: record.reason.name().to_owned(),
         client: record.client,
-        method: record.method.text(),
-        path: record.path.text(),
-        path_cut: record.path.cut,
+        method: text(&record.method),
+        path: text(&record.path),
+        path_cut: record.path_cut,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     fn refusal(path: &[u8]) -> Refusal<'_> {

@@ -1,9 +1,9 @@
 //! The gate's numbers at one moment, copied out so that its lock is held only to copy.
 
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 use tiergate_core::account::ClassAccount;
 use tiergate_core::admit::policer::PolicerState;
-use tiergate_core::class::Order;
+use tiergate_core::class::{Class, Order};
 use tiergate_core::control::{Slots, Step};
 use tiergate_core::gate::{ClassState, Gate};
 use tiergate_core::time::Moment;
@@ -15,20 +15,12 @@ pub const RULES_SHOWN_MAX: usize = 500;
 /// One class at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSnapshot {
-    /// Its name.
-    pub name: String,
-    /// Its sure share of the slots, 0.0 to 1.0.
-    pub minimum: f64,
-    /// The site that it belongs to.
+    /// Its settings.
+    pub class: Class,
+    /// The name of its site.
     pub site: String,
-    /// In which order its requests get slots.
+    /// In which order its requests get slots, as policies call it.
     pub order: &'static str,
-    /// Its share of its site's part of the slots, 0.0 to 1.0, where capacity is shared or fixed.
-    pub share: f64,
-    /// Bound on its backlog.
-    pub queue_len_max: u32,
-    /// Longest time in its backlog.
-    pub deadline: Duration,
     /// What it is doing.
     pub state: ClassState,
     /// What was counted since the class exists.
@@ -38,19 +30,10 @@ pub struct ClassSnapshot {
 /// Most policers that are copied and shown, the first ones of the policy: each is six time series.
 pub const POLICERS_SHOWN_MAX: usize = 100;
 
-/// One policer at one moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PolicerSnapshot {
-    /// Its name.
-    pub name: String,
-    /// How it is doing.
-    pub state: PolicerState,
-}
-
-/// What is shed at one moment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Shedding at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SheddingSnapshot {
-    /// How overloaded the origin is, 0.0 to 1.0; 0.5 is aimed at.
+    /// How overloaded the origin is, 0.0 to 1.0; the target is 0.5.
     pub overload: f64,
     /// The fraction of requests that is shed, 0.0 to 1.0.
     pub fraction: f64,
@@ -65,25 +48,25 @@ pub struct Snapshot {
     pub generation: u32,
     /// The classes, most important first.
     pub classes: Vec<ClassSnapshot>,
-    /// The first [`POLICERS_SHOWN_MAX`] policers.
-    pub policers: Vec<PolicerSnapshot>,
+    /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers.
+    pub policers: Vec<(String, PolicerState)>,
     /// Hits of the first [`RULES_SHOWN_MAX`] rules.
     pub rule_hits: Vec<u64>,
     /// How many rules there are.
     pub rules: usize,
     /// Requests that no rule matched.
     pub unmatched: u64,
-    /// Whether the limit is found while running.
+    /// Whether the limit is adaptive.
     pub adaptive: bool,
     /// The number of slots in force.
     pub slots: u32,
-    /// Slots held.
+    /// Slots in use.
     pub running: u32,
-    /// Requests that wait.
+    /// Requests in the queues.
     pub waiting: usize,
     /// The last change of the limit, and when.
     pub last_step: Option<(Moment, Step)>,
-    /// What is shed; `None`: the policy sheds nothing.
+    /// Shedding; `None`: the policy sheds nothing.
     pub shedding: Option<SheddingSnapshot>,
 }
 
@@ -101,13 +84,9 @@ impl Snapshot {
             generation: plan.generation,
             classes: classes
                 .map(|((class, state), account)| ClassSnapshot {
-                    name: class.name.clone(),
-                    minimum: class.minimum,
+                    class: class.clone(),
                     site: plan.sites[class.site.index()].name.clone(),
                     order: order_name(class.order),
-                    share: class.share,
-                    queue_len_max: class.queue_len_max,
-                    deadline: class.deadline,
                     state,
                     account: account.clone(),
                 })
@@ -117,7 +96,7 @@ impl Snapshot {
                 .iter()
                 .zip(gate.policers())
                 .take(POLICERS_SHOWN_MAX)
-                .map(|(policer, state)| PolicerSnapshot { name: policer.name.clone(), state })
+                .map(|(policer, state)| (policer.name.clone(), state))
                 .collect(),
             rule_hits: account.rule_hits[..shown].to_vec(),
             rules: account.rule_hits.len(),
@@ -136,7 +115,7 @@ impl Snapshot {
 
     /// The class called `name`.
     pub fn class(&self, name: &str) -> Option<&ClassSnapshot> {
-        self.classes.iter().find(|class| class.name == name)
+        self.classes.iter().find(|it| it.class.name == name)
     }
 }
 

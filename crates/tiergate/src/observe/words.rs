@@ -1,4 +1,4 @@
-//! Numbers for people: short, of bounded width, aligned without fuss.
+//! Numbers for people: short, of bounded width.
 
 /// A duration in seconds, in at most 6 letters: `380µs`, `1.2ms`, `45ms`, `1.2s`, `2m05s`, `3h07m`.
 pub fn span(seconds: f64) -> String {

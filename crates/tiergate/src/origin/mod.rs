@@ -1,15 +1,14 @@
 //! The origin: its servers, the connections to them, and how well they are.
 
-mod attempts;
 pub mod health;
 pub mod pool;
 pub mod stream;
 
-pub use attempts::Attempts;
-
 use crate::clock;
 use crate::config::meant::{self, Server};
-use crate::observe::counters::{Counters, ServerCounters, Tally};
+use crate::observe::counters::Counters;
+use crate::observe::server::ServerCounters;
+use crate::tally::Tally;
 use arc_swap::ArcSwap;
 use pool::ServerKey;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,6 +26,8 @@ use tokio::net::{TcpStream, UnixStream};
 pub struct OriginServer {
     /// Its address as the policy has it.
     pub address: Server,
+    /// The same as text.
+    pub name: String,
     /// What is counted of it.
     pub counters: Arc<ServerCounters>,
     key: ServerKey,
@@ -63,11 +64,9 @@ impl Origin {
         if let Some(former) = former {
             balance.inherit_retries(&former.balance(), settings.retries);
         }
-        let names: Vec<String> = settings.servers.iter().map(Server::to_string).collect();
-        let counted = counters.set_servers(&names);
         let mut servers = Vec::new();
         for (place, address) in settings.servers.iter().enumerate() {
-            let counters = counted[place].clone();
+            let mut counted = Arc::<ServerCounters>::default();
             let mut resolved = literal(address);
             if let Some(former) = former
                 && let Some(known) =
@@ -76,10 +75,12 @@ impl Origin {
                 let (id, its_id) = (ServerId(place as u16), ServerId(known as u16));
                 balance.inherit(id, &former.balance(), its_id);
                 resolved = former.servers[known].resolved.load_full().to_vec();
+                counted = former.servers[known].counters.clone();
             }
             servers.push(OriginServer {
                 address: address.clone(),
-                counters,
+                name: address.to_string(),
+                counters: counted,
                 key: key_of(address),
                 stale: AtomicBool::new(resolved.is_empty()),
                 resolved: ArcSwap::from_pointee(resolved),
@@ -265,5 +266,25 @@ impl OriginServer {
             }
         }
         Err(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_keeps_its_counts_over_a_reload() {
+        let settings = |servers: &str| {
+            let text = format!("[origin]\nservers = [{servers}]\n");
+            crate::config::parse(&text, "policy").expect("a policy").origin
+        };
+        let counters = Counters::new(1);
+        let before = Origin::new(settings("\"10.0.0.1:1\", \"10.0.0.2:1\""), None, &counters);
+        before.servers[1].counters.connects.add(7);
+        let servers = settings("\"10.0.0.2:1\", \"10.0.0.3:1\"");
+        let after = Origin::new(servers, Some(&before), &counters);
+        assert_eq!(after.servers[0].counters.connects.total(), 7);
+        assert_eq!(after.servers[1].counters.connects.total(), 0);
     }
 }

@@ -1,22 +1,23 @@
-//! Sessions: which requests belong to one that was admitted before.
+//! Sessions: whether a request belongs to one that was admitted before.
 //!
 //! | cookie | a request belongs to a running session if |
 //! |---|---|
-//! | the application's | its value is in the table: an answer set it, or a request that carried it was admitted and answered well |
-//! | our own | it is signed by a secret of ours, for this host, and neither idle nor old for too long |
+//! | the application's | its value is in the table: a response set it, or a request that carried it succeeded |
+//! | our own | it is signed by one of the secrets, for this host, and within the idle time and lifetime |
 //!
 //! The table of [`tiergate_core::admit::session`] also counts sessions, whichever cookie names them.
 //!
-//! | state | who reads | who writes | lock |
+//! | state | read by | written by | lock |
 //! |---|---|---|---|
-//! | the table | each request of a policy with `[session]`, at its head, its answer, its end; a scrape | the same | `table`, shortly; never with the gate's, never across an await |
+//! | the table | requests under a policy with `[session]`, at head, response and end; a scrape | the same | `sessions`, shortly; never with the gate's, never across an await |
 
 pub mod set_cookie;
+pub mod settings;
 pub mod token;
 
 use crate::clock;
-use crate::config::meant::{Recognised, Session};
 use set_cookie::Change;
+use settings::{Recognised, Session};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,19 +31,19 @@ use token::Token;
 /// Name of our own cookie.
 pub const COOKIE: &str = "tiergate_session";
 
-/// Our own cookie is made anew when this share of the idle time has passed since it was made: seldom
-/// enough for caches and connections, and a session is never taken for idle much too early.
+/// Our own cookie is renewed when this part of the idle time (1/8) has passed: rarely enough for caches,
+/// often enough that a session is not taken for idle much too early.
 const RENEWED_AFTER: u32 = 8;
 
 /// The sessions of a process.
 #[derive(Debug)]
-pub struct Desk {
-    table: Mutex<Sessions>,
-    /// Keys are hashes that nobody outside can compute.
+pub struct SessionTable {
+    sessions: Mutex<Sessions>,
+    /// Keys are hashes under a secret seed.
     hasher: RandomState,
 }
 
-/// What a scrape shows.
+/// Counts for a scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Readings {
     /// Sessions in the table.
@@ -51,27 +52,27 @@ pub struct Readings {
     pub classes: Vec<SessionAccount>,
 }
 
-impl Desk {
+impl SessionTable {
     /// No session yet.
     pub fn new(settings: Option<&Session>, classes: usize) -> Self {
-        let table = Mutex::new(Sessions::new(bounds(settings), classes));
-        Desk { table, hasher: RandomState::new() }
+        let sessions = Mutex::new(Sessions::new(bounds(settings), classes));
+        SessionTable { sessions, hasher: RandomState::new() }
     }
 
-    /// Puts another policy in force; `moved` gives the new places of the former plan's classes.
+    /// Puts another policy in force; `moved` maps the former plan's classes to their new places.
     pub fn reconfigure(&self, settings: Option<&Session>, moved: &[ClassId], classes: usize) {
-        self.table().reconfigure(bounds(settings), moved, classes);
+        self.lock().reconfigure(bounds(settings), moved, classes);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn readings(&self) -> Readings {
-        let mut table = self.table();
+        let mut table = self.lock();
         table.sweep(clock::now());
         Readings { running: table.len(), classes: table.account().to_vec() }
     }
 
-    fn table(&self) -> MutexGuard<'_, Sessions> {
-        self.table.lock().expect("no code panics while it holds the table")
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().expect("no code panics while it holds the table")
     }
 
     fn key(&self, name: &[u8]) -> u64 {
@@ -80,47 +81,47 @@ impl Desk {
     }
 }
 
-/// The bounds; without `[session]` there is nothing to be kept.
+/// The bounds; without `[session]` nothing is kept.
 fn bounds(settings: Option<&Session>) -> Bounds {
     let none =
         Bounds { idle: Duration::ZERO, lifetime: Duration::ZERO, sessions_max: 0, at_once_max: 0 };
     settings.map_or(none, |settings| settings.bounds)
 }
 
-/// A request's part in a session. Dropped, the request is over.
+/// A request's membership in a session; dropping it ends the request.
 #[derive(Debug)]
-pub struct Visit {
-    desk: Arc<Desk>,
+pub struct SessionGuard {
+    table: Arc<SessionTable>,
     class: ClassId,
-    /// What names the session; 0: nothing yet.
+    /// The key of the session; 0: none yet.
     key: AtomicU64,
-    /// Whether it is counted among the session's requests at once.
+    /// Whether it counts among the session's concurrent requests.
     member: AtomicBool,
     running: bool,
     own: Option<Own>,
 }
 
-/// What our own cookie needs for its renewal.
+/// What the renewal of our own cookie needs.
 #[derive(Debug)]
 struct Own {
-    /// The session so far; `None`: it would begin now.
+    /// The session's token; `None`: a session would begin now.
     token: Option<Token>,
     host: Box<[u8]>,
     secure: bool,
     now: u32,
 }
 
-impl Visit {
-    /// Looks at the cookies of a request. `secure`: it came by TLS.
+impl SessionGuard {
+    /// Reads the cookies of a request. `secure`: it came by TLS.
     pub fn open(
-        desk: &Arc<Desk>,
+        table: &Arc<SessionTable>,
         settings: &Session,
         view: &RequestView<'_>,
         class: ClassId,
         secure: bool,
-    ) -> Visit {
-        let mut visit = Visit {
-            desk: desk.clone(),
+    ) -> SessionGuard {
+        let mut guard = SessionGuard {
+            table: table.clone(),
             class,
             key: AtomicU64::new(0),
             member: AtomicBool::new(false),
@@ -131,9 +132,9 @@ impl Visit {
             Recognised::Application(name) => {
                 let value = view.cookie(name.as_bytes()).filter(|value| !value.is_empty());
                 if let Some(value) = value {
-                    let key = desk.key(value);
-                    visit.key = key.into();
-                    visit.running = desk.table().arrive(clock::now(), key);
+                    let key = table.key(value);
+                    guard.key = key.into();
+                    guard.running = table.lock().arrive(clock::now(), key);
                 }
             }
             Recognised::Own(secrets) => {
@@ -142,19 +143,19 @@ impl Visit {
                 let read = |text| Token::read(text, secrets, view.host, now, idle, lifetime);
                 let token = view.cookie(COOKIE.as_bytes()).and_then(read);
                 if let Some(token) = token {
-                    let key = desk.key(&token.name);
+                    let key = table.key(&token.name);
                     let age = Duration::from_secs(u64::from(now.saturating_sub(token.begun)));
-                    visit.key = key.into();
-                    visit.running = desk.table().resume(clock::now(), key, age, class);
+                    guard.key = key.into();
+                    guard.running = table.lock().resume(clock::now(), key, age, class);
                 }
-                visit.own = Some(Own { token, host: view.host.into(), secure, now });
+                guard.own = Some(Own { token, host: view.host.into(), secure, now });
             }
         }
-        visit.member = visit.running.into();
-        visit
+        guard.member = guard.running.into();
+        guard
     }
 
-    /// Whether the request belongs to a session that runs, and goes before those that begin one.
+    /// Whether the request belongs to a running session, which has priority over new ones.
     pub fn is_running(&self) -> bool {
         self.running
     }
@@ -162,10 +163,10 @@ impl Visit {
     /// The request was refused.
     pub fn refused(&self) {
         let key = self.running.then(|| self.key.load(Ordering::Relaxed));
-        self.desk.table().refused(key, self.class);
+        self.table.lock().refused(key, self.class);
     }
 
-    /// The head of the origin's final answer is there. Gives the value of a `Set-Cookie` to be added.
+    /// Takes in the head of the final response. Returns the value of a `Set-Cookie` to be added.
     pub fn answered(
         &self,
         settings: &Session,
@@ -179,7 +180,7 @@ impl Visit {
                 None
             }
             (Recognised::Own(secrets), Some(own)) => {
-                // What a shared cache or a former answer's copy gets would be many clients' cookie.
+                // A cookie in a shared cache would be given to many clients.
                 let may_set = status != 304 && !set_cookie::is_shared(fields);
                 let token = match own.token {
                     Some(token) => {
@@ -190,7 +191,7 @@ impl Visit {
                     }
                     None => (well && may_set).then(|| {
                         let token = Token::new(own.now);
-                        self.count(self.desk.key(&token.name), true);
+                        self.count(self.table.key(&token.name), true);
                         token
                     }),
                 }?;
@@ -199,23 +200,23 @@ impl Visit {
                 let _ = write!(line, "; Path=/; HttpOnly; SameSite=Lax{secure}");
                 Some(line)
             }
-            // A reload lies between; the visit ends as it is.
+            // A reload came in between: nothing is counted.
             (Recognised::Own(_), None) => None,
         }
     }
 
-    /// What the application's answer says of its own cookie.
+    /// Follows what the response does to the application's cookie.
     fn follow(&self, change: Change<'_>, well: bool) {
         let former = self.key.load(Ordering::Relaxed);
         match change {
             Change::Ended => {
                 if self.running {
-                    self.desk.table().end(former);
+                    self.table.lock().end(former);
                 }
             }
             Change::Set(value) => {
-                let key = self.desk.key(value);
-                if self.running && self.desk.table().rename(former, key) {
+                let key = self.table.key(value);
+                if self.running && self.table.lock().rename(former, key) {
                     self.key.store(key, Ordering::Relaxed);
                 }
                 self.count(key, well);
@@ -226,17 +227,17 @@ impl Visit {
     }
 
     fn count(&self, key: u64, well: bool) {
-        if self.desk.table().answered(clock::now(), key, self.class, well) {
+        if self.table.lock().answered(clock::now(), key, self.class, well) {
             self.key.store(key, Ordering::Relaxed);
             self.member.store(true, Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for Visit {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         if self.member.load(Ordering::Relaxed) {
-            self.desk.table().leave(self.key.load(Ordering::Relaxed));
+            self.table.lock().leave(self.key.load(Ordering::Relaxed));
         }
     }
 }

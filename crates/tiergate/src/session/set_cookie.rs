@@ -1,21 +1,20 @@
-//! What an origin's `Set-Cookie` does to a session.
+//! The effect of an origin's `Set-Cookie` on a session.
 
 use std::time::SystemTime;
 use tiergate_core::request::Field;
 
-/// What became of the cookie that names the session.
+/// What a response does to the session's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// Nothing was said of it.
+    /// It is not set.
     None,
-    /// It was set to this value.
+    /// It is set to this value.
     Set(&'a [u8]),
-    /// It was taken away.
+    /// It is deleted.
     Ended,
 }
 
-/// Looks for the cookie called `name` among an answer's fields; the last that sets it counts, as with
-/// browsers. Source: RFC 6265 §5.2, read as leniently.
+/// Finds the cookie called `name` in a response; the last `Set-Cookie` counts, as in browsers. Source: RFC 6265 §5.2, read as leniently.
 pub fn change<'a>(fields: &[Field<'a>], name: &[u8], now: SystemTime) -> Change<'a> {
     let lines = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(b"set-cookie"));
     let mut changes = lines.filter_map(|field| change_of(field.value, name, now));
@@ -32,7 +31,7 @@ fn change_of<'a>(line: &'a [u8], name: &[u8], now: SystemTime) -> Option<Change<
     let mut max_age = false;
     for (attribute, value) in parts.filter_map(split) {
         if attribute.eq_ignore_ascii_case(b"max-age") {
-            // It goes before Expires (RFC 6265 §5.3).
+            // It takes precedence over Expires (RFC 6265 §5.3).
             max_age = true;
             ended = value.is_empty() || value == b"0" || value[0] == b'-';
         } else if attribute.eq_ignore_ascii_case(b"expires") && !max_age {
@@ -51,7 +50,7 @@ fn split(pair: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((pair[..sign].trim_ascii(), pair[sign + 1..].trim_ascii()))
 }
 
-/// Whether a cache that many clients share may keep the answer, and a cookie with it.
+/// Whether a shared cache may store the response, and a cookie with it.
 pub fn is_shared(fields: &[Field<'_>]) -> bool {
     let lines = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(b"cache-control"));
     let mut directives = lines.flat_map(|field| field.value.split(|byte| *byte == b','));

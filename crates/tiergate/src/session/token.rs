@@ -1,4 +1,4 @@
-//! Our own session cookie: what it says, signed, so that it need not be remembered.
+//! Our own session cookie: a signed token, so that no state is needed to check it.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -6,14 +6,13 @@
 //! | 4 | when the session began, UNIX time, big endian |
 //! | 4 | when the token was made |
 //! | 11 | the session's random name |
-//! | 16 | HMAC-SHA256 of what stands before and the host, cut to 128 bits (RFC 2104 §5) |
+//! | 16 | HMAC-SHA256 of the bytes before and the host, truncated to 128 bits (RFC 2104 §5) |
 //!
-//! Written as base64url: 48 characters. It carries no class and no importance: what those are, the
-//! policy says of each request, and there is nothing in the token that could be raised. The host is
-//! signed along, so that a token of one site is none of another's.
+//! Encoded as base64url: 48 characters. It carries neither class nor importance, which the policy decides
+//! for each request, so there is nothing to forge. The signature covers the host, so that a token of one
+//! site is invalid at another.
 
-use crate::config::meant::NamedFile;
-use crate::secrets;
+use crate::secrets::{self, NamedFile};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{hmac, rand};
 use data_encoding::BASE64URL_NOPAD as BASE64;
@@ -21,7 +20,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Most secrets of a file: the one in force and those that it replaced.
+/// Most secrets of a file: the current one and its predecessors.
 pub const SECRETS_MAX: usize = 4;
 /// Characters of a token.
 pub const TEXT_LEN: usize = 48;
@@ -30,12 +29,12 @@ const VERSION: u8 = 1;
 const NAME_LEN: usize = 11;
 const SIGNED_LEN: usize = 1 + 4 + 4 + NAME_LEN;
 const MAC_LEN: usize = 16;
-/// Nothing else that is ever signed with the same secret begins so.
+/// Domain separation: nothing else signed with the same secret begins with this.
 const PURPOSE: &[u8] = b"tiergate session 1\0";
-/// By how much another gateway's clock may be ahead of ours.
+/// By how much another gateway's clock may be ahead, in seconds.
 const AHEAD_MAX: u32 = 60;
 
-/// What tokens are signed with: the first signs, all are believed.
+/// The secrets of tokens: the first one signs, all of them verify.
 #[derive(Clone)]
 pub struct Secrets(Arc<[hmac::Key]>);
 
@@ -46,7 +45,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The secrets of a file, one a line, the one in force first. Warns if everybody may read it.
+    /// The secrets of a file, one a line, the current one first. Warns if it is world-readable.
     ///
     /// # Errors
     /// What is wrong with the file, without repeating any of it.
@@ -62,7 +61,7 @@ impl Secrets {
         secrets::signing_of("the text", text, SECRETS_MAX).map(|keys| Secrets(keys.into()))
     }
 
-    /// A secret that nobody knows and that ends with this process.
+    /// A random secret of this process.
     pub fn of_process() -> Secrets {
         static SECRETS: OnceLock<Secrets> = OnceLock::new();
         let make = || {
@@ -88,7 +87,7 @@ impl Secrets {
     }
 }
 
-/// What a token says.
+/// The content of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// When the session began, UNIX time in seconds.
@@ -119,8 +118,8 @@ impl Token {
         BASE64.encode(&bytes)
     }
 
-    /// Reads a token and believes it only if it was signed by one of the secrets for this host, and
-    /// is neither too old nor was made too long ago. About 1 µs a secret.
+    /// Verifies a token: signed by one of the secrets for this host, within the session's lifetime and
+    /// idle time. About 1 µs a secret.
     pub fn read(
         text: &[u8],
         secrets: &Secrets,
@@ -133,7 +132,7 @@ impl Token {
             return None;
         }
         let mut bytes = [0; SIGNED_LEN + MAC_LEN];
-        // A text has one spelling only: the length leaves no spare bits.
+        // The encoding is canonical: the length leaves no spare bits.
         BASE64.decode_mut(text, &mut bytes).ok()?;
         let (signed, mac) = bytes.split_at(SIGNED_LEN);
         let is_signed = secrets.0.iter().any(|key| {

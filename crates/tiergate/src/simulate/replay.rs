@@ -1,15 +1,16 @@
 //! An access log as the requests of a trial.
 
-use super::Sorter;
+use super::sort::Sorter;
 use std::io;
 use std::path::{Path, PathBuf};
 use tiergate_core::request::Field;
 use tiergate_sim::asked::{Described, Known, Mix, Sorted, split_query};
 use tiergate_sim::client::{Arrivals, Population};
+use tiergate_sim::demand::{DEMANDS_MAX, Demand, Work};
 use tiergate_sim::files;
 use tiergate_sim::log::replay::{Within, times};
 use tiergate_sim::log::{Counts, Line, Stamp, Took, read};
-use tiergate_sim::trial::{DEMANDS_MAX, Demand, Trial, Work};
+use tiergate_sim::trial::Trial;
 
 /// How long after the last request of a log the run ends, in seconds: enough for its answer.
 const AFTERWARDS_S: f64 = 1.0;

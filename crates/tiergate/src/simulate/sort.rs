@@ -1,7 +1,7 @@
 //! A policy's word on a request that is only told.
 
 use crate::config::meant::{Listener, Policy};
-use crate::decide::is_idempotent;
+use crate::request::facts::is_idempotent;
 use std::net::IpAddr;
 use tiergate_core::classify::path::normalise;
 use tiergate_core::classify::{Match, Scratch};
@@ -69,23 +69,15 @@ impl<'p> Sorter<'p> {
         })
     }
 
-    /// The same as the gateway makes of a match (`decide::judge`), but for what a connection or a
-    /// session adds: that is the simulator's.
+    /// The request as it arrives at the gate, but for what a connection or a session adds: that is the
+    /// simulator's.
     fn arrival(&self, found: &Match, told: &Described<'_>) -> Arrival {
         // A head of HTTP/1.1, near enough.
         let fields = told.fields.iter().map(|field| field.name.len() + field.value.len() + 4);
         let bytes = told.method.len() + told.path.len() + told.query.len() + 16;
-        Arrival {
-            rule: found.rule,
-            deadline: found.deadline,
-            policer: found.policer,
-            flow: found.flow,
-            importance: found.importance.filter(|_| self.policy.plan.shedding.is_some()),
-            score: found.score,
-            slots: found.slots.unwrap_or(1),
-            bytes: (bytes + fields.sum::<usize>()) as u32,
-            ..Arrival::of(found.class)
-        }
+        let arrival = Arrival::matched(found, (bytes + fields.sum::<usize>()) as u32);
+        let importance = arrival.importance.filter(|_| self.policy.plan.shedding.is_some());
+        Arrival { importance, ..arrival }
     }
 
     fn listener(&self, asked: &str) -> Result<u16, String> {

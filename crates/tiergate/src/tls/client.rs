@@ -1,6 +1,7 @@
-//! Certificates of clients: who vouches for them, and whom they name.
+//! Certificates of clients: how they are verified, and the name in them.
 
-use super::files::{self, TlsError};
+use super::error::TlsError;
+use super::files;
 use super::revocation;
 use crate::config::meant::{ClientAuthority, ClientCertificate};
 use rustls::RootCertStore;
@@ -10,22 +11,27 @@ use rustls::server::danger::ClientCertVerifier;
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// Longest name that rules see; a longer one is none.
+/// Longest name that rules see; a longer one is left out.
 const NAME_LEN_MAX: usize = 256;
 
 /// What checks clients' certificates. Reads files.
 ///
-/// With revocation lists, every certificate of a client's chain must be on none that is in force, and one
-/// whose authority has no list, or a list that has run out meanwhile, does not verify: what is not known to
-/// be good is not good (RFC 5280 §6.3.3, "UNDETERMINED").
+/// With revocation lists, a certificate of a client's chain does not verify if it is on a list, or if its
+/// authority has no list or only an expired one (RFC 5280 §6.3.3, "UNDETERMINED").
 ///
 /// # Errors
-/// The authorities or the lists cannot be used, and what to do about it.
+/// If the authorities or the lists cannot be used.
 pub(super) fn verifier(
     authority: &ClientAuthority,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let rejected = |error: String| TlsError::AuthorityRejected(authority.ca.clone(), error);
+    let rejected = |error: String| {
+        let what = format!(
+            "an authority for clients cannot be used ({error}); expected the certificates that sign \
+             those of the clients"
+        );
+        TlsError::of(&authority.ca, what)
+    };
     let mut roots = RootCertStore::empty();
     for certificate in files::certificates(&authority.ca)? {
         roots.add(certificate).map_err(|error| rejected(error.to_string()))?;
@@ -51,23 +57,19 @@ pub(super) fn name(certificate: &[u8]) -> Option<String> {
     let alternative = certificate.subject_alternative_name().ok()?;
     let names = alternative.map_or(&[][..], |names| &names.value.general_names);
     let first = |of: fn(&GeneralName<'_>) -> Option<String>| names.iter().find_map(of);
-    let name = first(|name| match name {
+    let dns = |name: &GeneralName<'_>| match name {
         GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
         _ => None,
-    });
-    let name = name.or_else(|| {
-        first(|name| match name {
-            GeneralName::RFC822Name(name) => Some((*name).to_owned()),
-            _ => None,
-        })
-    });
-    let name = name.or_else(|| {
-        first(|name| match name {
-            GeneralName::URI(name) => Some((*name).to_owned()),
-            _ => None,
-        })
-    });
-    let name = name.or_else(|| {
+    };
+    let email = |name: &GeneralName<'_>| match name {
+        GeneralName::RFC822Name(name) => Some((*name).to_owned()),
+        _ => None,
+    };
+    let uri = |name: &GeneralName<'_>| match name {
+        GeneralName::URI(name) => Some((*name).to_owned()),
+        _ => None,
+    };
+    let name = first(dns).or_else(|| first(email)).or_else(|| first(uri)).or_else(|| {
         let last = certificate.subject().iter_common_name().last()?;
         last.as_str().ok().map(ToOwned::to_owned)
     });

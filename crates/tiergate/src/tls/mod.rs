@@ -9,11 +9,12 @@
 //! outlive it, so that clients resume across a reload, but not where clients have certificates.
 
 mod client;
+mod error;
 mod files;
 mod names;
 mod revocation;
 
-pub use files::TlsError;
+pub use error::TlsError;
 
 use crate::buffers::Buffer;
 use crate::config::meant;
@@ -30,19 +31,19 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Sessions kept for clients of TLS 1.2 that know no tickets: rare, and about 1 KiB each.
+/// Sessions kept for clients of TLS 1.2 without tickets: rare, and about 1 KiB each.
 const SESSIONS_MAX: usize = 1024;
 
 /// Tickets given after a full handshake of TLS 1.3. Browsers open several connections at once and use
 /// each ticket once (RFC 8446 §C.4); OpenSSL and rustls give two as well.
 const TICKETS: usize = 2;
 
-/// What makes tickets: one of the process, with keys that change every six hours, so that a ticket
-/// outlives the configuration it was given under. rustls takes one only for the name it was given for.
+/// The ticketer of the process, whose keys change every six hours: tickets outlive the configuration that
+/// they were given under. rustls accepts a ticket only for the name that it was given for.
 static TICKETER: OnceLock<Arc<dyn ProducesTickets>> = OnceLock::new();
 
-/// What a listener needs to speak TLS 1.2 and 1.3, from the files that the policy names. `http2`: it is
-/// offered by ALPN, before HTTP/1.1. Reads files: not for a thread that serves.
+/// The configuration of a TLS 1.2 and 1.3 listener, from the files that the policy names. `http2`: it is
+/// offered by ALPN, before HTTP/1.1. Blocks on files: not for a serving thread.
 ///
 /// # Errors
 /// The first file that is missing, unreadable or does not fit, and what to do about it.
@@ -52,7 +53,8 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
     for (chain, key) in &settings.certificates {
         certificates.push(Arc::new(files::load(chain, key, &provider)?));
     }
-    let resolver = ByName::new(certificates).ok_or(TlsError::NoCertificates)?;
+    let resolver = ByName::new(certificates)
+        .ok_or_else(|| TlsError::new("name at least one certificate and its key"))?;
     let verifier = match &settings.client {
         Some(authority) => client::verifier(authority, &provider)?,
         None => WebPkiClientVerifier::no_client_auth(),
@@ -67,9 +69,9 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
         false => vec![b"http/1.1".to_vec()],
     };
     config.ticketer = match settings.client {
-        // Who resumes is not asked for a certificate again: a ticket from a listener that asks for
-        // none, or believes others, or did so before a reload, must not count here.
-        Some(_) => aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?,
+        // A resumed connection presents no certificate again: a ticket of a listener with other (or no)
+        // authorities, also before a reload, must not be valid here.
+        Some(_) => new_ticketer()?,
         None => ticketer()?,
     };
     config.send_tls13_tickets = TICKETS;
@@ -78,19 +80,23 @@ pub fn server_config(settings: &meant::Tls, http2: bool) -> Result<Arc<ServerCon
 }
 
 fn ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
-    if let Some(ticketer) = TICKETER.get() {
-        return Ok(ticketer.clone());
+    match TICKETER.get() {
+        Some(ticketer) => Ok(ticketer.clone()),
+        None => new_ticketer().map(|fresh| TICKETER.get_or_init(|| fresh).clone()),
     }
-    let fresh = aws_lc_rs::Ticketer::new().map_err(TlsError::Tickets)?;
-    Ok(TICKETER.get_or_init(|| fresh).clone())
+}
+
+fn new_ticketer() -> Result<Arc<dyn ProducesTickets>, TlsError> {
+    aws_lc_rs::Ticketer::new()
+        .map_err(|error| TlsError::new(format!("no keys for session tickets: {error}")))
 }
 
 /// The server's part of the handshake, bounded by `timer`, which the caller has armed. `early` was read
 /// already, behind a PROXY header.
 ///
 /// # Errors
-/// `TimedOut`; `UnexpectedEof` when the client left; `InvalidData` with rustls' words when the two do
-/// not understand each other (the client was told by an alert); else what the socket says.
+/// `TimedOut`; `UnexpectedEof` when the client left; `InvalidData` with rustls' message for a failed
+/// handshake (the client got an alert); otherwise the error of the socket.
 pub async fn handshake(
     stream: TcpStream,
     early: Option<Buffer>,

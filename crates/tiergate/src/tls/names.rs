@@ -1,17 +1,17 @@
-//! Which certificate a client gets, by the name that it asks for (SNI).
+//! Selects a certificate by the name that the client asks for (SNI).
 
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Certificates by the names in them. One look-up by the name, one by the wildcard above it.
+/// Certificates by the names in them. One lookup by the name, one by the wildcard above it.
 #[derive(Debug)]
 pub(super) struct ByName {
     /// In the policy's order; never empty.
     certificates: Vec<Arc<CertifiedKey>>,
     /// Places in `certificates`, in the policy's order. A name may have several, for example ECDSA
-    /// for the many and RSA for the old.
+    /// and RSA.
     exact: HashMap<Box<str>, Vec<usize>>,
     /// The same for `*.name`, by the name.
     wildcard: HashMap<Box<str>, Vec<usize>>,
@@ -53,8 +53,8 @@ impl ResolvesServerCert for ByName {
             let key = &self.certificates[*place].key;
             key.choose_scheme(hello.signature_schemes()).is_some()
         };
-        // A client that asks for no name of ours gets the first: it says better than an alert could
-        // whom the client has reached.
+        // A client that asks for another name gets the first certificate, which tells it more than an
+        // alert would.
         let place = named
             .and_then(|mut places| places.find(fits))
             .or_else(|| (0..self.certificates.len()).find(fits))?;

@@ -1,6 +1,6 @@
-//! Tables of keys: who presents one stands for its name.
+//! Tables of keys: the subject of a request is the name of the key that it presents.
 
-use crate::config::meant;
+use super::settings::KeyTable;
 use crate::secrets;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
@@ -12,10 +12,10 @@ use std::fmt;
 /// Keys of a table: 100 bytes each, and the name.
 const KEYS_MAX: usize = 1_000_000;
 
-/// Shortest key: what can be guessed proves nothing. 16 random letters and digits have 95 bits.
+/// Shortest key, so that it cannot be guessed: 16 random letters and digits have 95 bits.
 const KEY_LEN_MIN: usize = 16;
 
-/// Longest key that is looked up.
+/// Longest key.
 const KEY_LEN_MAX: usize = 1024;
 
 /// Longest name.
@@ -28,8 +28,8 @@ type Hash = [u8; SHA256_OUTPUT_LEN];
 pub(super) struct Keys {
     /// The header that carries the key, lower case.
     pub(super) header: String,
-    /// By the first half of the key's hash: the hash of a guess says nothing about a key, so how long
-    /// the search takes says nothing either. The whole is compared in constant time.
+    /// By the first half of the key's hash. The hash of a guess reveals nothing about a key, so the time
+    /// of the search does not either; the whole hash is compared in constant time.
     names: HashMap<u128, (Hash, Box<str>)>,
 }
 
@@ -44,10 +44,7 @@ impl Keys {
     ///
     /// # Errors
     /// The first line that is wrong, never with its content.
-    pub(super) fn load(
-        table: &meant::KeyTable,
-        warnings: &mut Vec<String>,
-    ) -> Result<Self, String> {
+    pub(super) fn load(table: &KeyTable, warnings: &mut Vec<String>) -> Result<Self, String> {
         let text = secrets::read(&table.file, warnings)?;
         let mut names = HashMap::new();
         for (line, content) in secrets::lines(&text) {
@@ -76,7 +73,7 @@ impl Keys {
             };
             match names.entry(place(&hash)) {
                 Entry::Vacant(entry) => drop(entry.insert((hash, name.into()))),
-                Entry::Occupied(_) => return fault("this key stands here twice"),
+                Entry::Occupied(_) => return fault("duplicate key"),
             }
             if names.len() > KEYS_MAX {
                 return fault("there must be at most 1000000 keys");
@@ -88,7 +85,7 @@ impl Keys {
         Ok(Keys { header: table.header.clone(), names })
     }
 
-    /// Whom a key stands for; `None`: it is unknown. One SHA-256 of the key and one look-up.
+    /// The name of a key; `None`: it is unknown. Costs one SHA-256 and one lookup.
     pub(super) fn subject(&self, key: &[u8]) -> Option<&[u8]> {
         if key.len() > KEY_LEN_MAX {
             return None;
@@ -111,7 +108,7 @@ fn place(hash: &Hash) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::meant::{KeyTable, NamedFile};
+    use crate::secrets::NamedFile;
     use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;
 
@@ -172,7 +169,7 @@ mod tests {
             ("a:SECRET", "keys:1: the key must have 16 to 1024 characters"),
             ("a:SECRET SECRETSECRET", "keys:1: the key must be of visible"),
             ("a:sha256:SECRET", "keys:1: the hash must be 64"),
-            ("a:SECRETSECRETSECRET\nb:SECRETSECRETSECRET", "keys:2: this key stands here twice"),
+            ("a:SECRETSECRETSECRET\nb:SECRETSECRETSECRET", "keys:2: duplicate key"),
         ] {
             let fault = load(text).0.unwrap_err();
             assert!(fault.contains(expected), "{fault}");
@@ -191,6 +188,6 @@ mod tests {
         let all = std::fs::Permissions::from_mode(0o644);
         std::fs::set_permissions(&table.file.path, all).unwrap();
         Keys::load(&table, &mut warnings).unwrap();
-        assert!(warnings[0].starts_with("everybody may read "), "{warnings:?}");
+        assert!(warnings[0].contains(" is world-readable"), "{warnings:?}");
     }
 }

@@ -1,46 +1,26 @@
-//! Keys and tokens: whom a request stands for, proven by a secret.
+//! Keys and tokens: the subject of a request, proven by a secret.
 //!
-//! A subject is only ever taken from a key that is in the table or a token whose signature, times and
-//! audience hold. Anything else is no error and no subject: the request is classified without one, and
-//! the origin sees the header as it was sent.
+//! A subject is only ever taken from a key in the table, or from a token whose signature, times and
+//! audience are valid. Anything else is not an error: the request is classified without a subject, and
+//! the origin gets the header as it was sent.
 //!
-//! Secrets are kept as what is needed to check them, in types whose `Debug` shows none; faults name a
-//! line and never repeat it.
+//! Secrets are kept in the form that checks need, in types whose `Debug` hides them; errors name a line
+//! and never repeat it.
 
 mod keys;
+mod proof;
+pub mod settings;
 mod token;
 
-use crate::config::meant::{self, NamedFile};
+pub use proof::Proof;
+
+use crate::secrets::NamedFile;
 use keys::Keys;
+use settings::{KeyTable, Token};
 use std::fmt;
 use std::time::SystemTime;
 use tiergate_core::request::Field;
 use token::Verifier;
-
-/// How a key or token was found to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// It holds.
-    Verified,
-    /// It is unknown, malformed, not signed by us, or not meant for us.
-    Rejected,
-    /// It held once, or will.
-    Untimely,
-}
-
-impl Proof {
-    /// Every proof, in the order of their indices.
-    pub const ALL: [Proof; 3] = [Proof::Verified, Proof::Rejected, Proof::Untimely];
-
-    /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Proof::Verified => "verified",
-            Proof::Rejected => "rejected",
-            Proof::Untimely => "untimely",
-        }
-    }
-}
 
 /// The secrets of a policy, read.
 #[derive(Default)]
@@ -56,23 +36,24 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Reads the files that the policy names. Warns of what whoever runs the gateway should know.
+    /// Reads the files that the policy names. Warns of what an operator should know.
     ///
     /// # Errors
     /// Everything that is wrong with them, at their lines of the policy.
     pub fn load(
-        identity: &meant::Identity,
+        tables: &[KeyTable],
+        token: Option<&Token>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Vec<(NamedFile, String)>> {
         let mut faults = Vec::new();
         let mut credentials = Credentials::default();
-        for table in &identity.keys {
+        for table in tables {
             match Keys::load(table, warnings) {
                 Ok(keys) => credentials.keys.push(keys),
                 Err(fault) => faults.push((table.file.clone(), fault)),
             }
         }
-        if let Some(settings) = &identity.token {
+        if let Some(settings) = token {
             match Verifier::load(settings, warnings) {
                 Ok(token) => credentials.token = Some(token),
                 Err(fault) => faults.push((settings.file.clone(), fault)),
@@ -84,11 +65,11 @@ impl Credentials {
         }
     }
 
-    /// Whom the request stands for; empty: nobody. The token's word goes before the keys'. `claims` is
-    /// room for a token's content; `seen` is told of each credential that was looked at.
+    /// The subject of the request; empty: none. A token takes precedence over keys. `claims` is a buffer
+    /// for a token's content; `seen` is called for each credential that was checked.
     ///
-    /// Cost: nothing without a key table or token in the policy, a look at the field names where the
-    /// request has none.
+    /// Cost: nothing without a key table or token in the policy; one pass over the field names if the
+    /// request has no credential.
     pub fn subject<'a>(
         &'a self,
         fields: &[Field<'_>],
@@ -123,14 +104,14 @@ impl Credentials {
     }
 }
 
-/// The value of the only field of that name: two contradict, or one was added on the way.
+/// The value of the only field of that name; a repeated one is ambiguous and not used.
 fn only<'f>(fields: &[Field<'f>], name: &str) -> Option<&'f [u8]> {
     let mut values = fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name.as_bytes()));
     let first = values.next()?;
     values.next().is_none().then_some(first.value)
 }
 
-/// What stands behind `Bearer` (RFC 6750 §2.1). Other headers may do without the word.
+/// The credential after `Bearer` (RFC 6750 §2.1), which is optional in headers other than `Authorization`.
 fn bearer<'f>(value: &'f [u8], header: &str) -> Option<&'f [u8]> {
     const SCHEME: &[u8] = b"bearer ";
     match value.split_at_checked(SCHEME.len()) {

@@ -4,52 +4,9 @@ use crate::origin::made_up;
 use crate::world::{build, code, fetch, get, read, send_body};
 use bytes::Bytes;
 use h2::Reason;
-use http::{HeaderMap, HeaderValue, Method, Request};
+use http::{HeaderMap, HeaderValue, Request};
 use std::time::Duration;
 use tiergate_core::outcome::End;
-
-#[tokio::test]
-async fn bodies_of_every_framing_come_whole() {
-    let world = build(|_| {}).await;
-    let mut client = world.client().await;
-    for kind in ["len", "chunked", "close"] {
-        for len in [0, 1, 1024, 8192, 8193, 65_536, 1_000_003] {
-            let (answer, body, trailers) =
-                fetch(&mut client, get(&format!("/{kind}/{len}"))).await.unwrap();
-            assert_eq!(answer.status(), 200);
-            assert!(body == made_up(len), "/{kind}/{len} came as {} bytes", body.len());
-            assert_eq!(trailers, None);
-            let length = answer.headers().get("content-length");
-            assert_eq!(length.is_some(), kind == "len");
-            for hop in ["transfer-encoding", "connection"] {
-                assert!(!answer.headers().contains_key(hop));
-            }
-        }
-    }
-    world.until_load(0, 0).await;
-    assert_eq!(world.finished(End::Served), 21);
-}
-
-#[tokio::test]
-async fn heads_and_bodiless_answers_have_no_body() {
-    let world = build(|_| {}).await;
-    let mut client = world.client().await;
-    let mut request = get("/len/1000");
-    *request.method_mut() = Method::HEAD;
-    let (answer, body, _) = fetch(&mut client, request).await.unwrap();
-    assert_eq!(answer.headers()["content-length"], "1000");
-    assert_eq!(body.len(), 0);
-    for status in [204, 304, 404, 500] {
-        let (answer, body, _) =
-            fetch(&mut client, get(&format!("/status/{status}"))).await.unwrap();
-        assert_eq!(answer.status(), status);
-        assert_eq!(body.len(), 0);
-    }
-    // One connection sufficed for all, so the end of each answer was found.
-    let connections = &world.seen.connections;
-    assert_eq!(connections.load(std::sync::atomic::Ordering::Relaxed), 1);
-    assert_eq!(world.finished(End::Error), 1);
-}
 
 #[tokio::test]
 async fn the_origin_is_asked_by_http_1() {
@@ -86,46 +43,6 @@ async fn the_origin_is_asked_by_http_1() {
 }
 
 #[tokio::test]
-async fn the_answer_loses_only_what_concerned_the_origins_connection() {
-    let world = build(|policy| policy.forwarding.via = true).await;
-    let mut client = world.client().await;
-    let (answer, body, _) = fetch(&mut client, get("/cookies")).await.unwrap();
-    let headers = answer.headers();
-    let cookies: Vec<_> = headers.get_all("set-cookie").iter().collect();
-    assert_eq!(cookies, ["a=1", "b=2"]);
-    assert_eq!(headers["x-odd"].as_bytes(), b"caf\xe9");
-    assert_eq!(headers["via"], "1.1 tiergate");
-    assert_eq!(headers["content-length"], "3");
-    for gone in ["keep-alive", "connection", "x-hop"] {
-        assert!(!headers.contains_key(gone), "{gone}");
-    }
-    assert_eq!(body, b"two");
-}
-
-#[tokio::test]
-async fn twenty_megabytes_go_there_and_back() {
-    let world = build(|_| {}).await;
-    let client = world.client().await;
-    let body = Bytes::from(made_up(20 << 20));
-    for length in [Some(body.len()), None] {
-        let mut request = Request::post("http://gate.test/echo");
-        if let Some(length) = length {
-            request = request.header("content-length", length);
-        }
-        let mut client = client.clone().ready().await.unwrap();
-        let (answer, mut sending) = client.send_request(request.body(()).unwrap(), false).unwrap();
-        let (sent, (answer, echoed, _)) =
-            tokio::join!(send_body(&mut sending, body.clone(), None), async {
-                read(answer.await.unwrap()).await.unwrap()
-            });
-        sent.unwrap();
-        assert_eq!(answer.status(), 200);
-        assert!(echoed == body, "{} bytes came back", echoed.len());
-    }
-    world.until_load(0, 0).await;
-}
-
-#[tokio::test]
 async fn trailers_pass_both_ways() {
     let world = build(|_| {}).await;
     let mut client = world.client().await;
@@ -159,37 +76,6 @@ async fn an_origin_that_breaks_off_is_never_taken_for_whole() {
     assert_eq!(answer.status(), 200);
     world.until_load(0, 0).await;
     assert_eq!((world.finished(End::Failed), world.finished(End::Served)), (1, 1));
-}
-
-#[tokio::test]
-async fn an_origin_that_is_not_there_gives_502() {
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = closed.local_addr().unwrap().port();
-    drop(closed);
-    let world = build(|policy| {
-        policy.origin.servers =
-            vec![tiergate::config::meant::Server::Tcp("127.0.0.1".into(), port)];
-    })
-    .await;
-    let mut client = world.client().await;
-    let (answer, body, _) = fetch(&mut client, get("/len/1")).await.unwrap();
-    assert_eq!(answer.status(), 502);
-    assert_eq!(answer.headers()["content-length"], body.len().to_string());
-}
-
-#[tokio::test]
-async fn a_stale_connection_is_tried_anew() {
-    let world = build(|_| {}).await;
-    let mut client = world.client().await;
-    fetch(&mut client, get("/len/1")).await.unwrap();
-    let origin = world.shared.config.load().origin.servers[0].counters.clone();
-    for _ in 0..3 {
-        // The server closes after this answer, at the moment when it is about to be used again.
-        fetch(&mut client, get("/close/5")).await.unwrap();
-        let (answer, _, _) = fetch(&mut client, get("/len/1")).await.unwrap();
-        assert_eq!(answer.status(), 200);
-    }
-    assert!(origin.connects.total() >= 4);
 }
 
 #[tokio::test]

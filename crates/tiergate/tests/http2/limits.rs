@@ -105,18 +105,6 @@ async fn heads_beyond_the_bound_get_431() {
 }
 
 #[tokio::test]
-async fn a_stalled_upload_gets_408() {
-    let world = build(|policy| policy.timeouts.request_body = Duration::from_millis(300)).await;
-    let client = world.client().await;
-    let mut client = client.ready().await.unwrap();
-    let request = Request::post("http://gate.test/sum").body(()).unwrap();
-    let (answer, mut sending) = client.send_request(request, false).unwrap();
-    sending.send_data(Bytes::from_static(b"begun"), false).unwrap();
-    assert_eq!(answer.await.unwrap().status(), 408);
-    world.until_load(0, 0).await;
-}
-
-#[tokio::test]
 async fn a_silent_origin_gets_504_and_one_that_stops_a_reset() {
     let world = build(|policy| {
         policy.timeouts.response_head = Duration::from_millis(300);

@@ -1,6 +1,7 @@
 //! The gateway between a client and a server, all in one thread.
 
 use crate::origin::{self, Seen};
+use crate::side::Side;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream};
@@ -11,22 +12,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tiergate::client::peer::Peer;
+use tiergate::client::{http1, http2};
 use tiergate::config::meant::{Policy, Server};
-use tiergate::decide::Peer;
-use tiergate::http1::PeerText;
 use tiergate::observe::counters::Counters;
 use tiergate::shared::{Config, Present, Shared};
-use tiergate::standing::Standing;
 use tiergate::timers::{self, Timer};
-use tiergate::{clock, http2, tls};
+use tiergate::{clock, ticks, tls};
 use tiergate_core::outcome::End;
-use tiergate_core::request::RequestView;
 use tokio::net::{TcpListener, TcpStream};
 
 /// The gateway, and the server behind it.
 pub(crate) struct World {
     pub(crate) shared: Arc<Shared>,
+    /// Where it takes HTTP/2.
     pub(crate) address: SocketAddr,
+    /// Where it takes HTTP/1.1.
+    address_http1: SocketAddr,
     pub(crate) seen: Arc<Seen>,
 }
 
@@ -51,19 +53,26 @@ pub(crate) async fn build_with(
     let ticking = shared.clone();
     tokio::spawn(timers::run(move || ticking.is_draining()));
     let ticking = shared.clone();
-    tokio::spawn(async move { ticking.door.run_ticks().await });
+    tokio::spawn(async move { ticks::run(&ticking.door).await });
+    let address = listen(Side::Http2, tls, &shared).await;
+    let address_http1 = listen(Side::Http1, None, &shared).await;
+    World { shared, address, address_http1, seen }
+}
+
+async fn listen(side: Side, tls: Option<Arc<ServerConfig>>, shared: &Arc<Shared>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = shared.clone();
+    let shared = shared.clone();
     tokio::spawn(async move {
         while let Ok((stream, from)) = listener.accept().await {
-            tokio::spawn(connection(stream, from, tls.clone(), serving.clone()));
+            tokio::spawn(connection(side, stream, from, tls.clone(), shared.clone()));
         }
     });
-    World { shared, address, seen }
+    address
 }
 
 async fn connection(
+    side: Side,
     stream: TcpStream,
     from: SocketAddr,
     tls: Option<Arc<ServerConfig>>,
@@ -71,22 +80,14 @@ async fn connection(
 ) {
     let _present = Present::connection(&shared);
     stream.set_nodelay(true).unwrap();
-    let peer = Box::new(Peer {
-        address: from,
-        text: PeerText::new(from.ip()),
-        local: stream.local_addr().unwrap(),
-        secure: tls.is_some(),
-        listener: stream.local_addr().unwrap(),
-        sni: None,
-        certificate: None,
-        dscp: RequestView::DSCP_UNKNOWN,
-        standing: Standing::default(),
-    });
+    let local = stream.local_addr().unwrap();
+    let peer = Box::new(Peer::new(from, local, local, tls.is_some()));
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);
-    match tls {
-        None => http2::serve(stream, peer, None, timer, &shared).await,
-        Some(config) => {
+    match (tls, side) {
+        (None, Side::Http1) => http1::serve(stream, peer, None, timer, &shared).await,
+        (None, Side::Http2) => http2::serve(stream, peer, None, timer, &shared).await,
+        (Some(config), _) => {
             let stream = tls::handshake(stream, None, config, &timer).await.unwrap();
             assert!(tls::is_http2(&stream));
             http2::serve(stream, peer, None, timer, &shared).await;
@@ -95,6 +96,14 @@ async fn connection(
 }
 
 impl World {
+    /// Where it takes a protocol.
+    pub(crate) fn address_of(&self, side: Side) -> SocketAddr {
+        match side {
+            Side::Http1 => self.address_http1,
+            Side::Http2 => self.address,
+        }
+    }
+
     /// A client's connection by prior knowledge.
     pub(crate) async fn client(&self) -> SendRequest<Bytes> {
         self.client_with(&mut h2::client::Builder::new()).await

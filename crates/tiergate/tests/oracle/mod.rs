@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use tiergate::config::meant::Forwarding;
 use tiergate::http1::{
-    ChunkError, ChunkScanner, Delivery, FieldTable, ForwardInfo, Framing, HeadError, HeadLimits,
+    ChunkScanner, Delivery, FieldTable, ForwardInfo, Framing, HeadError, HeadLimits, Malformed,
     Parsed, PeerText, RequestHead, ResponseInfo, Version, delivery, parse_request, parse_response,
     write_request_head, write_response_head,
 };
@@ -270,7 +270,7 @@ fn read_chunked(bytes: &[u8]) -> Option<(String, Vec<String>, usize)> {
 }
 
 /// What the scanner makes of `bytes` when they come in pieces of at most `piece` bytes.
-fn scan(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, ChunkScanner, Option<usize>), ChunkError> {
+fn scan(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, ChunkScanner, Option<usize>), Malformed> {
     let mut scanner = ChunkScanner::new();
     let mut data = Vec::new();
     let mut at = 0;

@@ -1,24 +1,17 @@
 //! What httperf prints, read and summed up.
 
-use serde::Serialize;
+use crate::load::counts::Counts;
 
 /// Longest time by which a process may have been behind its schedule, even once: a quarter of the
 /// shortest patience in the experiments. Several processes on one processor are 70 ms late at times.
 const LATE_MS_MAX: f64 = 250.0;
 
 /// What became of a workload.
-#[derive(Serialize, Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
-    /// Requests sent, and connections that never came to sending theirs.
-    pub(crate) sent: u64,
-    /// Answers 2xx.
-    pub(crate) ok: u64,
-    /// Answers 4xx and 5xx; httperf does not tell 503 from 500.
-    pub(crate) refused: u64,
-    /// Other answers, and connections that were refused or reset.
-    pub(crate) failed: u64,
-    /// Clients who waited for `timeout` in vain.
-    pub(crate) timed_out: u64,
+    /// Requests sent, and connections that never came to sending theirs. httperf does not tell 503 from
+    /// other 4xx and 5xx: all are refused.
+    pub(crate) counts: Counts,
     /// Time from the beginning of the connection to the end of the answer, in milliseconds, mean
     /// over all answers; of sessions, from the end of the call to the beginning of the answer.
     pub(crate) mean_ms: f64,
@@ -41,7 +34,7 @@ pub(crate) struct Figures {
 }
 
 /// How many sessions there were.
-#[derive(Serialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sessions {
     /// Begun.
     pub(crate) begun: u64,
@@ -103,11 +96,7 @@ pub(super) fn read(text: &str, rate: f64, session: bool) -> Option<Figures> {
         true => Some(read_sessions(line(text, "Session rate")?)?),
     };
     Some(Figures {
-        sent: ok + refused + failed + timed_out,
-        ok,
-        refused,
-        failed,
-        timed_out,
+        counts: Counts { sent: ok + refused + failed + timed_out, ok, refused, failed, timed_out },
         mean_ms: if session { after(reply, "response ")? } else { after(times, "avg ")? },
         p50_ms: if session { None } else { Some(after(times, "median ")?) },
         stddev_ms: if session { None } else { Some(after(times, "stddev ")?) },
@@ -130,9 +119,10 @@ fn read_sessions(line: &str) -> Option<Sessions> {
 
 /// Sums up the processes of one workload.
 pub(super) fn merge(parts: &[Figures]) -> Figures {
-    let sum = |of: fn(&Figures) -> u64| parts.iter().map(of).sum::<u64>();
+    let mut counts = Counts::default();
+    parts.iter().for_each(|part| counts.add(&part.counts));
     let most = |of: fn(&Figures) -> f64| parts.iter().map(of).fold(0.0, f64::max);
-    let answers = |part: &Figures| (part.ok + part.refused) as f64;
+    let answers = |part: &Figures| (part.counts.ok + part.counts.refused) as f64;
     let all: f64 = parts.iter().map(answers).sum::<f64>().max(1.0);
     let mean = |of: &dyn Fn(&Figures) -> f64| {
         parts.iter().map(|part| of(part) * answers(part)).sum::<f64>() / all
@@ -141,11 +131,7 @@ pub(super) fn merge(parts: &[Figures]) -> Figures {
     let several = |of: fn(&Figures) -> Option<f64>| parts.iter().any(|p| of(p).is_some());
     let second_moment = mean(&|part| part.stddev_ms.unwrap_or(0.0).powi(2) + part.mean_ms.powi(2));
     Figures {
-        sent: sum(|p| p.sent),
-        ok: sum(|p| p.ok),
-        refused: sum(|p| p.refused),
-        failed: sum(|p| p.failed),
-        timed_out: sum(|p| p.timed_out),
+        counts,
         mean_ms,
         p50_ms: several(|p| p.p50_ms).then(|| mean(&|part| part.p50_ms.unwrap_or(0.0))),
         stddev_ms: several(|p| p.stddev_ms)
@@ -157,7 +143,7 @@ pub(super) fn merge(parts: &[Figures]) -> Figures {
         rate: parts.iter().map(|p| p.rate).sum(),
         seconds: most(|p| p.seconds),
         late_ms: most(|p| p.late_ms),
-        unsent: sum(|p| p.unsent),
+        unsent: parts.iter().map(|p| p.unsent).sum(),
     }
 }
 

@@ -1,5 +1,6 @@
 use super::figures::{Figures, Sessions, merge, read};
 use super::*;
+use crate::load::counts::Counts;
 use crate::process::free_address;
 
 /// Half of the answers 503: what httperf 0.9.0 printed, as all below.
@@ -112,9 +113,7 @@ Session length histogram: 0 1 5 12 2
 fn figures_of_connections_are_read() {
     let figures = read(CONNECTIONS, 50.0, false).unwrap();
     let expected = Figures {
-        sent: 100,
-        ok: 50,
-        refused: 50,
+        counts: Counts { sent: 100, ok: 50, refused: 50, ..Counts::default() },
         mean_ms: 12.9,
         p50_ms: Some(11.5),
         stddev_ms: Some(3.1),
@@ -124,9 +123,9 @@ fn figures_of_connections_are_read() {
     };
     assert_eq!(figures, expected);
     let figures = read(TIMEOUTS, 50.0, false).unwrap();
-    assert_eq!((figures.sent, figures.ok, figures.timed_out), (100, 75, 25));
+    assert_eq!((figures.counts.sent, figures.counts.ok, figures.counts.timed_out), (100, 75, 25));
     let figures = read(REFUSED, 50.0, false).unwrap();
-    assert_eq!((figures.sent, figures.ok, figures.failed), (20, 0, 20));
+    assert_eq!((figures.counts.sent, figures.counts.ok, figures.counts.failed), (20, 0, 20));
     assert_eq!(read("httperf: no such server", 50.0, false), None);
     assert_eq!(read(CONNECTIONS, 50.0, true), None, "no sessions there");
 }
@@ -135,7 +134,7 @@ fn figures_of_connections_are_read() {
 fn figures_of_sessions_are_read() {
     let figures = read(SESSIONS, 5.0, true).unwrap();
     assert_eq!(figures.sessions, Some(Sessions { begun: 20, completed: 1 }));
-    assert_eq!((figures.sent, figures.ok, figures.refused), (55, 36, 19));
+    assert_eq!((figures.counts.sent, figures.counts.ok, figures.counts.refused), (55, 36, 19));
     assert_eq!((figures.mean_ms, figures.p50_ms, figures.rate), (12.6, None, 0.25));
 }
 
@@ -144,7 +143,7 @@ fn a_client_that_is_the_bottleneck_voids_its_figures() {
     assert_eq!(read(CONNECTIONS, 50.0, false).unwrap().void(), None);
     let starved = CONNECTIONS.replace("fd-unavail 0", "fd-unavail 7");
     let figures = read(&starved, 50.0, false).unwrap();
-    assert_eq!((figures.unsent, figures.sent), (7, 100));
+    assert_eq!((figures.unsent, figures.counts.sent), (7, 100));
     assert!(figures.void().unwrap().contains("7 connections"));
     let late = CONNECTIONS.replace("burst length: 1", "burst length: 32");
     let figures = read(&late, 50.0, false).unwrap();
@@ -156,9 +155,7 @@ fn a_client_that_is_the_bottleneck_voids_its_figures() {
 #[test]
 fn processes_of_a_workload_sum_up() {
     let part = |ok, mean_ms, p50_ms, stddev_ms| Figures {
-        sent: ok + 1,
-        ok,
-        timed_out: 1,
+        counts: Counts { sent: ok + 1, ok, timed_out: 1, ..Counts::default() },
         mean_ms,
         p50_ms: Some(p50_ms),
         stddev_ms: Some(stddev_ms),
@@ -167,7 +164,7 @@ fn processes_of_a_workload_sum_up() {
         ..Figures::default()
     };
     let sum = merge(&[part(10, 20.0, 15.0, 0.0), part(30, 40.0, 35.0, 0.0)]);
-    assert_eq!((sum.sent, sum.ok, sum.timed_out), (42, 40, 2));
+    assert_eq!((sum.counts.sent, sum.counts.ok, sum.counts.timed_out), (42, 40, 2));
     assert_eq!((sum.mean_ms, sum.p50_ms, sum.rate, sum.seconds), (35.0, Some(30.0), 20.0, 40.0));
     // Two points, 10 of 20 and 30 of 40: the deviation is 20 * sqrt(1/4 * 3/4).
     assert!((sum.stddev_ms.unwrap() - 8.66).abs() < 0.01, "{sum:?}");
@@ -177,12 +174,26 @@ fn processes_of_a_workload_sum_up() {
     assert_eq!(both.p50_ms, None);
 }
 
-fn workload(text: &str) -> Workload {
-    toml::from_str(text).unwrap()
+fn gold() -> Population {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Population {
+        name: "gold".into(),
+        paths: vec!["/gold?x=1".into()],
+        headers: vec![header("Cookie", "user=gold"), header("X-A", "b")],
+        patience: Duration::from_secs(10),
+        ..Population::default()
+    }
 }
 
-const GOLD: &str = "name = 'gold'\nuri = '/gold?x=1'\nrate = 200\nlasting = '5s'\ntimeout = '10s'\n\
-                    headers = ['Cookie: user=gold', 'X-A: b']\npoisson = true\n";
+fn thinking(requests: u32, think: Duration) -> Population {
+    let session = Some(Session { requests, think, marked: None });
+    Population { session, ..gold() }
+}
+
+fn workload(population: &Population, rate: f64) -> Workload<'_> {
+    let step = Step { rate, lasting: Duration::from_secs(5) };
+    Workload { population, step, uris: population.paths.clone() }
+}
 
 fn place(target: SocketAddr, scratch: &Path) -> Place<'_> {
     Place { target, scratch, namespace: None, processors: None }
@@ -190,7 +201,8 @@ fn place(target: SocketAddr, scratch: &Path) -> Place<'_> {
 
 #[test]
 fn a_rate_is_split_so_that_descriptors_suffice() {
-    let gold = workload(GOLD);
+    let population = gold();
+    let gold = workload(&population, 200.0);
     // 2,000 connections open at once: three processes.
     assert_eq!(gold.processes().unwrap(), 3);
     let target = "127.0.0.1:80".parse().unwrap();
@@ -207,23 +219,15 @@ fn a_rate_is_split_so_that_descriptors_suffice() {
     ];
     assert_eq!(args(1), expected);
     assert!(args(0).contains(&"--num-conns=334".into()), "1,000 in all");
-    assert_eq!(Workload { rate: 90.0, ..gold.clone() }.processes().unwrap(), 1);
-    let thinking = Session { calls: 10, think: Duration::from_secs(1) };
-    let sessions = Workload { session: Some(thinking), rate: 90.0, ..gold.clone() };
-    assert_eq!(sessions.processes().unwrap(), 2, "90 a second, 20 s each");
-    assert!(Workload { rate: 1e5, ..gold.clone() }.processes().is_err());
-    assert!(Workload { rate: 0.0, ..gold.clone() }.processes().is_err());
-    let injected = Workload { headers: vec!["A: b\\nHost: c".into()], ..gold };
-    assert!(injected.args(0, 1, &place(target, Path::new("/"))).is_err());
-}
-
-#[test]
-fn a_workload_says_what_it_is_and_mistakes_are_told() {
-    let gold = workload(&format!("{GOLD}session = {{ calls = 3, think = '500ms' }}"));
-    assert_eq!(gold.session, Some(Session { calls: 3, think: Duration::from_millis(500) }));
-    let written = toml::to_string(&gold).unwrap();
-    assert_eq!(workload(&written), gold);
-    assert!(toml::from_str::<Workload>(&format!("{GOLD}connections = 3")).is_err());
+    let processes = |population, rate| workload(population, rate).processes();
+    assert_eq!(processes(&population, 90.0).unwrap(), 1);
+    let sessions = thinking(10, Duration::from_secs(1));
+    assert_eq!(processes(&sessions, 90.0).unwrap(), 2, "90 a second, 20 s each");
+    assert!(processes(&population, 1e5).is_err());
+    assert!(processes(&population, 0.0).is_err());
+    let headers = vec![("A".into(), "b\\nHost: c".into())];
+    let injected = Population { headers, ..population };
+    assert!(workload(&injected, 1.0).args(0, 1, &place(target, Path::new("/"))).is_err());
 }
 
 /// Answers every request with what it asked for, by a server of the lab's own.
@@ -258,26 +262,29 @@ async fn several_workloads_run_at_once_and_their_figures_are_told_apart() {
     let scratch = tempfile::tempdir().unwrap();
     let target = free_address().unwrap();
     let server = serve(target).await;
-    let base = Workload { lasting: Duration::from_secs(2), rate: 50.0, ..workload(GOLD) };
+    let (single, sessions) = (gold(), thinking(3, Duration::ZERO));
+    // Two processes.
+    let patient = Population { patience: Duration::from_secs(20), ..gold() };
+    let of = |population, uris: &[&str]| {
+        let step = Step { rate: 50.0, lasting: Duration::from_secs(2) };
+        Workload { population, step, uris: uris.iter().map(|uri| (*uri).into()).collect() }
+    };
+    let site = super::super::surge::paths(3);
     let workloads = [
-        base.clone(),
-        Workload { uri: "/refused".into(), ..base.clone() },
-        Workload {
-            uris: super::super::surge::paths(3),
-            // Two processes.
-            timeout: Duration::from_secs(20),
-            ..base.clone()
-        },
-        Workload { session: Some(Session { calls: 3, think: Duration::ZERO }), ..base },
+        of(&single, &["/gold?x=1"]),
+        of(&single, &["/refused"]),
+        Workload { uris: site, ..of(&patient, &[]) },
+        of(&sessions, &["/gold?x=1"]),
     ];
     let figures = run(&workloads, &place(target, scratch.path())).await.unwrap();
     server.abort();
-    let counts: Vec<_> = figures.iter().map(|f| (f.sent, f.ok, f.refused)).collect();
+    let counts: Vec<_> =
+        figures.iter().map(|f| (f.counts.sent, f.counts.ok, f.counts.refused)).collect();
     assert_eq!(counts, [(100, 100, 0), (100, 0, 100), (100, 100, 0), (300, 300, 0)]);
     assert_eq!(workloads[2].processes().unwrap(), 2);
     assert_eq!(figures[3].sessions, Some(Sessions { begun: 100, completed: 100 }));
     for figures in &figures {
-        assert_eq!((figures.failed, figures.timed_out, figures.unsent), (0, 0, 0));
+        assert_eq!((figures.counts.failed, figures.counts.timed_out, figures.unsent), (0, 0, 0));
         assert!(figures.mean_ms < 2000.0 && figures.seconds > 1.0, "{figures:?}");
     }
 }

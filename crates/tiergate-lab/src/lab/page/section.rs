@@ -100,8 +100,8 @@ fn notes(contender: &ContenderResult) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::lab::page::tests::sample;
 
     #[test]
     fn conditions_are_told() {

@@ -4,6 +4,7 @@ use super::judge::{FAR_FEWER, is_latency, lead};
 use super::spread::{Spread, valid, values};
 use super::words;
 use crate::lab::result::{Better, ContenderResult, ExperimentResult, Unit};
+use tiergate_draw::Table;
 
 /// The table in Markdown; `None`: no contender has a valid round.
 pub(super) fn table(experiment: &ExperimentResult) -> Option<String> {
@@ -16,15 +17,10 @@ pub(super) fn table(experiment: &ExperimentResult) -> Option<String> {
     columns.extend((0..experiment.measures.len()).map(|place| column(experiment, &rows, place)));
     columns.push(processor_time(&rows));
     columns.push(rounds(&rows));
-    let mut out = String::new();
-    for line in 0..columns[0].len() {
-        let cells: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
-        out += &format!("| {} |\n", cells.join(" | "));
-        if line == 0 {
-            out += &format!("|:--|{}\n", "--:|".repeat(columns.len() - 1));
-        }
-    }
-    Some(out)
+    let line = |line: usize| columns.iter().map(move |column| column[line].as_str());
+    let mut table = Table::new(line(0));
+    (1..=rows.len()).for_each(|row| table.row(line(row)));
+    Some(table.markdown())
 }
 
 /// Heading and cells, one under the other.
@@ -36,7 +32,7 @@ fn names(rows: &[&ContenderResult]) -> Column {
         name => name,
     };
     let names = rows.iter().map(name);
-    std::iter::once(String::new()).chain(names).collect()
+    std::iter::once("<".to_owned()).chain(names).collect()
 }
 
 fn column(experiment: &ExperimentResult, rows: &[&ContenderResult], place: usize) -> Column {
@@ -139,8 +135,8 @@ fn rounds(rows: &[&ContenderResult]) -> Column {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::lab::page::tests::sample;
 
     /// A cell of the sample's overload, by the contender's row and the column's heading.
     fn cell_of(contender: &str, column: &str) -> String {

@@ -3,6 +3,7 @@
 use super::spread::{Spread, values};
 use super::words::{plain, quantity};
 use crate::lab::result::{ContenderResult, ExperimentResult, Results, Unit};
+use tiergate_draw::Table;
 
 /// The measure that is compared.
 const GOODPUT: &str = "goodput";
@@ -11,22 +12,23 @@ const CLOSE: f64 = 0.95;
 
 /// A table of the experiments for which haproxy's setting was searched; empty without any.
 pub(super) fn unknown(results: &Results) -> String {
-    let rows: Vec<(String, bool)> = results.experiments.iter().filter_map(row).collect();
+    let rows: Vec<([String; 4], bool)> = results.experiments.iter().filter_map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
     let close = rows.iter().filter(|(_, close)| *close).count();
-    let table: String = rows.iter().map(|(row, _)| row.as_str()).collect();
+    let mut table = Table::new(["<", "Tiergate", "HAProxy, best `maxconn`", "Tiergate / HAProxy"]);
+    let total = rows.len();
+    rows.into_iter().for_each(|(row, _)| table.row(row));
     format!(
         "## With no capacity typed in\n\nHAProxy's `maxconn` was searched for in each of these experiments; \
          Tiergate found its limit by itself, from cold, while the experiment ran. Tiergate's goodput is \
-         within 5 % of the best fixed setting's in {close} of {}.\n\n\
-         | | Tiergate | HAProxy, best `maxconn` | Tiergate / HAProxy |\n|:--|--:|--:|--:|\n{table}\n",
-        rows.len()
+         within 5 % of the best fixed setting's in {close} of {total}.\n\n{}\n",
+        table.markdown()
     )
 }
 
-fn row(experiment: &ExperimentResult) -> Option<(String, bool)> {
+fn row(experiment: &ExperimentResult) -> Option<([String; 4], bool)> {
     let place = experiment.measures.iter().position(|m| m.name == GOODPUT)?;
     let of = |name: &str| experiment.contenders.iter().find(|c| c.name == name);
     let median = |contender: &ContenderResult| {
@@ -36,24 +38,20 @@ fn row(experiment: &ExperimentResult) -> Option<(String, bool)> {
     let haproxy = of("haproxy").filter(|c| c.setting.is_some())?;
     let (ours, theirs) = (median(of("tiergate")?)?, median(haproxy)?);
     let ratio = ours / theirs;
-    let row = format!(
-        "| [{}](#{}) | {} | {} | {} |\n",
-        plain(&experiment.title),
-        experiment.name,
+    let bold = if ratio >= CLOSE { "" } else { "**" };
+    let row = [
+        format!("[{}](#{})", plain(&experiment.title), experiment.name),
         quantity(Some(ours), Unit::Share),
         quantity(Some(theirs), Unit::Share),
-        match ratio >= CLOSE {
-            true => format!("{ratio:.2}"),
-            false => format!("**{ratio:.2}**"),
-        }
-    );
+        format!("{bold}{ratio:.2}{bold}"),
+    ];
     Some((row, ratio >= CLOSE))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::page::sample;
+    use crate::lab::page::tests::sample;
 
     #[test]
     fn only_searched_settings_are_compared() {

@@ -126,8 +126,8 @@ fn discount(peer: &str, judged: &Judged) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::lab::page::tests::sample;
 
     #[test]
     fn every_peer_is_told_about_with_figures() {

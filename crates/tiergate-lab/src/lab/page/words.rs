@@ -2,7 +2,7 @@
 
 use super::spread::Spread;
 use crate::lab::result::Unit;
-use crate::units::thousands;
+use tiergate_draw::number::thousands;
 
 /// A contender as people call it; a name that is not known here stays as it is.
 pub(crate) fn contender(name: &str) -> &str {

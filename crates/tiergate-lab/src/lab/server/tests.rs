@@ -1,5 +1,6 @@
 use super::*;
 use crate::lab::httperf;
+use crate::load::{Arrivals, Population, Step};
 use crate::process::free_address;
 
 fn read(text: &str) -> Result<Server, toml::de::Error> {
@@ -194,15 +195,25 @@ async fn a_site_is_asked_by_popularity_in_a_network_of_its_own() {
     let place = Place { lab, scratch: scratch.path(), listen, namespace, processors: Some("0") };
     for server in [Server::Nginx(Nginx::default()), Server::Apache(Apache::default())] {
         let mut started = server.start(&place).await.unwrap();
+        let population = Population {
+            patience: Duration::from_secs(5),
+            arrivals: Arrivals::Constant,
+            ..Population::default()
+        };
         let workload = httperf::Workload {
+            population: &population,
+            step: Step { rate: 100.0, lasting: Duration::from_secs(2) },
             uris: surge::requests(&started.paths, 1000, 1),
-            ..toml::from_str("name = 'x'\nrate = 100\nlasting = '2s'\ntimeout = '5s'").unwrap()
         };
         let (target, processors, scratch) = (listen, place.processors, scratch.path());
         let clients = httperf::Place { target, scratch, namespace, processors };
         let figures = httperf::run(&[workload], &clients).await.unwrap();
         let figures = &figures[0];
-        assert_eq!((figures.ok, figures.sent, figures.unsent), (200, 200, 0), "{figures:?}");
+        assert_eq!(
+            (figures.counts.ok, figures.counts.sent, figures.unsent),
+            (200, 200, 0),
+            "{figures:?}"
+        );
         assert_eq!(started.ended(), None);
         started.stop();
     }

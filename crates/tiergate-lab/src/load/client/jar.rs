@@ -5,7 +5,7 @@ const COOKIES_MAX: usize = 50;
 
 /// Cookies by name. Attributes are not kept: no session outlives any of them.
 #[derive(Clone, Debug, Default)]
-pub(in crate::load) struct Jar {
+pub(crate) struct Jar {
     cookies: Vec<(Vec<u8>, Vec<u8>)>,
     /// The field with its end, made once for many requests.
     line: Vec<u8>,
@@ -14,7 +14,7 @@ pub(in crate::load) struct Jar {
 impl Jar {
     /// Takes the cookie that a `Set-Cookie` sets, in the place of one of its name; what is none is
     /// left aside, as are more than [`COOKIES_MAX`].
-    pub(in crate::load) fn set(&mut self, set_cookie: &[u8]) {
+    pub(crate) fn set(&mut self, set_cookie: &[u8]) {
         let pair = set_cookie.split(|byte| *byte == b';').next().unwrap_or_default();
         let Some(equals) = pair.iter().position(|byte| *byte == b'=') else {
             return;

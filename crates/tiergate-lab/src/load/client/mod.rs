@@ -2,10 +2,12 @@
 //! can be bounded, which full clients do not offer.
 
 mod answer;
+mod connection;
 mod jar;
 mod pace;
 mod pool;
 
+pub(super) use connection::Connection;
 pub(super) use jar::Jar;
 pub(super) use pool::Pool;
 
@@ -16,25 +18,13 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpSocket;
 
 /// Body bytes are taken from here.
 static BODY: [u8; 16 << 10] = [b'x'; 16 << 10];
 /// Bounds of the receive buffer of a client that reads slowly, in bytes. The system's own would
 /// take megabytes from the server at once.
 const RECEIVE_BUFFER: (u64, u64) = (4 << 10, 64 << 10);
-
-/// An open connection; dropped, it is closed, even in the middle of an answer.
-#[derive(Debug)]
-pub(super) struct Connection(TcpStream);
-
-impl Connection {
-    /// Whether it can be used again; an idle connection that says anything is at its end.
-    fn is_idle(&self) -> bool {
-        let nothing = self.0.try_read(&mut [0]);
-        nothing.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
-    }
-}
 
 /// Asks as the clients of one population do.
 pub(super) struct Client {

@@ -1,11 +1,11 @@
 //! The idle connections of a population, and how many may be open.
 
-use super::Connection;
+use super::connection::Connection;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Connections that wait for the next request.
-pub(in crate::load) struct Pool {
+pub(crate) struct Pool {
     /// At most as many as there are places: one is opened only when none is idle.
     idle: Mutex<Vec<Connection>>,
     places: Semaphore,
@@ -13,17 +13,17 @@ pub(in crate::load) struct Pool {
 
 impl Pool {
     /// None yet, and at most so many at once.
-    pub(in crate::load) fn new(connections_max: usize) -> Self {
+    pub(crate) fn new(connections_max: usize) -> Self {
         Self { idle: Mutex::new(Vec::new()), places: Semaphore::new(connections_max) }
     }
 
     /// Waits for the right to use a connection. Cancel safe.
-    pub(in crate::load) async fn place(&self) -> SemaphorePermit<'_> {
+    pub(crate) async fn place(&self) -> SemaphorePermit<'_> {
         self.places.acquire().await.expect("never closed")
     }
 
     /// The connection that was used last, and nothing else has taken.
-    pub(in crate::load) fn take(&self) -> Option<Connection> {
+    pub(crate) fn take(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(connection) = idle.pop() {
             if connection.is_idle() {
@@ -34,7 +34,7 @@ impl Pool {
     }
 
     /// A connection that can be used again.
-    pub(in crate::load) fn put(&self, connection: Connection) {
+    pub(crate) fn put(&self, connection: Connection) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 }

@@ -1,7 +1,7 @@
-//! A bar on a terminal, for whoever waits.
+//! A bar on a terminal for runs that take a while.
 
-use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
+use tiergate_draw::{Block, bar};
 
 /// Shorter runs show none.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -10,12 +10,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Characters of the bar.
 const WIDTH: usize = 40;
 
-/// How far several runs are.
-#[derive(Debug)]
+/// How far several runs are; taken away when dropped.
 pub(super) struct Progress {
-    begun: Instant,
-    shown: Option<Instant>,
-    terminal: bool,
+    block: Block,
+    /// When it is drawn next.
+    next: Instant,
     runs: usize,
     done: usize,
 }
@@ -23,34 +22,21 @@ pub(super) struct Progress {
 impl Progress {
     /// Before the first of so many runs.
     pub(super) fn new(runs: usize) -> Self {
-        let terminal = std::io::stderr().is_terminal();
-        Progress { begun: Instant::now(), shown: None, terminal, runs, done: 0 }
+        Progress { block: Block::stderr(), next: Instant::now() + PATIENCE, runs, done: 0 }
     }
 
     /// So much of the present run is done, 0.0 to 1.0.
     pub(super) fn is(&mut self, share: f64) {
         let now = Instant::now();
-        let early = now.duration_since(self.begun) < PATIENCE;
-        if !self.terminal || early || self.shown.is_some_and(|at| now - at < PAUSE) {
-            return;
+        if self.block.is_terminal() && now >= self.next {
+            self.next = now + PAUSE;
+            let all = (self.done as f64 + share) / self.runs as f64;
+            self.block.draw(&format!("  {} {:3.0}%", bar(all, WIDTH), all * 100.0));
         }
-        self.shown = Some(now);
-        let all = (self.done as f64 + share) / self.runs as f64;
-        let full = ((all * WIDTH as f64) as usize).min(WIDTH);
-        let bar = "━".repeat(full) + &" ".repeat(WIDTH - full);
-        // Whoever has closed standard error does not want to see it.
-        let _ = write!(std::io::stderr(), "\r  {bar} {:3.0}%", all * 100.0);
     }
 
     /// The present run has ended.
     pub(super) fn next(&mut self) {
         self.done += 1;
-    }
-
-    /// Takes the bar away.
-    pub(super) fn end(&mut self) {
-        if self.shown.is_some() {
-            let _ = write!(std::io::stderr(), "\r{:1$}\r", "", WIDTH + 8);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! One thread's lines on their way to the writer.
 
-use super::Entry;
+use super::entry::Entry;
 use super::format::Formatter;
 use crate::config::meant::LogFormat;
 use crate::observe::counters::Counters;
@@ -17,6 +17,7 @@ pub const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 const LINE_ROOM: usize = 1024;
 
 /// What is sent to the writer.
+#[derive(Debug)]
 pub(super) enum Message {
     Batch {
         bytes: Vec<u8>,
@@ -26,11 +27,15 @@ pub(super) enum Message {
     Flush(SyncSender<()>),
 }
 
-/// What the writer has in common with its senders. As long as one of them holds it, the writer goes
-/// on trying.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub(super) reopen: AtomicBool,
+/// The way to the writer, and what it does with lines.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    pub(super) channel: SyncSender<Message>,
+    /// Asks the writer to open its path anew. While a sender holds it, the writer retries.
+    pub(super) reopen: Arc<AtomicBool>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) format: LogFormat,
+    pub(super) query: bool,
 }
 
 /// One thread's lines on their way to the writer.
@@ -40,45 +45,28 @@ pub struct Buffer {
     lines: u64,
     flushed: Instant,
     formatter: Formatter,
-    format: LogFormat,
-    query: bool,
-    sender: SyncSender<Message>,
-    _shared: Arc<Shared>,
-    counters: Arc<Counters>,
+    sender: Sender,
 }
 
 impl Buffer {
-    pub(super) fn new(
-        format: LogFormat,
-        query: bool,
-        sender: SyncSender<Message>,
-        shared: Arc<Shared>,
-        counters: Arc<Counters>,
-    ) -> Self {
-        Buffer {
-            bytes: Vec::with_capacity(BATCH_LEN),
-            lines: 0,
-            flushed: Instant::now(),
-            formatter: Formatter::default(),
-            format,
-            query,
-            sender,
-            _shared: shared,
-            counters,
-        }
+    pub(super) fn new(sender: Sender) -> Self {
+        let bytes = Vec::with_capacity(BATCH_LEN);
+        let formatter = Formatter::default();
+        Buffer { bytes, lines: 0, flushed: Instant::now(), formatter, sender }
     }
 
     /// Formats a line; hands the buffer over when it is full. Never blocks, allocates once per
     /// batch.
     pub fn record(&mut self, entry: &Entry<'_>) {
-        self.formatter.push(&mut self.bytes, self.format, self.query, entry);
+        let Sender { format, query, .. } = self.sender;
+        self.formatter.push(&mut self.bytes, format, query, entry);
         self.lines += 1;
         if self.bytes.len() >= BATCH_LEN - LINE_ROOM {
             self.flush();
         }
     }
 
-    /// Hands over what is there if [`FLUSH_INTERVAL`] has passed; call it now and then.
+    /// Hands the lines over if [`FLUSH_INTERVAL`] has passed; call it regularly.
     pub fn tick(&mut self, now: Instant) {
         if now.saturating_duration_since(self.flushed) >= FLUSH_INTERVAL {
             self.flush();
@@ -86,18 +74,17 @@ impl Buffer {
         }
     }
 
-    /// Hands over what is there. Never blocks: if the writer is behind, the lines are dropped and
-    /// counted.
+    /// Hands the lines over. Never blocks: if the writer is behind, they are dropped and counted.
     pub fn flush(&mut self) {
         if self.lines == 0 {
             return;
         }
         let lines = std::mem::take(&mut self.lines);
         let bytes = std::mem::take(&mut self.bytes);
-        match self.sender.try_send(Message::Batch { bytes, lines }) {
+        match self.sender.channel.try_send(Message::Batch { bytes, lines }) {
             Ok(()) => self.bytes.reserve(BATCH_LEN),
             Err(refused) => {
-                self.counters.access_log.dropped.add(lines);
+                self.sender.counters.access_log.dropped.add(lines);
                 let (TrySendError::Full(message) | TrySendError::Disconnected(message)) = refused;
                 if let Message::Batch { bytes, .. } = message {
                     // Its memory serves the next lines.
@@ -122,11 +109,12 @@ mod tests {
     use std::sync::mpsc::{Receiver, sync_channel};
 
     fn buffer(batches: usize) -> (Buffer, Receiver<Message>, Arc<Counters>) {
-        let (sender, receiver) = sync_channel(batches);
+        let (channel, receiver) = sync_channel(batches);
         let counters = Counters::new(1);
-        let (shared, counted) = (Arc::default(), Arc::clone(&counters));
-        let buffer = Buffer::new(LogFormat::Json, false, sender, shared, counted);
-        (buffer, receiver, counters)
+        let (reopen, counted) = (Arc::default(), Arc::clone(&counters));
+        let sender =
+            Sender { channel, reopen, counters: counted, format: LogFormat::Json, query: false };
+        (Buffer::new(sender), receiver, counters)
     }
 
     fn lines(receiver: &Receiver<Message>) -> u64 {

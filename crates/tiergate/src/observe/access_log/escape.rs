@@ -1,4 +1,4 @@
-//! Bytes from strangers, made harmless in a log line.
+//! Escapes untrusted bytes in log lines.
 
 /// Bytes of one field that are logged; what follows is cut and marked by `...`. Request heads are
 /// bounded as well, but a line must not become as long as a head.
@@ -40,7 +40,7 @@ pub(super) fn push_combined(line: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Printable ASCII that means nothing in either format.
+/// Printable ASCII that is not special in either format.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, 0x20..=0x7e) && byte != b'"' && byte != b'\\'
 }

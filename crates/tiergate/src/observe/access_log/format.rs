@@ -1,13 +1,13 @@
-//! How a line looks.
+//! Writes a line.
 
-use super::Entry;
+use super::entry::Entry;
 use super::escape;
 use super::time::Clock;
 use crate::config::meant::LogFormat;
 use std::io::Write;
 use std::time::Duration;
 
-/// What formatting needs beside the entry.
+/// State of the formatting besides the entry.
 #[derive(Debug, Default)]
 pub(super) struct Formatter {
     clock: Clock,

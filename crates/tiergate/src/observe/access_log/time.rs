@@ -16,8 +16,8 @@ pub(crate) fn rfc3339(at: SystemTime) -> String {
     String::from_utf8(text).expect("digits and punctuation")
 }
 
-/// The text of the second that was last asked for: lines come in bursts of the same second, and
-/// finding the calendar day costs more than the rest of a line.
+/// Caches the text of the latest second: lines come in bursts of the same second, and computing the
+/// calendar date costs more than the rest of a line.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     second: Option<i64>,

@@ -4,14 +4,14 @@
 //! |---|---|---|
 //! | [`Buffer`] | the serving thread that owns it | the same |
 //! | channel of batches, bounded | serving threads, never waiting | the writer |
-//! | `reopen` flag | whoever handles SIGHUP | the writer |
+//! | `reopen` flag | the handler of SIGHUP | the writer |
 //! | [`LogCounters`](super::super::counters::LogCounters) | both, relaxed | a scrape |
 //!
-//! A write that fails (a full disk) keeps its batch, with the place it got to, and is tried again
-//! each [`RETRY_INTERVAL`]: no line is torn. Meanwhile the channel fills, and what does not fit is
-//! dropped and counted.
+//! A write that fails (a full disk) keeps its batch, with the offset it got to, and is retried every
+//! [`RETRY_INTERVAL`]: no line is torn. Meanwhile the channel fills, and further lines are dropped and
+//! counted.
 
-use super::buffer::{Buffer, Message, Shared};
+use super::buffer::{Buffer, Message, Sender};
 use crate::config::meant::{AccessLog, LogFormat};
 use crate::observe::counters::Counters;
 use std::fs::{File, OpenOptions};
@@ -20,8 +20,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the writer looks for a request to reopen when nothing comes in.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the access log is to do.
+/// Settings of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The file, appended to; `None`: standard output.
@@ -52,13 +52,7 @@ impl From<&AccessLog> for Options {
 
 /// The access log's writer. Its thread ends when this and every [`Buffer`] are gone.
 #[derive(Debug)]
-pub struct Log {
-    sender: SyncSender<Message>,
-    shared: Arc<Shared>,
-    counters: Arc<Counters>,
-    format: LogFormat,
-    query: bool,
-}
+pub struct Log(Sender);
 
 impl Log {
     /// Opens the file and starts the writer's thread.
@@ -80,32 +74,32 @@ impl Log {
         counters: Arc<Counters>,
         retry_interval: Duration,
     ) -> io::Result<Log> {
-        let (sender, receiver) = sync_channel(BATCHES_MAX);
-        let shared = Arc::new(Shared::default());
+        let (channel, receiver) = sync_channel(BATCHES_MAX);
+        let Options { format, query, ref path } = *options;
+        let sender = Sender { channel, reopen: Arc::default(), counters, format, query };
         let writer = Writer {
             output,
-            path: options.path.clone(),
-            shared: Arc::clone(&shared),
-            counters: Arc::clone(&counters),
+            path: path.clone(),
+            reopen: Arc::clone(&sender.reopen),
+            counters: Arc::clone(&sender.counters),
             retry_interval,
             failing: false,
         };
         thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(move || writer.run(&receiver))?;
-        Ok(Log { sender, shared, counters, format: options.format, query: options.query })
+        Ok(Log(sender))
     }
 
     /// A buffer for one thread.
     pub fn buffer(&self) -> Buffer {
-        let (sender, shared) = (self.sender.clone(), Arc::clone(&self.shared));
-        Buffer::new(self.format, self.query, sender, shared, Arc::clone(&self.counters))
+        Buffer::new(self.0.clone())
     }
 
     /// Asks the writer to open its path anew (after logrotate moved the file). Returns at once; the
     /// old file is kept until the new one is open. Standard output has nothing to open.
     pub fn reopen(&self) {
-        self.shared.reopen.store(true, Ordering::Release);
+        self.0.reopen.store(true, Ordering::Release);
     }
 
     /// Waits until the batches handed over so far are written, at most `patience`; for the end of
@@ -115,7 +109,7 @@ impl Log {
         let (answer, done) = sync_channel(1);
         let mut message = Message::Flush(answer);
         loop {
-            match self.sender.try_send(message) {
+            match self.0.channel.try_send(message) {
                 Ok(()) => break,
                 Err(TrySendError::Full(back)) if Instant::now() < until => message = back,
                 Err(_) => return false,
@@ -129,7 +123,7 @@ impl Log {
 struct Writer {
     output: Box<dyn Write + Send>,
     path: Option<PathBuf>,
-    shared: Arc<Shared>,
+    reopen: Arc<AtomicBool>,
     counters: Arc<Counters>,
     retry_interval: Duration,
     failing: bool,
@@ -142,7 +136,7 @@ impl Writer {
             self.reopen_if_asked();
             match message {
                 Ok(Message::Batch { bytes, lines }) => self.write_batch(&bytes, lines),
-                // Nobody waits any more if this fails.
+                // This fails if the caller's patience is over.
                 Ok(Message::Flush(answer)) => drop(answer.try_send(())),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -164,8 +158,8 @@ impl Writer {
                 Err(fault) if fault.kind() == io::ErrorKind::Interrupted => continue,
                 Err(fault) => self.failed(&fault),
             }
-            // Nobody is left who could send: the process is ending, and trying on would hold it up.
-            if Arc::strong_count(&self.shared) == 1 {
+            // No sender is left: the process is ending, and retrying would hold it up.
+            if Arc::strong_count(&self.reopen) == 1 {
                 self.counters.access_log.dropped.add(lines);
                 return;
             }
@@ -181,7 +175,7 @@ impl Writer {
 
     fn reopen_if_asked(&mut self) {
         let Some(path) = &self.path else { return };
-        if !self.shared.reopen.swap(false, Ordering::Acquire) {
+        if !self.reopen.swap(false, Ordering::Acquire) {
             return;
         }
         match open(path) {
@@ -194,11 +188,11 @@ impl Writer {
         }
     }
 
-    /// Counts a failure; tells of the first in a row only.
+    /// Counts a failure; logs the first in a row only.
     fn failed(&mut self, fault: &io::Error) {
         self.counters.access_log.errors.one();
         if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(%fault, "cannot write the access log: trying again each second");
+            tracing::warn!(%fault, "cannot write the access log: retrying every second");
         }
     }
 }

@@ -1,110 +1,55 @@
-//! Metrics in the text forms that Prometheus scrapes.
+//! Metrics in the text formats that Prometheus scrapes.
 //!
-//! Everything is read first ([`Readings`]) and written afterwards, so that no lock is held while
-//! text is made. Every label has few values: classes (64 at most), reasons, ends, servers of the
-//! policy, the first rules.
+//! Locks are held to copy numbers ([`Readings`]), never while text is written. Every label has few values:
+//! classes (64 at most), reasons, ends, servers of the policy, the first rules.
 
-#[cfg(test)]
-mod lint;
+mod gate;
+mod gateway;
 mod page;
 mod process;
-mod sessions;
-mod text;
-mod write;
+#[cfg(test)]
+mod tests;
 
-use super::counters::{Counters, ServerCounters, Totals};
-use super::origin::OriginStatus;
+pub use page::Format;
+
+use super::counters::Counters;
 use super::refusals::Refusals;
+use super::server::ServerStatus;
 use super::snapshot::Snapshot;
-use crate::names::Ended;
 use crate::session;
-use prometheus_client::registry::Registry;
-use std::sync::Arc;
-use std::time::SystemTime;
+use page::Page;
 
-pub use text::Form;
-
-/// Everything that one scrape shows, at (nearly) one moment.
+/// What one scrape shows.
 #[derive(Clone, Debug)]
-pub struct Readings {
-    snapshot: Snapshot,
-    totals: Totals,
-    servers: Vec<Arc<ServerCounters>>,
-    retries_denied: u64,
-    origin: OriginStatus,
-    log: [u64; 3],
-    reloads: [u64; 2],
-    reload_failed: bool,
-    refusals_skipped: u64,
-    names: Names,
-    started: SystemTime,
-    now: SystemTime,
-    version: &'static str,
-    process: process::Usage,
-    sessions: session::Readings,
+pub struct Readings<'c> {
+    /// The gate.
+    pub snapshot: Snapshot,
+    /// Sessions, by the classes of the snapshot.
+    pub sessions: session::Readings,
+    /// The origin's servers.
+    pub servers: Vec<ServerStatus>,
+    /// The gateway's counters.
+    pub counters: &'c Counters,
+    /// The ring of refusals.
+    pub refusals: &'c Refusals,
+    /// The program's version.
+    pub version: &'static str,
 }
 
-/// Names of clients.
-#[derive(Clone, Copy, Debug)]
-struct Names {
-    known: u64,
-    /// By [`Ended::ALL`].
-    ended: [u64; Ended::ALL.len()],
-    /// For want of room in the queue, by the network's share.
-    dropped: [u64; 2],
-}
-
-impl Readings {
-    /// Reads all counters. `snapshot` comes from [`Snapshot::take`] under the gate's lock.
-    pub fn take(
-        snapshot: Snapshot,
-        counters: &Counters,
-        refusals: &Refusals,
-        origin: OriginStatus,
-        version: &'static str,
-    ) -> Self {
-        let log = &counters.access_log;
-        Readings {
-            snapshot,
-            totals: counters.totals(),
-            servers: counters.servers(),
-            retries_denied: counters.retries_denied.total(),
-            origin,
-            log: [log.written.total(), log.dropped.total(), log.errors.total()],
-            reloads: [counters.reloads_ok.total(), counters.reloads_failed.total()],
-            reload_failed: counters.last_reload().fault.is_some(),
-            refusals_skipped: refusals.skipped(),
-            names: Names {
-                known: counters.names.known(),
-                ended: counters.names.ended(),
-                dropped: [
-                    counters.names.dropped_queue.total(),
-                    counters.names.dropped_network.total(),
-                ],
-            },
-            started: counters.started(),
-            now: SystemTime::now(),
-            version,
-            process: process::usage(),
-            sessions: session::Readings::default(),
-        }
-    }
-
-    /// The same with what is known of sessions, by the classes of the snapshot.
-    pub fn with_sessions(self, sessions: session::Readings) -> Self {
-        Readings { sessions, ..self }
-    }
-
+impl Readings<'_> {
     /// The readings as text.
-    pub fn encode(self, form: Form) -> String {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(self));
-        let mut open_metrics = String::with_capacity(64 * 1024);
-        prometheus_client::encoding::text::encode(&mut open_metrics, &registry)
-            .expect("a string takes every write");
-        match form {
-            Form::OpenMetrics => open_metrics,
-            Form::Prometheus => text::to_prometheus(&open_metrics),
-        }
+    pub fn encode(&self, format: Format) -> String {
+        let mut page = Page::new(format);
+        self.process(&mut page);
+        self.classes(&mut page);
+        self.limit(&mut page);
+        self.sessions(&mut page);
+        self.rules(&mut page);
+        self.policers(&mut page);
+        self.clients(&mut page);
+        self.origin(&mut page);
+        self.identity(&mut page);
+        self.internals(&mut page);
+        page.finish()
     }
 }

@@ -1,4 +1,4 @@
-//! What the operating system says of this process, under the names that every exporter uses.
+//! The process's usage, under the names that every exporter uses.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use std::fs;
 /// Linux supports today.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Readings of `/proc/self`; `None` where the kernel does not say.
+/// Readings of `/proc/self`; `None` where the kernel has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) cpu_seconds: Option<f64>,

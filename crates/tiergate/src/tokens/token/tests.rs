@@ -1,7 +1,7 @@
 //! Tokens that hold, and every way in which one may not.
 
 use super::*;
-use crate::config::meant::{NamedFile, Token};
+use crate::secrets::NamedFile;
 use aws_lc_rs::hmac::HMAC_SHA256;
 use data_encoding::BASE64;
 use proptest::prelude::*;

@@ -1,17 +1,15 @@
 //! All plots of an experiment in one drawing, under one legend.
 
-mod frame;
-mod palette;
+mod look;
 mod phases;
-mod scale;
 mod series;
-mod svg;
 mod time;
 
 use super::words;
 use crate::lab::result::{Along, ExperimentResult, Plot};
+use look::colour;
 use series::Series;
-use svg::{Anchor, Area, Canvas, text_width};
+use tiergate_draw::svg::{Anchor, Area, Canvas, mark, stroke, text_width};
 
 /// As wide as a page on GitHub shows it without shrinking.
 const WIDTH: f64 = 860.0;
@@ -35,8 +33,6 @@ pub(crate) fn draw(experiment: &ExperimentResult) -> Option<String> {
         experiment.contenders.iter().map(|c| c.name.as_str()).filter(names).collect();
     let mut canvas = Canvas::default();
     let (areas, bottom) = arrange(&drawn, legend_rows(&names) as f64 * 20.0 + MARGIN + 8.0)?;
-    let ground = Area { x: 0.0, y: 0.0, width: WIDTH, height: bottom };
-    canvas.rect("bg", ground);
     legend(&mut canvas, &names);
     for (drawn, area) in drawn.iter().zip(areas) {
         let draw = match drawn.plot.along {
@@ -45,7 +41,7 @@ pub(crate) fn draw(experiment: &ExperimentResult) -> Option<String> {
         };
         draw(&mut canvas, area, drawn.plot, &experiment.phases, &drawn.series);
     }
-    Some(canvas.finish(WIDTH, bottom, &experiment.title, &palette::style()))
+    Some(canvas.finish(WIDTH, bottom, &experiment.title))
 }
 
 struct Drawn<'a> {
@@ -96,8 +92,8 @@ fn legend_rows(names: &[&str]) -> usize {
 fn legend(canvas: &mut Canvas, names: &[&str]) {
     for (name, (row, x)) in names.iter().zip(legend_places(names)) {
         let y = MARGIN + 8.0 + row as f64 * 20.0;
-        canvas.path(&palette::stroke(name), &[(x, y), (x + 28.0, y)]);
-        palette::mark(canvas, name, (x + 14.0, y));
+        canvas.path(&stroke(colour(name)), &[(x, y), (x + 28.0, y)]);
+        mark(canvas, colour(name), (x + 14.0, y));
         let class = if *name == "tiergate" { "strong" } else { "name" };
         canvas.text(class, (x + 35.0, y + 4.0), Anchor::Start, words::contender(name));
     }
@@ -105,8 +101,8 @@ fn legend(canvas: &mut Canvas, names: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::lab::page::tests::sample;
 
     #[test]
     fn whoever_has_figures_is_in_the_legend() {

@@ -1,12 +1,13 @@
 //! A panel with a value for each phase: one line for each contender, all in one.
 
-use super::frame::{AXIS_WIDTH, LABEL, grid, height};
-use super::palette::{mark, reach, stroke};
-use super::scale::Scale;
-use super::series::{Reach, Series, pieces};
-use super::svg::{Anchor, Area, Canvas, Point, text_width};
+use super::look::{AXIS_WIDTH, caption, colour, label, scale};
+use super::series::Series;
 use crate::lab::result::{Phase, Plot};
+use tiergate_draw::svg::{Anchor, Area, Axes, Canvas, Point, mark, reach, stroke, text_width};
+use tiergate_draw::{Range, pieces};
 
+/// Size of labels, in pixels.
+const LABEL: f64 = 11.0;
 /// How steeply long names of phases stand, in degrees.
 const STEEP: f64 = -32.0;
 
@@ -19,8 +20,8 @@ const ASIDE: f64 = 6.0;
 /// Draws the panel into the area, captions and labels included.
 pub(super) fn draw(canvas: &mut Canvas, area: Area, plot: &Plot, phases: &[Phase], all: &[Series]) {
     let reaches = all.iter().flat_map(|series| series.points.iter().flatten());
-    let scale = Scale::of(plot.unit, reaches.flat_map(|r| [r.min, r.median, r.max]));
-    canvas.title((area.x, area.y + 14.0), &plot.title, &scale.caption(plot.unit));
+    let scale = scale(plot.unit, reaches.flat_map(|r| [r.min, r.median, r.max]));
+    canvas.title((area.x, area.y + 14.0), &plot.title, &caption(&scale, plot.unit));
     let step = (area.width - AXIS_WIDTH - 8.0) / phases.len().max(1) as f64;
     let widest = phases.iter().map(|p| text_width(&p.name, LABEL)).fold(0.0, f64::max);
     let steep = widest > step - 4.0;
@@ -31,7 +32,8 @@ pub(super) fn draw(canvas: &mut Canvas, area: Area, plot: &Plot, phases: &[Phase
         width: area.width - AXIS_WIDTH - 8.0,
         height: area.height - 30.0 - below,
     };
-    grid(canvas, inner, &scale, plot.unit, true);
+    let axes = Axes { area: inner, scale: &scale, seconds: 0.0 };
+    axes.grid(canvas, Some(&|tick| label(tick, plot.unit)));
     for (place, phase) in phases.iter().enumerate() {
         let x = inner.x + (place as f64 + 0.5) * step;
         if steep {
@@ -52,7 +54,7 @@ pub(super) fn draw(canvas: &mut Canvas, area: Area, plot: &Plot, phases: &[Phase
         .flat_map(|(place, series)| {
             let aside = ((place as f64 + 0.5) / all.len() as f64 - 0.5) * spread;
             let x = move |at: usize| inner.x + (at as f64 + 0.5) * step + aside;
-            let y = |value: f64| height(inner, &scale, value);
+            let y = |value: f64| axes.y(value);
             pieces(&series.points).into_iter().map(move |p| Line::of(series, p, &x, &y))
         })
         .collect();
@@ -69,7 +71,7 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn of(
         series: &'a Series,
-        (first, piece): (usize, Vec<Reach>),
+        (first, piece): (usize, Vec<Range>),
         x: &dyn Fn(usize) -> f64,
         y: &dyn Fn(f64) -> f64,
     ) -> Self {
@@ -88,14 +90,14 @@ fn draw_lines(canvas: &mut Canvas, lines: &[Line]) {
         if line.name == "tiergate" {
             canvas.path("halo", &line.medians);
         }
-        canvas.path(&stroke(line.name), &line.medians);
+        canvas.path(&stroke(colour(line.name)), &line.medians);
     }
     for line in lines {
         for (low, high) in &line.reaches {
-            canvas.line(&reach(line.name), *low, *high);
+            canvas.line(&reach(colour(line.name)), *low, *high);
         }
         for point in &line.medians {
-            mark(canvas, line.name, *point);
+            mark(canvas, colour(line.name), *point);
         }
     }
 }

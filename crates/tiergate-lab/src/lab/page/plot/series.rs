@@ -2,21 +2,14 @@
 
 use crate::lab::page::spread::valid;
 use crate::lab::result::{ContenderResult, ExperimentResult};
-
-/// A point of a line: median, smallest and largest over the rounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Reach {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
-}
+use tiergate_draw::Range;
 
 /// One contender in one plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Series {
     pub(super) name: String,
     /// By phase or second; `None`: less than half of the rounds have a value there.
-    pub(super) points: Vec<Option<Reach>>,
+    pub(super) points: Vec<Option<Range>>,
 }
 
 /// Everyone who has something to draw in a plot, in the order of the experiment.
@@ -28,36 +21,15 @@ pub(super) fn of_plot(experiment: &ExperimentResult, plot: usize) -> Vec<Series>
     all.filter(|series| series.points.iter().any(Option::is_some)).collect()
 }
 
-fn points(contender: &ContenderResult, plot: usize) -> Vec<Option<Reach>> {
+fn points(contender: &ContenderResult, plot: usize) -> Vec<Option<Range>> {
     let lines: Vec<_> = valid(contender).filter_map(|round| round.lines.get(plot)).collect();
     let length = lines.iter().map(|line| line.len()).max().unwrap_or(0);
     let point = |place: usize| {
         let here = lines.iter().filter_map(|line| line.get(place).copied().flatten());
-        let mut here: Vec<f64> = here.filter(|v| v.is_finite()).collect();
-        here.sort_by(f64::total_cmp);
-        if here.is_empty() || here.len() * 2 < lines.len() {
-            return None;
-        }
-        let last = here.len() - 1;
-        let median = f64::midpoint(here[last / 2], here[last.div_ceil(2)]);
-        Some(Reach { median, min: here[0], max: here[last] })
+        let here: Vec<f64> = here.filter(|v| v.is_finite()).collect();
+        Range::of(here.iter().copied()).filter(|_| here.len() * 2 >= lines.len())
     };
     (0..length).map(point).collect()
-}
-
-/// Parts of a line without gaps: the place of the first point, and the points.
-pub(super) fn pieces(points: &[Option<Reach>]) -> Vec<(usize, Vec<Reach>)> {
-    let mut pieces: Vec<(usize, Vec<Reach>)> = Vec::new();
-    let mut open = false;
-    for (place, point) in points.iter().enumerate() {
-        match (point, pieces.last_mut()) {
-            (None, _) => {}
-            (Some(point), Some((_, piece))) if open => piece.push(*point),
-            (Some(point), _) => pieces.push((place, vec![*point])),
-        }
-        open = point.is_some();
-    }
-    pieces
 }
 
 #[cfg(test)]
@@ -90,15 +62,10 @@ mod tests {
         };
         let points = points(&contender, 1);
         let expected = [
-            Some(Reach { median: 2.0, min: 1.0, max: 3.0 }),
+            Some(Range { median: 2.0, min: 1.0, max: 3.0 }),
             None,
-            Some(Reach { median: 4.5, min: 4.0, max: 5.0 }),
+            Some(Range { median: 4.5, min: 4.0, max: 5.0 }),
         ];
         assert_eq!(points, expected);
-        let pieces = pieces(&points);
-        assert_eq!(
-            pieces.iter().map(|(at, p)| (*at, p.len())).collect::<Vec<_>>(),
-            [(0, 1), (2, 1)]
-        );
     }
 }

@@ -1,0 +1,319 @@
+//! The event loop.
+
+use super::request::{Asking, Fate, Where};
+use super::state::{Event, World};
+use crate::client::Arrivals;
+use crate::report::Report;
+use crate::server::Ended;
+use std::cmp::Reverse;
+use tiergate_core::gate::{Claim, Effect, Gate, Slot};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::time::Moment;
+
+/// Events after which progress is told.
+const PROGRESS_EVENTS: u64 = 65_536;
+/// The gateway looks around no more often than this.
+const TICK_MIN_NS: u64 = 1_000_000;
+
+impl World<'_> {
+    /// Runs to the end. `progress` is told now and then how much is done, 0.0 to 1.0.
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(f64)) -> Report {
+        self.begin();
+        let end = (self.trial.seconds * 1e9) as u64;
+        for step in 0_u64.. {
+            if step.is_multiple_of(PROGRESS_EVENTS) {
+                progress(self.now as f64 / end as f64);
+            }
+            let event = self.events.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+            let server = self.server.next_event().max(self.now);
+            let next = event.min(server);
+            if next >= end {
+                break;
+            }
+            self.move_to(next);
+            if server <= event {
+                self.serve();
+            } else {
+                let Reverse((_, _, event)) = self.events.pop().expect("just seen");
+                self.happen(event);
+            }
+            self.settle();
+            self.check();
+        }
+        self.move_to(end);
+        self.check_all();
+        Report {
+            seed: 0,
+            requests: self.count,
+            phases: self.phases,
+            slots: self.slots,
+            closed: self.closed,
+            series: self.series,
+        }
+    }
+
+    fn begin(&mut self) {
+        let trial = self.trial;
+        for (place, population) in trial.populations.iter().enumerate() {
+            let place = place as u16;
+            match &population.arrivals {
+                Arrivals::Poisson { .. }
+                | Arrivals::Constant { .. }
+                | Arrivals::Sessions { .. } => {
+                    self.next_arrival(place, population.from_s);
+                }
+                Arrivals::Closed { users, think } => {
+                    for user in 0..*users {
+                        let think = think.draw(&mut self.rng);
+                        // A first request within the think time, so that users are not in step.
+                        let at = population.from_s * 1e9 + think * self.rng.f64();
+                        self.at(at as u64, Event::Ask(place, user));
+                    }
+                }
+                Arrivals::Replay => self.next_replayed(),
+            }
+        }
+        if trial.plan.shedding.is_some() && !self.one_class {
+            // The gate looks around all the time, as it does in the gateway.
+            self.tick_by(0);
+        }
+        self.settle();
+    }
+
+    pub(super) fn at(&mut self, at: u64, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((at, self.sequence, event)));
+    }
+
+    fn move_to(&mut self, now: u64) {
+        debug_assert!(now >= self.now);
+        let slots = self.gate.as_ref().map_or(0, |gate| gate.slots());
+        while self.phase + 1 < self.phases.len()
+            && (self.phases[self.phase].to_s * 1e9) as u64 <= now
+        {
+            let cut = (self.phases[self.phase].to_s * 1e9) as u64;
+            self.phases[self.phase].slot_seconds +=
+                f64::from(slots) * (cut - self.slots_since) as f64 / 1e9;
+            self.slots_since = cut;
+            self.phase += 1;
+        }
+        self.phases[self.phase].slot_seconds +=
+            f64::from(slots) * (now - self.slots_since) as f64 / 1e9;
+        self.slots_since = now;
+        self.now = now;
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        Moment::from_nanos(self.now)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(population) => {
+                self.next_arrival(population, self.now as f64 / 1e9);
+                let mix = &self.trial.mixes[population as usize];
+                let session = self.begin_session(population);
+                let (client, demand) = match session {
+                    Some(id) => self.sessions.asks(id, mix),
+                    None => {
+                        let client = mix.client(&mut self.rng);
+                        (client, mix.draw(client, &mut self.rng))
+                    }
+                };
+                self.send(Asking { population, client, demand, tries: 0, session });
+            }
+            Event::Ask(population, client) => {
+                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
+                    let mix = &self.trial.mixes[population as usize];
+                    let demand = mix.draw(client, &mut self.rng);
+                    self.send(Asking { population, client, demand, tries: 0, session: None });
+                }
+            }
+            Event::Retry(population, demand, tries) => {
+                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
+                    let client = self.trial.mixes[population as usize].client_of(demand);
+                    self.send(Asking { population, client, demand, tries, session: None });
+                }
+            }
+            Event::Replay => self.replay(),
+            Event::Continue(session, tries) => {
+                let population = self.sessions.population(session);
+                let mix = &self.trial.mixes[population as usize];
+                let (client, demand) = self.sessions.asks(session, mix);
+                let session = Some(session);
+                self.send(Asking { population, client, demand, tries, session });
+            }
+            Event::Leave(request, incarnation) => self.leave(request, incarnation),
+            Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
+            Event::Tick => self.tick(),
+        }
+    }
+
+    pub(super) fn forward(&mut self, id: u32, place: Where) {
+        let request = &mut self.requests[id as usize];
+        request.submitted = self.now;
+        request.place = place;
+        let incarnation = request.incarnation;
+        let class = &self.trial.plan.classes[usize::from(request.class)].name;
+        let mut work = self.trial.demands[request.asking.demand as usize].work;
+        work.times *= request.asking.session.map_or(1.0, |session| self.sessions.work(session));
+        if self.server.submit(self.now, id, class, work) {
+            if let Some(longest) = self.trial.origin_timeout.filter(|_| self.gate.is_some()) {
+                let at = (Moment::from_nanos(self.now) + longest).nanos();
+                self.at(at, Event::GiveUp(id, incarnation));
+            }
+            self.permit_preemption(id);
+            return;
+        }
+        let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
+        self.end(id, Fate::Failed);
+        if let Where::Running(slot) = place {
+            self.finish(slot, Outcome::without_answer(End::Failed));
+        }
+    }
+
+    /// The server has something to say.
+    fn serve(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.server.advance(self.now, &mut ended);
+        for (id, how) in ended.drain(..) {
+            self.answered(id, how);
+        }
+        self.ended = ended;
+    }
+
+    fn answered(&mut self, id: u32, how: Ended) {
+        let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
+        let fate = if how == Ended::Served { Fate::Good } else { Fate::Failed };
+        self.count_work(id, matches!(place, Where::AtServer { counted: false }));
+        match place {
+            Where::Running(slot) => {
+                let end = match how {
+                    Ended::Served => End::Served,
+                    Ended::Error => End::Error,
+                    Ended::Refused => End::Failed,
+                };
+                let first_byte = Some(self.moment().since(slot.admitted()));
+                let bytes =
+                    self.trial.demands[self.requests[id as usize].asking.demand as usize].bytes;
+                self.end(id, fate);
+                self.finish(slot, Outcome { end, first_byte, bytes });
+            }
+            Where::AtServer { counted: true } => self.end(id, fate),
+            Where::AtServer { counted: false } => self.forget(id),
+            Where::Nowhere | Where::Waiting(_) => unreachable!("the server answers what it got"),
+        }
+    }
+
+    fn leave(&mut self, id: u32, incarnation: u32) {
+        let now = self.moment();
+        let request = &mut self.requests[id as usize];
+        if request.incarnation != incarnation {
+            return;
+        }
+        match std::mem::replace(&mut request.place, Where::Nowhere) {
+            Where::Nowhere => {}
+            Where::Waiting(ticket) => {
+                self.gate.as_mut().expect("only a gate makes wait").cancel(now, ticket);
+                self.end(id, Fate::LeftWaiting);
+            }
+            Where::Running(slot) => {
+                self.abandon(id, Fate::LeftRunning);
+                self.finish(slot, Outcome::without_answer(End::Cancelled));
+            }
+            Where::AtServer { counted: true } => self.abandon(id, Fate::LeftRunning),
+            place @ Where::AtServer { counted: false } => request.place = place,
+        }
+    }
+
+    fn give_up(&mut self, id: u32, incarnation: u32) {
+        let request = &mut self.requests[id as usize];
+        if request.incarnation != incarnation || !matches!(request.place, Where::Running(_)) {
+            return;
+        }
+        if let Where::Running(slot) = std::mem::replace(&mut request.place, Where::Nowhere) {
+            self.abandon(id, Fate::Failed);
+            self.finish(slot, Outcome::without_answer(End::Failed));
+        }
+    }
+
+    /// The client has what it gets; the server goes on.
+    fn abandon(&mut self, id: u32, fate: Fate) {
+        self.server.abandon(id);
+        self.count_end(id, fate);
+        self.requests[id as usize].place = Where::AtServer { counted: false };
+    }
+
+    fn finish(&mut self, slot: Slot, outcome: Outcome) {
+        let now = self.moment();
+        let gate = self.gate.as_mut().expect("a slot comes from a gate");
+        gate.finish(now, slot, outcome);
+    }
+
+    fn tick_by(&mut self, at: u64) {
+        if at < self.tick_at {
+            self.tick_at = at;
+            self.at(at, Event::Tick);
+        }
+    }
+
+    fn tick(&mut self) {
+        if self.now < self.tick_at {
+            return;
+        }
+        let now = self.moment();
+        if let Some(gate) = &mut self.gate {
+            let next = gate.tick(now).nanos();
+            self.tick_at = u64::MAX;
+            if next != u64::MAX {
+                self.tick_by(next.max(self.now + 1));
+            }
+        }
+    }
+
+    /// Tells the owners of settled tickets and of slots that are wanted back.
+    fn settle(&mut self) {
+        while let Some(id) =
+            self.gate.as_mut().and_then(Gate::next_effect).and_then(Effect::into_wake)
+        {
+            let gate = self.gate.as_mut().expect("it woke someone");
+            match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
+                Where::Waiting(ticket) => match gate.claim(ticket) {
+                    Claim::Admitted(slot) => self.forward(id, Where::Running(slot)),
+                    Claim::Rejected(reason) => self.end(id, Fate::Refused(reason)),
+                    Claim::Waiting => self.requests[id as usize].place = Where::Waiting(ticket),
+                },
+                Where::Running(slot) if gate.is_preempted(&slot) => {
+                    self.abandon(id, Fate::Failed);
+                    self.finish(slot, Outcome::without_answer(End::Preempted));
+                }
+                place => self.requests[id as usize].place = place,
+            }
+        }
+        let now = self.moment();
+        let Some(gate) = &mut self.gate else {
+            return;
+        };
+        if self.slots.last().is_none_or(|&(_, last)| last != gate.slots()) {
+            self.slots.push((self.now as f64 / 1e9, gate.slots()));
+        }
+        match gate.next_due(now) {
+            Moment::NEVER => {}
+            // What is due already was looked at just now: again as soon as the gateway would.
+            due if due <= now => self.tick_by(self.now + TICK_MIN_NS),
+            due => self.tick_by(due.nanos()),
+        }
+    }
+
+    /// Lets the gate preempt a request that has its slot, where the policy allows it.
+    fn permit_preemption(&mut self, id: u32) {
+        let now = self.moment();
+        let request = &mut self.requests[id as usize];
+        let repeatable = self.trial.demands[request.asking.demand as usize].repeatable;
+        if let (Some(gate), Where::Running(slot), true) =
+            (&mut self.gate, &mut request.place, repeatable)
+        {
+            gate.permit_preemption(now, slot, id);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What the admin listener shows, as closures over the parts that know it.
+
+use crate::observe::counters::Counters;
+use crate::observe::refusals::Refusals;
+use crate::observe::server::ServerStatus;
+use crate::observe::snapshot::Snapshot;
+use crate::session;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A reload under way: the result is a sentence for people, either way.
+pub type Reload = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// What the gateway as a whole is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It is not listening yet.
+    Starting,
+    /// It takes requests.
+    Serving,
+    /// It takes no new ones and finishes those it has.
+    Draining,
+}
+
+/// The configuration in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigInForce {
+    /// Its file; `None`: the gateway runs without one.
+    pub path: Option<PathBuf>,
+    /// The file's text as it was loaded. Secrets are masked here, before it is shown.
+    pub text: String,
+    /// The plan's generation.
+    pub generation: u32,
+}
+
+/// What the admin listener shows, and the one thing it can ask for. The closures are called on the
+/// admin's own thread and must not block for long.
+pub struct Context {
+    /// The program's version.
+    pub version: &'static str,
+    /// Copies the gate's numbers: [`Snapshot::take`] under its lock.
+    pub snapshot: Box<dyn Fn() -> Snapshot + Send + Sync>,
+    /// Copies the counts of sessions.
+    pub sessions: Box<dyn Fn() -> session::Readings + Send + Sync>,
+    /// The gateway's counters.
+    pub counters: Arc<Counters>,
+    /// The latest refusals.
+    pub refusals: Arc<Refusals>,
+    /// What the gateway is doing.
+    pub phase: Box<dyn Fn() -> Phase + Send + Sync>,
+    /// The origin servers, in the policy's order.
+    pub origin: Box<dyn Fn() -> Vec<ServerStatus> + Send + Sync>,
+    /// Where clients connect, in words: `https 0.0.0.0:443`.
+    pub listeners: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// The configuration in force.
+    pub config: Box<dyn Fn() -> ConfigInForce + Send + Sync>,
+    /// Reloads the configuration, all or nothing. It continues if the client leaves.
+    pub reload: Box<dyn Fn() -> Reload + Send + Sync>,
+}
+
+/// Why the gateway is not ready; `None`: it is.
+pub fn unready(phase: Phase, origin: &[ServerStatus]) -> Option<&'static str> {
+    match phase {
+        Phase::Starting => Some("starting: not listening yet"),
+        Phase::Draining => Some("draining: takes no new requests"),
+        Phase::Serving if origin.iter().any(|server| server.health.usable()) => None,
+        Phase::Serving => Some("no origin server is usable"),
+    }
+}

@@ -1,0 +1,47 @@
+//! A client connection over HTTP/1.1: one request after the other.
+
+use super::input::Input;
+use super::side::{Http1, Next};
+use crate::buffers::Buffer;
+use crate::client::peer::Peer;
+use crate::request;
+use crate::shared::Shared;
+use crate::stream::ClientStream;
+use crate::timers::Timer;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Serves a connection until either side ends it. `early` was read already; `timer` runs for the first
+/// request.
+pub async fn serve<S: ClientStream>(
+    io: S,
+    peer: Box<Peer>,
+    early: Option<Buffer>,
+    timer: Timer,
+    shared: &Arc<Shared>,
+) {
+    let mut side = Http1::new(Input { io, peer, timer, buffer: early });
+    let next = loop {
+        // Between two requests the connection may be closed, or idle for too long.
+        if side.input.buffer.is_none() && side.input.await_bytes().await.is_err() {
+            break Next::Cut;
+        }
+        request::serve::serve(&mut side, shared).await;
+        match side.next_request() {
+            Next::Keep => {}
+            next => break next,
+        }
+        let idle = shared.config.load().policy.timeouts.idle;
+        side.input.timer.arm_idle(idle);
+    };
+    let input = &mut side.input;
+    match next {
+        Next::Close if input.io.says_goodbye() => drop(input.end().await),
+        Next::Close | Next::Keep | Next::Cut => {}
+        Next::Linger => drop(input.linger().await),
+        Next::Reset => {
+            // Closing with a zero linger time sends a reset.
+            let _ = socket2::SockRef::from(input.io.socket()).set_linger(Some(Duration::ZERO));
+        }
+    }
+}

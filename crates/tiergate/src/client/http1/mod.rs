@@ -1,0 +1,17 @@
+//! Clients over HTTP/1.0 and HTTP/1.1.
+//!
+//! | | |
+//! |---|---|
+//! | `connection` | one request after the other, until either side ends it |
+//! | `side` | the seam: the connection as the client's side of one request |
+//! | `input` | what was received, and how the rest is read |
+//! | `upload` | a request's body that did not come with the head |
+//! | `tunnel` | a connection that has changed to another protocol |
+
+mod connection;
+mod input;
+mod side;
+mod tunnel;
+mod upload;
+
+pub use connection::serve;

@@ -1,0 +1,535 @@
+//! A connection over HTTP/1.1 as the client's side of one request.
+
+use super::input::Input;
+use super::tunnel;
+use super::upload::Upload;
+use crate::budget::Allowance;
+use crate::buffers::{self, Buffer, SMALL};
+use crate::client::peer::Peer;
+use crate::client::seam::{Client, Gathered};
+use crate::config::meant::{RefusalConnection, Timeouts};
+use crate::date;
+use crate::http1::{
+    self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Parsed, RequestHead,
+    ResponseInfo, Version,
+};
+use crate::observe::counters::Protocol;
+use crate::origin::stream::OriginStream;
+use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
+use crate::request::body::{AnswerBody, BodyScanner, Malformed};
+use crate::request::facts::RequestFacts;
+use crate::request::fault::{Fault, MALFORMED, TOO_LARGE};
+use crate::request::outbox::Outbox;
+use crate::respond;
+use crate::stream::{ClientStream, Outgoing};
+use crate::timers::Timer;
+use arrayvec::ArrayVec;
+use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tiergate_core::request::Field;
+use tokio::io::AsyncWrite;
+
+/// What becomes of the connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The next request.
+    Keep,
+    /// Close: all that the client sent was read, so nothing can be lost to a reset.
+    Close,
+    /// Close; first give the client time to read what was written.
+    Linger,
+    /// Close at once: there is nothing it could still read, or nothing true.
+    Cut,
+    /// Close so that the client sees that it was not meant to end here.
+    Reset,
+}
+
+/// Bytes of a refused request's body that are read to keep the connection: less than what a new
+/// connection costs.
+const DRAIN_MAX: u64 = 64 * 1024;
+
+/// Room behind the body, so that the client's leaving is noticed while the request waits.
+const ROOM_BEHIND: usize = SMALL;
+
+/// What a client waits for that has announced a body (RFC 9110 §15.2.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// A connection over HTTP/1.1, with what is kept of the request in progress.
+#[derive(Debug)]
+pub(super) struct Http1<S> {
+    pub(super) input: Input<S>,
+    /// What the request in progress does to the connection; until it has ended, it is cut.
+    next: Next,
+    /// Whether the connection stays open after the answer whose head was taken last.
+    keep: bool,
+    /// Tells when a head that came in pieces may be whole.
+    search: HeadSearch,
+    /// Bytes of the request's head at the start of the input.
+    head_len: usize,
+    /// Finds the end of its body; `None` until that is looked at.
+    scanner: Option<BodyScanner>,
+    /// Bytes of the body behind the head.
+    early_len: usize,
+    /// Where in the input lies what of the early body the origin has not taken yet.
+    unsent: Range<usize>,
+    /// The rest of the body, if it did not come with the head.
+    upload: Option<Upload>,
+    /// A refusal that is about to be sent.
+    refusal: Vec<u8>,
+}
+
+impl<S: ClientStream> Http1<S> {
+    /// Between two requests.
+    pub(super) fn new(input: Input<S>) -> Self {
+        Http1 {
+            input,
+            next: Next::Cut,
+            keep: false,
+            search: HeadSearch::default(),
+            head_len: 0,
+            scanner: None,
+            early_len: 0,
+            unsent: 0..0,
+            upload: None,
+            refusal: Vec::new(),
+        }
+    }
+
+    /// The request has ended: what becomes of the connection.
+    pub(super) fn next_request(&mut self) -> Next {
+        self.search = HeadSearch::default();
+        self.scanner = None;
+        self.early_len = 0;
+        std::mem::replace(&mut self.next, Next::Cut)
+    }
+
+    /// Finds how much of the body came with the head; says whether that is all.
+    fn scan(&mut self, facts: &RequestFacts) -> Result<bool, Fault> {
+        self.head_len = facts.head_len;
+        let scanner = self.scanner.get_or_insert_with(|| BodyScanner::new(facts.body));
+        if scanner.is_done() {
+            return Ok(true);
+        }
+        let early = &self.input.received()[self.head_len + self.early_len..];
+        let scan = scanner.feed(early).map_err(|Malformed| MALFORMED)?;
+        self.early_len += scan.consumed;
+        Ok(scan.done)
+    }
+
+    /// Makes room behind what was received; `false` if there is no memory left for it.
+    fn make_room(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
+        let buffer = self.input.buffer.as_mut().expect("the head lies in it");
+        buffer.make_room(0);
+        if !buffer.is_full() {
+            return true;
+        }
+        // What is there counts as well until it was moved.
+        let larger =
+            buffers::next_len(buffer.capacity(), most).max(buffer.capacity() + ROOM_BEHIND);
+        let Some(reserved) = allowance.take(0, larger) else { return false };
+        buffer.move_into(reserved);
+        true
+    }
+
+    /// Sends on what came with the head. Ready when the origin has it all; never if it takes no more.
+    fn poll_early(
+        &mut self,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        while !self.unsent.is_empty() {
+            let bytes = &self.input.received()[self.unsent.clone()];
+            match ready!(Pin::new(&mut *origin).poll_write(context, bytes)) {
+                Ok(count) if count > 0 => {
+                    self.unsent.start += count;
+                    self.input.timer.arm(timeouts.write);
+                }
+                // After a failure it may have answered all the same; the answer's side finds out.
+                _ => return Poll::Pending,
+            }
+        }
+        self.early_is_sent(timeouts);
+        Poll::Ready(())
+    }
+
+    /// The origin has what came with the head: the rest of the body is next, or the answer.
+    fn early_is_sent(&mut self, timeouts: &Timeouts) {
+        if self.upload.is_none() {
+            self.input.timer.arm(timeouts.response_head);
+            return;
+        }
+        self.input.timer.arm(timeouts.request_body);
+        // A body that is streamed is not sent again: only the head is still looked at. The memory is
+        // free for others, and there is room to notice that the client leaves.
+        if let Some(buffer) = &mut self.input.buffer {
+            buffer.truncate(self.head_len);
+            buffer.settle();
+        }
+    }
+
+    /// Bytes of a refused request's body that are read to keep the connection; `None`: it is not kept.
+    fn drainable(refusal: &RefusalAnswer<'_>) -> Option<u64> {
+        let facts = refusal.facts;
+        match facts.body {
+            Framing::None => Some(0),
+            // A client that expects 100 may send the body or not: only closing is safe.
+            Framing::Length(len) if len <= DRAIN_MAX && !facts.expects => Some(len),
+            _ => None,
+        }
+    }
+}
+
+fn version(facts: &RequestFacts) -> Version {
+    match facts.protocol {
+        Protocol::Http10 => Version::Http10,
+        _ => Version::Http11,
+    }
+}
+
+impl<S: ClientStream> Client for Http1<S> {
+    fn peer(&self) -> &Peer {
+        &self.input.peer
+    }
+
+    fn timer(&self) -> &Timer {
+        &self.input.timer
+    }
+
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // While there is an upload, the client's bytes are the upload's to read.
+        match self.upload.as_ref().is_none_or(Upload::has_left_the_client) {
+            true => self.input.poll_gone(context),
+            false => Poll::Pending,
+        }
+    }
+
+    fn poll_head(&mut self, len_max: usize, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // What is there was not the whole.
+        self.search.ready(self.input.received(), len_max);
+        loop {
+            // One byte more than the bound, so that the parser sees that it is passed.
+            self.input.make_room(len_max + 1);
+            ready!(self.input.poll_more(context))?;
+            if self.search.ready(self.input.received(), len_max) {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    fn head<'b>(
+        &'b self,
+        limits: &HeadLimits,
+        fields: &mut FieldTable<'b>,
+    ) -> Result<Parsed<RequestHead<'b>>, HeadError> {
+        http1::parse_request(self.input.received(), fields, limits)
+    }
+
+    fn protocol(&self, head: &RequestHead<'_>) -> Protocol {
+        match head.version {
+            Version::Http10 => Protocol::Http10,
+            Version::Http11 => Protocol::Http11,
+        }
+    }
+
+    fn request_line(&self) -> (&[u8], &[u8]) {
+        let bytes = self.input.received();
+        let line = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
+        let word = |bytes: &[u8]| memchr::memchr(b' ', bytes).unwrap_or(bytes.len());
+        let (method, rest) = line.split_at(word(line));
+        let rest = rest.get(1..).unwrap_or_default();
+        (method, &rest[..word(rest)])
+    }
+
+    fn held_len(&self) -> usize {
+        self.input.received().len()
+    }
+
+    fn received_len(&self, facts: &RequestFacts) -> u64 {
+        let behind = self.input.received().len().saturating_sub(facts.head_len) as u64;
+        let body = match (&self.upload, &self.scanner, facts.body) {
+            (Some(upload), _, _) => upload.total(),
+            (None, Some(_), _) => self.early_len as u64,
+            // It was not looked at, because the request was refused at once.
+            (None, None, Framing::Length(len)) => len.min(behind),
+            (None, None, Framing::Chunked) => behind,
+            (None, None, Framing::None | Framing::UntilClose) => 0,
+        };
+        facts.head_len as u64 + body
+    }
+
+    fn has_whole_body(&self, head: &RequestHead<'_>) -> Result<bool, Malformed> {
+        is_whole(head.body, &self.input.received()[head.len..])
+    }
+
+    async fn invite_body(&mut self, facts: &RequestFacts, timeouts: &Timeouts) -> io::Result<()> {
+        match self.input.received().len() == facts.head_len {
+            true => self.input.write(CONTINUE, &[], timeouts.write).await,
+            false => Ok(()),
+        }
+    }
+
+    fn gather(
+        &mut self,
+        facts: &RequestFacts,
+        most: usize,
+        allowance: &Allowance<'_>,
+    ) -> Result<Gathered, Fault> {
+        let done = self.scan(facts)?;
+        let len = self.early_len;
+        let most_held = facts.head_len + most + ROOM_BEHIND;
+        let more = !done && len < most && self.make_room(most_held, allowance);
+        Ok(Gathered { len, more })
+    }
+
+    fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.input.poll_more(context)
+    }
+
+    fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault> {
+        let done = self.scan(facts)?;
+        let early_len = self.early_len as u64;
+        if body_max > 0 && early_len > body_max {
+            return Err(TOO_LARGE);
+        }
+        if !done {
+            let scanner = self.scanner.take().expect("just used");
+            self.upload = Some(Upload::new(scanner, early_len, body_max));
+        }
+        Ok(done)
+    }
+
+    fn poll_send(
+        &mut self,
+        head: &[u8],
+        sent: &mut usize,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let body_end = self.head_len + self.early_len;
+        let early = &self.input.received()[self.head_len..body_end];
+        let of_body = sent.saturating_sub(head.len());
+        let mut outgoing = Outgoing::new(&head[*sent - of_body..], &early[of_body..]);
+        let polled = outgoing.poll(origin, context);
+        let left = outgoing.left();
+        *sent = head.len() + early.len() - left;
+        if polled.is_pending() && left > early.len() {
+            return Poll::Pending;
+        }
+        // The origin may want to be read before it takes more of the body. Not so of the head: the
+        // answer's is written over it.
+        self.unsent = body_end - left.min(self.early_len)..body_end;
+        if self.unsent.is_empty() {
+            self.early_is_sent(timeouts);
+        }
+        match polled {
+            Poll::Pending => Poll::Ready(Ok(())),
+            ready => ready,
+        }
+    }
+
+    fn poll_body(
+        &mut self,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Result<(), Fault> {
+        if !self.unsent.is_empty() && self.poll_early(origin, timeouts, context).is_pending() {
+            return Ok(());
+        }
+        let Some(upload) = self.upload.as_mut().filter(|upload| upload.is_moving()) else {
+            return Ok(());
+        };
+        let Input { io, timer, .. } = &mut self.input;
+        if upload.poll(io, origin, timer, timeouts.request_body, context)?.is_ready() {
+            timer.arm(timeouts.response_head);
+        }
+        Ok(())
+    }
+
+    fn is_sent(&self) -> bool {
+        self.unsent.is_empty() && self.upload.as_ref().is_none_or(Upload::is_done)
+    }
+
+    fn awaits_body(&self) -> bool {
+        let upload = self.upload.as_ref();
+        self.unsent.is_empty() && upload.is_some_and(|upload| !upload.is_done() && upload.is_dry())
+    }
+
+    fn takes_chunks(&self, facts: &RequestFacts) -> bool {
+        version(facts) == Version::Http11
+    }
+
+    fn put_head(
+        &mut self,
+        answer: &AnswerHead<'_, '_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), &'static str> {
+        let AnswerHead { facts, head, fields, .. } = *answer;
+        let is_final = answer.is_final();
+        let client = version(facts);
+        if client == Version::Http10 && head.is_interim() {
+            // It knows none (RFC 9110 §15.2).
+            return Ok(());
+        }
+        let mut values = [Vec::new(), Vec::new()];
+        let mut extra = ArrayVec::<Field<'_>, 3>::new();
+        if let Some(limit) = &answer.limit {
+            values = [buffers::text(), buffers::text()];
+            limit.put_policy(&mut values[0]);
+            limit.put_state(&mut values[1]);
+            extra.push(Field { name: b"RateLimit-Policy", value: &values[0] });
+            extra.push(Field { name: b"RateLimit", value: &values[1] });
+        }
+        if let Some(value) = &answer.cookie {
+            extra.push(Field { name: b"Set-Cookie", value: value.as_bytes() });
+        }
+        let may_keep = facts.keep && self.is_sent() && !answer.draining;
+        self.keep = date::with_line(|date_line| {
+            let info = ResponseInfo {
+                client,
+                keep_alive: may_keep || !is_final,
+                via: answer.policy.forwarding.via,
+                date_line: if answer.lacks_date() { date_line } else { b"" },
+                extra: &extra,
+            };
+            http1::write_response_head(out, head, fields, &info)
+        });
+        drop(extra);
+        if answer.limit.is_some() {
+            values.into_iter().for_each(buffers::keep_text);
+        }
+        Ok(())
+    }
+
+    fn poll_write(
+        &mut self,
+        outbox: &mut Outbox,
+        _ends: Option<&AnswerBody>,
+        time: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        let Input { io, timer, .. } = &mut self.input;
+        outbox.poll(io, || timer.arm(time), context).map_err(Fault::Client)
+    }
+
+    async fn tunnel(
+        &mut self,
+        facts: &RequestFacts,
+        origin: OriginStream,
+        from_origin: Option<Buffer>,
+        timeouts: &Timeouts,
+    ) {
+        self.input.use_up(facts.head_len);
+        let Input { io, timer, buffer, .. } = &mut self.input;
+        let early = buffer.take();
+        // However a tunnel ends, nothing is left to be said.
+        let _ = tunnel::relay(io, origin, early, from_origin, timer, timeouts.tunnel_idle).await;
+    }
+
+    fn finish(&mut self, facts: &RequestFacts) {
+        let upload = self.upload.take();
+        // Of a body that was streamed nothing is left behind the head.
+        let early_len = if upload.is_none() { self.early_len } else { 0 };
+        self.input.use_up(facts.head_len + early_len);
+        let sent_whole = upload.as_ref().is_none_or(Upload::is_done);
+        if let Some(rest) = upload.and_then(Upload::into_rest) {
+            self.input.buffer = Some(rest);
+        }
+        self.next = match self.keep {
+            true => Next::Keep,
+            // A close with unread bytes would be a reset, which can overtake the answer.
+            false if !sent_whole || self.input.buffer.is_some() => Next::Linger,
+            false => Next::Close,
+        };
+    }
+
+    fn abort(&mut self, why: Abort) {
+        self.next = match why {
+            Abort::Unended => Next::Reset,
+            Abort::ClientGone | Abort::ClientSlow | Abort::Truncated => Next::Cut,
+        };
+    }
+
+    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64 {
+        if refusal.connection == RefusalConnection::Reset {
+            self.next = Next::Reset;
+            return 0;
+        }
+        let facts = refusal.facts;
+        self.keep = facts.keep
+            && Self::drainable(refusal).is_some()
+            && refusal.connection == RefusalConnection::Keep
+            && facts.protocol == Protocol::Http11
+            && !refusal.draining;
+        let mut out = buffers::text();
+        let rest = refusal.template.write(&mut out, &refusal.advice, self.keep, facts.head_only);
+        self.refusal = out;
+        (self.refusal.len() + rest.len()) as u64
+    }
+
+    async fn finish_refusal(&mut self, refusal: &RefusalAnswer<'_>, timeouts: &Timeouts) {
+        let out = std::mem::take(&mut self.refusal);
+        if out.is_empty() {
+            return;
+        }
+        let rest = refusal.template.uncopied_body(refusal.facts.head_only);
+        let written = self.input.write(&out, rest, timeouts.write).await;
+        buffers::keep_text(out);
+        if written.is_err() {
+            return;
+        }
+        self.input.use_up(refusal.facts.head_len);
+        self.next = match Self::drainable(refusal) {
+            Some(len) if self.keep => {
+                self.input.timer.arm(timeouts.request_body);
+                match self.input.skip(len).await {
+                    Ok(()) => Next::Keep,
+                    Err(_) => Next::Cut,
+                }
+            }
+            Some(0) if self.input.buffer.is_none() => Next::Close,
+            _ => Next::Linger,
+        };
+    }
+
+    async fn fail(&mut self, status: u16, why: &'static str, head_only: bool, timeouts: &Timeouts) {
+        let mut out = buffers::text();
+        respond::write_error(&mut out, status, why, false, head_only);
+        if self.input.write(&out, &[], timeouts.write).await.is_ok() {
+            self.next = Next::Linger;
+        }
+        buffers::keep_text(out);
+    }
+}
+
+/// Whether all of a body is in `early`, the bytes behind its head.
+///
+/// # Errors
+/// It is not framed as it says.
+fn is_whole(body: Framing, early: &[u8]) -> Result<bool, Malformed> {
+    match body {
+        Framing::None => Ok(true),
+        Framing::Length(len) => Ok(early.len() as u64 >= len),
+        framing => BodyScanner::new(framing).feed(early).map(|scan| scan.done),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_whole_when_its_framing_says_so() {
+        assert_eq!(is_whole(Framing::None, b""), Ok(true));
+        assert_eq!(is_whole(Framing::Length(3), b"ab"), Ok(false));
+        assert_eq!(is_whole(Framing::Length(3), b"abcGET"), Ok(true));
+        assert_eq!(is_whole(Framing::Chunked, b"1\r\na\r\n0\r\n\r"), Ok(false));
+        assert_eq!(is_whole(Framing::Chunked, b"1\r\na\r\n0\r\n\r\nGET"), Ok(true));
+        assert_eq!(is_whole(Framing::Chunked, b"1\na"), Err(Malformed));
+    }
+}

@@ -1,0 +1,112 @@
+//! Answers as HTTP/2 has them: the origin's, and ours.
+
+use super::payload::Payload;
+use crate::http1::{self, ResponseHead};
+use crate::request::answer::AnswerHead;
+use crate::request::body::AnswerBody;
+use crate::respond;
+use bytes::Bytes;
+use h2::server::SendResponse;
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue,
+    SET_COOKIE, VIA,
+};
+use http::{Response, StatusCode};
+use std::sync::Arc;
+use std::time::SystemTime;
+use tiergate_core::request::Field;
+
+/// The head of an origin's answer, with what is added to it; `None`: HTTP/2 has no words for it.
+pub(super) fn translate(answer: &AnswerHead<'_, '_>) -> Option<Response<()>> {
+    let mut headers = headers(answer)?;
+    if answer.lacks_date() {
+        let now = httpdate::fmt_http_date(SystemTime::now());
+        headers.append(DATE, HeaderValue::try_from(now).ok()?);
+    }
+    if answer.policy.forwarding.via {
+        headers.append(VIA, HeaderValue::from_static("1.1 tiergate"));
+    }
+    if let Some(cookie) = &answer.cookie {
+        headers.append(SET_COOKIE, HeaderValue::try_from(cookie).expect("ours is ASCII"));
+    }
+    if let Some(limit) = &answer.limit {
+        limit.append_to(&mut headers);
+    }
+    Some(response(StatusCode::from_u16(answer.head.status).ok()?, headers))
+}
+
+/// The origin's fields. Their values share one copy of the head's bytes.
+fn headers(answer: &AnswerHead<'_, '_>) -> Option<HeaderMap> {
+    let ResponseHead { len, .. } = *answer.head;
+    let shared = Bytes::copy_from_slice(&answer.bytes[..len]);
+    // Three more: length, date and via.
+    let mut headers = HeaderMap::with_capacity(answer.fields.fields().len() + 3);
+    for Field { name, value } in http1::response_fields(answer.fields) {
+        let value = match value.is_empty() {
+            true => HeaderValue::from_static(""),
+            false => {
+                let start = value.as_ptr() as usize - answer.bytes.as_ptr() as usize;
+                HeaderValue::from_maybe_shared(shared.slice(start..start + value.len())).ok()?
+            }
+        };
+        headers.append(HeaderName::from_bytes(name).ok()?, value);
+    }
+    if let Some(len) = http1::response_length(answer.head) {
+        headers.append(CONTENT_LENGTH, HeaderValue::from(len));
+    }
+    Some(headers)
+}
+
+/// The trailers of a body that has ended.
+pub(super) fn trailers(body: &AnswerBody) -> Option<HeaderMap> {
+    let trailers: HeaderMap = body
+        .chunks()?
+        .trailers()
+        .filter_map(|field| {
+            let name = HeaderName::from_bytes(field.name).ok()?;
+            Some((name, HeaderValue::from_bytes(field.value).ok()?))
+        })
+        .collect();
+    (!trailers.is_empty()).then_some(trailers)
+}
+
+/// A head.
+pub(super) fn response(status: StatusCode, headers: HeaderMap) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent.
+pub(super) fn send_error(
+    respond: &mut SendResponse<Payload>,
+    status: u16,
+    why: &str,
+    head_only: bool,
+) {
+    let body = format!("{status} {}: {why}\n", respond::phrase(status));
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    send(respond, status, headers, body.into(), head_only);
+}
+
+/// Sends an answer of ours. What fails here fails because the stream is gone: there is no client to
+/// tell.
+pub(super) fn send(
+    respond: &mut SendResponse<Payload>,
+    status: u16,
+    headers: HeaderMap,
+    body: Arc<str>,
+    head_only: bool,
+) {
+    let status = StatusCode::from_u16(status).expect("ours are statuses");
+    let ends = head_only || body.is_empty();
+    if let Ok(mut sending) = respond.send_response(response(status, headers), ends)
+        && !ends
+    {
+        let _ = sending.send_data(Payload::Text(body, 0), true);
+    }
+}

@@ -1,0 +1,359 @@
+//! A stream as the client's side of one request.
+
+use super::head::Head;
+use super::parking::Parked;
+use super::payload::Payload;
+use super::response;
+use super::tally::Tally;
+use super::upload::{Upload, io_error};
+use crate::budget::Allowance;
+use crate::buffers::Buffer;
+use crate::client::peer::Peer;
+use crate::client::seam::{Client, Gathered};
+use crate::config::meant::{RefusalConnection, Timeouts};
+use crate::http1::{FieldTable, HeadError, HeadLimits, Parsed, RequestHead};
+use crate::observe::counters::Protocol;
+use crate::origin::stream::OriginStream;
+use crate::request;
+use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
+use crate::request::body::{AnswerBody, Malformed};
+use crate::request::facts::RequestFacts;
+use crate::request::fault::Fault;
+use crate::request::outbox::Outbox;
+use crate::shared::Shared;
+use crate::stream::Outgoing;
+use crate::timers::Timer;
+use h2::server::SendResponse;
+use h2::{Reason as Code, RecvStream, SendStream};
+use http::header::HeaderMap;
+use http::{Request, Response, StatusCode};
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Serves one stream.
+pub(super) async fn run(
+    request: Request<RecvStream>,
+    respond: SendResponse<Payload>,
+    peer: Arc<Peer>,
+    shared: Arc<Shared>,
+    tally: Arc<Tally>,
+) {
+    let mut side = Http2::new(request, respond, &peer, &tally);
+    request::serve::serve(&mut side, &shared).await;
+    let by_client = side.ended_by_client;
+    drop(side);
+    tally.end(by_client);
+}
+
+/// A stream of a connection over HTTP/2.
+struct Http2<'t> {
+    peer: &'t Peer,
+    tally: &'t Tally,
+    timer: Timer,
+    head: Head,
+    upload: Upload,
+    /// The upload's room, while it may stand still.
+    parked: Option<Parked<'t>>,
+    respond: SendResponse<Payload>,
+    /// The answer's head, until it is sent.
+    response: Option<Response<()>>,
+    /// The answer's body, once its head was sent.
+    sending: Option<SendStream<Payload>>,
+    /// The client reset the stream, or the connection ended.
+    ended_by_client: bool,
+}
+
+impl<'t> Http2<'t> {
+    fn new(
+        request: Request<RecvStream>,
+        respond: SendResponse<Payload>,
+        peer: &'t Peer,
+        tally: &'t Tally,
+    ) -> Self {
+        let (parts, body) = request.into_parts();
+        let head = Head::new(parts, body.is_end_stream());
+        Http2 {
+            peer,
+            tally,
+            timer: Timer::new(),
+            head,
+            upload: Upload::new(body),
+            parked: None,
+            respond,
+            response: None,
+            sending: None,
+            ended_by_client: false,
+        }
+    }
+
+    /// Sends the answer's head. `ends` is a body of which nothing follows.
+    fn send_head(
+        &mut self,
+        response: Response<()>,
+        outbox: &mut Outbox,
+        ends: Option<&AnswerBody>,
+    ) -> Result<Poll<()>, Fault> {
+        let is_all =
+            outbox.is_empty() && ends.is_some_and(|body| response::trailers(body).is_none());
+        let sending = self.respond.send_response(response, is_all).map_err(|_| Fault::gone())?;
+        self.sending = Some(sending);
+        outbox.begin();
+        Ok(if is_all { Poll::Ready(()) } else { Poll::Pending })
+    }
+
+    /// Ready when the client has room for any of `len` bytes.
+    fn poll_room(&mut self, len: usize, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        let sending = self.sending.as_mut().expect("the head was sent");
+        sending.reserve_capacity(len);
+        while sending.capacity() == 0 {
+            if !matches!(ready!(sending.poll_capacity(context)), Some(Ok(_))) {
+                return Poll::Ready(Err(Fault::gone()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends the last of the body, and the trailers.
+    fn send_last(&mut self, payload: Option<Payload>, body: &AnswerBody) -> Result<(), Fault> {
+        let sending = self.sending.as_mut().expect("the head was sent");
+        let trailers = response::trailers(body);
+        if payload.is_some() || trailers.is_none() {
+            let payload = payload.unwrap_or_default();
+            sending.send_data(payload, trailers.is_none()).map_err(|_| Fault::gone())?;
+        }
+        if let Some(trailers) = trailers {
+            sending.send_trailers(trailers).map_err(|_| Fault::gone())?;
+        }
+        Ok(())
+    }
+}
+
+impl Client for Http2<'_> {
+    const VIA: Option<&'static [u8]> = Some(b"2.0 tiergate");
+
+    fn peer(&self) -> &Peer {
+        self.peer
+    }
+
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.sending {
+            Some(sending) => sending.poll_reset(context).map(|_| ()),
+            None => self.respond.poll_reset(context).map(|_| ()),
+        }
+    }
+
+    fn poll_head(&mut self, _len_max: usize, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        unreachable!("a stream begins with its whole head")
+    }
+
+    fn poll_early_body(&mut self, context: &mut Context<'_>) {
+        self.upload.poll_early(context);
+    }
+
+    fn head<'b>(
+        &'b self,
+        limits: &HeadLimits,
+        fields: &mut FieldTable<'b>,
+    ) -> Result<Parsed<RequestHead<'b>>, HeadError> {
+        let mut head = self.head.read(limits, fields)?;
+        // A client that has sent all waits for nothing.
+        head.expect_continue &= !self.upload.is_read();
+        Ok(Parsed::Complete(head))
+    }
+
+    fn protocol(&self, _: &RequestHead<'_>) -> Protocol {
+        Protocol::Http2
+    }
+
+    fn request_line(&self) -> (&[u8], &[u8]) {
+        self.head.request_line()
+    }
+
+    fn held_len(&self) -> usize {
+        self.head.len() + self.upload.gathered_len()
+    }
+
+    fn received_len(&self, facts: &RequestFacts) -> u64 {
+        facts.head_len as u64 + self.upload.total()
+    }
+
+    fn has_whole_body(&self, _: &RequestHead<'_>) -> Result<bool, Malformed> {
+        Ok(self.upload.is_read())
+    }
+
+    async fn invite_body(&mut self, _: &RequestFacts, _: &Timeouts) -> io::Result<()> {
+        if self.upload.gathered_len() == 0 {
+            let response = response::response(StatusCode::CONTINUE, HeaderMap::new());
+            // It fails if the stream is gone, which reading tells.
+            let _ = self.respond.send_informational(response);
+        }
+        Ok(())
+    }
+
+    fn gather(
+        &mut self,
+        _: &RequestFacts,
+        most: usize,
+        allowance: &Allowance<'_>,
+    ) -> Result<Gathered, Fault> {
+        let more = self.upload.gather(most, allowance) && !self.upload.is_read();
+        Ok(Gathered { len: self.upload.gathered_len(), more })
+    }
+
+    fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.upload.poll_more(context).map_err(io_error)
+    }
+
+    fn hold_body(&mut self, facts: &RequestFacts, allowance: &Allowance<'_>) {
+        if !facts.body.is_empty() && !self.upload.is_read() {
+            self.parked = Some(self.tally.parking.park(allowance));
+        }
+    }
+
+    fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault> {
+        self.upload.begin(facts.body, body_max);
+        Ok(facts.body.is_empty())
+    }
+
+    fn poll_send(
+        &mut self,
+        head: &[u8],
+        sent: &mut usize,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.upload.is_over() {
+            // They leave together.
+            self.upload.put_head(head);
+            self.timer.arm(timeouts.request_body);
+            return Poll::Ready(Ok(()));
+        }
+        let mut outgoing = Outgoing::new(&head[*sent..], &[]);
+        let polled = outgoing.poll(origin, context);
+        *sent = head.len() - outgoing.left();
+        if polled.is_ready() {
+            self.timer.arm(timeouts.response_head);
+        }
+        polled
+    }
+
+    fn poll_body(
+        &mut self,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Result<(), Fault> {
+        if self.upload.is_over() {
+            return Ok(());
+        }
+        if self.upload.poll(origin, &self.timer, timeouts.request_body, context)?.is_ready() {
+            self.parked = None;
+            self.timer.arm(timeouts.response_head);
+        }
+        Ok(())
+    }
+
+    fn is_sent(&self) -> bool {
+        self.upload.is_done()
+    }
+
+    fn awaits_body(&self) -> bool {
+        !self.upload.is_over() && self.upload.is_dry()
+    }
+
+    fn takes_chunks(&self, _: &RequestFacts) -> bool {
+        false
+    }
+
+    fn put_head(
+        &mut self,
+        answer: &AnswerHead<'_, '_>,
+        _: &mut Vec<u8>,
+    ) -> Result<(), &'static str> {
+        let response = response::translate(answer).ok_or("head that HTTP/2 cannot express")?;
+        match answer.is_final() {
+            true => self.response = Some(response),
+            false => {
+                // It fails if the stream is gone, which reading tells.
+                let _ = self.respond.send_informational(response);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands each buffer to `h2` as soon as the client has room for any of it: what is beyond its room
+    /// waits there, at most one buffer.
+    fn poll_write(
+        &mut self,
+        outbox: &mut Outbox,
+        ends: Option<&AnswerBody>,
+        time: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        if let Some(response) = self.response.take()
+            && self.send_head(response, outbox, ends)?.is_ready()
+        {
+            return Poll::Ready(Ok(()));
+        }
+        while let Some(len) = outbox.next_len() {
+            ready!(self.poll_room(len, context))?;
+            let payload = Payload::of(outbox.pop().expect("just looked"), len);
+            self.timer.arm(time);
+            if let Some(body) = ends.filter(|_| outbox.is_empty()) {
+                return Poll::Ready(self.send_last(Some(payload), body));
+            }
+            let sending = self.sending.as_mut().expect("the head was sent");
+            sending.send_data(payload, false).map_err(|_| Fault::gone())?;
+        }
+        Poll::Ready(ends.map_or(Ok(()), |body| self.send_last(None, body)))
+    }
+
+    async fn tunnel(&mut self, _: &RequestFacts, _: OriginStream, _: Option<Buffer>, _: &Timeouts) {
+        unreachable!("no request asks for another protocol over HTTP/2")
+    }
+
+    fn finish(&mut self, _: &RequestFacts) {}
+
+    fn abort(&mut self, why: Abort) {
+        let code = match why {
+            Abort::ClientGone | Abort::ClientSlow => Code::CANCEL,
+            Abort::Truncated | Abort::Unended => Code::INTERNAL_ERROR,
+        };
+        if let Some(sending) = &mut self.sending {
+            sending.send_reset(code);
+        }
+        // A client that takes nothing is given up by us.
+        self.ended_by_client = why == Abort::ClientGone;
+    }
+
+    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64 {
+        if refusal.connection == RefusalConnection::Reset {
+            // The client may repeat such a request, whatever its method (RFC 9113 §8.7).
+            self.respond.send_reset(Code::REFUSED_STREAM);
+            return 0;
+        }
+        let (fields, body) = refusal.template.parts(&refusal.advice);
+        let len = body.len() as u64;
+        let head_only = refusal.facts.head_only;
+        response::send(&mut self.respond, refusal.template.status, fields, body, head_only);
+        len
+    }
+
+    async fn finish_refusal(&mut self, refusal: &RefusalAnswer<'_>, _: &Timeouts) {
+        // A stream alone would be begun again at once.
+        if refusal.ends_connection || refusal.connection == RefusalConnection::Close {
+            self.tally.close();
+        }
+    }
+
+    async fn fail(&mut self, status: u16, why: &'static str, _: bool, _: &Timeouts) {
+        response::send_error(&mut self.respond, status, why, self.head.is_head_method());
+    }
+}

@@ -1,0 +1,294 @@
+//! A request's body on its way from DATA frames to the origin: as it is if its length is known, else
+//! in chunks, with its trailers. Part of it may be gathered before the request asks for its slot.
+
+use crate::budget::Allowance;
+use crate::buffers::{self, Buffer, SMALL};
+use crate::http1::{self, Framing};
+use crate::origin::stream::OriginStream;
+use crate::request::fault::{Fault, TOO_LARGE};
+use crate::timers::Timer;
+use bytes::{Buf, Bytes};
+use h2::RecvStream;
+use http::HeaderMap;
+use std::io::{self, IoSlice, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::AsyncWrite;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// DATA frames come.
+    Data,
+    /// They have ended; trailers may follow.
+    Trailers,
+    /// All was read from the client.
+    Read,
+    /// All was written to the origin, or it takes no more.
+    Done { refused: bool },
+}
+
+/// A request's body, and its head once that goes to the origin.
+#[derive(Debug)]
+pub(super) struct Upload {
+    body: RecvStream,
+    /// What was gathered of the body and goes first. Copied, so that neither the connection's window nor
+    /// a larger read of `h2` is held by it.
+    gathered: Option<Buffer>,
+    /// What was read after that, and not copied: the client may not replace it yet.
+    first: Option<Bytes>,
+    chunked: bool,
+    stage: Stage,
+    /// Goes before `data`: the head, or the frame of a chunk; from `lead_at` on.
+    lead: Vec<u8>,
+    lead_at: usize,
+    data: Bytes,
+    /// Bytes of `data` that the client was not yet told to replace.
+    owed: usize,
+    /// A chunk was begun and its CRLF not written.
+    in_chunk: bool,
+    /// Bytes that have begun to go to the origin.
+    passed: u64,
+    total_max: u64,
+}
+
+impl Upload {
+    pub(super) fn new(body: RecvStream) -> Self {
+        Upload {
+            body,
+            gathered: None,
+            first: None,
+            chunked: false,
+            stage: Stage::Data,
+            lead: Vec::new(),
+            lead_at: 0,
+            data: Bytes::new(),
+            owed: 0,
+            in_chunk: false,
+            passed: 0,
+            total_max: 0,
+        }
+    }
+
+    /// Takes in what has come together with the head.
+    pub(super) fn poll_early(&mut self, context: &mut Context<'_>) {
+        if self.first.is_none() {
+            // A failure shows again when more is read.
+            let _ = self.poll_more(context);
+        }
+    }
+
+    /// Reads the next frame, which goes after what was gathered.
+    pub(super) fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        if self.stage == Stage::Data {
+            match ready!(self.body.poll_data(context)) {
+                Some(data) => self.first = Some(data?),
+                None => self.stage = Stage::Trailers,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether all of the body was read from the client.
+    pub(super) fn is_read(&self) -> bool {
+        self.stage != Stage::Data || self.body.is_end_stream()
+    }
+
+    /// Bytes that were read and do not go to the origin yet.
+    pub(super) fn gathered_len(&self) -> usize {
+        let gathered = self.gathered.as_ref().map_or(0, |buffer| buffer.content().len());
+        gathered + self.first.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Copies what was read last, and lets the client replace it; `false` if there is no memory left.
+    pub(super) fn gather(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
+        let Some(data) = &self.first else { return true };
+        let (has, capacity) = match &self.gathered {
+            Some(buffer) => (buffer.content().len(), buffer.capacity()),
+            None => (0, 0),
+        };
+        let needs = has + data.len();
+        if needs > capacity {
+            let larger = buffers::next_len(capacity.max(SMALL), most).max(needs);
+            let Some(reserved) = allowance.take(0, larger) else { return false };
+            match &mut self.gathered {
+                Some(buffer) => buffer.move_into(reserved),
+                None => self.gathered = Some(Buffer::reserved(reserved)),
+            }
+        }
+        let buffer = self.gathered.as_mut().expect("just made");
+        buffer.append(data);
+        // An error means that the stream is gone, which reading tells.
+        let _ = self.body.flow_control().release_capacity(data.len());
+        self.first = None;
+        true
+    }
+
+    /// The body is next to go to the origin, framed so; `total_max`: bytes of the longest that is taken.
+    pub(super) fn begin(&mut self, framing: Framing, total_max: u64) {
+        self.chunked = framing == Framing::Chunked;
+        self.total_max = total_max;
+        if framing.is_empty() {
+            self.stage = Stage::Done { refused: false };
+        }
+    }
+
+    /// Puts the request's head in front; nothing may have been polled before.
+    pub(super) fn put_head(&mut self, head: &[u8]) {
+        self.lead.clear();
+        self.lead.extend_from_slice(head);
+        self.lead_at = 0;
+    }
+
+    /// Whether the whole body has been handed on.
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done { refused: false }
+    }
+
+    /// Whether there is no more to be done: the body has been handed on or the origin takes no more.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Done { .. })
+    }
+
+    /// Bytes of the body that were read.
+    pub(super) fn total(&self) -> u64 {
+        self.passed + self.gathered_len() as u64
+    }
+
+    /// Whether it is the client's turn: all that was read has been taken.
+    pub(super) fn is_dry(&self) -> bool {
+        self.lead_at == self.lead.len() && self.data.is_empty()
+    }
+
+    /// Moves what can be moved. Ready when the body has ended or the origin takes no more.
+    ///
+    /// # Errors
+    /// The client's. `timer` is armed anew with `patience` at every step.
+    pub(super) fn poll(
+        &mut self,
+        origin: &mut OriginStream,
+        timer: &Timer,
+        patience: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        while !self.is_over() {
+            // Read first, so that the head and what there is of the body leave together.
+            let read = match self.data.is_empty() {
+                true => self.poll_read(context)?,
+                false => Poll::Pending,
+            };
+            if !self.is_dry() {
+                ready!(self.poll_write(origin, context));
+                timer.arm(patience);
+            } else if self.stage == Stage::Read {
+                self.stage = Stage::Done { refused: false };
+            } else {
+                ready!(read);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes the next frame over.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Result<Poll<()>, Fault> {
+        let failed = |error: h2::Error| Fault::Client(io_error(error));
+        if let Some(gathered) = self.gathered.take() {
+            self.take(Bytes::from_owner(gathered))?;
+            self.owed = 0;
+            return Ok(Poll::Ready(()));
+        }
+        if self.first.is_none()
+            && matches!(self.stage, Stage::Data)
+            && self.poll_more(context).map_err(failed)?.is_pending()
+        {
+            return Ok(Poll::Pending);
+        }
+        if let Some(data) = self.first.take() {
+            self.take(data)?;
+        } else if self.stage == Stage::Trailers {
+            match self.body.poll_trailers(context) {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(trailers) => {
+                    let trailers = trailers.map_err(failed)?;
+                    self.end(trailers.as_ref());
+                }
+            }
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    fn take(&mut self, data: Bytes) -> Result<(), Fault> {
+        self.passed += data.len() as u64;
+        if self.total_max > 0 && self.passed > self.total_max {
+            return Err(TOO_LARGE);
+        }
+        // An empty frame would be the last chunk.
+        if self.chunked && !data.is_empty() {
+            self.forget_written();
+            let end = if self.in_chunk { "\r\n" } else { "" };
+            write!(self.lead, "{end}{:x}\r\n", data.len()).expect("a Vec takes all");
+            self.in_chunk = true;
+        }
+        self.owed = data.len();
+        self.data = data;
+        Ok(())
+    }
+
+    fn end(&mut self, trailers: Option<&HeaderMap>) {
+        self.stage = Stage::Read;
+        if !self.chunked {
+            // There is no room for trailers behind a body of known length; RFC 9110 §6.5.1 lets a
+            // recipient drop them.
+            return;
+        }
+        self.forget_written();
+        self.lead.extend_from_slice(if self.in_chunk { b"\r\n0\r\n" } else { b"0\r\n" });
+        for (name, value) in trailers.into_iter().flatten() {
+            let name = name.as_str().as_bytes();
+            if http1::may_be_trailer(name) {
+                for part in [name, b": ", value.as_bytes(), b"\r\n"] {
+                    self.lead.extend_from_slice(part);
+                }
+            }
+        }
+        self.lead.extend_from_slice(b"\r\n");
+    }
+
+    fn forget_written(&mut self) {
+        self.lead.drain(..self.lead_at);
+        self.lead_at = 0;
+    }
+
+    fn poll_write(&mut self, origin: &mut OriginStream, context: &mut Context<'_>) -> Poll<()> {
+        while !self.is_dry() {
+            let lead = &self.lead[self.lead_at..];
+            let slices = [IoSlice::new(lead), IoSlice::new(&self.data)];
+            match ready!(Pin::new(&mut *origin).poll_write_vectored(context, &slices)) {
+                Ok(count) if count > 0 => {
+                    let of_lead = count.min(lead.len());
+                    self.lead_at += of_lead;
+                    self.data.advance(count - of_lead);
+                    // The client may send so much more: its body flows as the origin takes it. An
+                    // error means that the stream is gone, which reading tells.
+                    let taken = (count - of_lead).min(self.owed);
+                    self.owed -= taken;
+                    let _ = self.body.flow_control().release_capacity(taken);
+                }
+                // It may have answered before it closed; the answer's side finds out.
+                _ => {
+                    self.stage = Stage::Done { refused: true };
+                    return Poll::Ready(());
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+/// What the connection's failure is in terms of I/O.
+pub(super) fn io_error(error: h2::Error) -> io::Error {
+    match error.is_io() {
+        true => error.into_io().expect("just asked"),
+        false => io::Error::new(io::ErrorKind::ConnectionReset, error),
+    }
+}

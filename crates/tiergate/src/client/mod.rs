@@ -1,0 +1,14 @@
+//! Clients: their connections by each protocol, behind one seam.
+//!
+//! | | |
+//! |---|---|
+//! | [`seam`] | what a request's path needs of its client, whatever the protocol |
+//! | [`http1`] | HTTP/1.0 and HTTP/1.1: one request after the other |
+//! | [`http2`] | HTTP/2: a task for each stream |
+//! | [`peer`], [`history`] | the other end of a connection, and what it has brought so far |
+
+pub mod history;
+pub mod http1;
+pub mod http2;
+pub mod peer;
+pub(crate) mod seam;

@@ -1,0 +1,69 @@
+//! The other end of a client's connection.
+
+use super::history::ConnectionHistory;
+use crate::forwarded::client_address;
+use crate::http1::PeerText;
+use crate::shared::Config;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use tiergate_core::request::{Field, RequestView};
+
+/// The other end of a client's connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// The client, by the socket or the PROXY protocol.
+    pub address: SocketAddr,
+    /// The same, as text.
+    pub text: PeerText,
+    /// Where it connected to.
+    pub local: SocketAddr,
+    /// Whether by TLS.
+    pub secure: bool,
+    /// The listener's address, as the policy gives it.
+    pub listener: SocketAddr,
+    /// The server name that the client asked for in its TLS handshake.
+    pub sni: Option<Arc<str>>,
+    /// The name in its verified certificate.
+    pub certificate: Option<Arc<str>>,
+    /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
+    pub dscp: u8,
+    /// What the connection has brought so far.
+    pub history: ConnectionHistory,
+}
+
+impl Peer {
+    /// A peer of which nothing is known but its connection: over TCP from `address` to `local`, accepted
+    /// by the listener at `listener`.
+    pub fn new(address: SocketAddr, local: SocketAddr, listener: SocketAddr, secure: bool) -> Self {
+        Peer {
+            address,
+            text: PeerText::new(address.ip()),
+            local,
+            secure,
+            listener,
+            sni: None,
+            certificate: None,
+            dscp: RequestView::DSCP_UNKNOWN,
+            history: ConnectionHistory::default(),
+        }
+    }
+
+    /// The code point of a client's packets: that of the connection, unless the peer speaks for another.
+    pub fn dscp_of(&self, client: IpAddr) -> u8 {
+        match client.to_canonical() == self.address.ip().to_canonical() {
+            true => self.dscp,
+            false => RequestView::DSCP_UNKNOWN,
+        }
+    }
+
+    /// Whether the policy trusts what the peer says of its clients.
+    pub fn is_trusted(&self, config: &Config) -> bool {
+        let address = self.address.ip().to_canonical();
+        config.policy.trusted.iter().any(|net| net.contains(&address))
+    }
+
+    /// The client of a request with these fields: the peer, or whom a trusted peer names.
+    pub fn client(&self, config: &Config, fields: &[Field<'_>]) -> IpAddr {
+        client_address(self.address.ip(), fields, &config.policy.trusted)
+    }
+}

@@ -1,0 +1,232 @@
+//! The seam between a request's path and its client: what the path needs, whatever the protocol.
+//!
+//! A side holds what its protocol has for one request: over HTTP/1.1 the connection, over HTTP/2 a
+//! stream. The path calls in this order:
+//!
+//! ```text
+//! poll_head, head ─▶ [gather, poll_gather] ─▶ [refuse] ─▶ hold_body ─▶ begin_body ─▶ poll_send
+//!   ─▶ poll_body … ─▶ put_head, poll_write … ─▶ finish | abort | fail
+//! ```
+//!
+//! Bytes are polled, so that one task waits for client and origin at once and no future is boxed. Every
+//! wait on the client is bounded by [`Client::timer`], which the path arms unless it says otherwise here.
+
+use super::peer::Peer;
+use crate::budget::Allowance;
+use crate::buffers::Buffer;
+use crate::config::meant::Timeouts;
+use crate::http1::{FieldTable, HeadError, HeadLimits, Parsed, RequestHead};
+use crate::observe::counters::Protocol;
+use crate::origin::stream::OriginStream;
+use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
+use crate::request::body::{AnswerBody, Malformed};
+use crate::request::facts::RequestFacts;
+use crate::request::fault::Fault;
+use crate::request::outbox::Outbox;
+use crate::timers::Timer;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// What was gathered of a request's body so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gathered {
+    /// Bytes.
+    pub(crate) len: usize,
+    /// More may be read: the body has not ended, and there is memory for it.
+    pub(crate) more: bool,
+}
+
+/// The client's side of one request.
+pub(crate) trait Client {
+    /// How `Via` names the protocol; `None`: by the version in the head.
+    const VIA: Option<&'static [u8]> = None;
+
+    /// The other end of the connection.
+    fn peer(&self) -> &Peer;
+
+    /// The time-out of whatever the request waits for.
+    fn timer(&self) -> &Timer;
+
+    /// Ready when the client has left, as far as that can be noticed now: while its body comes, reading
+    /// tells.
+    fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()>;
+
+    // The request's head.
+
+    /// Reads more of a head that is not whole; one that passes `len_max` need not be read on.
+    ///
+    /// # Errors
+    /// The client has left.
+    fn poll_head(&mut self, len_max: usize, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Takes in what came of the body together with the head, if that is not done by reading the head.
+    fn poll_early_body(&mut self, _context: &mut Context<'_>) {}
+
+    /// The head, of which `fields` gets the fields.
+    ///
+    /// # Errors
+    /// What to answer.
+    fn head<'b>(
+        &'b self,
+        limits: &HeadLimits,
+        fields: &mut FieldTable<'b>,
+    ) -> Result<Parsed<RequestHead<'b>>, HeadError>;
+
+    /// The protocol, to be counted.
+    fn protocol(&self, head: &RequestHead<'_>) -> Protocol;
+
+    /// Method and target of a head that is whole.
+    fn request_line(&self) -> (&[u8], &[u8]);
+
+    /// Bytes that are held for the request.
+    fn held_len(&self) -> usize;
+
+    /// Bytes that the client sent for the request: of the head as far as its length is known, and of the
+    /// body those that were read.
+    fn received_len(&self, facts: &RequestFacts) -> u64;
+
+    // The request's body.
+
+    /// Whether all of the body is there.
+    ///
+    /// # Errors
+    /// It is not framed as it says.
+    fn has_whole_body(&self, head: &RequestHead<'_>) -> Result<bool, Malformed>;
+
+    /// Tells a client that waits for it to send the body, unless it has begun to.
+    ///
+    /// # Errors
+    /// The client has left.
+    fn invite_body(
+        &mut self,
+        facts: &RequestFacts,
+        timeouts: &Timeouts,
+    ) -> impl Future<Output = io::Result<()>>;
+
+    /// Looks at what was read of a body that is read before the request asks for its slot, and makes room
+    /// for more, of at most `most` bytes in all.
+    ///
+    /// # Errors
+    /// What to answer.
+    fn gather(
+        &mut self,
+        facts: &RequestFacts,
+        most: usize,
+        allowance: &Allowance<'_>,
+    ) -> Result<Gathered, Fault>;
+
+    /// Reads more of such a body.
+    ///
+    /// # Errors
+    /// The client has left.
+    fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// The rest of the body may stay where it is for a while: the request waits for its slot, or for an
+    /// origin that does not read.
+    fn hold_body(&mut self, _facts: &RequestFacts, _allowance: &Allowance<'_>) {}
+
+    /// The body is next to go to the origin. Says whether the request can be sent twice as far as the
+    /// body is concerned. `body_max`: bytes of the longest body that is taken; 0: of any length.
+    ///
+    /// # Errors
+    /// What to answer.
+    fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault>;
+
+    /// Sends the request to the origin: the head, and as much of the body as goes at once. `sent`, first
+    /// 0, counts bytes from one poll to the next. When ready, the timer is armed for what comes next.
+    ///
+    /// # Errors
+    /// The origin's connection.
+    fn poll_send(
+        &mut self,
+        head: &[u8],
+        sent: &mut usize,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>>;
+
+    /// Moves the rest of the body on, as far as client and origin let it; arms the timer at each step.
+    ///
+    /// # Errors
+    /// The client's faults. The origin's failures are found by reading its answer.
+    fn poll_body(
+        &mut self,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Result<(), Fault>;
+
+    /// Whether all of the request has been sent.
+    fn is_sent(&self) -> bool;
+
+    /// Whether it is the client's turn to send more of the body.
+    fn awaits_body(&self) -> bool;
+
+    // The origin's answer.
+
+    /// Whether the client takes chunks as they come from the origin.
+    fn takes_chunks(&self, facts: &RequestFacts) -> bool;
+
+    /// Takes the head of an answer, in the client's terms. `out` is empty: what a side writes there goes
+    /// to the client before the body.
+    ///
+    /// # Errors
+    /// What is wrong with the head.
+    fn put_head(
+        &mut self,
+        answer: &AnswerHead<'_, '_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), &'static str>;
+
+    /// Hands the client what it takes of the outbox. `ends` is a body of which nothing follows. Ready
+    /// when all is handed over; the timer is armed with `time` whenever a buffer is.
+    ///
+    /// # Errors
+    /// The client's.
+    fn poll_write(
+        &mut self,
+        outbox: &mut Outbox,
+        ends: Option<&AnswerBody>,
+        time: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>>;
+
+    /// The origin has agreed to another protocol and the client was told so: passes bytes both ways until
+    /// the end. Only where [`RequestFacts::upgrade`] was set.
+    fn tunnel(
+        &mut self,
+        facts: &RequestFacts,
+        origin: OriginStream,
+        from_origin: Option<Buffer>,
+        timeouts: &Timeouts,
+    ) -> impl Future<Output = ()>;
+
+    // The end.
+
+    /// The answer was passed on whole.
+    fn finish(&mut self, facts: &RequestFacts);
+
+    /// The answer, or its rest, will not come.
+    fn abort(&mut self, why: Abort);
+
+    /// Takes a refusal; gives its length in bytes.
+    fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64;
+
+    /// Sends the refusal that was taken, and does with the connection what it says.
+    fn finish_refusal(
+        &mut self,
+        refusal: &RefusalAnswer<'_>,
+        timeouts: &Timeouts,
+    ) -> impl Future<Output = ()>;
+
+    /// Answers with an error of ours; `why` says what was wrong, without repeating what the client sent.
+    fn fail(
+        &mut self,
+        status: u16,
+        why: &'static str,
+        head_only: bool,
+        timeouts: &Timeouts,
+    ) -> impl Future<Output = ()>;
+}

@@ -1,0 +1,60 @@
+//! A request at the door: what it is told.
+
+use super::lock::Door;
+use super::slot_guard::SlotGuard;
+use super::waiting::Waiting;
+use std::task::Context;
+use tiergate_core::admit::policer::{PolicerId, Quota};
+use tiergate_core::gate::{Arrival, Refused, Verdict};
+use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
+
+/// A request that is let in: its slot, or the wait for one.
+#[derive(Debug)]
+pub enum Entry<'d> {
+    /// The slot.
+    Now(SlotGuard<'d>),
+    /// The wait: see [`Waiting::wait`].
+    Later(Waiting<'d>),
+}
+
+/// What is left of the policer whose clients are told.
+pub type Left = Option<(PolicerId, Quota)>;
+
+impl Door {
+    /// Takes a request to the gate. The task of `context` is woken when a wait is over.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn arrive(
+        &self,
+        now: Moment,
+        arrival: Arrival,
+        context: &Context<'_>,
+    ) -> Result<(Entry<'_>, Left), Refused> {
+        let mut gate = self.gate();
+        let answer = match gate.arrive(now, arrival, || context.waker().clone()) {
+            Verdict::Admit(slot) => Ok(Entry::Now(SlotGuard::new(self, slot))),
+            Verdict::Queue(ticket) => Ok(Entry::Later(Waiting::new(self, ticket))),
+            Verdict::Reject(reason) => Err(gate.refused(now, &arrival, reason)),
+        };
+        let answer = answer.map(|entry| (entry, gate.announced(now, &arrival)));
+        // Others may have left for it, or have got what was kept for them.
+        self.settle(gate, now);
+        answer
+    }
+
+    /// Refuses a request whose body is still to be read, if it would be refused now.
+    pub fn precheck(&self, now: Moment, arrival: Arrival) -> Option<Refused> {
+        let mut gate = self.gate();
+        let refused =
+            gate.turn_away(now, arrival).map(|reason| gate.refused(now, &arrival, reason));
+        self.settle(gate, now);
+        refused
+    }
+
+    /// What the client of a request is told that is preempted.
+    pub fn preempted(&self, now: Moment, arrival: &Arrival) -> Refused {
+        self.gate().refused(now, arrival, Reason::Preempted)
+    }
+}

@@ -1,0 +1,118 @@
+//! The lock around the gate, whom to wake after a change, and when the gate wants its tick.
+//!
+//! | state | who reads | who writes | lock |
+//! |---|---|---|---|
+//! | the gate | every thread | every thread | `gate`, shortly (a scrape copies the counters under it); never across an await, never while waking |
+//! | when the next tick comes | every thread | the ticker | none: an atomic |
+//! | the number of slots | every thread | whichever thread takes the effect that it changed | none: an atomic |
+//! | whether it is wanted earlier | the ticker | every thread | none: an atomic |
+//! | the ticker's waker | every thread, when the tick is wanted earlier | the ticker | `ticker`, shortly; never with the gate's |
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use tiergate_core::gate::{Arrival, Effect, Gate};
+use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
+
+/// The gate behind its lock.
+#[derive(Debug)]
+pub struct Door {
+    gate: Mutex<Gate<Waker>>,
+    /// What tells the guards the time when they are dropped.
+    clock: fn() -> Moment,
+    /// Nanoseconds of the moment at which the ticker will come by itself.
+    next_tick: AtomicU64,
+    slots: AtomicU32,
+    is_wanted_earlier: AtomicBool,
+    ticker: Mutex<Option<Waker>>,
+}
+
+impl Door {
+    /// A door with an empty gate behind it. `clock` tells guards the time; it must agree with the `now`
+    /// that methods are given.
+    pub fn new(plan: Plan, clock: fn() -> Moment) -> Self {
+        let gate = Gate::new(plan);
+        Door {
+            slots: AtomicU32::new(gate.slots()),
+            gate: Mutex::new(gate),
+            clock,
+            next_tick: AtomicU64::new(Moment::NEVER.nanos()),
+            is_wanted_earlier: AtomicBool::new(false),
+            ticker: Mutex::default(),
+        }
+    }
+
+    /// The gate, to be looked at or reconfigured; follow a change by [`Door::wake`].
+    pub fn gate(&self) -> MutexGuard<'_, Gate<Waker>> {
+        self.gate.lock().expect("no code panics while it holds the gate")
+    }
+
+    /// The moment, by the clock that the door was made with.
+    pub(super) fn now(&self) -> Moment {
+        (self.clock)()
+    }
+
+    /// The number of slots in force, without the lock.
+    pub fn slots(&self) -> u32 {
+        self.slots.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request that is refused for a reason that the gate does not see.
+    pub fn refuse(&self, arrival: Arrival, reason: Reason) {
+        self.gate().refuse(arrival, reason);
+    }
+
+    /// After a change: wakes every task that has news, and the ticker if the gate now wants its tick
+    /// earlier than that would come.
+    pub fn settle(&self, mut gate: MutexGuard<'_, Gate<Waker>>, now: Moment) {
+        let due = gate.next_due(now);
+        self.wake(gate);
+        if due.nanos() < self.next_tick.load(Ordering::Relaxed) {
+            self.is_wanted_earlier.store(true, Ordering::Release);
+            let ticker =
+                self.ticker.lock().expect("no code panics while it holds the waker").take();
+            ticker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Carries out what the gate asks for: wakes every task that has news, outside the lock.
+    pub fn wake(&self, mut gate: MutexGuard<'_, Gate<Waker>>) {
+        let mut first = None;
+        // The usual case, one slot for one waiter, allocates nothing.
+        let mut rest = Vec::new();
+        while let Some(effect) = gate.next_effect() {
+            match effect {
+                Effect::Wake(waker) if first.is_none() => first = Some(waker),
+                Effect::Wake(waker) => rest.push(waker),
+                Effect::SlotsChanged { slots, .. } => self.slots.store(slots, Ordering::Relaxed),
+                // Nothing in front of the gateway could refuse a flow for it: the gate does.
+                Effect::Block { .. } | Effect::UnblockAll => {}
+            }
+        }
+        drop(gate);
+        first.into_iter().chain(rest).for_each(Waker::wake);
+    }
+
+    /// Ticks the gate; returns when it wants the next tick, unless [`Door::poll_earlier`] says otherwise.
+    pub fn tick(&self, now: Moment) -> Moment {
+        let mut gate = self.gate();
+        let next = gate.tick(now);
+        self.next_tick.store(next.nanos(), Ordering::Relaxed);
+        self.wake(gate);
+        next
+    }
+
+    /// Ready when the gate wants its tick earlier than [`Door::tick`] last said. For one task: the last
+    /// that polled is woken.
+    pub fn poll_earlier(&self, context: &Context<'_>) -> Poll<()> {
+        let waker = context.waker().clone();
+        *self.ticker.lock().expect("no code panics while it holds the waker") = Some(waker);
+        // After the waker was put there: a change since has set this, or finds the waker.
+        match self.is_wanted_earlier.swap(false, Ordering::Acquire) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}

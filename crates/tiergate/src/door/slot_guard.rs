@@ -1,0 +1,146 @@
+//! What a request holds while it is in progress: its slot; or, once it has become a stream, its place
+//! among those.
+
+use super::lock::Door;
+use std::task::{Context, Poll};
+use tiergate_core::gate::{Slot, Stream};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::time::Moment;
+
+/// A slot in use, or a stream that has none. Dropped, a slot goes back with the outcome noted last; if
+/// none was, the client left.
+#[derive(Debug)]
+pub struct SlotGuard<'d> {
+    door: &'d Door,
+    hold: Hold,
+    outcome: Outcome,
+    /// The gate may ask for the slot before the request has ended.
+    is_preemptible: bool,
+}
+
+#[derive(Debug)]
+enum Hold {
+    Slot(Slot),
+    Stream(Stream),
+    /// It was dropped.
+    Nothing,
+}
+
+impl<'d> SlotGuard<'d> {
+    pub(super) fn new(door: &'d Door, slot: Slot) -> Self {
+        let outcome = Outcome::without_answer(End::Cancelled);
+        SlotGuard { door, hold: Hold::Slot(slot), outcome, is_preemptible: false }
+    }
+
+    fn slot(&self) -> &Slot {
+        match &self.hold {
+            Hold::Slot(slot) => slot,
+            _ => unreachable!("a request waits, and is answered, before it becomes a stream"),
+        }
+    }
+
+    /// When the slot was granted.
+    pub fn admitted(&self) -> Moment {
+        self.slot().admitted()
+    }
+
+    /// How long the request waited for it.
+    pub fn waited(&self) -> std::time::Duration {
+        self.slot().waited()
+    }
+
+    /// The head of the final answer arrived, of so many bytes.
+    pub fn answered(&mut self, now: Moment, head_len: usize) {
+        self.outcome.first_byte = Some(now.since(self.admitted()));
+        self.outcome.bytes = head_len as u64;
+    }
+
+    /// More of the answer's body came from the origin.
+    pub fn brought(&mut self, len: usize) {
+        self.outcome.bytes += len as u64;
+    }
+
+    /// How it will have ended, unless something else is noted later.
+    pub fn note(&mut self, end: End) {
+        self.outcome.end = end;
+    }
+
+    /// How it has ended so far.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Whether it has become a stream.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.hold, Hold::Stream(_))
+    }
+
+    /// The request has become a stream, which may last for as long as its client stays: its slot goes to
+    /// the next. It keeps the slot where its class has as many streams as it may; `false` then.
+    pub fn become_stream(&mut self) -> bool {
+        let Hold::Slot(slot) = std::mem::replace(&mut self.hold, Hold::Nothing) else {
+            unreachable!("a request becomes a stream once");
+        };
+        let outcome = Outcome { end: End::Upgraded, ..self.outcome };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        match gate.stream(now, slot, outcome) {
+            Ok(stream) => {
+                self.hold = Hold::Stream(stream);
+                self.outcome = outcome;
+                self.door.settle(gate, now);
+                true
+            }
+            Err(slot) => {
+                self.hold = Hold::Slot(slot);
+                false
+            }
+        }
+    }
+
+    /// Lets the request be preempted for one of a class above, from now on until [`SlotGuard::keep`]: the
+    /// task is woken when that is wanted, and [`SlotGuard::is_preempted`] tells. Ready at once.
+    pub fn poll_permit_preemption(&mut self, context: &Context<'_>) -> Poll<()> {
+        let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(()) };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        let permitted = gate.permit_preemption(now, slot, context.waker().clone());
+        self.is_preemptible |= permitted;
+        self.door.settle(gate, now);
+        Poll::Ready(())
+    }
+
+    /// Whether the request is to end for one of a class above. Free for those that may not be preempted.
+    pub fn is_preempted(&self) -> bool {
+        self.is_preemptible
+            && matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_preempted(slot))
+    }
+
+    /// The answer has begun: the request keeps its slot to the end.
+    pub fn keep(&mut self) {
+        if !std::mem::take(&mut self.is_preemptible) {
+            return;
+        }
+        let Hold::Slot(slot) = &mut self.hold else { return };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        gate.forbid_preemption(now, slot);
+        self.door.settle(gate, now);
+    }
+}
+
+impl Drop for SlotGuard<'_> {
+    fn drop(&mut self) {
+        let hold = std::mem::replace(&mut self.hold, Hold::Nothing);
+        let mut gate = self.door.gate();
+        match hold {
+            Hold::Slot(slot) => {
+                let now = self.door.now();
+                gate.finish(now, slot, self.outcome);
+                self.door.settle(gate, now);
+            }
+            Hold::Stream(stream) => gate.stream_ended(stream),
+            Hold::Nothing => unreachable!("dropped once"),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A request in the backlog.
+
+use super::lock::Door;
+use super::slot_guard::SlotGuard;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use tiergate_core::gate::{Arrival, Claim, Refused, Ticket};
+
+/// A request in the backlog. Dropped, it leaves.
+#[derive(Debug)]
+pub struct Waiting<'d> {
+    door: &'d Door,
+    ticket: Option<Ticket>,
+}
+
+impl<'d> Waiting<'d> {
+    pub(super) fn new(door: &'d Door, ticket: Ticket) -> Self {
+        Waiting { door, ticket: Some(ticket) }
+    }
+
+    /// The end of the wait of the request that arrived so. `gone` is polled too; once it is ready the
+    /// request leaves the backlog, and `None` is returned. Cancel safe.
+    pub async fn wait(
+        mut self,
+        arrival: &Arrival,
+        mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
+    ) -> Option<Result<SlotGuard<'d>, Refused>> {
+        poll_fn(|context| {
+            if let Poll::Ready(settled) = self.poll_settled(arrival) {
+                return Poll::Ready(Some(settled));
+            }
+            gone(context).map(|()| None)
+        })
+        .await
+    }
+
+    fn poll_settled(&mut self, arrival: &Arrival) -> Poll<Result<SlotGuard<'d>, Refused>> {
+        let ticket = self.ticket.expect("polled only until it is settled");
+        let mut gate = self.door.gate();
+        let settled = match gate.claim(ticket) {
+            Claim::Waiting => return Poll::Pending,
+            Claim::Admitted(slot) => Ok(SlotGuard::new(self.door, slot)),
+            Claim::Rejected(reason) => Err(gate.refused(self.door.now(), arrival, reason)),
+        };
+        drop(gate);
+        self.ticket = None;
+        Poll::Ready(settled)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            let now = self.door.now();
+            let mut gate = self.door.gate();
+            gate.cancel(now, ticket);
+            self.door.settle(gate, now);
+        }
+    }
+}

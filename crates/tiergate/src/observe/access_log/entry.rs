@@ -1,0 +1,86 @@
+//! The content of a line.
+
+use crate::observe::counters::Protocol;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+use tiergate_core::outcome::End;
+use tiergate_core::reason::Reason;
+
+/// What the gate, or the parser before it, decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It got a slot at once.
+    Admitted,
+    /// It waited; `reason` says whether it was refused in the end.
+    Queued,
+    /// It was refused on arrival.
+    Refused,
+    /// It was malformed, too large or too slow, and did not reach the gate.
+    Bad,
+}
+
+impl Verdict {
+    /// The verdict's name in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Admitted => "admitted",
+            Verdict::Queued => "queued",
+            Verdict::Refused => "refused",
+            Verdict::Bad => "bad",
+        }
+    }
+}
+
+/// A request that has ended, borrowed from wherever its parts are. Empty slices and `None` are
+/// logged as absent.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// When the request's first byte arrived.
+    pub time: SystemTime,
+    /// The client's address, after PROXY protocol and trusted forwarded headers.
+    pub client: IpAddr,
+    /// The method as sent.
+    pub method: &'a [u8],
+    /// The request target as sent, with its query.
+    pub target: &'a [u8],
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The host asked for.
+    pub host: &'a [u8],
+    /// Status of the final response; 0 if none was sent.
+    pub status: u16,
+    /// Bytes of the response's body that were sent.
+    pub sent_bytes: u64,
+    /// Bytes of the request's body that were read.
+    pub received_bytes: u64,
+    /// From the first byte in to the last byte out.
+    pub duration: Duration,
+    /// Time in the backlog; `None` if it never got to the gate.
+    pub waited: Option<Duration>,
+    /// From the grant of the slot to the first byte of the origin's answer.
+    pub first_byte: Option<Duration>,
+    /// The class's name.
+    pub class: Option<&'a str>,
+    /// Index of the rule that decided the class.
+    pub rule: Option<u32>,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// Why it was refused.
+    pub reason: Option<Reason>,
+    /// The name of the policer that had no token for it.
+    pub policer: Option<&'a str>,
+    /// How its slot came back.
+    pub end: Option<End>,
+    /// The origin server that it went to, as configured.
+    pub server: Option<&'a str>,
+    /// Slots in force when it ended.
+    pub slots: u32,
+    /// `User-Agent`.
+    pub user_agent: &'a [u8],
+    /// `Referer`.
+    pub referer: &'a [u8],
+    /// `X-Request-Id`, or the one that the gateway gave.
+    pub request_id: &'a [u8],
+    /// W3C `traceparent`.
+    pub traceparent: &'a [u8],
+}

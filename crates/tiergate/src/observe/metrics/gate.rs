@@ -1,0 +1,159 @@
+//! Metrics of the gate: classes, the limit, rules, policers, sessions.
+
+use super::Readings;
+use super::page::Page;
+use crate::observe::snapshot::ClassSnapshot;
+use std::time::SystemTime;
+use tiergate_core::admit::policer::PolicerState;
+use tiergate_core::admit::session::{SessionAccount, SessionEnd};
+use tiergate_core::outcome::End;
+use tiergate_core::reason::Reason;
+
+impl Readings<'_> {
+    pub(super) fn classes(&self, page: &mut Page) {
+        page.counter("requests_arrived_total", "Requests that came to the gate")
+            .each(self.by_class(|it| it.account.arrived));
+        page.counter("requests_admitted_at_once_total", "Requests that got a slot on arrival")
+            .each(self.by_class(|it| it.account.admitted_at_once));
+        page.counter("requests_queued_total", "Requests that waited for a slot")
+            .each(self.by_class(|it| it.account.queued));
+        page.counter("requests_cancelled_waiting_total", "Requests whose client left the queue")
+            .each(self.by_class(|it| it.account.cancelled_waiting));
+        let refused = |it: &ClassSnapshot, reason: Reason| it.account.refused[reason.index()];
+        page.counter("requests_refused_total", "Requests refused, by reason")
+            .each(self.by_class_and("reason", &Reason::ALL, Reason::name, refused));
+        let finished = |it: &ClassSnapshot, end: End| it.account.finished[end.index()];
+        page.counter("requests_finished_total", "Requests served, by end; `served` is goodput")
+            .each(self.by_class_and("end", &End::ALL, End::name, finished));
+        page.gauge("requests_waiting", "Requests in the queue")
+            .each(self.by_class(|it| it.state.waiting));
+        page.gauge("requests_running", "Slots in use").each(self.by_class(|it| it.state.running));
+        page.gauge("streams", "Open streams (SSE, gRPC) that hold no slot")
+            .each(self.by_class(|it| it.state.streams));
+        page.gauge("class_info", "The site and order of a class; always 1").each(
+            self.snapshot.classes.iter().map(|it| {
+                let labels = [("class", &*it.class.name), ("site", &*it.site), ("order", it.order)];
+                (labels, 1)
+            }),
+        );
+        page.gauge("share_ratio", "Share of the site's slots, where slots are shared or fixed")
+            .each(self.by_class(|it| it.class.share));
+        page.gauge("queue_length_max", "Bound on the queue")
+            .each(self.by_class(|it| it.class.queue_len_max));
+        page.gauge("guaranteed_share_ratio", "Guaranteed share of the slots")
+            .each(self.by_class(|it| it.class.minimum));
+        page.histogram("queue_wait_seconds", "Time in the queue of requests that got a slot")
+            .durations(self.by_class(|it| &it.account.wait));
+        page.histogram("first_byte_seconds", "From the slot to the origin's first byte")
+            .durations(self.by_class(|it| &it.account.first_byte));
+        page.histogram("service_seconds", "From the slot to the origin's last byte")
+            .durations(self.by_class(|it| &it.account.service));
+    }
+
+    pub(super) fn limit(&self, page: &mut Page) {
+        let gate = &self.snapshot;
+        page.gauge("slots", "Concurrent requests that the origin gets at most").value(gate.slots);
+        page.gauge("slots_running", "Slots in use by all classes").value(gate.running);
+        page.gauge("slots_adaptive", "Whether the number of slots is adaptive (1) or fixed (0)")
+            .value(u32::from(gate.adaptive));
+        if let Some((at, step)) = gate.last_step {
+            page.gauge("slots_last_change", "Number of slots since the last change, by its cause")
+                .each([([("cause", step.cause.name())], step.slots)]);
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let changed = now.as_secs_f64() - gate.at.since(at).as_secs_f64();
+            page.gauge("slots_last_change_timestamp_seconds", "UNIX time of the last change")
+                .value(changed);
+        }
+        if let Some(shedding) = gate.shedding {
+            page.gauge("shed_fraction", "Fraction of requests shed, the least important first")
+                .value(shedding.fraction);
+            page.gauge("shed_overload", "Queue delay against its target; 0.5 at the target")
+                .value(shedding.overload);
+        }
+    }
+
+    pub(super) fn rules(&self, page: &mut Page) {
+        let gate = &self.snapshot;
+        page.counter(
+            "rule_hits_total",
+            "Requests whose class the rule decided; the first 500 rules",
+        )
+        .each((0u64..).zip(&gate.rule_hits).map(|(rule, hits)| ([("rule", rule)], hits)));
+        page.counter("rule_unmatched_total", "Requests that no rule matched").value(gate.unmatched);
+        page.gauge("rules", "Rules of the policy").value(gate.rules);
+        page.gauge("rules_shown", "Rules whose hits are shown").value(gate.rule_hits.len());
+    }
+
+    pub(super) fn policers(&self, page: &mut Page) {
+        page.counter("policer_passed_total", "Requests that took a token")
+            .each(self.by_policer(|it| it.counts.passed));
+        page.counter("policer_overflow_total", "Requests that took one of the overflow bucket")
+            .each(self.by_policer(|it| it.counts.overflow));
+        page.counter("policer_refused_total", "Requests refused for want of a token")
+            .each(self.by_policer(|it| it.counts.refused));
+        page.counter("policer_untracked_total", "Requests passed because the table was full")
+            .each(self.by_policer(|it| it.counts.untracked));
+        page.gauge("policer_tokens_per_second", "Rate in force")
+            .each(self.by_policer(|it| it.rate.tokens_per_second()));
+        page.gauge("policer_flows", "Flows whose bucket is not full, approximately")
+            .each(self.by_policer(|it| it.flows));
+    }
+
+    /// Nothing but the number in the table without `[session]`: no class has an account then.
+    pub(super) fn sessions(&self, page: &mut Page) {
+        page.gauge("sessions_running", "Sessions in the table").value(self.sessions.running);
+        page.counter("sessions_started_total", "Sessions begun: a first request succeeded")
+            .each(self.by_session_class(|it| it.started));
+        page.counter("sessions_resumed_total", "Sessions proven by a signature, not in the table")
+            .each(self.by_session_class(|it| it.resumed));
+        page.counter("sessions_broken_total", "Sessions over whose last request was refused")
+            .each(self.by_session_class(|it| it.broken));
+        page.counter("sessions_refused_new_total", "Refused requests of no running session")
+            .each(self.by_session_class(|it| it.refused_new));
+        page.counter("sessions_refused_running_total", "Refused requests of a running session")
+            .each(self.by_session_class(|it| it.refused_running));
+        let ended = self.by_session_class(|it| it.ended).flat_map(|([class], ended)| {
+            SessionEnd::ALL.map(|end| ([class, ("end", end.name())], ended[end as usize]))
+        });
+        page.counter("sessions_ended_total", "Sessions over, by how they ended").each(ended);
+        page.histogram("session_requests", "Requests answered of each session that is over")
+            .lengths(self.by_session_class(|it| &it.lengths));
+    }
+
+    fn by_class<'a, V>(
+        &'a self,
+        value: impl Fn(&'a ClassSnapshot) -> V,
+    ) -> impl Iterator<Item = ([(&'static str, &'a str); 1], V)> {
+        let classes = self.snapshot.classes.iter();
+        classes.map(move |it| ([("class", it.class.name.as_str())], value(it)))
+    }
+
+    /// By class and one of the `all` values of a second label.
+    fn by_class_and<'a, T: Copy + 'a>(
+        &'a self,
+        label: &'static str,
+        all: &'a [T],
+        name: impl Fn(T) -> &'static str + Copy,
+        value: impl Fn(&ClassSnapshot, T) -> u64 + Copy,
+    ) -> impl Iterator<Item = ([(&'static str, &'a str); 2], u64)> {
+        self.by_class(|it| it).flat_map(move |([class], it)| {
+            all.iter().map(move |&one| ([class, (label, name(one))], value(it, one)))
+        })
+    }
+
+    fn by_policer<'a, V>(
+        &'a self,
+        value: impl Fn(&'a PolicerState) -> V,
+    ) -> impl Iterator<Item = ([(&'static str, &'a str); 1], V)> {
+        let policers = self.snapshot.policers.iter();
+        policers.map(move |(name, state)| ([("policer", name.as_str())], value(state)))
+    }
+
+    fn by_session_class<'a, V>(
+        &'a self,
+        value: impl Fn(&'a SessionAccount) -> V,
+    ) -> impl Iterator<Item = ([(&'static str, &'a str); 1], V)> {
+        let accounts = self.by_class(|_| ()).zip(&self.sessions.classes);
+        accounts.map(move |((labels, ()), account)| (labels, value(account)))
+    }
+}

@@ -1,0 +1,146 @@
+//! Metrics of the gateway around the gate: the process, clients, the origin, identity, internals.
+
+use super::Readings;
+use super::page::Page;
+use super::process;
+use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES};
+use crate::observe::server::ServerStatus;
+use crate::reverse_dns::LookupResult;
+use crate::tokens::Proof;
+use std::time::SystemTime;
+
+impl Readings<'_> {
+    pub(super) fn process(&self, page: &mut Page) {
+        let started = self.counters.started();
+        page.gauge("build_info", "The version that runs; always 1")
+            .each([([("version", self.version)], 1)]);
+        page.gauge("uptime_seconds", "Time since the process started")
+            .value(started.elapsed().unwrap_or_default().as_secs_f64());
+        let start = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        page.gauge("process_start_time_seconds", "UNIX time when the process started")
+            .value(start.as_secs_f64());
+        let usage = process::usage();
+        if let Some(seconds) = usage.cpu_seconds {
+            page.counter("process_cpu_seconds_total", "User and system CPU time of all threads")
+                .value(seconds);
+        }
+        if let Some(bytes) = usage.resident_bytes {
+            page.gauge("process_resident_memory_bytes", "Memory in use").value(bytes);
+        }
+        if let Some(fds) = usage.open_fds {
+            page.gauge("process_open_fds", "Open file descriptors").value(fds);
+        }
+        if let Some(fds) = usage.fds_max {
+            page.gauge("process_max_fds", "File descriptors that may be open").value(fds);
+        }
+    }
+
+    pub(super) fn clients(&self, page: &mut Page) {
+        let counters = self.counters;
+        page.counter("connections_accepted_total", "Client connections accepted")
+            .value(counters.sum(|it| &it.connections_accepted));
+        page.counter("connections_closed_total", "Client connections closed")
+            .value(counters.sum(|it| &it.connections_closed));
+        page.gauge("connections_active", "Open client connections")
+            .value(counters.connections_active());
+        page.counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out")
+            .value(counters.sum(|it| &it.tls_failed));
+        page.counter("proxy_headers_failed_total", "PROXY headers missing, malformed or late")
+            .value(counters.sum(|it| &it.proxy_failed));
+        page.counter("tunnels_opened_total", "Upgraded connections (WebSocket)")
+            .value(counters.sum(|it| &it.tunnels_opened));
+        page.gauge("tunnels_active", "Open upgraded connections").value(counters.tunnels_active());
+        page.gauge("buffered_bytes", "Memory that buffers bodies for slow clients")
+            .value(counters.buffered.used());
+        page.counter("received_bytes_total", "Bytes read from clients")
+            .value(counters.sum(|it| &it.received_bytes));
+        page.counter("sent_bytes_total", "Bytes written to clients")
+            .value(counters.sum(|it| &it.sent_bytes));
+        let requests = Protocol::ALL.map(Protocol::name).into_iter();
+        page.counter("http_requests_total", "Requests read, by protocol").each(by(
+            "protocol",
+            requests,
+            counters.sums(|it| &it.requests),
+        ));
+        page.counter("http_responses_total", "Responses sent, by class of status").each(by(
+            "code_class",
+            STATUS_CLASSES,
+            counters.sums(|it| &it.responses),
+        ));
+        let statuses = BAD_STATUSES.iter().map(u16::to_string).chain(["other".to_owned()]);
+        page.counter("bad_requests_total", "Malformed, too large or too slow requests, by status")
+            .each(by("code", statuses, counters.sums(|it| &it.bad_requests)));
+    }
+
+    pub(super) fn origin(&self, page: &mut Page) {
+        page.counter("origin_connects_total", "Connections opened to the server")
+            .each(self.by_server(|it| it.connects));
+        page.counter("origin_reuses_total", "Requests sent on a kept connection")
+            .each(self.by_server(|it| it.reuses));
+        page.counter("origin_failures_total", "Attempts that failed")
+            .each(self.by_server(|it| it.failures));
+        page.counter("origin_retries_total", "Requests retried after a kept connection was closed")
+            .each(self.by_server(|it| it.retries));
+        page.counter("origin_retries_denied_total", "Retries beyond the retry budget")
+            .value(self.counters.retries_denied.total());
+        page.gauge("origin_up", "Whether the server gets requests (1) or not (0)")
+            .each(self.by_server(|it| u32::from(it.health.usable())));
+        page.gauge("origin_outstanding", "Requests in progress at the server")
+            .each(self.by_server(|it| it.outstanding));
+    }
+
+    pub(super) fn identity(&self, page: &mut Page) {
+        let proofs = self.counters.sums(|it| &it.credentials);
+        page.counter("credentials_total", "Keys and tokens checked, by result").each(by(
+            "result",
+            Proof::ALL.map(Proof::name),
+            proofs,
+        ));
+        let dns = &self.counters.reverse_dns;
+        page.counter("reverse_dns_lookups_total", "Reverse DNS lookups of clients, by result")
+            .each(by("result", LookupResult::ALL.map(LookupResult::name), dns.results()));
+        let dropped = [dns.dropped_queue.total(), dns.dropped_network.total()];
+        page.counter("reverse_dns_lookups_dropped_total", "Lookups dropped, by the bound met")
+            .each(by("bound", ["queue", "network"], dropped));
+        page.gauge("reverse_dns_cache_entries", "Client addresses in the cache of names")
+            .value(dns.entries());
+    }
+
+    pub(super) fn internals(&self, page: &mut Page) {
+        let log = &self.counters.access_log;
+        page.counter("access_log_lines_total", "Access log lines written")
+            .value(log.written.total());
+        page.counter("access_log_lines_dropped_total", "Lines dropped: the writer was behind")
+            .value(log.dropped.total());
+        page.counter("access_log_errors_total", "Writes or reopens of the access log that failed")
+            .value(log.errors.total());
+        let reloads = [self.counters.reloads_ok.total(), self.counters.reloads_failed.total()];
+        page.counter("reloads_total", "Reloads of the configuration, by result").each(by(
+            "result",
+            ["ok", "failed"],
+            reloads,
+        ));
+        page.gauge("config_last_reload_successful", "Whether the latest reload, if any, succeeded")
+            .value(u32::from(self.counters.last_reload().fault.is_none()));
+        page.gauge("config_generation", "Number of the configuration in force")
+            .value(self.snapshot.generation);
+        page.counter("refusal_records_skipped_total", "Refusals missing from `/refusals`")
+            .value(self.refusals.skipped());
+    }
+
+    fn by_server<V>(
+        &self,
+        value: impl Fn(&ServerStatus) -> V,
+    ) -> impl Iterator<Item = ([(&'static str, &str); 1], V)> {
+        self.servers.iter().map(move |it| ([("server", it.address.as_str())], value(it)))
+    }
+}
+
+/// Rows of one label.
+fn by<L>(
+    label: &'static str,
+    values: impl IntoIterator<Item = L>,
+    counts: impl IntoIterator<Item = u64>,
+) -> impl Iterator<Item = ([(&'static str, L); 1], u64)> {
+    values.into_iter().zip(counts).map(move |(value, count)| ([(label, value)], count))
+}

@@ -1,0 +1,188 @@
+//! Checks of the text, after `promtool check metrics` and the format's own rules.
+
+use super::*;
+use crate::config::defaults;
+use crate::observe::counters::Protocol;
+use crate::observe::server::Health;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tiergate_core::admit::session::Sessions;
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::{Cause, Slots, Step};
+use tiergate_core::gate::{Arrival, Gate, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Plan;
+use tiergate_core::time::Moment;
+
+/// A gate that has admitted, queued, refused and finished, with a class name that needs escaping.
+fn encoded(format: Format) -> String {
+    let mut plan = Plan::protective();
+    plan.classes = vec![Class::named("check\"out\\"), Class::named("browse")];
+    plan.classes[1].queue_len_max = 2;
+    plan.slots = Slots::Fixed(2);
+    plan.rules = 3;
+    plan.shedding = Some(Duration::from_millis(100));
+    let mut gate: Gate<()> = Gate::new(plan);
+    let mut slots = Vec::new();
+    for number in 0..12u64 {
+        let arrival = Arrival {
+            rule: (number % 4 != 3).then_some((number % 4) as u32),
+            ..Arrival::of(ClassId(u16::from(number >= 2)))
+        };
+        if let Verdict::Admit(slot) = gate.arrive(Moment::ZERO, arrival, || ()) {
+            slots.push(slot);
+        }
+    }
+    for (slot, end) in slots.into_iter().zip([End::Served, End::Error]) {
+        let first_byte = Some(Duration::from_millis(3));
+        gate.finish(Moment::from_millis(20), slot, Outcome { end, first_byte, bytes: 0 });
+    }
+    let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
+    let cause = Cause::Grew;
+    snapshot.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
+    let counters = Counters::new(2);
+    counters.thread(0).request(Protocol::Http11);
+    counters.thread(1).response(503);
+    counters.thread(1).bad_request(431);
+    let server = |address: &str, health, outstanding| {
+        let address = address.to_owned();
+        ServerStatus { address, health, outstanding, ..ServerStatus::default() }
+    };
+    let servers =
+        vec![server("10.0.0.5:8080", Health::Down, 4), server("/run/app.sock", Health::Up, 0)];
+    let mut sessions = Sessions::new(defaults::SESSION, 2);
+    sessions.answered(Moment::ZERO, 1, ClassId(0), true);
+    sessions.end(1);
+    let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };
+    let refusals = Refusals::default();
+    let (counters, refusals) = (&counters, &refusals);
+    Readings { snapshot, sessions, servers, counters, refusals, version: "0.1.0" }.encode(format)
+}
+
+/// Name and labels of a sample line, and its value.
+fn sample(line: &str) -> (&str, &str, f64) {
+    let (series, value) = line.rsplit_once(' ').expect("a value");
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    (name, labels, value.parse().expect("a number"))
+}
+
+/// The family that a sample belongs to.
+fn family<'a>(name: &'a str, types: &BTreeMap<&str, &str>) -> &'a str {
+    ["_bucket", "_sum", "_count"]
+        .iter()
+        .filter_map(|suffix| name.strip_suffix(suffix))
+        .find(|base| types.get(base) == Some(&"histogram"))
+        .unwrap_or(name)
+}
+
+#[test]
+fn every_sample_has_a_type_and_help_and_comes_once_and_together() {
+    let text = encoded(Format::Prometheus);
+    let (mut types, mut helps) = (BTreeMap::new(), BTreeSet::new());
+    let (mut series, mut closed, mut current) = (BTreeSet::new(), BTreeSet::new(), "");
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, words) = help.split_once(' ').expect("help says something");
+            assert!(helps.insert(name) && !words.is_empty(), "{line}");
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').expect("a type");
+            assert!(types.insert(name, kind).is_none(), "twice: {line}");
+        } else {
+            let (name, labels, value) = sample(line);
+            let family = family(name, &types);
+            assert!(types.contains_key(family), "no type: {line}");
+            assert!(helps.contains(family), "no help: {line}");
+            assert!(series.insert((name, labels)), "twice: {line}");
+            if family != current {
+                assert!(closed.insert(family), "scattered: {line}");
+                current = family;
+            }
+            assert!(value.is_finite() && value >= 0.0, "{line}");
+        }
+    }
+    assert!(series.len() > 150, "{}", series.len());
+}
+
+#[test]
+fn names_keep_the_rules() {
+    for format in [Format::Prometheus, Format::OpenMetrics] {
+        let text = encoded(format);
+        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+            let (name, kind) = line.split_once(' ').expect("a type");
+            let known = name.starts_with("tiergate_") || name.starts_with("process_");
+            assert!(known, "{line}");
+            let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'_');
+            assert!(name.bytes().all(plain), "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            let total = kind == "counter" && format == Format::Prometheus;
+            assert_eq!(name.ends_with("_total"), total, "{line}");
+        }
+        assert_eq!(text.ends_with("# EOF\n"), format == Format::OpenMetrics);
+    }
+}
+
+#[test]
+fn histograms_are_cumulative_and_end_in_their_count() {
+    let text = encoded(Format::Prometheus);
+    let mut histograms = BTreeMap::<(&str, String), Vec<(f64, f64)>>::new();
+    let mut counts = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, labels, value) = sample(line);
+        if let Some(base) = name.strip_suffix("_bucket") {
+            let (le, others) = labels.split_once("\",").expect("a bound before the class");
+            let bound = match le.strip_prefix("le=\"").expect("the bound comes first") {
+                "+Inf" => f64::INFINITY,
+                bound => bound.parse().expect("a number"),
+            };
+            let key = (base, others.trim_end_matches('}').to_owned());
+            histograms.entry(key).or_default().push((bound, value));
+        } else if let Some(base) = name.strip_suffix("_count") {
+            counts.insert((base, labels.trim_end_matches('}').to_owned()), value);
+        }
+    }
+    assert_eq!(histograms.len(), 8);
+    for (key, buckets) in histograms {
+        assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{key:?}: {buckets:?}");
+        let last = *buckets.last().expect("at least +Inf");
+        assert_eq!(last.0, f64::INFINITY);
+        assert_eq!(counts.get(&key), Some(&last.1), "{key:?}");
+        let lengths = key.0 == "tiergate_session_requests";
+        let expected = if lengths { 12..13 } else { 20..30 };
+        assert!(expected.contains(&buckets.len()), "{key:?}: {}", buckets.len());
+    }
+}
+
+#[test]
+fn the_values_are_the_gate_s_own() {
+    let text = encoded(Format::Prometheus);
+    for line in [
+        r#"tiergate_requests_arrived_total{class="check\"out\\"} 2"#,
+        r#"tiergate_requests_refused_total{class="browse",reason="queue_full"} 8"#,
+        r#"tiergate_requests_finished_total{class="check\"out\\",end="served"} 1"#,
+        r#"tiergate_requests_running{class="browse"} 2"#,
+        r#"tiergate_queue_wait_seconds_count{class="browse"} 2"#,
+        r#"tiergate_queue_wait_seconds_bucket{le="0.032768",class="browse"} 2"#,
+        r#"tiergate_queue_wait_seconds_bucket{le="0.016384",class="browse"} 0"#,
+        r#"tiergate_slots_last_change{cause="grew"} 2"#,
+        r#"tiergate_rule_hits_total{rule="0"} 3"#,
+        "tiergate_rule_unmatched_total 3",
+        "tiergate_shed_fraction 0.0",
+        r#"tiergate_bad_requests_total{code="431"} 1"#,
+        r#"tiergate_http_responses_total{code_class="5xx"} 1"#,
+        r#"tiergate_origin_up{server="10.0.0.5:8080"} 0"#,
+        r#"tiergate_origin_connects_total{server="/run/app.sock"} 0"#,
+    ] {
+        assert!(text.lines().any(|it| it == line), "missing: {line}\n{text}");
+    }
+}
+
+#[test]
+fn the_documentation_lists_every_metric() {
+    let documentation = include_str!("../../../../../docs/observability.md");
+    let text = encoded(Format::Prometheus);
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let name = line.split(' ').next().unwrap_or_default();
+        let name = name.strip_prefix("tiergate_").unwrap_or(name);
+        assert!(documentation.contains(&format!("`{name}`")), "{name} is not documented");
+    }
+}

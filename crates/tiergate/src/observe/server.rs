@@ -1,0 +1,81 @@
+//! Origin servers as observers see them.
+
+use crate::tally::Tally;
+use serde::{Deserialize, Serialize};
+
+/// What all threads count for one origin server; kept while the server stays in the policy.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ServerCounters {
+    /// Connections opened.
+    pub connects: Tally,
+    /// Requests sent on a kept connection.
+    pub reuses: Tally,
+    /// Attempts that failed: refused, reset, timed out, malformed answer.
+    pub failures: Tally,
+    /// Requests retried because a kept connection turned out to be closed.
+    pub retries: Tally,
+}
+
+/// Whether a server gets requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// It answers, or has not been tried yet.
+    #[default]
+    Up,
+    /// It was out of rotation, and one request probes it.
+    Probing,
+    /// It is out of rotation: it failed too often in a row, or its health check fails.
+    Down,
+}
+
+impl Health {
+    /// The state's name in metrics and status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Health::Up => "up",
+            Health::Probing => "probing",
+            Health::Down => "down",
+        }
+    }
+
+    /// Whether requests are sent to the server.
+    pub const fn usable(self) -> bool {
+        matches!(self, Health::Up | Health::Probing)
+    }
+}
+
+/// One origin server at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Address as configured: `host:port` or a socket's path.
+    pub address: String,
+    /// Whether it gets requests.
+    pub health: Health,
+    /// Requests in progress there.
+    pub outstanding: u32,
+    /// Why it is not up, in words.
+    pub detail: Option<String>,
+    /// [`ServerCounters::connects`].
+    pub connects: u64,
+    /// [`ServerCounters::reuses`].
+    pub reuses: u64,
+    /// [`ServerCounters::failures`].
+    pub failures: u64,
+    /// [`ServerCounters::retries`].
+    pub retries: u64,
+}
+
+impl ServerStatus {
+    /// The same with the counts so far.
+    pub fn counted(self, counters: &ServerCounters) -> Self {
+        ServerStatus {
+            connects: counters.connects.total(),
+            reuses: counters.reuses.total(),
+            failures: counters.failures.total(),
+            retries: counters.retries.total(),
+            ..self
+        }
+    }
+}

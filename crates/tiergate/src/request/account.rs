@@ -1,0 +1,163 @@
+//! Accounting: every request is counted, and logged, once, at its end.
+
+use super::facts::RequestFacts;
+use super::limits;
+use super::record::Record;
+use crate::client::seam::Client;
+use crate::clock;
+use crate::http1::{FieldTable, Parsed, RequestHead};
+use crate::observe::access_log::{Buffer as LogBuffer, Entry, Log, Verdict};
+use crate::observe::refusals::Refusal;
+use crate::shared::{Config, Shared};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+use tiergate_core::gate::Arrival;
+use tiergate_core::reason::Reason;
+use tiergate_core::request::Field;
+
+/// What the log says of the request itself.
+struct LogFields<'a> {
+    head: &'a RequestHead<'a>,
+    fields: &'a [Field<'a>],
+    received_bytes: u64,
+}
+
+impl LogFields<'_> {
+    /// The value of a header field; empty: it is not there.
+    fn value(&self, name: &[u8]) -> &[u8] {
+        let field = self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        field.map_or(&b""[..], |field| field.value)
+    }
+}
+
+/// Counts a request; keeps it to be shown if it was refused, and logs it if there is a log.
+pub(super) fn request<C: Client>(
+    shared: &Shared,
+    config: &Config,
+    client: &C,
+    facts: &RequestFacts,
+    record: &Record,
+) {
+    let tally = shared.tally();
+    tally.request(facts.protocol);
+    if record.status > 0 {
+        tally.response(record.status);
+    }
+    let received_bytes = client.received_len(facts);
+    tally.sent_bytes.add(record.sent_bytes);
+    tally.received_bytes.add(received_bytes);
+    if let Some(reason) = record.reason {
+        remember(shared, config, facts, client.request_line(), reason);
+    }
+    if shared.log.load().is_none() {
+        return;
+    }
+    // The head is parsed again: only who logs pays for it.
+    let mut table = FieldTable::new();
+    let limits = limits::of_request_heads(&config.policy.limits);
+    if let Ok(Parsed::Complete(head)) = client.head(&limits, &mut table) {
+        let fields = LogFields { head: &head, fields: table.fields(), received_bytes };
+        log(shared, config, facts, &fields, record);
+    }
+}
+
+/// Keeps a refusal to be shown.
+fn remember(
+    shared: &Shared,
+    config: &Config,
+    facts: &RequestFacts,
+    (method, target): (&[u8], &[u8]),
+    reason: Reason,
+) {
+    shared.refusals.record(&Refusal {
+        at: SystemTime::now(),
+        class: class_name(config, &facts.arrival),
+        rule: facts.arrival.rule,
+        reason,
+        client: facts.client,
+        method,
+        path: target.split(|&byte| byte == b'?').next().unwrap_or_default(),
+    });
+}
+
+fn class_name<'c>(config: &'c Config, arrival: &Arrival) -> &'c str {
+    let class = config.policy.plan.classes.get(arrival.class.index());
+    class.map_or("", |class| &class.name)
+}
+
+thread_local! {
+    /// This thread's lines, and the log that they go to.
+    static LINES: RefCell<Option<(Arc<Log>, LogBuffer)>> = const { RefCell::new(None) };
+}
+
+/// Writes a line of the access log.
+fn log(
+    shared: &Shared,
+    config: &Config,
+    facts: &RequestFacts,
+    fields: &LogFields<'_>,
+    record: &Record,
+) {
+    let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
+    let policers = &config.policy.plan.policers;
+    let policer = record.policer.and_then(|id| policers.get(id.index()));
+    let entry = Entry {
+        time: SystemTime::now(),
+        client: facts.client,
+        method: fields.head.method,
+        target: fields.head.target,
+        protocol: facts.protocol,
+        host: fields.head.host,
+        status: record.status,
+        sent_bytes: record.sent_bytes,
+        received_bytes: fields.received_bytes,
+        duration: clock::now().since(record.arrived),
+        waited: record.waited,
+        first_byte: record.first_byte,
+        class: Some(class_name(config, &facts.arrival)),
+        rule: facts.arrival.rule,
+        verdict: match (record.reason, record.waited) {
+            (Some(_), _) => Verdict::Refused,
+            (None, Some(waited)) if !waited.is_zero() => Verdict::Queued,
+            (None, Some(_)) => Verdict::Admitted,
+            // Its body was not good, or did not come: it asked for no slot.
+            (None, None) => Verdict::Bad,
+        },
+        reason: record.reason,
+        policer: policer.map(|policer| policer.name.as_str()),
+        end: record.end,
+        server: server.map(|server| server.name.as_str()),
+        slots: shared.door.slots(),
+        user_agent: fields.value(b"user-agent"),
+        referer: fields.value(b"referer"),
+        request_id: fields.value(b"x-request-id"),
+        traceparent: fields.value(b"traceparent"),
+    };
+    with_lines(shared, |lines| lines.record(&entry));
+}
+
+/// Hands this thread's lines on when they are old enough. Called at every timer tick.
+pub(crate) fn tick(shared: &Shared) {
+    with_lines(shared, |lines| lines.tick(Instant::now()));
+}
+
+/// Hands this thread's lines on; at the thread's end.
+pub(crate) fn flush(shared: &Shared) {
+    with_lines(shared, LogBuffer::flush);
+}
+
+fn with_lines(shared: &Shared, act: impl FnOnce(&mut LogBuffer)) {
+    LINES.with_borrow_mut(|lines| {
+        let log = shared.log.load();
+        let Some(log) = &*log else {
+            *lines = None;
+            return;
+        };
+        if lines.as_ref().is_none_or(|(mine, _)| !Arc::ptr_eq(mine, log)) {
+            *lines = Some((Arc::clone(log), log.buffer()));
+        }
+        let (_, lines) = lines.as_mut().expect("just set");
+        act(lines);
+    });
+}

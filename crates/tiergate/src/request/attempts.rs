@@ -1,0 +1,67 @@
+//! Where a request is tried, one server after the other, as far as the origin's retry budget goes.
+
+use super::fault::Fault;
+use crate::origin::{Lease, Origin, Place};
+use std::io;
+use std::sync::Arc;
+
+/// Where a request has been tried.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    /// Servers that could not be reached, one bit each.
+    tried: u64,
+    timed_out: bool,
+    stale: Stale,
+}
+
+/// What has become of the request's connection that had been closed while it was idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stale {
+    /// There was none.
+    #[default]
+    None,
+    /// It was given up just now.
+    Found,
+    /// The request was sent again because of it.
+    SentAgain,
+}
+
+impl Attempts {
+    /// The next place, with an idle connection if there is one to be used; `None` if no other server
+    /// is usable, or there were too many retries lately.
+    pub(super) fn next(&mut self, origin: &Arc<Origin>) -> Option<(Place, Option<Lease>)> {
+        let place = match self.tried == 0 && self.stale == Stale::None {
+            true => Place::pick(origin)?,
+            false => Place::pick_again(origin, self.tried)?,
+        };
+        if self.stale == Stale::Found {
+            self.stale = Stale::SentAgain;
+            place.server().counters.retries.one();
+        }
+        let idle = if self.stale == Stale::None { place.idle() } else { None };
+        Some((place, idle))
+    }
+
+    /// The server could not be reached: another one is next.
+    pub(super) fn unreachable(&mut self, place: &mut Place, error: &io::Error) {
+        self.timed_out = error.kind() == io::ErrorKind::TimedOut;
+        self.tried |= place.bit();
+        place.broken();
+    }
+
+    /// The connection had been closed while it was idle. Once more on a fresh one, and then no more.
+    pub(super) fn stale(&mut self) {
+        self.stale = Stale::Found;
+    }
+
+    /// What the client is told when there is no next place: what it would be told if the last attempt
+    /// had been the only one.
+    pub(super) fn fault(&self) -> Fault {
+        match (self.stale, self.timed_out) {
+            // Nothing was tried since.
+            (Stale::Found, _) => Fault::Origin,
+            (_, true) => Fault::Answer(504, "connecting to the origin timed out"),
+            (_, false) => Fault::Answer(502, "no origin server could be reached"),
+        }
+    }
+}

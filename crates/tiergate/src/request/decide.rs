@@ -1,0 +1,222 @@
+//! From a request's head to its verdict: parse → classify → admit, without an await between.
+
+use super::body::Malformed;
+use super::facts::{RequestFacts, is_idempotent, is_safe_to_preempt};
+use super::fault::TOO_LARGE_TEXT;
+use super::gather;
+use super::identity::ClientIdentity;
+use super::judge::{Judged, RequestInput, judge};
+use super::limits;
+use crate::buffers;
+use crate::client::peer::Peer;
+use crate::client::seam::Client;
+use crate::door::Entry;
+use crate::http1::{
+    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, Parsed, RequestHead,
+};
+use crate::respond::Format;
+use crate::shared::{Config, Shared};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::task::Context;
+use tiergate_core::classify::path;
+use tiergate_core::gate::{Arrival, Refused};
+use tiergate_core::request::{Field, RequestView};
+
+/// What is to be done about what was received so far.
+#[derive(Debug)]
+pub(super) enum Decision<'d> {
+    /// Read more of the head.
+    Partial,
+    /// Answer with an error.
+    Bad(HeadError),
+    /// Read the body, then decide anew: nothing has been counted yet.
+    Gather(RequestFacts),
+    /// Answer with a refusal.
+    Refuse(RequestFacts, Refused, Format),
+    /// Forward the request, once the slot is there.
+    Go(Go<'d>),
+}
+
+/// A request that is not refused, or not yet.
+#[derive(Debug)]
+pub(super) struct Go<'d> {
+    /// What is kept of the head.
+    pub(super) facts: RequestFacts,
+    /// The head as it goes to the origin.
+    pub(super) head: Vec<u8>,
+    /// The slot, or the wait for it.
+    pub(super) entry: Entry<'d>,
+    /// The format of a refusal.
+    pub(super) format: Format,
+}
+
+/// Looks at what was received and decides. `gathered`: as much of the body as shall be is there (see
+/// [`Decision::Gather`]), and the client waits for no 100 any more. The task of `context` is woken when a
+/// wait ends.
+pub(super) fn decide<'d, C: Client>(
+    shared: &'d Shared,
+    config: &Config,
+    client: &C,
+    gathered: bool,
+    context: &Context<'_>,
+) -> Decision<'d> {
+    let mut table = FieldTable::new();
+    let mut head = match client.head(&limits::of_request_heads(&config.policy.limits), &mut table) {
+        Ok(Parsed::Complete(head)) => head,
+        Ok(Parsed::Partial) => return Decision::Partial,
+        Err(error) => return Decision::Bad(error),
+    };
+    head.expect_continue &= !gathered;
+    let gather = match check(config, client, &head, gathered) {
+        Ok(gather) => gather,
+        Err(error) => return Decision::Bad(error),
+    };
+    let (peer, fields) = (client.peer(), table.fields());
+    let (trusted, address) = (peer.is_trusted(config), peer.client(config, fields));
+    let mut claims = Vec::new();
+    let identity = ClientIdentity::of(shared, config, address, fields, &mut claims);
+    let (mut normal, mut room) = (Vec::new(), FieldRoom::new());
+    let believed = table.believed(trusted, &mut room);
+    let path = path::normalise(head.path, &mut normal);
+    let view = view(config, peer, &head, (path, believed), address, &identity);
+    let bytes = u32::try_from(client.held_len()).unwrap_or(u32::MAX);
+    let input = RequestInput { view: &view, peer, trusted, bytes, gather };
+    let judged = judge(shared, config, &input, context);
+    let (facts, verdict) = facts(config, client, &head, fields, address, judged);
+    let entry = match verdict {
+        Err(refused) => return Decision::Refuse(facts, refused, Format::accepted(fields)),
+        Ok(None) => return Decision::Gather(facts),
+        Ok(Some(entry)) => entry,
+    };
+    let format = match entry {
+        // Only a request that waits may still be refused.
+        Entry::Now(_) => Format::Plain,
+        Entry::Later(_) => Format::accepted(fields),
+    };
+    let head = origin_head::<C>(config, peer, trusted, &head, &table);
+    Decision::Go(Go { facts, head, entry, format })
+}
+
+/// Whether the request may be forwarded; says whether its body is to be gathered first.
+fn check<C: Client>(
+    config: &Config,
+    client: &C,
+    head: &RequestHead<'_>,
+    gathered: bool,
+) -> Result<bool, HeadError> {
+    let body_max = config.policy.limits.request_body_max;
+    if body_max > 0 && matches!(head.body, Framing::Length(len) if len > body_max) {
+        return Err(HeadError { status: 413, why: TOO_LARGE_TEXT });
+    }
+    // RFC 9110 §7.6.2: it is ours to answer, and we neither trace nor have options.
+    if head.max_forwards == Some(0) {
+        let why = "the request may not be forwarded any further";
+        return Err(HeadError { status: 501, why });
+    }
+    if gathered || !gather::is_wanted(&config.policy, head.body, head.expect_continue) {
+        return Ok(false);
+    }
+    let malformed = |Malformed| HeadError { status: 400, why: "the body is malformed" };
+    Ok(!client.has_whole_body(head).map_err(malformed)?)
+}
+
+/// What rules see of a request; path and fields as they are to be shown.
+fn view<'r>(
+    config: &Config,
+    peer: &'r Peer,
+    head: &RequestHead<'r>,
+    (path, fields): (&'r [u8], &'r [Field<'r>]),
+    client: IpAddr,
+    identity: &'r ClientIdentity<'_>,
+) -> RequestView<'r> {
+    RequestView {
+        method: head.method,
+        host: head.host_name(),
+        path,
+        query: head.query,
+        fields,
+        client,
+        listener: config.policy.listener_at(peer.listener),
+        local: peer.local.ip(),
+        sni: peer.sni.as_deref().unwrap_or_default().as_bytes(),
+        client_name: identity.name(),
+        country: identity.place.country,
+        asn: identity.place.asn,
+        certificate: peer.certificate.as_deref().unwrap_or_default().as_bytes(),
+        subject: identity.subject(),
+        dscp: peer.dscp_of(client),
+    }
+}
+
+/// What is kept of the request.
+fn facts<'d, C: Client>(
+    config: &Config,
+    client: &C,
+    head: &RequestHead<'_>,
+    fields: &[Field<'_>],
+    address: IpAddr,
+    judged: Judged<'d>,
+) -> (RequestFacts, Result<Option<Entry<'d>>, Refused>) {
+    let Judged { arrival, session, left, verdict } = judged;
+    let preemptible = is_preemptible(config, &arrival) && is_safe_to_preempt(head);
+    let facts = RequestFacts {
+        head_len: head.len,
+        body: head.body,
+        protocol: client.protocol(head),
+        keep: head.keep_alive,
+        head_only: head.method == b"HEAD",
+        upgrade: head.upgrade.is_some(),
+        expects: head.expect_continue,
+        idempotent: is_idempotent(head.method),
+        preemptible: preemptible.then(|| Format::accepted(fields)),
+        client: address,
+        arrival,
+        session,
+        limit: left.map(Box::new),
+    };
+    (facts, verdict)
+}
+
+fn is_preemptible(config: &Config, arrival: &Arrival) -> bool {
+    config.policy.plan.classes[arrival.class.index()].preemptible
+}
+
+/// The head as it goes to the origin.
+fn origin_head<C: Client>(
+    config: &Config,
+    peer: &Peer,
+    peer_trusted: bool,
+    head: &RequestHead<'_>,
+    table: &FieldTable<'_>,
+) -> Vec<u8> {
+    let mut out = buffers::text();
+    let mut listener = [0; LISTENER_LEN_MAX];
+    let mut add = config.policy.forwarding;
+    let via = C::VIA.filter(|_| add.via).map(|value| [Field { name: b"Via", value }]);
+    // Else the writer says it by the version.
+    add.via &= C::VIA.is_none();
+    let forward = ForwardInfo {
+        peer: peer.text,
+        peer_trusted,
+        https: peer.secure,
+        add,
+        listener_host: match head.host {
+            [] => listener_text(peer.local, &mut listener),
+            _ => b"",
+        },
+    };
+    let extra = via.as_ref().map_or(&[][..], |via| &via[..]);
+    http1::write_request_head(&mut out, head, table, &forward, extra);
+    out
+}
+
+/// Longest text of a socket address.
+const LISTENER_LEN_MAX: usize = 64;
+
+fn listener_text(local: SocketAddr, text: &mut [u8; LISTENER_LEN_MAX]) -> &[u8] {
+    let mut rest = &mut text[..];
+    write!(rest, "{local}").expect("no socket address is longer than LISTENER_LEN_MAX");
+    let len = LISTENER_LEN_MAX - rest.len();
+    &text[..len]
+}

@@ -1,0 +1,184 @@
+//! An answer on its way from the origin to its client.
+//!
+//! ```text
+//! read ─▶ outbox ─▶ write ─┬─ the client takes it: read on
+//!                          └─ it does not: read ahead, as long as there is an allowance
+//! origin done: its connection and the slot go back, then the rest is written
+//! ```
+
+use super::body::{AnswerBody, Malformed};
+use super::fault::{Failure, Fault};
+use super::limits::allowance;
+use super::outbox::Outbox;
+use super::path::Request;
+use crate::buffers::Buffer;
+use crate::client::seam::Client;
+use crate::origin::Lease;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use tiergate_core::outcome::End;
+
+impl<C: Client> Request<'_, '_, C> {
+    /// Passes an answer on: its head, and the body as it comes. When the origin is done, the slot and its
+    /// connection are given back, however much the client has still to take.
+    pub(super) async fn deliver(
+        &mut self,
+        mut body: AnswerBody,
+        answer: Option<Buffer>,
+    ) -> Result<(), Failure> {
+        let mut outbox = Outbox::new(std::mem::take(&mut self.head));
+        if !body.is_done() {
+            self.stream.begin(body.streaming, &mut self.slot);
+        }
+        let brought = self.bring(&mut outbox, &mut body, answer).await;
+        self.record.sent_bytes += outbox.sent();
+        if self.stream.found() {
+            self.record.end = Some(End::Upgraded);
+        }
+        let has_begun = outbox.has_begun();
+        self.head = outbox.into_head();
+        brought.map_err(|fault| match fault {
+            // The client can still be told.
+            Fault::Origin if !has_begun => {
+                Failure::Unanswered(Fault::Answer(502, "the origin's answer is malformed"))
+            }
+            fault if body.ends_with_connection() => Failure::Unended(fault),
+            fault => Failure::Truncated(fault),
+        })
+    }
+
+    async fn bring(
+        &mut self,
+        outbox: &mut Outbox,
+        body: &mut AnswerBody,
+        answer: Option<Buffer>,
+    ) -> Result<(), Fault> {
+        match self.pass_on(outbox, body, answer).await {
+            Ok(()) => {
+                self.slot = None;
+                self.release_origin(body.reusable);
+                self.flush(outbox, Some(body)).await
+            }
+            Err(fault) if fault.is_origins() => {
+                self.place.take().expect("held until the origin is done").broken();
+                if outbox.has_begun() && !outbox.is_empty() {
+                    if let Some(mut slot) = self.slot.take() {
+                        slot.note(End::Failed);
+                    }
+                    // What did come is the client's.
+                    self.flush(outbox, None).await?;
+                }
+                Err(fault)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The origin is done. Its connection stays with the request until that is sent: a client may take
+    /// nothing before it has sent all.
+    fn release_origin(&mut self, reusable: bool) {
+        let place = self.place.take().expect("held until the origin is done");
+        if self.client.is_sent() {
+            let stream = self.origin.take().expect("held until the origin is done");
+            if reusable {
+                place.give_back(Lease { stream, reused: true });
+            }
+        }
+    }
+
+    /// Passes on what comes until the origin is done; the last of it stays in the outbox.
+    async fn pass_on(
+        &mut self,
+        outbox: &mut Outbox,
+        body: &mut AnswerBody,
+        mut answer: Option<Buffer>,
+    ) -> Result<(), Fault> {
+        if body.is_done() {
+            body.reusable &= answer.is_none();
+            return Ok(());
+        }
+        loop {
+            if let Some(buffer) = answer.take() {
+                let piece = body.take(buffer).map_err(|Malformed| Fault::Origin)?;
+                if let Some(data) = piece.data {
+                    self.slot.iter_mut().for_each(|slot| slot.brought(data.content().len()));
+                    outbox.push(data);
+                }
+                if piece.done {
+                    return Ok(());
+                }
+            }
+            if self.carry(outbox, &mut answer).await? == 0 {
+                if !body.ends_with_connection() {
+                    return Err(Fault::Origin);
+                }
+                body.reusable = false;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands the outbox to the client, then reads from the origin into `answer`; 0 is the end. If the
+    /// client does not take it all, reads ahead; the client's timer is then its own.
+    async fn carry(
+        &mut self,
+        outbox: &mut Outbox,
+        answer: &mut Option<Buffer>,
+    ) -> Result<usize, Fault> {
+        let mut written = false;
+        self.begin_write(outbox);
+        poll_fn(|context| {
+            self.stream.poll(&mut self.slot, context);
+            if !written {
+                self.poll_body(context)?;
+                written = self.poll_outbox(outbox, None, context)?.is_ready();
+                let time = self.config.policy.timeouts.response_body;
+                if !written {
+                    let allowance = allowance(self.shared, &self.config.policy);
+                    let origin = self.origin.as_mut().expect("held until the origin is done");
+                    return outbox.poll_ahead(origin, answer, &allowance, time, context);
+                }
+                self.client.timer().arm(time);
+            }
+            self.poll_read(answer, context)
+        })
+        .await
+    }
+
+    /// Hands the rest to the client; `ends` is a body of which nothing follows.
+    pub(super) async fn flush(
+        &mut self,
+        outbox: &mut Outbox,
+        ends: Option<&AnswerBody>,
+    ) -> Result<(), Fault> {
+        self.begin_write(outbox);
+        poll_fn(|context| {
+            self.poll_body(context)?;
+            self.poll_outbox(outbox, ends, context)?.map(Ok)
+        })
+        .await
+    }
+
+    /// Arms the client's timer, unless its time is running already.
+    fn begin_write(&self, outbox: &Outbox) {
+        if !outbox.stalled {
+            self.client.timer().arm(self.config.policy.timeouts.write);
+        }
+    }
+
+    /// Hands over what the client takes; it has the time for writing for each buffer.
+    fn poll_outbox(
+        &mut self,
+        outbox: &mut Outbox,
+        ends: Option<&AnswerBody>,
+        context: &mut Context<'_>,
+    ) -> Result<Poll<()>, Fault> {
+        let time = self.config.policy.timeouts.write;
+        let written = self.client.poll_write(outbox, ends, time, context)?;
+        outbox.stalled = written.is_pending();
+        if outbox.stalled && self.client.timer().poll_expired(context) {
+            return Err(Fault::client_slow());
+        }
+        Ok(written)
+    }
+}

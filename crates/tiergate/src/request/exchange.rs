@@ -1,0 +1,216 @@
+//! One request and its answer on one connection to the origin.
+//!
+//! ```text
+//! send ─▶ head ─┬─ 1xx: pass on, head again
+//!               ├─ 101: pass on, tunnel
+//!               └─ final: pass on with the body's beginning ─▶ body ─▶ end
+//! ```
+
+use super::fault::{Failure, Fault, TOO_SLOW};
+use super::forward::Ended;
+use super::look::Seen;
+use super::outbox::Outbox;
+use super::path::Request;
+use crate::buffers::Buffer;
+use crate::client::seam::Client;
+use crate::clock;
+use crate::door::SlotGuard;
+use crate::shared::Counted;
+use crate::stream::poll_fill_held;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll};
+use tiergate_core::outcome::End;
+
+/// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken.
+const INTERIM_MAX: u32 = 16;
+
+impl<C: Client> Request<'_, '_, C> {
+    /// Sends the request, passes the answer on. The head is written over once an answer is there.
+    pub(super) async fn exchange(&mut self, may_repeat: bool) -> Result<Ended, Failure> {
+        self.send(may_repeat).await?;
+        if let Some(slot) = self.slot.as_mut().filter(|_| self.facts.preemptible.is_some()) {
+            poll_fn(|context| slot.poll_permit_preemption(context)).await;
+        }
+        let mut answer: Option<Buffer> = None;
+        let mut interims = 0;
+        loop {
+            let bytes = answer.as_ref().map_or(&[][..], Buffer::content);
+            match self.look(bytes) {
+                Seen::Partial => {
+                    let may_repeat = may_repeat && answer.is_none() && interims == 0;
+                    self.read_head(&mut answer, may_repeat).await?;
+                }
+                Seen::Bad(why) => return Err(self.broken(why)),
+                Seen::Interim { len } => {
+                    interims += 1;
+                    if interims > INTERIM_MAX {
+                        return Err(self.broken("the origin sent too many interim answers"));
+                    }
+                    self.slot.iter_mut().for_each(SlotGuard::keep);
+                    self.pass_interim().await?;
+                    consume(&mut answer, len);
+                }
+                Seen::Switch { len } => {
+                    self.answered(101, len);
+                    consume(&mut answer, len);
+                    return self.switch(answer).await;
+                }
+                Seen::Final { len, status, body } => {
+                    self.answered(status, len);
+                    consume(&mut answer, len);
+                    self.deliver(body, answer).await?;
+                    return Ok(Ended::Answered);
+                }
+            }
+        }
+    }
+
+    /// Sends the head, and what goes with it of the body.
+    async fn send(&mut self, may_repeat: bool) -> Result<(), Failure> {
+        let timeouts = &self.config.policy.timeouts;
+        let mut sent = 0;
+        self.client.timer().arm(timeouts.write);
+        let sending = poll_fn(|context| {
+            let origin = self.origin.as_mut().expect("the exchange has just begun");
+            match self.client.poll_send(&self.head, &mut sent, origin, timeouts, context) {
+                Poll::Pending if self.client.timer().poll_expired(context) => {
+                    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+                }
+                polled => polled,
+            }
+        });
+        match sending.await {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(self.origin_failed(Fault::OriginSlow))
+            }
+            Err(_) if may_repeat => Err(Failure::Stale),
+            // It may have answered before it closed: reading tells.
+            Err(_) | Ok(()) => Ok(()),
+        }
+    }
+
+    /// Reads from the origin until there is more of a head.
+    async fn read_head(
+        &mut self,
+        answer: &mut Option<Buffer>,
+        may_repeat: bool,
+    ) -> Result<(), Failure> {
+        if let Some(buffer) = answer {
+            buffer.make_room(self.config.policy.limits.response_head_max + 1);
+        }
+        let read = poll_fn(|context| match &self.slot {
+            Some(slot) if slot.is_preempted() => Poll::Ready(Err(Fault::Preempted)),
+            _ => self.poll_read(answer, context),
+        });
+        let fault = match read.await {
+            Ok(count) if count > 0 => return Ok(()),
+            Ok(_) => Fault::Origin,
+            Err(fault) => fault,
+        };
+        Err(match fault {
+            Fault::Origin if may_repeat => Failure::Stale,
+            Fault::Origin | Fault::OriginSlow => self.origin_failed(fault),
+            fault => fault.into(),
+        })
+    }
+
+    /// Passes an interim answer on. The origin's time begins anew.
+    async fn pass_interim(&mut self) -> Result<(), Fault> {
+        let mut outbox = Outbox::new(std::mem::take(&mut self.head));
+        let passed = self.flush(&mut outbox, None).await;
+        self.record.sent_bytes += outbox.sent();
+        self.head = outbox.into_head();
+        let timeouts = &self.config.policy.timeouts;
+        self.client.timer().arm(match self.client.is_sent() {
+            true => timeouts.response_head,
+            false => timeouts.request_body,
+        });
+        passed
+    }
+
+    /// Notes that the final answer has begun.
+    fn answered(&mut self, status: u16, head_len: usize) {
+        self.place.as_mut().expect("held until the origin is done").alive();
+        let slot = self.slot.as_mut().expect("held until the origin is done");
+        slot.keep();
+        slot.answered(clock::now(), head_len);
+        slot.note(if status < 500 { End::Served } else { End::Error });
+        self.record.status = status;
+        self.record.first_byte = slot.outcome().first_byte;
+        self.record.end = Some(slot.outcome().end);
+    }
+
+    /// The origin has agreed to another protocol: the client is told, and the bytes go both ways.
+    async fn switch(&mut self, answer: Option<Buffer>) -> Result<Ended, Failure> {
+        let (shared, policy) = (self.shared, &self.config.policy);
+        let counted = Counted::below(&shared.tunnels, policy.limits.tunnels_max);
+        let Some(_counted) = counted else {
+            return Err(Fault::Answer(503, "too many upgraded connections").into());
+        };
+        // The slot is free: what a tunnel costs the origin is not known.
+        self.end(End::Upgraded);
+        let mut outbox = Outbox::new(std::mem::take(&mut self.head));
+        let flushed = self.flush(&mut outbox, None).await;
+        self.head = outbox.into_head();
+        flushed.map_err(Failure::Truncated)?;
+        self.account();
+        shared.tally().tunnels_opened.one();
+        let origin = self.origin.take().expect("the exchange has not ended");
+        self.client.tunnel(self.facts, origin, answer, &policy.timeouts).await;
+        shared.tally().tunnels_closed.one();
+        Ok(Ended::Switched)
+    }
+
+    /// The answer cannot be passed on.
+    fn broken(&mut self, why: &'static str) -> Failure {
+        self.origin_failed(Fault::Answer(502, why))
+    }
+
+    fn origin_failed(&mut self, fault: Fault) -> Failure {
+        self.place.as_mut().expect("held until the origin is done").broken();
+        fault.into()
+    }
+
+    /// Moves the request's body on.
+    pub(super) fn poll_body(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
+        match &mut self.origin {
+            Some(origin) => self.client.poll_body(origin, &self.config.policy.timeouts, context),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads from the origin into `answer`; 0 is the end. Moves the request's body on meanwhile; the
+    /// client's leaving ends the wait, at once, also where an answer is silent for long.
+    pub(super) fn poll_read(
+        &mut self,
+        answer: &mut Option<Buffer>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, Fault>> {
+        self.poll_body(context)?;
+        let origin = self.origin.as_mut().expect("held until the origin is done");
+        if let Poll::Ready(read) = poll_fill_held(origin, answer, Buffer::large, context) {
+            return Poll::Ready(read.map_err(|_| Fault::Origin));
+        }
+        if self.client.poll_gone(context).is_ready() {
+            return Poll::Ready(Err(Fault::gone()));
+        }
+        if self.client.timer().poll_expired(context) {
+            return Poll::Ready(Err(match self.client.awaits_body() {
+                true => TOO_SLOW,
+                false => Fault::OriginSlow,
+            }));
+        }
+        Poll::Pending
+    }
+}
+
+/// Forgets the head's bytes; gives the buffer back if no others came with it.
+fn consume(answer: &mut Option<Buffer>, count: usize) {
+    if let Some(buffer) = answer {
+        buffer.consume(count);
+        if buffer.is_empty() {
+            *answer = None;
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A request's way to the origin: which server, which connection, and what becomes of it.
+
+use super::answer::Abort;
+use super::attempts::Attempts;
+use super::fault::{Failure, Fault};
+use super::path::Request;
+use crate::buffers;
+use crate::client::seam::Client;
+use crate::clock;
+use crate::origin::{Lease, Place};
+use crate::respond::Format;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+use tiergate_core::outcome::End;
+
+/// How an exchange with the origin came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The answer was passed on.
+    Answered,
+    /// The connection was a tunnel, and is used up; it is accounted for.
+    Switched,
+}
+
+impl<C: Client> Request<'_, '_, C> {
+    /// Forwards the request and passes its answer on.
+    pub(super) async fn forward(&mut self) {
+        let failure = match self.attempt().await {
+            Ok(Ended::Switched) => return,
+            Ok(Ended::Answered) => {
+                self.client.peer().history.answer();
+                self.account();
+                return self.client.finish(self.facts);
+            }
+            Err(failure) => failure,
+        };
+        (self.place, self.origin) = (None, None);
+        match failure {
+            Failure::Stale => unreachable!("`attempt` tries again"),
+            Failure::Unanswered(Fault::Client(error))
+            | Failure::Truncated(Fault::Client(error))
+            | Failure::Unended(Fault::Client(error)) => self.leave(&error),
+            Failure::Truncated(_) => self.cut(Abort::Truncated),
+            Failure::Unended(_) => self.cut(Abort::Unended),
+            Failure::Unanswered(Fault::Preempted) => {
+                let refused = self.shared.door.preempted(clock::now(), &self.facts.arrival);
+                self.end(End::Preempted);
+                let format = self.facts.preemptible.unwrap_or(Format::Plain);
+                // In a box: a connection that only waits shall not keep room for it.
+                Box::pin(self.refuse(&refused, format)).await;
+            }
+            Failure::Unanswered(fault) => {
+                // A client's fault says nothing about the origin.
+                self.end(if fault.answer().0 < 500 { End::Cancelled } else { End::Failed });
+                self.fail(fault).await;
+            }
+        }
+    }
+
+    /// The head was sent: only the end of connection or stream tells the client that the rest will not
+    /// come.
+    fn cut(&mut self, why: Abort) {
+        self.end(End::Failed);
+        self.account();
+        self.client.abort(why);
+    }
+
+    /// Tries one server after the other.
+    async fn attempt(&mut self) -> Result<Ended, Failure> {
+        let body_max = self.config.policy.limits.request_body_max;
+        let repeatable = self.client.begin_body(self.facts, body_max)? && self.facts.idempotent;
+        let mut attempts = Attempts::default();
+        loop {
+            let Some((mut place, idle)) = attempts.next(&self.config.origin) else {
+                return Err(Failure::Unanswered(attempts.fault()));
+            };
+            let lease = match idle {
+                Some(lease) => lease,
+                None => match self.connect(&place).await? {
+                    Ok(lease) => lease,
+                    Err(error) => {
+                        attempts.unreachable(&mut place, &error);
+                        continue;
+                    }
+                },
+            };
+            let may_repeat = repeatable && lease.reused;
+            self.record.server = Some(place.id());
+            (self.place, self.origin) = (Some(place), Some(lease.stream));
+            match self.exchange(may_repeat).await {
+                Err(Failure::Stale) => {
+                    (self.place, self.origin) = (None, None);
+                    attempts.stale();
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// A new connection to the server, unless the client leaves meanwhile.
+    async fn connect(&mut self, place: &Place) -> Result<io::Result<Lease>, Failure> {
+        let mut connecting = pin!(place.connect(self.config.policy.timeouts.connect));
+        poll_fn(|context| {
+            if let Poll::Ready(result) = connecting.as_mut().poll(context) {
+                return Poll::Ready(Ok(result));
+            }
+            self.client.poll_gone(context).map(|()| Err(Fault::gone().into()))
+        })
+        .await
+    }
+
+    /// Keeps the memory of the head for another request.
+    pub(super) fn put_head_away(&mut self) {
+        buffers::keep_text(std::mem::take(&mut self.head));
+    }
+}

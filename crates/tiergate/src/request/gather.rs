@@ -1,0 +1,66 @@
+//! A request's body, read before the request asks for its slot: a client that is slow to send it holds
+//! memory of ours, and nothing of the origin's.
+
+use super::facts::RequestFacts;
+use super::fault::{Fault, TOO_LARGE, TOO_SLOW};
+use super::limits::allowance;
+use crate::budget::Allowance;
+use crate::client::seam::Client;
+use crate::config::meant::Policy;
+use crate::http1::Framing;
+use crate::shared::{Config, Shared};
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// Whether a body that is not there yet is to be gathered.
+///
+/// Not so one that is known to be longer than what is gathered, of a client that waits to be told
+/// whether it is wanted: that is for the origin to say before the body is sent.
+pub(super) fn is_wanted(policy: &Policy, body: Framing, expects: bool) -> bool {
+    let bound = policy.buffering.request_max;
+    let may_be_long = match body {
+        Framing::Length(len) => len > bound as u64,
+        Framing::Chunked => false,
+        Framing::None | Framing::UntilClose => return false,
+    };
+    bound > 0 && !(may_be_long && expects)
+}
+
+/// Reads the request's body: whole, or as much as there is memory for.
+///
+/// # Errors
+/// What to answer, or the client's leaving.
+pub(super) async fn gather<C: Client>(
+    client: &mut C,
+    shared: &Shared,
+    config: &Config,
+    facts: &RequestFacts,
+) -> Result<(), Fault> {
+    let policy = &config.policy;
+    let bound = policy.buffering.request_max;
+    let body_max = policy.limits.request_body_max;
+    let most = match facts.body {
+        Framing::Length(len) => usize::try_from(len).map_or(bound, |len| len.min(bound)),
+        _ => bound,
+    };
+    let allowance = Allowance { own_max: usize::MAX, ..allowance(shared, policy) };
+    if facts.expects {
+        client.invite_body(facts, &policy.timeouts).await.map_err(Fault::Client)?;
+    }
+    loop {
+        let gathered = client.gather(facts, most, &allowance)?;
+        if body_max > 0 && gathered.len as u64 > body_max {
+            return Err(TOO_LARGE);
+        }
+        if !gathered.more || gathered.len >= bound {
+            return Ok(());
+        }
+        client.timer().arm(policy.timeouts.request_body);
+        poll_fn(|context| match client.poll_gather(context) {
+            Poll::Ready(read) => Poll::Ready(read.map_err(Fault::Client)),
+            Poll::Pending if client.timer().poll_expired(context) => Poll::Ready(Err(TOO_SLOW)),
+            Poll::Pending => Poll::Pending,
+        })
+        .await?;
+    }
+}

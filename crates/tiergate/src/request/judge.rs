@@ -1,0 +1,141 @@
+//! A request's verdict: classify → admit, without an await between.
+
+use super::deadline;
+use crate::client::history;
+use crate::client::peer::Peer;
+use crate::clock;
+use crate::door::{Entry, Left};
+use crate::session::SessionGuard;
+use crate::shared::{Config, Shared};
+use std::cell::RefCell;
+use std::task::Context;
+use std::time::Duration;
+use tiergate_core::classify::{Match, Scratch};
+use tiergate_core::gate::{Arrival, Refused};
+use tiergate_core::reason::Reason;
+use tiergate_core::request::RequestView;
+
+/// A request as it is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestInput<'r> {
+    /// What rules see of it.
+    pub(super) view: &'r RequestView<'r>,
+    /// The connection's other end.
+    pub(super) peer: &'r Peer,
+    /// Whether the peer's word about its clients is trusted.
+    pub(super) trusted: bool,
+    /// Bytes that are held while it waits.
+    pub(super) bytes: u32,
+    /// The body is still to be read: the request is refused if it would be refused now, and else does
+    /// not go to the gate yet.
+    pub(super) gather: bool,
+}
+
+/// What was found out about a request.
+#[derive(Debug)]
+pub(super) struct Judged<'d> {
+    /// How it was classified.
+    pub(super) arrival: Arrival,
+    /// Its part in a session.
+    pub(super) session: Option<Box<SessionGuard>>,
+    /// What it has left of a policer whose clients are told.
+    pub(super) left: Left,
+    /// Its slot, or the wait for one; `None`: its body is to be read first.
+    pub(super) verdict: Result<Option<Entry<'d>>, Refused>,
+}
+
+thread_local! {
+    /// What classification remembers of a request while it looks at it.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Classifies a request and takes it to the gate.
+pub(super) fn judge<'d>(
+    shared: &'d Shared,
+    config: &Config,
+    input: &RequestInput<'_>,
+    context: &Context<'_>,
+) -> Judged<'d> {
+    let classifier = &config.policy.classifier;
+    let found = SCRATCH.with_borrow_mut(|scratch| classifier.classify(input.view, scratch));
+    let open = |settings| {
+        let RequestInput { view, peer, .. } = *input;
+        Box::new(SessionGuard::open(&shared.sessions, settings, view, found.class, peer.secure))
+    };
+    let session = config.policy.session.as_ref().map(open);
+    let arrival = arrival(config, input, &found, session.as_deref());
+    let refused = if found.refuse {
+        Some(Refused::of(Reason::Rule))
+    } else if !config.origin.is_usable() {
+        // Until a server is tried again.
+        let wait = config.policy.origin.retry_after;
+        Some(Refused { wait, ..Refused::of(Reason::OriginDown) })
+    } else {
+        None
+    };
+    let (verdict, left) = match refused {
+        Some(refused) => {
+            shared.door.refuse(arrival, refused.reason);
+            (Err(refused), None)
+        }
+        None if input.gather => {
+            let refused = shared.door.precheck(clock::now(), arrival);
+            (refused.map_or(Ok(None), Err), None)
+        }
+        None => match shared.door.arrive(clock::now(), arrival, context) {
+            Ok((entry, left)) => (Ok(Some(entry)), left),
+            Err(refused) => (Err(refused), None),
+        },
+    };
+    Judged { arrival, session, left, verdict }
+}
+
+/// The request as it arrives at the gate: by its rules, its session, and what its connection has brought
+/// so far.
+fn arrival(
+    config: &Config,
+    input: &RequestInput<'_>,
+    found: &Match,
+    session: Option<&SessionGuard>,
+) -> Arrival {
+    let RequestInput { peer, trusted, .. } = *input;
+    let mut arrival = Arrival {
+        deadline: deadline_of(config, input, found),
+        generation: config.generation,
+        running: session.is_some_and(SessionGuard::is_running),
+        // A trusted peer's connection is many clients': nothing is known of this one's past. A body that
+        // is still to be read asks again.
+        goes_on: trusted || peer.history.is_continuation(!input.gather),
+        ..Arrival::matched(found, input.bytes)
+    };
+    if config.policy.plan.shedding.is_none() {
+        return Arrival { importance: None, ..arrival };
+    }
+    // Where sessions are known, a value that any client may send counts only for admitted sessions.
+    let believed = session.is_none_or(SessionGuard::is_running);
+    let said = found.importance.filter(|_| believed);
+    if trusted {
+        // Each request is worth what it is worth by itself.
+        arrival.importance = said;
+        arrival.connection = arrival.flow;
+    } else {
+        arrival.importance = peer.history.importance_after(said);
+        arrival.requests = peer.history.answered();
+        arrival.connection = history::hash_of(peer.address);
+    }
+    arrival
+}
+
+/// How long the request may wait: as its rule or class says, or less if a trusted peer says so. No peer
+/// can make it longer than the policy has it.
+fn deadline_of(config: &Config, input: &RequestInput<'_>, found: &Match) -> Option<Duration> {
+    let sent = match config.policy.deadline_header(found) {
+        Some(header) if input.trusted => deadline::sent(input.view, header),
+        _ => None,
+    };
+    let Some(sent) = sent else {
+        return found.deadline;
+    };
+    let class = &config.policy.plan.classes[found.class.index()];
+    Some(sent.min(found.deadline.unwrap_or(class.deadline)))
+}

@@ -1,0 +1,78 @@
+//! What the origin has begun to answer.
+
+use super::answer::{AnswerHead, is_final};
+use super::body::AnswerBody;
+use super::limits;
+use super::path::Request;
+use super::streaming::Streaming;
+use crate::client::seam::Client;
+use crate::http1::{self, FieldTable, Parsed};
+use crate::rate_limit::RateLimit;
+
+/// What was found at the beginning of what the origin sent.
+pub(super) enum Seen {
+    /// More must come.
+    Partial,
+    /// It cannot be passed on.
+    Bad(&'static str),
+    /// A head of `len` bytes, and another follows.
+    Interim { len: usize },
+    /// A head of `len` bytes, after which another protocol is spoken.
+    Switch { len: usize },
+    /// The final head, of `len` bytes.
+    Final { len: usize, status: u16, body: AnswerBody },
+}
+
+impl<C: Client> Request<'_, '_, C> {
+    /// Looks for an answer's head; if it is whole, the client's side takes it, over the request's head,
+    /// which will not be sent again.
+    ///
+    /// Apart from the exchange so that the table of fields is not kept across its waits.
+    pub(super) fn look(&mut self, bytes: &[u8]) -> Seen {
+        if bytes.is_empty() {
+            return Seen::Partial;
+        }
+        let policy = &self.config.policy;
+        let limits = limits::of_response_heads(&policy.limits);
+        let mut table = FieldTable::new();
+        let parsed = http1::parse_response(bytes, &mut table, &limits, self.facts.head_only);
+        let head = match parsed {
+            Ok(Parsed::Complete(head)) => head,
+            Ok(Parsed::Partial) => return Seen::Partial,
+            Err(error) => return Seen::Bad(error.why),
+        };
+        if head.upgrade && !self.facts.upgrade {
+            return Seen::Bad("the origin switched protocols unasked");
+        }
+        let is_final = is_final(&head);
+        let session = self.facts.session.as_deref().filter(|_| is_final);
+        let cookie = session.zip(policy.session.as_ref()).and_then(|(session, settings)| {
+            session.answered(settings, head.status, table.fields())
+        });
+        let answer = AnswerHead {
+            policy,
+            facts: self.facts,
+            bytes,
+            head: &head,
+            fields: &table,
+            cookie,
+            limit: RateLimit::of(policy, self.facts.limit.as_deref().filter(|_| is_final)),
+            draining: self.shared.is_draining(),
+        };
+        self.head.clear();
+        if let Err(why) = self.client.put_head(&answer, &mut self.head) {
+            return Seen::Bad(why);
+        }
+        let (len, status) = (head.len, head.status);
+        match is_final {
+            true => {
+                let dechunk = !self.client.takes_chunks(self.facts);
+                let mut body = AnswerBody::new(head.body, dechunk, head.keep_alive);
+                body.streaming = Streaming::of(table.fields());
+                Seen::Final { len, status, body }
+            }
+            false if head.upgrade => Seen::Switch { len },
+            false => Seen::Interim { len },
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A request's path, once for every protocol:
+//!
+//! ```text
+//! serve: decide ─┬─▶ refuse ─────────────────────────────────────────┐
+//!          ▲ │   └─▶ [wait] ─▶ forward ─▶ exchange ─▶ deliver ──────▶ account
+//!          │ ▼                   │  ▲        │
+//!        gather                  └──┘        └─ failed: an error of ours
+//! ```
+//!
+//! The client is behind [`crate::client::seam::Client`]; nothing here knows its protocol.
+
+pub(crate) mod account;
+pub(crate) mod answer;
+mod attempts;
+pub(crate) mod body;
+mod deadline;
+mod decide;
+mod deliver;
+mod exchange;
+pub(crate) mod facts;
+pub(crate) mod fault;
+mod forward;
+mod gather;
+mod identity;
+mod judge;
+mod limits;
+mod look;
+pub(crate) mod outbox;
+mod path;
+mod record;
+mod refusal;
+pub(crate) mod serve;
+pub(crate) mod streaming;

@@ -1,0 +1,97 @@
+//! A request on its path: what every step has at hand, and how it ends without the origin's answer.
+
+use super::account;
+use super::facts::RequestFacts;
+use super::fault::Fault;
+use super::record::Record;
+use super::streaming::StreamDetector;
+use crate::client::seam::Client;
+use crate::door::SlotGuard;
+use crate::origin::Place;
+use crate::origin::stream::OriginStream;
+use crate::request::answer::Abort;
+use crate::shared::{Config, Shared};
+use std::io;
+use tiergate_core::outcome::End;
+
+/// A request on its path, once its head has been understood.
+pub(super) struct Request<'r, 'd, C> {
+    pub(super) client: &'r mut C,
+    pub(super) shared: &'d Shared,
+    pub(super) config: &'r Config,
+    pub(super) facts: &'r RequestFacts,
+    pub(super) record: Record,
+    /// The head as it goes to the origin.
+    pub(super) head: Vec<u8>,
+    /// Given back when the origin is done.
+    pub(super) slot: Option<SlotGuard<'d>>,
+    /// The place at the server that it was sent to, until the origin is done.
+    pub(super) place: Option<Place>,
+    /// The connection to that server, until the origin is done and has taken the whole request.
+    pub(super) origin: Option<OriginStream>,
+    /// Whether the answer is a stream.
+    pub(super) stream: StreamDetector,
+}
+
+impl<'r, 'd, C: Client> Request<'r, 'd, C> {
+    pub(super) fn new(
+        client: &'r mut C,
+        shared: &'d Shared,
+        config: &'r Config,
+        facts: &'r RequestFacts,
+        record: Record,
+    ) -> Self {
+        Request {
+            client,
+            shared,
+            config,
+            facts,
+            record,
+            head: Vec::new(),
+            slot: None,
+            place: None,
+            origin: None,
+            stream: StreamDetector::default(),
+        }
+    }
+
+    /// Counts and logs the request; once, at its end.
+    pub(super) fn account(&self) {
+        account::request(self.shared, self.config, &*self.client, self.facts, &self.record);
+    }
+
+    /// Notes how the request ended, and gives its slot back.
+    pub(super) fn end(&mut self, end: End) {
+        // A stream has been counted as one, however its client leaves it.
+        if self.record.end != Some(End::Upgraded) {
+            self.record.end = Some(end);
+        }
+        if let Some(mut slot) = self.slot.take() {
+            slot.note(end);
+        }
+    }
+
+    /// The client has left, or does not take what is sent.
+    pub(super) fn leave(&mut self, error: &io::Error) {
+        self.end(End::Cancelled);
+        self.account();
+        self.client.abort(match error.kind() {
+            io::ErrorKind::TimedOut => Abort::ClientSlow,
+            _ => Abort::ClientGone,
+        });
+    }
+
+    /// Answers with an error of ours; nothing was sent to the client yet.
+    pub(super) async fn fail(&mut self, fault: Fault) {
+        let (status, why) = match fault {
+            Fault::Client(error) => return self.leave(&error),
+            fault => fault.answer(),
+        };
+        if status < 500 {
+            self.shared.tally().bad_request(status);
+        }
+        self.record.status = status;
+        self.account();
+        self.client.fail(status, why, self.facts.head_only, &self.config.policy.timeouts).await;
+    }
+}

@@ -1,0 +1,48 @@
+//! What is noted about a request on its way.
+
+use std::time::Duration;
+use tiergate_core::admit::policer::PolicerId;
+use tiergate_core::origin::ServerId;
+use tiergate_core::outcome::End;
+use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
+
+/// What is noted about a request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    /// When its head was there.
+    pub(crate) arrived: Moment,
+    /// The status of the answer; 0 if none was sent.
+    pub(crate) status: u16,
+    /// Bytes of the answer, as far as they were written.
+    pub(crate) sent_bytes: u64,
+    /// How long it waited for its slot; `None`: it did not ask for one.
+    pub(crate) waited: Option<Duration>,
+    /// From the slot to the head of the answer.
+    pub(crate) first_byte: Option<Duration>,
+    /// How its slot ended.
+    pub(crate) end: Option<End>,
+    /// Why it was refused.
+    pub(crate) reason: Option<Reason>,
+    /// The policer that had no token for it.
+    pub(crate) policer: Option<PolicerId>,
+    /// The server that it was sent to.
+    pub(crate) server: Option<ServerId>,
+}
+
+impl Record {
+    /// Of a request whose head is there.
+    pub(crate) fn new(arrived: Moment) -> Self {
+        Record {
+            arrived,
+            status: 0,
+            sent_bytes: 0,
+            waited: None,
+            first_byte: None,
+            end: None,
+            reason: None,
+            policer: None,
+            server: None,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One request, from its head to the last byte of its answer.
+
+use super::decide::{Decision, Go, decide};
+use super::gather::gather;
+use super::limits::allowance;
+use super::path::Request;
+use super::record::Record;
+use crate::client::seam::Client;
+use crate::clock;
+use crate::door::Entry;
+use crate::request::answer::Abort;
+use crate::request::fault::Fault;
+use crate::respond::Format;
+use crate::shared::{Config, Shared};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Serves one request. What becomes of the connection is for the client's side to know.
+pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Shared) {
+    let mut config = shared.config.load_full();
+    let (decision, record) = match settle(client, shared, &mut config).await {
+        Some(decided) => decided,
+        None => return,
+    };
+    match decision {
+        Decision::Partial | Decision::Gather(_) => unreachable!("`settle` goes on after these"),
+        Decision::Bad(error) => {
+            shared.tally().bad_request(error.status);
+            client.fail(error.status, error.why, false, &config.policy.timeouts).await;
+        }
+        Decision::Refuse(facts, refused, format) => {
+            Request::new(client, shared, &config, &facts, record).refuse(&refused, format).await;
+        }
+        Decision::Go(Go { facts, head, entry, format }) => {
+            let mut request = Request::new(client, shared, &config, &facts, record);
+            request.head = head;
+            if request.enter(entry, format).await {
+                request.forward().await;
+            }
+            request.put_head_away();
+        }
+    }
+}
+
+/// Reads what it takes to decide, and decides; `None`: the request has ended before. `config` is what is
+/// in force in the end.
+async fn settle<'d, C: Client>(
+    client: &mut C,
+    shared: &'d Shared,
+    config: &mut Arc<Config>,
+) -> Option<(Decision<'d>, Record)> {
+    client.timer().arm(config.policy.timeouts.request_head);
+    let mut arrived = None;
+    loop {
+        let decision = poll_fn(|context| {
+            client.poll_early_body(context);
+            Poll::Ready(decide(shared, config, client, arrived.is_some(), context))
+        });
+        match decision.await {
+            Decision::Partial => read_head(client, shared, config).await.ok()?,
+            Decision::Gather(facts) => {
+                let record = Record::new(*arrived.insert(clock::recent()));
+                // In a box: a connection that only waits shall not keep room for it.
+                let gathered = Box::pin(gather(client, shared, config, &facts)).await;
+                if let Err(fault) = gathered {
+                    let mut request = Request::new(client, shared, config, &facts, record);
+                    request.fail(fault).await;
+                    return None;
+                }
+                // It may have taken long: what is in force now decides.
+                *config = shared.config.load_full();
+            }
+            decision => {
+                return Some((decision, Record::new(arrived.unwrap_or_else(clock::recent))));
+            }
+        }
+    }
+}
+
+/// Reads more of the head; a client that is too slow is told.
+async fn read_head<C: Client>(client: &mut C, shared: &Shared, config: &Config) -> io::Result<()> {
+    let len_max = config.policy.limits.request_head_max;
+    let read = poll_fn(|context| match client.poll_head(len_max, context) {
+        Poll::Pending if client.timer().poll_expired(context) => {
+            Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        }
+        polled => polled,
+    });
+    let read = read.await;
+    match &read {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            shared.tally().bad_request(408);
+            let why = "the request's head took too long";
+            client.fail(408, why, false, &config.policy.timeouts).await;
+        }
+        Err(_) => client.abort(Abort::ClientGone),
+    }
+    read
+}
+
+impl<'d, C: Client> Request<'_, 'd, C> {
+    /// Waits for the slot, if there is none yet; `false`: the request was refused or the client left.
+    async fn enter(&mut self, entry: Entry<'d>, format: Format) -> bool {
+        self.client.hold_body(self.facts, &allowance(self.shared, &self.config.policy));
+        let slot = match entry {
+            Entry::Now(slot) => slot,
+            Entry::Later(waiting) => {
+                let arrival = &self.facts.arrival;
+                let settled = waiting.wait(arrival, |context| self.client.poll_gone(context)).await;
+                match settled {
+                    Some(Ok(slot)) => slot,
+                    Some(Err(refused)) => {
+                        self.record.waited = Some(clock::now().since(self.record.arrived));
+                        self.refuse(&refused, format).await;
+                        return false;
+                    }
+                    None => {
+                        self.record.waited = Some(clock::now().since(self.record.arrived));
+                        self.fail(Fault::gone()).await;
+                        return false;
+                    }
+                }
+            }
+        };
+        self.record.waited = Some(slot.waited());
+        self.slot = Some(slot);
+        true
+    }
+}

@@ -1,0 +1,171 @@
+//! A client over either protocol, as the cases of the table see it: hyper's, which hides what differs.
+
+use crate::world::World;
+use bytes::Bytes;
+use http::header::{HOST, HeaderMap, HeaderValue};
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// A protocol of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Http1,
+    Http2,
+}
+
+/// A body that comes in pieces, or none at all.
+pub(crate) struct Pieces(Option<mpsc::UnboundedReceiver<Frame<Bytes>>>);
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Some(pieces) => pieces.poll_recv(context).map(|piece| piece.map(Ok)),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(0),
+        }
+    }
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Pieces>),
+    Http2(http2::SendRequest<Pieces>),
+}
+
+/// A client's connection; dropped, it ends.
+pub(crate) struct Client {
+    sender: Sender,
+    connection: JoinHandle<()>,
+}
+
+type Asking = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
+
+/// A request on its way; dropped, its client leaves.
+pub(crate) struct Exchange {
+    answer: Asking,
+    pieces: Option<mpsc::UnboundedSender<Frame<Bytes>>>,
+    _client: Client,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) fields: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Client {
+    /// A new connection to the gateway.
+    pub(crate) async fn connect(world: &World, side: Side) -> Self {
+        let stream = TcpStream::connect(world.address_of(side)).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let io = TokioIo::new(stream);
+        match side {
+            Side::Http1 => {
+                let (sender, connection) = http1::handshake(io).await.unwrap();
+                let connection = tokio::spawn(async { drop(connection.await) });
+                Client { sender: Sender::Http1(sender), connection }
+            }
+            Side::Http2 => {
+                let (sender, connection) =
+                    http2::handshake(TokioExecutor::new(), io).await.unwrap();
+                let connection = tokio::spawn(async { drop(connection.await) });
+                Client { sender: Sender::Http2(sender), connection }
+            }
+        }
+    }
+
+    async fn ask(&mut self, mut request: Request<Pieces>) -> Asking {
+        match &mut self.sender {
+            Sender::Http1(sender) => {
+                let host = request.uri().authority().expect("tests name the host").as_str();
+                let host = HeaderValue::try_from(host).unwrap();
+                request.headers_mut().insert(HOST, host);
+                let target = request.uri().path_and_query().unwrap().as_str().to_owned();
+                *request.uri_mut() = target.parse().unwrap();
+                let _ = sender.ready().await;
+                Box::pin(sender.send_request(request))
+            }
+            Sender::Http2(sender) => {
+                let _ = sender.ready().await;
+                Box::pin(sender.send_request(request))
+            }
+        }
+    }
+
+    /// A request without a body, and its whole answer.
+    pub(crate) async fn fetch(&mut self, request: Request<()>) -> hyper::Result<Answer> {
+        let answer = self.ask(request.map(|()| Pieces(None))).await;
+        read(answer.await?).await
+    }
+
+    /// Begins a request; with `body`, one that comes by [`Exchange::send`].
+    pub(crate) async fn begin(mut self, request: Request<()>, body: bool) -> Exchange {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let answer = self.ask(request.map(|()| Pieces(body.then_some(receiver)))).await;
+        Exchange { answer, pieces: body.then_some(sender), _client: self }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+impl Exchange {
+    /// Sends more of the body.
+    pub(crate) fn send(&self, bytes: impl Into<Bytes>) {
+        let pieces = self.pieces.as_ref().expect("the body has not ended");
+        // It fails where the client has given up, which the answer tells.
+        let _ = pieces.send(Frame::data(bytes.into()));
+    }
+
+    /// Ends the body.
+    pub(crate) fn finish(&mut self) {
+        self.pieces = None;
+    }
+
+    /// The head of the answer; the rest is read by [`read`].
+    pub(crate) async fn head(&mut self) -> hyper::Result<Response<Incoming>> {
+        (&mut self.answer).await
+    }
+
+    /// The whole answer.
+    pub(crate) async fn answer(mut self) -> hyper::Result<Answer> {
+        let answer = self.head().await?;
+        read(answer).await
+    }
+}
+
+/// Reads the rest of an answer.
+pub(crate) async fn read(answer: Response<Incoming>) -> hyper::Result<Answer> {
+    let (parts, body) = answer.into_parts();
+    let body = body.collect().await?.to_bytes().to_vec();
+    Ok(Answer { status: parts.status.as_u16(), fields: parts.headers, body })
+}
