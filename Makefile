@@ -28,11 +28,11 @@ demo: build ## Shows overload without and with Tiergate, in under two minutes; Q
 	@$(LAB) demo $(if $(QUICK),--quick)
 
 .PHONY: predict
-predict: build ## What `tiergate simulate` foretells against a real run of the same, in a minute; SECONDS_REAL=n
+predict: build ## The prediction of `tiergate simulate` against a real run of the same, in a minute; SECONDS_REAL=n
 	@$(LAB) predict $(if $(SECONDS_REAL),--seconds $(SECONDS_REAL))
 
 .PHONY: bench
-bench: setup build ## Processor time per request beside haproxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
+bench: setup build ## Processor time per request compared with haproxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
 	@$(LAB) bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(HAPROXY),--haproxy $(HAPROXY)) $(if $(NGINX),--nginx $(NGINX))
 
@@ -48,6 +48,10 @@ MINUTES ?=
 lab: setup peers build ## All experiments with Tiergate and its peers, and docs/results.md; EXP=name, ROUNDS=n, FRESH=1
 	@$(LAB) lab $(if $(EXP),--only $(EXP),--docs docs) $(if $(CONTENDERS),--contenders $(CONTENDERS)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FRESH),--fresh) $(if $(AGREE),--agree $(AGREE))
+
+.PHONY: page
+page: build ## docs/results.md and its plots anew from docs/results/results.json, without a run
+	@$(LAB) lab --page docs/results/results.json --docs docs
 
 .PHONY: lab-check
 lab-check: setup build ## The experiments' promises, on fewer contenders: what must never be lost, in five minutes

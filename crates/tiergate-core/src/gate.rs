@@ -13,6 +13,7 @@
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
 //! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
 
+mod adjust;
 mod arrive;
 mod effect;
 mod generations;
@@ -26,23 +27,24 @@ mod stream;
 mod wait;
 
 use crate::account::Account;
+use crate::adjust::Adjustments;
 use crate::admit::block::Blocking;
-use crate::admit::bucket::Rate;
 use crate::admit::feasible::DrainRate;
 use crate::admit::importance::Shedding;
-use crate::admit::policer::{PolicerId, PolicerState, Policers};
+use crate::admit::policer::{PolicerState, Policers};
 use crate::admit::trigger::Triggers;
 pub use crate::arrival::Arrival;
 pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, Discipline, FlowTurn, LISTS, State};
 use crate::class::ClassId;
 use crate::collections::Key;
-use crate::control::{Law, Limit, OriginLoad, Step};
+use crate::control::{Completion, Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::schedule::{Grant, Load, Schedule};
+use crate::sense::Sources;
 use crate::time::Moment;
 pub use effect::Effect;
 use effect::Effects;
@@ -127,7 +129,11 @@ pub struct ClassState {
 /// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
 #[derive(Debug)]
 pub struct Gate<T> {
+    /// The plan in force, with `adjustments` on top of `base`.
     plan: Plan,
+    base: Plan,
+    adjustments: Adjustments,
+    sources: Sources,
     limit: Limit,
     schedule: Schedule,
     costs: Costs,
@@ -191,7 +197,10 @@ impl<T> Gate<T> {
             blocking: plan.block.map(Blocking::new),
             draining: false,
             effects: Effects::new(law.slots()),
-            limit: Limit::new(law),
+            limit: Limit::new(law, &plan.slots),
+            base: plan.clone(),
+            adjustments: Adjustments::default(),
+            sources: Sources::default(),
             account: Account::sized(classes, plan.rules),
             plan,
         }
@@ -250,7 +259,7 @@ impl<T> Gate<T> {
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(&slot, class, held, &outcome);
-        self.release(slot, class);
+        self.take_back(slot, class);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
@@ -259,7 +268,7 @@ impl<T> Gate<T> {
         {
             shedding.finished();
         }
-        self.limit.finished(now, class, admitted, &outcome, load);
+        self.limit.finished(&Completion { now, class, admitted, outcome: &outcome, load });
         self.dispatch(now);
     }
 
@@ -267,12 +276,13 @@ impl<T> Gate<T> {
     /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
     /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
+        let moving = self.move_adjustments(now);
         self.advance(now);
         self.expire(now);
         self.dispatch(now);
         let waiting = self.backlog.len() as u32;
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        shed.min(self.next_due(now))
+        shed.min(moving).min(self.next_due(now))
     }
 
     /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
@@ -293,15 +303,6 @@ impl<T> Gate<T> {
         self.draining = true;
     }
 
-    /// Gives a policer another rate from now on; the tokens that are there stay. A reload goes back
-    /// to the plan's.
-    ///
-    /// # Panics
-    /// If the plan in force has no such policer.
-    pub fn set_policer_rate(&mut self, now: Moment, policer: PolicerId, rate: Rate) {
-        self.policers.set_rate(now, policer, rate);
-    }
-
     /// How each policer is doing, in the plan's order.
     pub fn policers(&self) -> impl Iterator<Item = PolicerState> + '_ {
         self.policers.states()
@@ -312,7 +313,7 @@ impl<T> Gate<T> {
         self.shedding.as_ref()
     }
 
-    /// The plan in force.
+    /// The plan in force, with what is adjusted.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod adjust;
 pub mod admit;
 pub mod arrival;
 mod backlog;
@@ -23,4 +24,5 @@ pub mod plan;
 pub mod reason;
 pub mod request;
 pub mod schedule;
+pub mod sense;
 pub mod time;

@@ -4,9 +4,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::adaptive::AdaptiveLimit;
-use tiergate_core::control::{Bounds, Cause, Law, OriginLoad};
+use tiergate_core::control::{Bounds, Cause, Completion, Law, OriginLoad};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
+
+/// The end of a request of the first class.
+fn completion(
+    now: Moment,
+    admitted: Moment,
+    outcome: &Outcome,
+    load: OriginLoad,
+) -> Completion<'_> {
+    Completion { now, class: ClassId(0), admitted, outcome, load }
+}
 
 /// An origin with `workers` that each take `service`; every slot is used all the time.
 struct Origin {
@@ -44,7 +54,7 @@ impl Origin {
                 first_byte: (end == End::Served).then(|| self.now.since(begun)),
                 bytes: 0,
             };
-            self.limit.finished(self.now, ClassId(0), begun, &outcome, self.load(waiting));
+            self.limit.finished(&completion(self.now, begun, &outcome, self.load(waiting)));
             self.running -= 1;
             self.slots += u64::from(self.limit.slots());
         }
@@ -64,7 +74,7 @@ impl Origin {
             self.limit.pass(begun, others);
             self.now = begun + Duration::from_millis(20);
             let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
-            self.limit.finished(self.now, ClassId(0), begun, &outcome, self.load(0));
+            self.limit.finished(&completion(self.now, begun, &outcome, self.load(0)));
             self.running = others;
         }
     }
@@ -149,7 +159,7 @@ fn clients_that_all_leave_lower_a_limit_that_does_not_bind() {
         let begun = Moment::from_millis(milli);
         limit.pass(begun, load.running - 1);
         let end = begun + Duration::from_secs(1);
-        limit.finished(end, ClassId(0), begun, &Outcome::without_answer(End::Cancelled), load);
+        limit.finished(&completion(end, begun, &Outcome::without_answer(End::Cancelled), load));
     }
     assert!(limit.slots() <= 50, "{}", limit.slots());
 }
@@ -165,7 +175,7 @@ fn a_limit_that_never_binds_never_moves() {
         let end = begun + Duration::from_micros(900);
         let outcome =
             Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)), bytes: 0 };
-        assert_eq!(limit.finished(end, ClassId(0), begun, &outcome, load), None);
+        assert_eq!(limit.finished(&completion(end, begun, &outcome, load)), None);
     }
     assert_eq!(limit.slots(), before);
 }
@@ -215,13 +225,8 @@ fn swinging(seed: u64, told: bool) -> f64 {
         let (end, begun, slow) = busy.swap_remove(next);
         now = end;
         let class = ClassId(u16::from(slow && told));
-        limit.finished(
-            now,
-            class,
-            begun,
-            &Outcome { end: End::Served, first_byte: None, bytes: 0 },
-            running,
-        );
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
+        limit.finished(&Completion { class, ..completion(now, begun, &outcome, running) });
         ends += 1;
         slots += u64::from(limit.slots()) * u64::from(ends > 20_000);
     }
@@ -335,7 +340,7 @@ fn each_step_says_why() {
         now = now + Duration::from_millis(10) / limit.slots().min(30);
         let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
         let before = limit.slots();
-        if let Some(step) = limit.finished(now, ClassId(0), begun, &outcome, load) {
+        if let Some(step) = limit.finished(&completion(now, begun, &outcome, load)) {
             assert_eq!(step.slots, limit.slots());
             assert_ne!(step.slots, before);
             assert!(

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
+use tiergate_core::adjust::{Adjustment, Setting};
 use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::class::{Class, ClassId};
@@ -369,7 +370,14 @@ fn a_request_of_before_a_reload_finds_its_policer_by_name() {
     gate.reconfigure(Moment::ZERO, plan(1, vec![named("b", 4), named("a", 2)]));
     assert!(passes(&mut gate, Moment::ZERO, under(0, 0)), "its last token");
     assert!(!passes(&mut gate, Moment::ZERO, under(0, 0)));
-    gate.set_policer_rate(Moment::ZERO, PolicerId(1), Rate::per_second(1));
+    let faster = Adjustment {
+        setting: Setting::PolicerRate(PolicerId(1)),
+        value: 1.0,
+        min: 0.0,
+        max: 10.0,
+        slew_per_s: f64::INFINITY,
+    };
+    gate.adjust(Moment::ZERO, "test", faster).expect("nobody else does");
     assert!(passes(&mut gate, Moment::from_millis(1000), under(0, 0)));
     gate.reconfigure(Moment::ZERO, plan(2, vec![named("b", 4)]));
     assert!(passes(&mut gate, Moment::ZERO, under(0, 0)), "nobody polices it any more");

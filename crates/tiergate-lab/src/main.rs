@@ -3,7 +3,7 @@
 //! `origin` and `load` are the two ends: a server of known capacity and an open-loop generator;
 //! `app` is a server whose capacity nobody knows.
 //! `demo` shows what overload does without and with Tiergate; `bench` measures the processor time
-//! that Tiergate, HAProxy and nginx spend on a request; `predict` holds the simulator against a real run.
+//! that Tiergate, HAProxy and nginx spend on a request; `predict` compares the simulator with a real run.
 //! The gateway is started as a program.
 
 #![forbid(unsafe_code)]
@@ -41,7 +41,7 @@ enum Experiment {
     Bench(bench::Settings),
     /// Experiments with Tiergate, its peers and nothing in front, side by side
     Lab(lab::Settings),
-    /// What `tiergate simulate` foretells, against a real run of the same
+    /// The prediction of `tiergate simulate`, against a real run of the same
     Predict(predict::Settings),
     /// Something in front of an origin: Tiergate or one of its peers
     Contender(contender::command::Settings),

@@ -35,7 +35,8 @@ fn get() -> String {
     "GET".to_owned()
 }
 
-fn one() -> f64 {
+/// For what is a factor or a share where nothing is said.
+pub(crate) fn one() -> f64 {
     1.0
 }
 

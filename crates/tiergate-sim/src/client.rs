@@ -143,16 +143,6 @@ impl Arrivals {
             Arrivals::Closed { .. } | Arrivals::Replay => None,
         }
     }
-
-    /// The same, to be changed.
-    pub fn rate_mut(&mut self) -> Option<&mut Profile> {
-        match self {
-            Arrivals::Poisson { rate }
-            | Arrivals::Constant { rate }
-            | Arrivals::Sessions { rate, .. } => Some(rate),
-            Arrivals::Closed { .. } | Arrivals::Replay => None,
-        }
-    }
 }
 
 /// A rate in requests/s: one number, points `[second, rate]` joined by steps or ramps, or a file with
@@ -180,16 +170,12 @@ pub enum Profile {
         /// One rate a line, in requests/s, plain or compressed by gzip; `#` begins a comment.
         rate_file: PathBuf,
         /// How many seconds of the simulation a line stands for.
-        #[serde(default = "one")]
+        #[serde(default = "crate::asked::one")]
         line_s: f64,
         /// By how much each rate is multiplied.
-        #[serde(default = "one")]
+        #[serde(default = "crate::asked::one")]
         scale: f64,
     },
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 /// Most lines of a file of rates.

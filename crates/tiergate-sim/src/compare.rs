@@ -10,7 +10,6 @@
 
 use crate::client::{Arrivals, Population, Profile};
 use crate::distribution::Distribution;
-use crate::report::Phase;
 use crate::run;
 use crate::scenario::{ClassShape, LimitKind, Scenario};
 use crate::server::{Shape, Step};
@@ -194,11 +193,8 @@ pub fn best_fixed(subject: &Subject, seed: u64) -> Best {
 }
 
 fn best_of(tried: &[Best], most: f64) -> Best {
-    tried.iter().copied().find(|found| found.goodput >= 0.98 * most).unwrap_or(Best {
-        slots: 2000,
-        goodput: 0.0,
-        service_ms: 0.0,
-    })
+    let none = Best { slots: 2000, goodput: 0.0, service_ms: 0.0 };
+    tried.iter().copied().find(|found| found.goodput >= 0.98 * most).unwrap_or(none)
 }
 
 /// Judges a law.
@@ -209,9 +205,12 @@ pub fn judge(
     seed: u64,
     best: &Best,
 ) -> Ratios {
-    let scenario = scenario_of(subject, situation, limit);
-    let phase = run(&scenario, seed).phases.swap_remove(1);
-    ratios(&phase, best)
+    let phase = run(&scenario_of(subject, situation, limit), seed).phases.swap_remove(1);
+    Ratios {
+        goodput: phase.goodput() / best.goodput,
+        service: phase.all().service.mean_ms() / best.service_ms,
+        slots: phase.slots(),
+    }
 }
 
 /// The scenario in which a law is judged, in the second phase.
@@ -230,14 +229,6 @@ pub fn scenario_of(subject: &Subject, situation: Situation, limit: LimitKind) ->
         });
     }
     scenario
-}
-
-fn ratios(phase: &Phase, best: &Best) -> Ratios {
-    Ratios {
-        goodput: phase.goodput() / best.goodput,
-        service: phase.all().service.mean_ms() / best.service_ms,
-        slots: phase.slots(),
-    }
 }
 
 /// Law × server × situation as a table: the worst and the median over the seeds.

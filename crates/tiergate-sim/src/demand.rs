@@ -16,11 +16,6 @@ pub struct Work {
     pub more_ns: u64,
 }
 
-impl Work {
-    /// What the server draws.
-    pub const DRAWN: Work = Work { times: 1.0, more_ns: 0 };
-}
-
 /// A request that somebody may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
@@ -43,7 +38,7 @@ impl Demand {
             arrival: Arrival::of(class),
             refused: false,
             repeatable: false,
-            work: Work::DRAWN,
+            work: Work { times: 1.0, more_ns: 0 },
             bytes: 0,
         }
     }

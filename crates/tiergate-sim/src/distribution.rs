@@ -6,12 +6,7 @@ use std::f64::consts::TAU;
 
 /// How long something takes. All parameters in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "snake_case",
-    rename_all_fields = "snake_case",
-    deny_unknown_fields
-)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
     /// Always the same.
     Constant {

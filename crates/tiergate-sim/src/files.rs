@@ -1,6 +1,6 @@
 //! Files that a simulation reads: plain, or compressed by gzip.
 
-use crate::client::{Profile, rates};
+use crate::client::{Arrivals, Profile, rates};
 use crate::fault::{Fault, Source};
 use crate::scenario::Scenario;
 use flate2::read::MultiGzDecoder;
@@ -30,7 +30,10 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 /// The first file that cannot be read or is none, at the scenario's line.
 pub fn read_rates(scenario: &mut Scenario, source: Source<'_>, base: &Path) -> Result<(), Fault> {
     for (place, population) in scenario.population.iter_mut().enumerate() {
-        let Some(profile) = population.arrivals.rate_mut() else {
+        let (Arrivals::Poisson { rate: profile }
+        | Arrivals::Constant { rate: profile }
+        | Arrivals::Sessions { rate: profile, .. }) = &mut population.arrivals
+        else {
             continue;
         };
         let Profile::File { rate_file, line_s, scale } = &*profile else {
@@ -42,11 +45,10 @@ pub fn read_rates(scenario: &mut Scenario, source: Source<'_>, base: &Path) -> R
             source.fault(&[&way[..], &key].concat(), message)
         };
         let positive = |number: f64| number.is_finite() && number > 0.0;
-        if !positive(*line_s) {
-            return Err(wrong("line_s", format!("must be more than 0, got {line_s}")));
-        }
-        if !positive(*scale) {
-            return Err(wrong("scale", format!("must be more than 0, got {scale}")));
+        for (key, number) in [("line_s", *line_s), ("scale", *scale)] {
+            if !positive(number) {
+                return Err(wrong(key, format!("must be more than 0, got {number}")));
+            }
         }
         let path = base.join(rate_file);
         let name = path.display();

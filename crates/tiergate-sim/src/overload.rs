@@ -96,8 +96,7 @@ pub fn overload(case: &Case, times: f64, limit: LimitKind, seed: u64) -> Outcome
 }
 
 fn measure(case: &Case, times: f64, limit: LimitKind, seed: u64) -> Phase {
-    let scenario = scenario_of(case, times, limit);
-    run(&scenario, seed).phases.swap_remove(1)
+    run(&scenario_of(case, times, limit), seed).phases.swap_remove(1)
 }
 
 /// The case's server with two classes of clients; the second phase counts.

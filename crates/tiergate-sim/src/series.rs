@@ -5,12 +5,8 @@ use crate::spread::Spread;
 /// One class in one stretch of time.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
-    /// Requests that came in.
-    pub arrived: u64,
     /// Answers that reached a client that was still there.
     pub good: u64,
-    /// Refusals.
-    pub refused: u64,
     /// From arrival until the server began with them.
     pub wait: Spread,
 }
@@ -46,9 +42,7 @@ impl Series {
             let mut sums = stretches[0].clone();
             for stretch in &stretches[1..] {
                 for (sum, more) in sums.iter_mut().zip(stretch) {
-                    sum.arrived += more.arrived;
                     sum.good += more.good;
-                    sum.refused += more.refused;
                     sum.wait.merge(&more.wait);
                 }
             }

@@ -110,12 +110,8 @@ pub struct Fault {
     /// What goes wrong.
     pub what: FaultKind,
     /// Share of the requests that it happens to (ignored by `stall`).
-    #[serde(default = "all")]
+    #[serde(default = "crate::asked::one")]
     pub share: f64,
-}
-
-fn all() -> f64 {
-    1.0
 }
 
 /// What goes wrong.
@@ -137,8 +133,6 @@ pub enum Ended {
     Served,
     /// A 5xx.
     Error,
-    /// The connection was refused.
-    Refused,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -274,16 +268,6 @@ impl Server {
         self.take_workers(now);
     }
 
-    /// Requests that hold a worker or wait for one.
-    pub fn len(&self) -> usize {
-        self.in_progress as usize + self.queue.len()
-    }
-
-    /// Whether nothing is in progress.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     fn wait_is_over(&mut self, job: u32, ended: &mut Vec<(u32, Ended)>) {
         let cpu = self.jobs[job as usize].cpu_ns;
         if cpu <= 0.0 || self.jobs[job as usize].fails {
@@ -357,41 +341,29 @@ impl Server {
     }
 
     fn slowness(&self, now: u64, class: &str) -> f64 {
-        let at = now as f64 / 1e9;
-        let slow = self
-            .shape
-            .slow
-            .iter()
-            .find(|slow| slow.class == class && (slow.from_s..slow.to_s).contains(&at));
+        let slow = self.shape.slow.iter().find(|slow| {
+            slow.class == class && (slow.from_s..slow.to_s).contains(&(now as f64 / 1e9))
+        });
         slow.map_or(1.0, |slow| slow.times)
     }
 
     fn fault(&mut self, now: u64, kind: FaultKind) -> bool {
-        let at = now as f64 / 1e9;
-        let fault = self
-            .shape
-            .fault
-            .iter()
-            .find(|fault| fault.what == kind && (fault.from_s..fault.to_s).contains(&at));
-        match fault {
-            Some(fault) => self.rng.f64() < fault.share,
-            None => false,
-        }
+        let share = self.fault_at(now, kind).map(|fault| fault.share);
+        share.is_some_and(|share| self.rng.f64() < share)
     }
 
-    fn stall_at(&self, at: u64) -> Option<&Fault> {
-        let at = at as f64 / 1e9;
-        self.shape.fault.iter().find(|fault| {
-            fault.what == FaultKind::Stall && (fault.from_s..fault.to_s).contains(&at)
-        })
+    fn fault_at(&self, now: u64, kind: FaultKind) -> Option<&Fault> {
+        let at = now as f64 / 1e9;
+        let mut faults = self.shape.fault.iter();
+        faults.find(|fault| fault.what == kind && (fault.from_s..fault.to_s).contains(&at))
     }
 
     fn stalled_until(&self, at: u64) -> Option<u64> {
-        self.stall_at(at).map(|fault| (fault.to_s * 1e9) as u64 + 1)
+        self.fault_at(at, FaultKind::Stall).map(|fault| (fault.to_s * 1e9) as u64 + 1)
     }
 
     fn stall_began(&self, at: u64) -> u64 {
-        self.stall_at(at).map_or(at, |fault| (fault.from_s * 1e9) as u64)
+        self.fault_at(at, FaultKind::Stall).map_or(at, |fault| (fault.from_s * 1e9) as u64)
     }
 
     /// The next moment at which speed changes from outside: a step, an edge of a stall.

@@ -1,8 +1,8 @@
-//! Memory kept for slow clients: bounded for the whole process, given back by whoever drops its part.
+//! Memory kept for slow clients: bounded for the whole process, given back when its part is dropped.
 //!
 //! | state | who reads | who writes |
 //! |---|---|---|
-//! | the bytes in use | whoever wants some, a scrape | whoever takes or gives back: an atomic |
+//! | the bytes in use | every thread, a scrape | every thread: an atomic |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

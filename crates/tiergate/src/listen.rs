@@ -85,7 +85,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub type DscpWanted = watch::Receiver<bool>;
 
 /// Accepts connections and serves each in a task of its own, until `stop` or the drain. `present`
-/// counts the socket: only once it is gone has everybody been accepted who will be.
+/// counts the socket: once it is gone, no connection is accepted any more.
 ///
 /// # Errors
 /// The socket could not be used with the runtime.

@@ -10,6 +10,7 @@ use crate::observe::access_log::{Log, Options};
 use crate::observe::counters::Counters;
 use crate::origin::{health, pool};
 use crate::request::account;
+use crate::reverse_dns::ReverseDns;
 use crate::shared::{self, Config, Present, Shared};
 use crate::{clock, ticks, timers};
 use anyhow::{Context, anyhow};
@@ -154,7 +155,7 @@ impl Process {
             .iter()
             .position(|socket| socket.local_addr().is_ok_and(|local| local == address));
         if let Some(known) = known {
-            // One socket for all threads: whoever passed it on keeps it open, so that no connection
+            // One socket for all threads: the process that passed it on keeps it open, so that no connection
             // in its queue is lost between two processes.
             let socket = inherited.swap_remove(known);
             socket.set_nonblocking(true)?;
@@ -229,7 +230,7 @@ where
         generation: watch::Sender::new(1),
     });
     {
-        let mut open = process.open.lock().expect("nobody else holds it yet");
+        let mut open = process.open.lock().expect("no other task has it yet");
         let policy = &shared.config.load().policy;
         let listeners = in_force(policy)?;
         let fresh = process.bind_fresh(&open, policy)?;
@@ -330,8 +331,9 @@ async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
         let shared = shared.clone();
         async move { ticks::run(&shared.door).await }
     });
-    tokio::spawn(watch_origin(process.clone()));
-    tokio::spawn(resolve_names(process.clone()));
+    tokio::spawn(follow(process.clone(), |config| Some(config.origin.clone()), health::watch));
+    let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
+    tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
     let mut signals = Signals::new()?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     while signals.next().await == Signal::Reload {
@@ -368,48 +370,32 @@ async fn drain(shared: &Shared, signals: &mut Signals) {
 
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
-/// Checks the servers of the origin in force, whichever that is.
-async fn watch_origin(process: Arc<Process>) {
+/// Works on what `part` picks of the configuration in force. Begins anew when a reload has replaced that; on
+/// what a reload keeps, it goes on without a break.
+async fn follow<T, F: Future<Output = ()>>(
+    process: Arc<Process>,
+    part: impl Fn(&Config) -> Option<Arc<T>>,
+    work: impl Fn(Arc<T>) -> F,
+) {
     let mut generation = process.generation.subscribe();
+    let current = || part(&process.shared.config.load());
     loop {
-        let origin = process.shared.config.load().origin.clone();
+        let picked = current();
         let changed = async {
-            // An unchanged origin goes on being watched without a break.
             while generation.changed().await.is_ok() {
-                if !Arc::ptr_eq(&process.shared.config.load().origin, &origin) {
+                if current().as_ref().map(Arc::as_ptr) != picked.as_ref().map(Arc::as_ptr) {
                     break;
                 }
             }
         };
-        tokio::select! {
-            () = health::watch(origin.clone()) => {}
-            () = changed => {}
-        }
-    }
-}
-
-/// Looks up names of clients for the configuration in force, if it asks for them.
-async fn resolve_names(process: Arc<Process>) {
-    let mut generation = process.generation.subscribe();
-    loop {
-        let dns = process.shared.config.load().reverse_dns.clone();
-        let changed = async {
-            // A cache that a reload keeps goes on with its lookups without a break.
-            while generation.changed().await.is_ok() {
-                let current = process.shared.config.load();
-                if current.reverse_dns.as_ref().map(Arc::as_ptr) != dns.as_ref().map(Arc::as_ptr) {
-                    break;
-                }
-            }
-        };
-        let resolve = async {
-            match &dns {
-                Some(dns) => dns.resolve().await,
+        let working = async {
+            match picked.clone() {
+                Some(picked) => work(picked).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = resolve => {}
+            () = working => {}
             () = changed => {}
         }
     }

@@ -150,7 +150,7 @@ impl Shared {
         self.counters.thread(THREAD.get())
     }
 
-    /// Whether anybody may still be served: a connection is open, or one may yet be accepted.
+    /// Whether a client may still be served: a connection is open, or one may yet be accepted.
     ///
     /// In this order: a socket counts as listening until what it has accepted is counted.
     pub fn is_busy(&self) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! A connection changes its time-out several times a request (head, body, write, origin, idle).
 //! A timer wheel would pay a lock and a list operation each time. Here a change is a store into the
-//! thread's table; a task of each thread looks through the table every [`TICK`] and wakes whoever is
-//! overdue. So a time-out comes up to two ticks late,
+//! thread's table; a task of each thread looks through the table every [`TICK`] and wakes the tasks
+//! that are overdue. So a time-out comes up to two ticks late,
 //! never early.
 //!
 //! | state | who reads | who writes |
@@ -150,7 +150,7 @@ fn ticks(after: Duration) -> u64 {
     u64::try_from(ticks).unwrap_or(NEVER / 2)
 }
 
-/// Moves the thread's time on by one tick per [`TICK`] that has passed and wakes whoever is overdue.
+/// Moves the thread's time on by one tick per [`TICK`] that has passed and wakes the tasks that are overdue.
 fn sweep(ticks_passed: u64, draining: bool) {
     let overdue: Vec<Waker> = TABLE.with_borrow_mut(|table| {
         table.tick += ticks_passed;

@@ -166,7 +166,7 @@ fn names_and_the_scores_that_hang_on_them() {
         // Says so, and the name knows nothing of it.
         .says("192.0.2.5", "a.bots.test.", 300);
     let dns = DnsServer::start(zone);
-    let names = format!("[names]\nservers = [\"{}\"]\n", dns.address);
+    let names = format!("[reverse_dns]\nservers = [\"{}\"]\n", dns.address);
     let by_rule = "[[rule]]\ndomain = \"bots.test\"\nclass = \"high\"\n";
     let by_score =
         "[score.client]\n\"bots.test\" = 10\n[[score.band]]\nfrom = 10\nclass = \"high\"\n";
@@ -195,9 +195,9 @@ fn names_and_the_scores_that_hang_on_them() {
             }
             eventually("three addresses are looked up", || {
                 let page = Client::connect(guarded.gateway.admin).get_local("/metrics").text();
-                ["confirmed", "nameless", "unconfirmed"].iter().all(|result| {
+                ["confirmed", "no_name", "unconfirmed"].iter().all(|result| {
                     page.contains(&format!(
-                        "tiergate_name_lookups_total{{result=\"{result}\"}} 1\n"
+                        "tiergate_reverse_dns_lookups_total{{result=\"{result}\"}} 1\n"
                     ))
                 })
             });

@@ -11,19 +11,28 @@ mod mmdb;
 fn each_fault_is_told_with_place_key_found_and_expected() {
     let table: &[(&str, &str)] = &[
         (
-            "[names]\nservers = []",
-            "4:11: names.servers: must not be empty; leave it out for the system's servers",
+            "[reverse_dns]\nservers = []",
+            "4:11: reverse_dns.servers: must not be empty; leave it out for the system's servers",
         ),
         (
-            "[names]\nservers = [\"localhost\"]",
-            "4:12: names.servers[1]: must be an address and port such as \"0.0.0.0:80\" or \"[::]:443\", got \"localhost\"",
+            "[reverse_dns]\nservers = [\"localhost\"]",
+            "4:12: reverse_dns.servers[1]: must be an address and port such as \"0.0.0.0:80\" or \"[::]:443\", got \"localhost\"",
         ),
-        ("[names]\ntimeout = \"1m\"", "4:11: names.timeout: must be at most \"30s\", got \"1m\""),
-        ("[names]\nentries_max = 1", "4:15: names.entries_max: must be at least 64, got 1"),
-        ("[names]\nlookups_max = 0", "4:15: names.lookups_max: must be at least 1, got 0"),
         (
-            "[names]\nttl_max = \"10s\"",
-            "4:11: names.ttl_max: ttl_min, \"1m\", must be at most ttl_max, \"10s\"",
+            "[reverse_dns]\ntimeout = \"1m\"",
+            "4:11: reverse_dns.timeout: must be at most \"30s\", got \"1m\"",
+        ),
+        (
+            "[reverse_dns]\nentries_max = 1",
+            "4:15: reverse_dns.entries_max: must be at least 64, got 1",
+        ),
+        (
+            "[reverse_dns]\nlookups_max = 0",
+            "4:15: reverse_dns.lookups_max: must be at least 1, got 0",
+        ),
+        (
+            "[reverse_dns]\nttl_max = \"10s\"",
+            "4:11: reverse_dns.ttl_max: ttl_min, \"1m\", must be at most ttl_max, \"10s\"",
         ),
         (
             "[[key]]",

@@ -35,7 +35,7 @@ impl Running {
         let text = format!(
             "admin = false\nthreads = 1\ntrusted = [\"127.0.0.1\"]\n\
              [[listener]]\naddress = \"{}\"\n[origin]\nservers = [\"{}\"]\nslots = 100\n\
-             {RULES}[names]\nservers = [\"{}\"]\n{more}\n",
+             {RULES}[reverse_dns]\nservers = [\"{}\"]\n{more}\n",
             port.address,
             origin.server(),
             dns.address
@@ -124,11 +124,11 @@ fn a_name_is_known_after_the_first_request_and_a_reload_keeps_it() {
     eventually("a fourth look-up ends", || gateway.ended(LookupResult::NoName) == 2);
 }
 
-/// A gateway with these rules and these settings of `[names]`, as a process.
+/// A gateway with these rules and these settings of `[reverse_dns]`, as a process.
 fn gateway(origin: &Origin, dns: SocketAddr, settings: &str) -> Gateway {
     Gateway::start(&Policy {
         top: "trusted = [\"127.0.0.1\"]".into(),
-        tables: format!("{RULES}[names]\nservers = [\"{dns}\"]\n{settings}\n"),
+        tables: format!("{RULES}[reverse_dns]\nservers = [\"{dns}\"]\n{settings}\n"),
         ..Policy::of(&[origin.server()])
     })
 }

@@ -1,24 +1,21 @@
 //! The adaptive limit: the fewest slots that give the origin's full throughput, found while serving.
 //!
-//! While the limit binds, throughput is measured in windows at the limit and now and then a little
-//! above and below it. [`Curve`] says where throughput stops growing, and how sure that is; the limit
-//! goes there, and the less sure, the wider the next windows spread. Nothing is refused or starved to
-//! measure: a probe changes the number of slots by as little as tells something.
+//! While the limit binds, throughput is measured in windows: at the limit, and now and then at a probe a
+//! little above or below it. [`Curve`] estimates where throughput stops growing, and how sure that is. The
+//! limit goes there; the less sure the estimate, the wider the next probes. No request is refused or
+//! starved for a measurement: a probe changes the number of slots by the least that is informative.
 //!
-//! Answers count by what those of their class take on average ([`Mix`]): a window in which more of the
-//! slow ones had their turn is no slower origin.
+//! Answers are weighted by the mean time that those of their class take ([`Mix`]), so that a window with
+//! more slow requests is not taken for a slower origin.
 //!
-//! What is not evidence: time in which slots are free, 5xx, failures, clients that leave, the length
-//! of single answers (streams and long polls hold slots; all that counts is whether more slots give
-//! more answers).
+//! Not evidence: time in which slots are free, 5xx, failures, clients that leave, the length of a single
+//! answer (streams and long polls hold slots; what counts is whether more slots give more answers).
 
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
-use super::law::{Bounds, Cause, Law, OriginLoad, Step};
+use super::law::{Bounds, Cause, Completion, Law, Step};
 use super::mix::Mix;
 use super::regain::Regain;
 use super::window::{Measured, Window, is_answer};
-use crate::class::ClassId;
-use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -31,20 +28,19 @@ const WINDOW_ENOUGH: Duration = Duration::from_millis(500);
 const WINDOW_SERVED_MIN: u32 = 10;
 /// A window that took longer than this from first to last (the limit hardly ever binds) is stale.
 const WINDOW_STALE: Duration = Duration::from_secs(60);
-/// Time at the origin that nobody notices. What shorter queues there would save is less than what
-/// they cost: with few requests in progress neither the gateway nor the origin finds several at once
-/// to work on, and each pays for waking up.
-const UNNOTICED: Duration = Duration::from_millis(1);
+/// Time at the origin that is too short to matter. Shorter queues would cost more than they save: with few
+/// requests in progress neither the gateway nor the origin finds several to work on at once, and each
+/// pays for waking up.
+const NEGLIGIBLE: Duration = Duration::from_millis(1);
 /// The same for a few requests: the first few at once give more throughput than the curve shows, because
 /// while one is computed another is read or written; a limit of two or three costs a real Apache with
 /// CGI up to a tenth. Five, as long as they take no more than 20 ms.
-const UNNOTICED_FEW: (f64, Duration) = (5.0, Duration::from_millis(20));
+const NEGLIGIBLE_FEW: (f64, Duration) = (5.0, Duration::from_millis(20));
 /// Most that the limit grows or shrinks between two windows.
 const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;
-/// How far probes go, as ln: at least far enough to tell something, at most where it still costs
-/// little.
+/// How far probes go, as ln: the least that is informative, and the most that costs little.
 const LN_PROBE: (f64, f64) = (0.1, 0.5);
-/// A search ends after so many windows, or when ln of the knee is known to within this.
+/// A search ends after this many windows, or when ln of the knee is known to within this.
 const SEARCH_WINDOWS: u32 = 16;
 const SEARCH_DOUBT: f64 = 0.25;
 /// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
@@ -53,7 +49,7 @@ const PROBE_BUDGET: (f64, f64) = (0.01, 0.04);
 /// A probe downward costs at least this share of what it takes away, however sure it seems that it
 /// costs nothing.
 const PROBE_COST_MIN: f64 = 0.1;
-/// So long, and so many times as long as a slot is held, a limit is unused before it comes down.
+/// How long a limit is unused before it comes down: this, and this many times the time a slot is held.
 const UNUSED: Duration = Duration::from_secs(1);
 const UNUSED_HELD: u32 = 10;
 /// Weight of the latest answer in the mean time that a slot is held.
@@ -62,13 +58,13 @@ const HELD_WEIGHT: f64 = 1.0 / 128.0;
 const DISPERSION_FADING: f64 = 0.98;
 /// Heavier tails are not waited for: the windows would take too long.
 const DISPERSION_MAX: f64 = 10.0;
-/// How much more the services may vary than the times seen, where these hide it by queueing at the
-/// origin; only in doubt whether they vary less than chance.
+/// How much more the service times may vary than the times seen, which queueing at the origin evens
+/// out. Used only to decide whether they vary less than chance.
 const DISPERSION_HIDDEN: f64 = 5.0;
-/// The part of the slots that is nearly all of them: three quarters.
+/// The part of the slots that counts as nearly all of them: three quarters.
 const NEARLY: (u64, u64) = (3, 4);
-/// Variance that each request in progress adds to a window's count: it is begun before the window, or
-/// ends after it. A quarter is that of a coin.
+/// Variance that each request in progress adds to a window's count, because it begins before the window
+/// or ends after it: that of a coin, a quarter.
 const CUT_VARIANCE: f64 = 0.25;
 
 /// Finds how many requests the origin can work on at once.
@@ -86,7 +82,7 @@ pub struct AdaptiveLimit {
     credit_down: f64,
     window: Window,
     curve: Curve,
-    /// Most requests at once since a while ago, and until when that is counted.
+    /// Most requests in progress at once in the current period, and when the period ends.
     peak: u32,
     peak_until: Moment,
     mix: Mix,
@@ -96,8 +92,8 @@ pub struct AdaptiveLimit {
     /// Variance over mean of the count of answers.
     dispersion: f64,
     regain: Regain,
-    /// This window looks whether lost capacity is back.
-    looking: bool,
+    /// This window probes whether lost capacity is back.
+    probing_recovery: bool,
 }
 
 impl AdaptiveLimit {
@@ -120,7 +116,7 @@ impl AdaptiveLimit {
             held_count: 0,
             dispersion: 0.0,
             regain: Regain::new(),
-            looking: false,
+            probing_recovery: false,
             bounds,
         }
     }
@@ -143,17 +139,11 @@ impl Law for AdaptiveLimit {
     }
 
     /// A few nanoseconds; 20 µs at the end of a window, at most 40 times a second. Never allocates.
-    fn finished(
-        &mut self,
-        now: Moment,
-        class: ClassId,
-        admitted: Moment,
-        outcome: &Outcome,
-        load: OriginLoad,
-    ) -> Option<Step> {
+    fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
+        let Completion { now, class, admitted, outcome, load } = *completion;
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
-        // Fewer are only ever in progress after an end: the most are seen here.
+        // The number in progress only falls at an end, so that its peaks are seen here.
         self.peak = self.peak.max(load.running);
         let slow = held_s >= self.held_s;
         let counts = self.window.count(load.running, admitted, outcome, slow);
@@ -166,15 +156,30 @@ impl Law for AdaptiveLimit {
         if self.window_is_over() {
             return self.conclude(now);
         }
-        if self.looking {
-            // Too many for the origin, or nobody needs so many.
+        if self.probing_recovery {
+            // Too many for the origin, or more than are needed.
             let over = now.since(self.window.opened()) > self.unused();
-            return if over || self.window.is_losing() { self.look_no_more(now) } else { None };
+            return if over || self.window.is_failing() {
+                self.end_recovery_probe(now)
+            } else {
+                None
+            };
         }
-        if self.window.is_losing() {
+        if self.window.is_failing() {
             return self.back_off(now, load.running);
         }
         self.come_down(now)
+    }
+
+    fn set_bounds(&mut self, now: Moment, bounds: &Bounds) {
+        self.bounds = bounds.clone();
+        let slots = bounds.clamp(self.slots);
+        if slots != self.slots {
+            self.probing_recovery = false;
+            self.curve.dismiss();
+            self.ln_base = f64::from(slots).ln();
+            self.enter(now, slots, Cause::Adjusted);
+        }
     }
 
     /// What the requests of each class take is learned anew.
@@ -185,8 +190,8 @@ impl Law for AdaptiveLimit {
 }
 
 impl AdaptiveLimit {
-    /// A limit that nobody needs and that is hardly known comes down to what is used: when it is needed
-    /// again the way up is shorter than the way down, which leads through full queues at the origin.
+    /// Lowers a limit that is not needed, and hardly known, to what is used: should it be needed again, the
+    /// way up is quicker than the way down, which leads through full queues at the origin.
     fn come_down(&mut self, now: Moment) -> Option<Step> {
         if now < self.peak_until {
             return None;
@@ -213,7 +218,7 @@ impl AdaptiveLimit {
             || served >= WINDOW_SERVED_MIN && bound >= WINDOW_ENOUGH
     }
 
-    /// Answers that make a window: the surer the curve, the more it takes to tell something new.
+    /// Answers that make a window: the surer the curve, the more it takes to learn something new.
     fn served_wanted(&self) -> u32 {
         let least = match self.doubt {
             doubt if doubt > 0.7 => 16,
@@ -229,9 +234,9 @@ impl AdaptiveLimit {
         least.max(self.held())
     }
 
-    /// Whether little will tell enough: what is looked for is large.
+    /// Whether short windows suffice, because a large effect is looked for.
     fn hurries(&self) -> bool {
-        self.searching || self.looking
+        self.searching || self.probing_recovery
     }
 
     fn held(&self) -> Duration {
@@ -241,8 +246,8 @@ impl AdaptiveLimit {
     /// The window is complete: adds it to the curve and chooses the next.
     fn conclude(&mut self, now: Moment) -> Option<Step> {
         if now.since(self.window.opened()) > WINDOW_STALE {
-            if self.looking {
-                return self.look_no_more(now);
+            if self.probing_recovery {
+                return self.end_recovery_probe(now);
             }
             self.window = Window::open(now, self.slots, self.window.is_full(), Duration::ZERO);
             self.mix.open();
@@ -255,19 +260,19 @@ impl AdaptiveLimit {
             ln_rate: (self.mix.answers() / measured.seconds).ln(),
             variance: self.variance(measured),
         };
-        if self.looking && self.curve.expects(point) {
-            return self.look_no_more(now);
+        if self.probing_recovery && self.curve.expects(point) {
+            return self.end_recovery_probe(now);
         }
         let advice = self.curve.add(point);
         self.curve.rescale(self.mix.accept());
         let Some(advice) = advice else {
             return self.enter(now, self.slots, Cause::Probed);
         };
-        let looked = std::mem::take(&mut self.looking);
-        if !advice.changed && looked {
-            self.regain.in_vain(now, self.looked(now));
+        let probed = std::mem::take(&mut self.probing_recovery);
+        if !advice.changed && probed {
+            self.regain.in_vain(now, self.recovery_probe_cost(now));
         }
-        let is_back = advice.changed && looked && self.regain.is_near(point.ln_slots);
+        let is_back = advice.changed && probed && self.regain.is_near(point.ln_slots);
         let recalled = if is_back { self.curve.recall() } else { None };
         let Advice { ln_best, doubt, windows, changed } = recalled.unwrap_or(advice);
         if changed {
@@ -277,7 +282,7 @@ impl AdaptiveLimit {
         self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
         let rate = f64::from(measured.served) / measured.seconds;
-        let low = f64::from(self.bounds.slots_min.max(1)).max(unnoticed(rate)).ln();
+        let low = f64::from(self.bounds.slots_min.max(1)).max(negligible(rate)).ln();
         let high = f64::from(self.bounds.slots_max).ln().max(low);
         self.ln_base = ln_best.clamp(before - LN_STEP_MAX, before + LN_STEP_MAX).clamp(low, high);
         let moved = self.ln_base - before;
@@ -287,8 +292,8 @@ impl AdaptiveLimit {
         } else {
             (3.0 * LN_PROBE.0, 2.0 * LN_PROBE.0)
         };
-        // A probe that is smaller than the noise of two windows tells nothing; one that is larger than
-        // needed is what the important class's slowest requests wait for.
+        // A probe smaller than the noise of two windows is not informative; a larger one than needed adds to
+        // the tail latency of the important class.
         let noise = 2.0 * point.variance.sqrt();
         let wide = if self.searching { (0.7 * doubt).max(noise) } else { noise };
         let wide = wide.clamp(LN_PROBE.0, highest);
@@ -298,12 +303,12 @@ impl AdaptiveLimit {
         if standing && !self.searching {
             if self.regain.settled(now, self.ln_base) {
                 self.curve.remember();
-            } else if let Some(ln_slots) = self.regain.look(now, self.ln_base) {
-                self.looking = true;
+            } else if let Some(ln_slots) = self.regain.probe(now, self.ln_base) {
+                self.probing_recovery = true;
                 return self.enter(now, ln_slots.exp().round() as u32, Cause::Probed);
             }
         }
-        // A limit on the move shows other concurrencies anyway.
+        // A limit that is moving visits other concurrencies anyway.
         let aside = if standing { self.probe(base, low.exp(), wide, reach) } else { 0.0 };
         let slots = base + aside;
         let cause = match aside {
@@ -315,21 +320,21 @@ impl AdaptiveLimit {
     }
 
     /// Lost capacity is not back: the limit stays where it was.
-    fn look_no_more(&mut self, now: Moment) -> Option<Step> {
-        self.looking = false;
+    fn end_recovery_probe(&mut self, now: Moment) -> Option<Step> {
+        self.probing_recovery = false;
         self.curve.dismiss();
-        self.regain.in_vain(now, self.looked(now));
+        self.regain.in_vain(now, self.recovery_probe_cost(now));
         self.enter(now, self.ln_base.exp().round() as u32, Cause::Probed)
     }
 
-    /// How long this look took; longer where service times vary much, because it tells little then.
-    fn looked(&self, now: Moment) -> Duration {
+    /// How long this recovery probe took, weighted up where service times vary much and it says little.
+    fn recovery_probe_cost(&self, now: Moment) -> Duration {
         let took = now.since(self.window.opened()).min(self.unused());
         took.mul_f64(self.dispersion.max(1.0).powi(2))
     }
 
-    /// How many slots above or below the limit the next window looks: as often as the budget allows, and
-    /// never below what the limit may be, because nothing would follow from it.
+    /// How many slots above (or below, negative) the limit the next window probes: as often as the budget
+    /// allows, and never below the lower bound, where the result could not be used.
     fn probe(&mut self, base: f64, low: f64, wide: f64, reach: f64) -> f64 {
         let budget = if self.searching { PROBE_BUDGET.1 } else { PROBE_BUDGET.0 };
         let up = ((base * wide.exp()).round() - base).max(1.0);
@@ -337,7 +342,7 @@ impl AdaptiveLimit {
         self.credit_up = (self.credit_up + budget).min(1.0);
         self.credit_down = (self.credit_down + budget).min(1.0);
         let cost_up = LATENCY_PRICE * (up / base).ln_1p();
-        // A limit that is probably too high may be lowered for nothing.
+        // Lowering a limit that is probably too high costs nothing.
         let missed = |slots: f64| self.curve.missed(slots.ln());
         let cost_down = (missed(base - down) - missed(base)).max(PROBE_COST_MIN * down / base);
         if self.credit_up >= cost_up {
@@ -351,8 +356,8 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Nearly nothing is answered in time: fewer at once may be. Half of what is in progress, which may
-    /// be far less than the limit, because what clients have left is still being worked on.
+    /// Nearly every request fails: halves the concurrency, from what is in progress. That may be far below
+    /// the limit, because the origin still works on requests whose clients have left.
     fn back_off(&mut self, now: Moment, running: u32) -> Option<Step> {
         self.ln_base = (f64::from(self.slots.min(running)) * 0.5).floor().max(1.0).ln();
         self.curve.flush(self.ln_base);
@@ -374,8 +379,8 @@ impl AdaptiveLimit {
         Some(Step { slots, cause })
     }
 
-    /// Variance of ln of the throughput measured. Nearly constant services are counted more exactly
-    /// than chance (dispersion 1) would allow.
+    /// Variance of ln of the throughput measured. Where service times are nearly constant, counts are more
+    /// exact than chance (dispersion 1) would allow.
     fn variance(&self, measured: Measured) -> f64 {
         let served = f64::from(measured.served);
         let cut = CUT_VARIANCE * measured.running / served;
@@ -388,15 +393,14 @@ impl AdaptiveLimit {
     /// Brings the index of dispersion of the count of answers up to date.
     fn measure_dispersion(&mut self) {
         let now = self.mix.dispersion(self.held_s);
-        // Where requests queue at the origin the times vary less than the services do, so the highest
-        // value counts, and fades.
+        // Queueing at the origin evens out the times seen, so that the highest value counts, and fades.
         self.dispersion = (self.dispersion * DISPERSION_FADING).max(now).min(DISPERSION_MAX);
     }
 }
 
-/// How many slots nobody notices, where each second brings so many answers.
-fn unnoticed(rate: f64) -> f64 {
-    let (few, time) = UNNOTICED_FEW;
+/// How many slots are negligible at a rate of answers a second.
+fn negligible(rate: f64) -> f64 {
+    let (few, time) = NEGLIGIBLE_FEW;
     let few = (rate * time.as_secs_f64()).min(few);
-    (rate * UNNOTICED.as_secs_f64()).max(few).floor()
+    (rate * NEGLIGIBLE.as_secs_f64()).max(few).floor()
 }

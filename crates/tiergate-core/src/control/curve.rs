@@ -26,7 +26,7 @@ struct Kind {
     sharpness: f64,
     /// How steeply throughput falls beyond the knee.
     fall: f64,
-    /// How likely that is beforehand.
+    /// Its prior probability.
     likely: f64,
 }
 
@@ -43,24 +43,24 @@ const KINDS: [Kind; 3] = [
 pub(super) const LATENCY_PRICE: f64 = 0.25;
 /// No window is truer than 3 %, however many requests it holds: the curve is only a model.
 const MISFIT_VARIANCE: f64 = 0.03 * 0.03;
-/// What is known fades by a twelfth with each window of full length that is added; by less with a
-/// shorter one, so that many vague windows do not drive out what was known better.
+/// Old windows lose a twelfth of their weight with each full window added, and less with a shorter one,
+/// so that many vague windows do not displace a precise one.
 const AGING: f64 = 1.0 / 12.0;
 const SETTLED_VARIANCE: f64 = 1.0 / 240.0 + MISFIT_VARIANCE;
-/// A window so many standard deviations off the curve is looked at again, at the same concurrency.
+/// A window this many standard deviations off the curve is repeated at the same concurrency.
 const SURPRISE_DOUBTED: f64 = 2.0;
-/// Windows in a row that are together so far off come from another curve: the origin has changed.
+/// Windows in a row that are together this far off come from another curve: the origin has changed.
 const SURPRISE_CHANGED: f64 = 3.0;
-/// How far from the guess, in ln, the knee is likely to be: of an origin nobody knows, and of one that
-/// has changed. Capacity that halves or doubles is common, capacity that changes tenfold is rare.
+/// How far from the guess, in ln, the knee is likely to be: for an unknown origin, and for one that has
+/// changed. Capacity often halves or doubles, and rarely changes tenfold.
 const GUESS_WIDTH: f64 = 1.0;
 const CHANGED_WIDTH: f64 = 0.5;
-/// Weight of the latest window in the scatter, the most that its surprise tells (it may as well come
-/// from a change), and the most believed.
+/// Weight of the latest window in the scatter; the most that one surprise counts, since it may come from a
+/// change; the highest scatter.
 const SCATTER_WEIGHT: f64 = 1.0 / 16.0;
 const SURPRISE_SQUARE_MAX: f64 = 9.0;
 const SCATTER_MAX: f64 = 4.0;
-/// Most windows in a row that are looked at again.
+/// Most windows in a row that are repeated.
 const SUSPECTS: usize = 3;
 
 /// Throughput at one concurrency.
@@ -81,9 +81,9 @@ pub(super) struct Advice {
     pub(super) ln_best: f64,
     /// Standard deviation of ln of the knee.
     pub(super) doubt: f64,
-    /// Windows taken in since nothing was known.
+    /// Windows taken in since the last flush or change.
     pub(super) windows: u32,
-    /// The origin has just changed: what was known does not hold any more.
+    /// The origin has just changed: earlier windows no longer hold.
     pub(super) changed: bool,
 }
 
@@ -93,17 +93,17 @@ pub(super) struct Curve {
     points: Vec<Point>,
     /// The latest windows, which do not fit; the next one decides.
     suspects: Vec<Point>,
-    /// What the origin was like that may come back, and the windows taken in by then.
+    /// Points of an earlier state of the origin that may come back, and how many windows they are from.
     remembered: Vec<Point>,
     windows_then: u32,
-    /// Windows that what is known is made of.
+    /// Windows that the estimate is made of.
     windows: u32,
     /// Mean square of how far windows are off, over the variance that they claim. Above 1 where the
     /// service times seen hide how much the services vary.
     scatter: f64,
-    /// Where the knee is thought to be before any window, and how it goes on after a flush.
+    /// Prior centre: where the knee is expected before any window.
     centre: f64,
-    /// How far from there it may be.
+    /// Prior width: how far from there it may be.
     width: f64,
     /// ln of the lowest knee on the grid.
     low: f64,
@@ -178,8 +178,8 @@ impl Curve {
                 self.scatter = self.scatter.min(SCATTER_MAX);
             }
             if surprise > SURPRISE_CHANGED && count > 1 {
-                // The origin has changed: only what is known since counts. What the old curve
-                // promised of more than was tried is not known of the new one.
+                // The origin has changed: only windows since then count. The old curve's extrapolation to
+                // concurrencies that were not tried is dropped, too.
                 changed = true;
                 self.points.clear();
                 self.windows = 0;
@@ -202,7 +202,7 @@ impl Curve {
         self.windows_then = self.windows;
     }
 
-    /// The origin has just changed. If it is like what is remembered, what was known then is known again.
+    /// The origin has just changed. If it fits the remembered points, they are the estimate again.
     pub(super) fn recall(&mut self) -> Option<Advice> {
         let ln_slots = self.points.last()?.ln_slots;
         if self.remembered.is_empty() || self.points.len() > SUSPECTS {
@@ -223,7 +223,7 @@ impl Curve {
         is_alike.then(|| Advice { changed: true, ..self.advise() })
     }
 
-    /// Forgets what did not fit and was to be looked at again: the next window is of another concurrency.
+    /// Drops the windows that did not fit and were to be repeated: the next is at another concurrency.
     pub(super) fn dismiss(&mut self) {
         self.suspects.clear();
     }
@@ -240,13 +240,13 @@ impl Curve {
         surprise < SURPRISE_DOUBTED
     }
 
-    /// A window with the variance that is believed.
+    /// A window with its variance corrected for scatter and misfit.
     fn weighed(&self, point: Point) -> Point {
         let variance = point.variance * self.scatter.max(1.0) + MISFIT_VARIANCE;
         Point { variance, ..point }
     }
 
-    /// Multiplies the rates of all windows: they are counted in another unit from now on.
+    /// Multiplies the rates of all windows, because the unit of work has changed.
     pub(super) fn rescale(&mut self, factor: f64) {
         let ln = factor.ln();
         let remembered = &mut self.remembered;
@@ -277,8 +277,8 @@ impl Curve {
         self.windows = self.windows.saturating_add(1);
     }
 
-    /// Makes one of the two points nearest in concurrency, so that a rare look far from the limit is
-    /// remembered until age has made it vague.
+    /// Merges the two points nearest in concurrency, so that a rare probe far from the limit is kept until
+    /// age has made it vague.
     fn merge_nearest(&mut self) {
         let mut nearest = (f64::INFINITY, 0, 1);
         for (place, one) in self.points.iter().enumerate() {
@@ -321,7 +321,7 @@ impl Curve {
         (rate / precision - mean) / variance.sqrt()
     }
 
-    /// Gives each knee its likelihood. O(kinds × knees × windows), about 15 µs.
+    /// Computes the posterior of each knee. O(kinds × knees × windows), about 15 µs.
     fn fit(&mut self, ln_slots: f64) {
         self.low = ln_slots - PITCH * (KNEES / 2) as f64;
         let mut best = f64::NEG_INFINITY;
@@ -370,7 +370,7 @@ impl Curve {
             .min_by(|one, other| one.1.total_cmp(&other.1))
             .expect("the grid is not empty");
         let ln_best = self.low + PITCH * least.0 as f64;
-        // Not the mean: where nothing tells one knee from another it would drift away from the limit
+        // Not the mean: where the windows do not tell one knee from another it would drift from the limit
         // without evidence.
         self.centre = ln_best;
         Advice {

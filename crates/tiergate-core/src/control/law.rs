@@ -8,9 +8,12 @@
 //! | [`Law::pass`] | before the number of slots in use grows, and before [`Law::keep`] |
 //! | [`Law::keep`] | free slots are kept from the requests that wait, or no longer |
 //! | [`Law::finished`] | a request gave its slots back |
+//! | [`Law::observe`] | a sensor sent a reading |
+//! | [`Law::set_bounds`] | a controller changed the bounds |
 
 use crate::class::ClassId;
 use crate::outcome::Outcome;
+use crate::sense::Reading;
 use crate::time::Moment;
 use std::fmt::Debug;
 
@@ -59,6 +62,8 @@ pub enum Cause {
     Unused,
     /// A plan with another limit came into force.
     Reload,
+    /// A controller adjusted the bounds of the limit.
+    Adjusted,
 }
 
 impl Cause {
@@ -71,6 +76,7 @@ impl Cause {
             Cause::Failures => "failures",
             Cause::Unused => "unused",
             Cause::Reload => "reload",
+            Cause::Adjusted => "adjusted",
         }
     }
 }
@@ -101,6 +107,21 @@ pub struct OriginLoad {
     pub waiting: u32,
 }
 
+/// The end of a request that held slots.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion<'a> {
+    /// When it ended.
+    pub now: Moment,
+    /// Its class.
+    pub class: ClassId,
+    /// When its slots were granted.
+    pub admitted: Moment,
+    /// How it ended.
+    pub outcome: &'a Outcome,
+    /// The load, this request included.
+    pub load: OriginLoad,
+}
+
 /// Finds how many requests the origin can work on at once.
 pub trait Law: Debug + Send {
     /// The number of slots in force, at least 1. It changes only where a method returns a [`Step`].
@@ -113,15 +134,19 @@ pub trait Law: Debug + Send {
     /// or the next request takes several. Call after [`Law::pass`].
     fn keep(&mut self, _kept: bool, _running: u32) {}
 
-    /// A request of `class` gave its slots back, which were granted at `admitted`; `load` still has it.
-    fn finished(
-        &mut self,
-        now: Moment,
-        class: ClassId,
-        admitted: Moment,
-        outcome: &Outcome,
-        load: OriginLoad,
-    ) -> Option<Step>;
+    /// A request gave its slots back.
+    fn finished(&mut self, _completion: &Completion<'_>) -> Option<Step> {
+        None
+    }
+
+    /// A sensor sent a reading. Not every law has a use for it.
+    fn observe(&mut self, _now: Moment, _reading: &Reading<'_>) -> Option<Step> {
+        None
+    }
+
+    /// The limit has other bounds from now on. The gate keeps it within them whatever the law says; a law
+    /// that knows them tries nothing beyond.
+    fn set_bounds(&mut self, _now: Moment, _bounds: &Bounds) {}
 
     /// Classes have other numbers from now on.
     fn renumbered(&mut self) {}

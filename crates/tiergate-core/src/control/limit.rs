@@ -1,15 +1,16 @@
 //! The limit in force: a law, and what it said last.
 
-use super::law::{Law, OriginLoad, Step};
-use crate::class::ClassId;
-use crate::outcome::Outcome;
+use super::law::{Bounds, Cause, Completion, Law, Step};
+use super::slots::Slots;
+use crate::sense::Reading;
 use crate::time::Moment;
 
 /// The number of slots in force and the law that finds it.
 #[derive(Debug)]
 pub(crate) struct Limit {
     law: Box<dyn Law>,
-    /// What the law says. Every decision asks for it, so that it stands here.
+    bounds: Bounds,
+    /// What the law says, within the bounds. Every decision asks for it, so that it stands here.
     slots: u32,
     last_step: Option<(Moment, Step)>,
     /// Whether slots are free that no waiting request may have.
@@ -17,8 +18,9 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(law: Box<dyn Law>) -> Self {
-        Limit { slots: law.slots(), law, last_step: None, kept: false }
+    pub(crate) fn new(law: Box<dyn Law>, slots: &Slots) -> Self {
+        let bounds = slots.bounds();
+        Limit { slots: bounds.clamp(law.slots()), bounds, law, last_step: None, kept: false }
     }
 
     /// The number of slots in force.
@@ -47,17 +49,30 @@ impl Limit {
     }
 
     /// A request gave its slots back; see [`Law::finished`].
-    pub(crate) fn finished(
-        &mut self,
-        now: Moment,
-        class: ClassId,
-        admitted: Moment,
-        outcome: &Outcome,
-        load: OriginLoad,
-    ) {
-        if let Some(step) = self.law.finished(now, class, admitted, outcome, load) {
-            self.slots = step.slots;
-            self.last_step = Some((now, step));
+    pub(crate) fn finished(&mut self, completion: &Completion<'_>) {
+        let step = self.law.finished(completion);
+        self.take(completion.now, step);
+    }
+
+    /// A sensor sent a reading.
+    pub(crate) fn observe(&mut self, now: Moment, reading: &Reading<'_>) {
+        let step = self.law.observe(now, reading);
+        self.take(now, step);
+    }
+
+    /// The limit has other bounds from now on; what the law has learned stays.
+    pub(crate) fn set_bounds(&mut self, now: Moment, slots: &Slots) {
+        self.bounds = slots.bounds();
+        self.law.set_bounds(now, &self.bounds);
+        self.take(now, Some(Step { slots: self.law.slots(), cause: Cause::Adjusted }));
+    }
+
+    fn take(&mut self, now: Moment, step: Option<Step>) {
+        let Some(step) = step else { return };
+        let slots = self.bounds.clamp(step.slots);
+        if slots != self.slots {
+            self.slots = slots;
+            self.last_step = Some((now, Step { slots, ..step }));
         }
     }
 

@@ -1,8 +1,8 @@
-//! The mixture of requests in a window: counted in work, so that a window with more of the slow ones is
+//! The mix of requests in a window: answers are counted in work, so that a window with more slow requests is
 //! not taken for a slower origin.
 //!
-//! An answer counts as much as answers of its class take on average, over what the mixture takes on
-//! average. Of one class, or of an unchanging mixture, that is the number of answers.
+//! The weight of an answer is the mean time of its class over the mean time of the usual mix. With one
+//! class, or a constant mix, the sum of the weights is the number of answers.
 
 use crate::class::ClassId;
 
@@ -10,7 +10,7 @@ use crate::class::ClassId;
 const LATEST_WEIGHT: f64 = 1.0 / 128.0;
 /// Answers that still count in the means after the origin has changed.
 const CHANGED_COUNT: u32 = 8;
-/// Answers that the usual mixture is known by; a window of so many replaces half of it.
+/// Answers that the usual mix is estimated from; a window of that many replaces half of it.
 const USUAL_COUNT: f64 = 128.0;
 
 /// What is known of one class.
@@ -25,7 +25,7 @@ struct Kind {
     answers: u32,
 }
 
-/// What the windows' answers are made of.
+/// The mix of the answers in this window, and the usual one.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
     kinds: [Kind; ClassId::COUNT_MAX],
@@ -60,7 +60,7 @@ impl Mix {
         }
     }
 
-    /// The answers of this window in work: how many of the usual mixture would have been as much.
+    /// The answers of this window in work: the number of answers of the usual mix that is as much work.
     /// O(classes).
     pub(super) fn answers(&self) -> f64 {
         let answers: u32 = self.kinds.iter().map(|kind| kind.answers).sum();
@@ -72,8 +72,8 @@ impl Mix {
         f64::from(answers) + self.kinds.iter().map(excess).sum::<f64>() / usual
     }
 
-    /// Makes this window's mixture part of the usual one; returns by what factor the counts of all
-    /// windows so far are to be multiplied, to be in terms of the new one. O(classes).
+    /// Updates the usual mix with this window's. Returns the factor by which the counts of all windows so far
+    /// are to be multiplied to be in terms of the new mix. O(classes).
     pub(super) fn accept(&mut self) -> f64 {
         let answers: u32 = self.kinds.iter().map(|kind| kind.answers).sum();
         let known: f64 = self.kinds.iter().map(|kind| kind.share).sum();
@@ -88,7 +88,7 @@ impl Mix {
         if before > 0.0 && after > 0.0 { before / after } else { 1.0 }
     }
 
-    /// The origin has changed: what requests take is learned anew.
+    /// The origin has changed: service times are learned anew.
     pub(super) fn changed(&mut self) {
         for kind in &mut self.kinds {
             kind.count = kind.count.min(CHANGED_COUNT);
@@ -96,13 +96,13 @@ impl Mix {
         self.count = self.count.min(CHANGED_COUNT);
     }
 
-    /// Variance over mean of the count of answers in work: the squared coefficient of variation of what
-    /// requests take beyond what their class tells, as in a renewal process.
+    /// Variance over mean of the count of answers in work: the squared coefficient of variation of service
+    /// times within classes, as in a renewal process.
     pub(super) fn dispersion(&self, held_s: f64) -> f64 {
         if held_s > 0.0 { self.off_square / (held_s * held_s) } else { 0.0 }
     }
 
-    /// How much longer than usual the class's requests take, as far as that is more than chance.
+    /// How much longer than usual the class's requests take, shrunk by how much of that may be chance.
     fn excess_s(&self, kind: &Kind, usual_s: f64) -> f64 {
         let excess = kind.held_s - usual_s;
         let chance = self.off_square * weight(kind.count.max(1)) / 2.0;
@@ -114,7 +114,7 @@ impl Mix {
     }
 }
 
-/// A plain mean of the first, and then more of the latest.
+/// The weight of the latest of `count` values: a plain mean at first, then exponential.
 fn weight(count: u32) -> f64 {
     (1.0 / f64::from(count)).max(LATEST_WEIGHT)
 }

@@ -10,6 +10,6 @@ mod regain;
 mod slots;
 mod window;
 
-pub use law::{Bounds, Cause, Law, OriginLoad, Step};
+pub use law::{Bounds, Cause, Completion, Law, OriginLoad, Step};
 pub(crate) use limit::Limit;
 pub use slots::Slots;

@@ -20,10 +20,20 @@ impl Default for Slots {
 }
 
 impl Slots {
+    /// The bounds that it is kept in.
+    pub(super) fn bounds(&self) -> Bounds {
+        match self {
+            Slots::Fixed(slots) => {
+                Bounds { slots_min: *slots, slots_max: *slots, slots_start: *slots }
+            }
+            Slots::Adaptive(bounds) => bounds.clone(),
+        }
+    }
+
     /// The law that sets it; it knows nothing of the origin yet.
     pub fn law(&self) -> Box<dyn Law> {
         match self {
-            Slots::Fixed(slots) => Box::new(Fixed::new(*slots)),
+            Slots::Fixed(slots) => Box::new(Fixed(*slots)),
             Slots::Adaptive(bounds) => Box::new(AdaptiveLimit::new(bounds.clone())),
         }
     }

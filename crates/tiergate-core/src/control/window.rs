@@ -4,9 +4,9 @@ use crate::outcome::{End, Outcome};
 use crate::time::Moment;
 use std::time::Duration;
 
-/// So many requests lost, and so many for each that is answered, are a loss.
-const LOST_MIN: u32 = 8;
-const LOST_PER_KEPT: u32 = 3;
+/// Fewest failures, and failures for each answer, at which a window is failing.
+const FAILURES_MIN: u32 = 8;
+const FAILURES_PER_KEPT: u32 = 3;
 
 /// What a finished window found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,12 +19,12 @@ pub(super) struct Measured {
     pub(super) seconds: f64,
 }
 
-/// Counts answers while every slot is used. Time in which slots are free says nothing of the
-/// origin's capacity, so the window's clock stands still then.
+/// Counts answers while every slot is in use. Time in which slots are free says nothing of the origin's
+/// capacity, so that the window's clock stands still then.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     slots: u32,
-    /// Whether free slots are not idle: somebody waits, and no slot may be given to whoever does.
+    /// Whether free slots are kept from requests that wait, and thus not idle.
     full: bool,
     /// Binding time still to pass until the change of slots has worked through.
     settling_ns: u64,
@@ -34,7 +34,7 @@ pub(super) struct Window {
     /// Requests granted in this window that were answered, settling or not.
     kept: u32,
     /// Requests granted in this window that ended without an answer because it took too long.
-    lost: u32,
+    failed: u32,
     seen: Moment,
     opened: Moment,
 }
@@ -49,7 +49,7 @@ impl Window {
             area_ns: 0.0,
             served: 0,
             kept: 0,
-            lost: 0,
+            failed: 0,
             seen: now,
             opened: now,
         }
@@ -93,8 +93,8 @@ impl Window {
         outcome: &Outcome,
         slow: bool,
     ) -> bool {
-        // Who was granted a slot under an earlier number of slots tells of that one. Free slots do
-        // not make a loss better: a limit far too high never binds, because everybody leaves first.
+        // A slot granted in an earlier window is evidence about the number of slots of then. Failures count
+        // with slots free, too: a limit far too high never binds, because the clients leave first.
         let own = u32::from(admitted >= self.opened);
         match outcome.end {
             _ if is_answer(outcome) => {
@@ -103,16 +103,16 @@ impl Window {
                 self.served += u32::from(counts);
                 return counts;
             }
-            End::Cancelled => self.lost += own,
-            End::Failed if slow => self.lost += own,
+            End::Cancelled => self.failed += own,
+            End::Failed if slow => self.failed += own,
             _ => {}
         }
         false
     }
 
-    /// Whether nearly every request granted in this window has been lost.
-    pub(super) fn is_losing(&self) -> bool {
-        self.lost >= LOST_MIN && self.lost > LOST_PER_KEPT * self.kept
+    /// Whether nearly every request granted in this window has failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failed >= FAILURES_MIN && self.failed > FAILURES_PER_KEPT * self.kept
     }
 
     pub(super) fn served(&self) -> u32 {
@@ -141,8 +141,8 @@ impl Window {
     }
 }
 
-/// Whether the origin did the work that was asked of it. A 5xx never counts, however fast; an answer
-/// that the client did not stay for does.
+/// Whether the origin did the work it was asked for. A 5xx never counts, however fast; an answer whose
+/// client left before its end does.
 pub(super) fn is_answer(outcome: &Outcome) -> bool {
     match outcome.end {
         End::Served | End::Upgraded => true,

@@ -74,7 +74,7 @@ impl<T> Gate<T> {
         }
     }
 
-    pub(super) fn release(&mut self, slot: Slot, class: ClassId) {
+    pub(super) fn take_back(&mut self, slot: Slot, class: ClassId) {
         let slots = u32::from(slot.grant.slots);
         self.running -= slots;
         self.loads[class.index()].running -= slots;

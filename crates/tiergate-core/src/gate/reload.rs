@@ -28,6 +28,11 @@ impl<T> Gate<T> {
         if let Err(fault) = plan.check() {
             panic!("an unchecked plan reached the gate: {fault}");
         }
+        self.adjustments.advance(now);
+        let other_limit = plan.slots != self.base.slots;
+        self.base = plan;
+        self.adjustments.renumber(&self.base);
+        let plan = self.adjustments.over(&self.base);
         let last = ClassId(plan.classes.len() as u16 - 1);
         let place = |name: &str| {
             let found = plan.classes.iter().position(|class| class.name == name);
@@ -93,9 +98,12 @@ impl<T> Gate<T> {
             Some(shedding) => shedding.under(aim, plan.classes.len(), &moved),
             None => Shedding::new(now, aim, plan.classes.len()),
         });
-        if plan.slots != self.plan.slots {
-            self.limit = Limit::new(plan.slots.law());
-        } else if (0..).zip(&moved).any(|(place, class)| class.0 != place) {
+        if other_limit {
+            self.limit = Limit::new(plan.slots.law(), &plan.slots);
+        } else if plan.slots != self.plan.slots {
+            self.limit.set_bounds(now, &plan.slots);
+        }
+        if (0..).zip(&moved).any(|(place, class)| class.0 != place) {
             self.limit.renumbered();
         }
         self.schedule.resume(&self.loads, self.limit.slots());

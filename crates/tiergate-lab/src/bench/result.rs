@@ -139,7 +139,7 @@ pub(super) fn table(rows: &[RowResult], paint: Paint) -> String {
     if limited {
         out += &paint.tone(
             Tone::Faint,
-            "  ~ limited by the load and the origin, not by the proxy; the time per request stands\n",
+            "  ~ limited by the load and the origin, not by the proxy; the time per request is valid\n",
         );
     }
     let measured = rows.iter().flat_map(|row| row.peers.iter().flatten()).flatten();

@@ -83,7 +83,7 @@ impl Tools {
 }
 
 /// The number that follows `label` in a text.
-fn after(text: &str, label: &str) -> Option<f64> {
+pub(crate) fn after(text: &str, label: &str) -> Option<f64> {
     let rest = text[text.find(label)? + label.len()..].trim_start();
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..end].parse().ok()

@@ -38,8 +38,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let lab = Lab { scratch: scratch.path(), paint, stage_lasting };
     let capacity = scenario::origin(free_address()?).capacity();
     println!(
-        "\n  An origin that can serve {capacity:.0} requests/s; premium clients ask for 80/s, basic \
-         clients for 100 to {:.0}/s.\n",
+        "\n  An origin that can serve {capacity:.0} requests/s; premium clients send 80/s, basic \
+         clients 100 to {:.0}/s.\n",
         scenario::STAGES.iter().map(|s| s.load).fold(0.0, f64::max) * capacity - 80.0
     );
     let without = lab.pass("without Tiergate", None).await?;

@@ -3,7 +3,7 @@
 use super::scenario::{CLASSES, STAGES};
 use crate::load::{Report, Tally};
 use std::time::Duration;
-use tiergate_draw::number::{milliseconds, percent, thousands};
+use tiergate_draw::number::{milliseconds, thousands};
 use tiergate_draw::{Cell, Paint, Table, Tone};
 
 /// What is promised under overload (issue "The gateway in front of a real server", must show 3).
@@ -113,6 +113,12 @@ impl Passes {
             goodput: ok as f64 / could,
         }
     }
+}
+
+/// Never rounds up to 100 %, which would claim that nothing was lost.
+pub(super) fn percent(part: f64) -> String {
+    let tenths = (part * 1000.0).floor() / 10.0;
+    if tenths.fract() == 0.0 { format!("{tenths:.0} %") } else { format!("{tenths:.1} %") }
 }
 
 fn pair(table: &mut Table, class: &str, load: &str, without: &Tally, with: &Tally) {

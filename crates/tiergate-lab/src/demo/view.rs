@@ -3,12 +3,13 @@
 
 use super::scenario::{CLASSES, STAGES};
 use super::status::Status;
+use super::verdict::percent;
 use crate::load::{Plan, Started, Tally};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tiergate_draw::number::{milliseconds, percent, thousands};
+use tiergate_draw::number::{milliseconds, thousands};
 use tiergate_draw::{Block, Cell, Paint, Table, Tone, bar, spark};
 
 /// Seconds of history in the spark lines.

@@ -49,7 +49,7 @@ pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
         let driven = read_wrk(&said).with_context(|| format!("wrk said:\n{said}"))?;
         rate = driven.good as f64 / (driven.good + driven.other).max(1) as f64 * driven.per_second;
     }
-    ensure!(rate >= 1.0, "the origin answers nobody");
+    ensure!(rate >= 1.0, "the origin answers no request");
     Ok(rate)
 }
 

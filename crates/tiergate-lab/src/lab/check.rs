@@ -1,7 +1,9 @@
 //! What must never be lost: an experiment's promises, held against its results.
 
 use super::experiment::{Experiment, Promise};
+use super::page::spread::values;
 use super::result::{ContenderResult, ExperimentResult};
+use tiergate_draw::Range;
 
 /// The promises that were broken, in words.
 pub(super) fn broken(experiment: &Experiment, result: &ExperimentResult) -> Vec<String> {
@@ -36,13 +38,5 @@ fn judge(promise: &Promise, result: &ExperimentResult) -> Option<String> {
 
 /// The middle of the values of valid rounds; `None` without any.
 pub(super) fn median(contender: &ContenderResult, measure: usize) -> Option<f64> {
-    let valid = contender.rounds.iter().filter(|round| round.void.is_none());
-    let mut values: Vec<f64> = valid.filter_map(|round| *round.values.get(measure)?).collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
+    Range::of(values(contender, measure).into_iter().flatten()).map(|range| range.median)
 }

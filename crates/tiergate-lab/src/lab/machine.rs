@@ -30,17 +30,7 @@ fn processors() -> usize {
 
 /// The date in UTC, as 2026-11-21.
 fn day(at: std::time::SystemTime) -> String {
-    let days = at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
-    // Source: H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
-    let z = days as i64 + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let (d, m) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
-    let y = yoe + era * 400 + i64::from(m <= 2);
-    format!("{y:04}-{m:02}-{d:02}")
+    time::OffsetDateTime::from(at).date().to_string()
 }
 
 /// Which processors belong to whom, in the words of `taskset`; `None`: all of them.

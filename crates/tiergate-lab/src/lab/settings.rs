@@ -32,16 +32,16 @@ pub(crate) struct Settings {
     /// Where runs that are done are kept
     #[arg(long, default_value = "target/lab")]
     pub(super) store: PathBuf,
-    /// Forget runs that are done and begin anew
+    /// Forget the runs that are kept and start over
     #[arg(long)]
     pub(super) fresh: bool,
     /// Fail if a promise of an experiment is broken; experiments without one are left out
     #[arg(long)]
     pub(super) check: bool,
-    /// Where the page and its pictures go, with a copy of the results; none: nowhere
+    /// Where the page and its plots go, with a copy of the results; none: nowhere
     #[arg(long)]
     pub(super) docs: Option<PathBuf>,
-    /// Another lab's results.json: tell where the two do not agree within their spread
+    /// Another lab's results.json: report where the two do not agree within their spread
     #[arg(long)]
     pub(super) agree: Option<PathBuf>,
     /// Make the page anew from a results.json, with the words of the experiments' files, and end

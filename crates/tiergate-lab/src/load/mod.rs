@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Write JSON to a file and print nothing; a void run is told there and is no failure
+    /// Write JSON to a file and print nothing; a void run is reported there and is not a failure
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     out: Option<PathBuf>,
 }

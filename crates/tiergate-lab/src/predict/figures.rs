@@ -1,7 +1,9 @@
-//! What is compared of a class, foretold and found.
+//! What is compared of a class, predicted and found.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// A class's figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,12 +16,12 @@ pub(super) struct Figures {
 
 impl Figures {
     /// By the JSON of `tiergate simulate`.
-    pub(super) fn foretold(json: &str, class: &str) -> Result<Self> {
+    pub(super) fn predicted(json: &str, class: &str) -> Result<Self> {
         let report: serde_json::Value =
             serde_json::from_str(json).context("no JSON was printed")?;
         let class_of = &report["fronts"]["policy"]["classes"][class];
         let number = |value: &serde_json::Value| {
-            value.as_f64().with_context(|| format!("nothing was foretold of class {class}"))
+            value.as_f64().with_context(|| format!("there is no prediction for class {class}"))
         };
         Ok(Self {
             goodput: number(&class_of["goodput_per_second"])?,
@@ -41,21 +43,20 @@ struct Line {
 }
 
 /// By the gateway's access log: what was answered within so many seconds of the first request, as the
-/// simulator counts. It is a run of less than a day.
+/// simulator counts.
 pub(super) fn of_log(log: &str, classes: &[&str], seconds: f64) -> Result<Vec<Figures>> {
     let lines: Vec<Line> = log
         .lines()
-        .map(|line| serde_json::from_str(line).context("a line of the access log is none"))
+        .map(|line| serde_json::from_str(line).context("a line of the access log is invalid"))
         .collect::<Result<_>>()?;
-    let times: Vec<f64> = lines.iter().map(|line| of_day(&line.time)).collect::<Result<_>>()?;
+    let times: Vec<f64> = lines.iter().map(|line| since_1970(&line.time)).collect::<Result<_>>()?;
     let first = times.iter().copied().fold(f64::INFINITY, f64::min);
     ensure!(first.is_finite(), "nothing came through the gateway");
     let figures = |class: &&str| {
         let mut waits = Vec::new();
         let mut good = 0_u32;
         for (line, time) in lines.iter().zip(&times).filter(|(line, _)| line.class == **class) {
-            // Midnight passed in between.
-            let since = (time - first).rem_euclid(86_400.0);
+            let since = time - first;
             let (true, Some(waited)) = (line.first_byte_seconds.is_some(), line.queue_seconds)
             else {
                 continue;
@@ -72,15 +73,11 @@ pub(super) fn of_log(log: &str, classes: &[&str], seconds: f64) -> Result<Vec<Fi
     Ok(classes.iter().map(figures).collect())
 }
 
-/// Seconds since midnight of a time such as `2026-11-20T18:23:51.042Z`.
-fn of_day(time: &str) -> Result<f64> {
-    let clock = time.split_once('T').map(|(_, clock)| clock.trim_end_matches('Z'));
-    let parts: Option<Vec<f64>> =
-        clock.and_then(|clock| clock.split(':').map(|part| part.parse().ok()).collect());
-    match parts.as_deref() {
-        Some([hours, minutes, seconds]) => Ok(hours * 3600.0 + minutes * 60.0 + seconds),
-        _ => anyhow::bail!("no time of the access log: {time:?}"),
-    }
+/// Seconds since 1970 of a time such as `2026-11-20T18:23:51.042Z`.
+fn since_1970(time: &str) -> Result<f64> {
+    let time = OffsetDateTime::parse(time, &Rfc3339)
+        .with_context(|| format!("not a time of the access log: {time:?}"))?;
+    Ok(time.unix_timestamp_nanos() as f64 / 1e9)
 }
 
 #[cfg(test)]
@@ -113,7 +110,7 @@ mod tests {
     fn a_report_is_read() {
         let json = r#"{"fronts": {"policy": {"classes": {"a": {"goodput_per_second": 12.5, "wait_ms": {"p99": 7}}}}}}"#;
         let expected = Figures { goodput: 12.5, wait_p99_ms: 7.0 };
-        assert_eq!(Figures::foretold(json, "a").unwrap(), expected);
-        assert!(Figures::foretold(json, "b").is_err());
+        assert_eq!(Figures::predicted(json, "a").unwrap(), expected);
+        assert!(Figures::predicted(json, "b").is_err());
     }
 }

@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tiergate_draw::{Cell, Paint, Table, Tone};
 
-/// How far goodput may be from what was foretold.
+/// How far goodput may be from the prediction.
 const GOODPUT_WITHIN: f64 = 0.05;
 /// How far the 99th percentile of the wait may be.
 const WAIT_WITHIN: f64 = 0.2;
-/// What is foretold takes a second or two; longer, and something is wrong.
+/// A prediction takes a second or two; longer, and something is wrong.
 const SIMULATION_PATIENCE: Duration = Duration::from_secs(60);
 /// How long after the last request the gateway has written its line.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
@@ -44,15 +44,15 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
     let stage = Stage::set(&settings, scratch.path())?;
-    let foretold = stage.foretell(&gateway).await?;
+    let predicted = stage.predict(&gateway).await?;
     println!("\n  {} s on real sockets …\n", settings.seconds);
     let (found, report) = stage.act(&gateway).await?;
     if let Some(why) = report.void() {
         anyhow::bail!("{why}");
     }
-    let (text, agree) = compare(&foretold, &found, Paint::stdout());
+    let (text, agree) = compare(&predicted, &found, Paint::stdout());
     println!("{text}");
-    ensure!(agree, "the run is not what was foretold");
+    ensure!(agree, "the run differs from the prediction");
     Ok(())
 }
 
@@ -87,11 +87,11 @@ impl Stage {
     }
 
     /// What `tiergate simulate` says.
-    async fn foretell(&self, gateway: &Path) -> Result<Vec<Figures>> {
+    async fn predict(&self, gateway: &Path) -> Result<Vec<Figures>> {
         let words = [Path::new("simulate"), &self.policy, Path::new("--scenario"), &self.scenario];
         let program = Program::new("tiergate simulate", gateway).args(words).args(["--json"]);
         let json = process::output(program, SIMULATION_PATIENCE).await?;
-        CLASSES.iter().map(|class| Figures::foretold(&json, class)).collect()
+        CLASSES.iter().map(|class| Figures::predicted(&json, class)).collect()
     }
 
     /// What the gateway does.
@@ -117,29 +117,29 @@ impl Stage {
 }
 
 /// A table, and whether everything is as near as it must be.
-fn compare(foretold: &[Figures], found: &[Figures], paint: Paint) -> (String, bool) {
+fn compare(predicted: &[Figures], found: &[Figures], paint: Paint) -> (String, bool) {
     let mut table = Table::new(&[
         "<class",
-        "goodput/s foretold",
-        "found",
+        "goodput/s predicted",
+        "measured",
         "off by",
-        "p99 wait foretold",
-        "found",
+        "p99 wait predicted",
+        "measured",
         "off by",
     ]);
     let mut agree = true;
-    for ((class, foretold), found) in CLASSES.iter().zip(foretold).zip(found) {
+    for ((class, predicted), found) in CLASSES.iter().zip(predicted).zip(found) {
         let mut row = vec![Cell::from(*class)];
         let pairs = [
-            (foretold.goodput, found.goodput, GOODPUT_WITHIN, ""),
-            (foretold.wait_p99_ms, found.wait_p99_ms, WAIT_WITHIN, " ms"),
+            (predicted.goodput, found.goodput, GOODPUT_WITHIN, ""),
+            (predicted.wait_p99_ms, found.wait_p99_ms, WAIT_WITHIN, " ms"),
         ];
-        for (foretold, found, within, unit) in pairs {
-            let off = foretold / found - 1.0;
+        for (predicted, found, within, unit) in pairs {
+            let off = predicted / found - 1.0;
             // Not a number is not near either.
             let near = off.abs() <= within;
             agree &= near;
-            row.push(format!("{foretold:.1}{unit}").into());
+            row.push(format!("{predicted:.1}{unit}").into());
             row.push(format!("{found:.1}{unit}").into());
             let tone = if near { Tone::Good } else { Tone::Bad };
             row.push(Cell(format!("{:+.1} %", off * 100.0), tone));
@@ -157,7 +157,7 @@ mod tests {
     fn what_is_too_far_off_does_not_agree() {
         let figures = |goodput, wait_p99_ms| vec![Figures { goodput, wait_p99_ms }; CLASSES.len()];
         let agree =
-            |foretold: Vec<Figures>| compare(&foretold, &figures(100.0, 50.0), Paint::PLAIN).1;
+            |predicted: Vec<Figures>| compare(&predicted, &figures(100.0, 50.0), Paint::PLAIN).1;
         assert!(agree(figures(104.0, 59.0)) && agree(figures(96.0, 41.0)));
         assert!(!agree(figures(106.0, 50.0)) && !agree(figures(100.0, 61.0)));
         assert!(!agree(figures(f64::NAN, 50.0)));

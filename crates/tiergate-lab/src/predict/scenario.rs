@@ -1,4 +1,4 @@
-//! What is foretold and then done: the origin, the clients, the policy; each number once.
+//! What is predicted and then run: the origin, the clients, the policy; each number once.
 
 use crate::load::{Arrivals, Plan, Population, Step};
 use crate::origin;

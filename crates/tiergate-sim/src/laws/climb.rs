@@ -1,9 +1,8 @@
 //! Hill climbing on throughput: windows at the limit and a quarter above it, in turn; a step up when
 //! the throughput grew by more than half as much, a step down otherwise.
 
-use tiergate_core::class::ClassId;
-use tiergate_core::control::{Bounds, Law, OriginLoad, Step};
-use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::control::{Bounds, Completion, Law, Step};
+use tiergate_core::outcome::End;
 use tiergate_core::time::Moment;
 
 /// The paired climb, without memory: what the product's law is when it forgets every pair.
@@ -40,14 +39,8 @@ impl Law for Climb {
         if self.above { ((self.base * RATIO) as u32).max(base + 1) } else { base }
     }
 
-    fn finished(
-        &mut self,
-        now: Moment,
-        _class: ClassId,
-        admitted: Moment,
-        outcome: &Outcome,
-        load: OriginLoad,
-    ) -> Option<Step> {
+    fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
+        let Completion { now, admitted, outcome, load, .. } = *completion;
         if outcome.end == End::Served {
             self.latency_s += (now.since(admitted).as_secs_f64() - self.latency_s) / 32.0;
             self.served += 1;

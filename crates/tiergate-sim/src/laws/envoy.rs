@@ -1,9 +1,8 @@
 //! Envoy's gradient: the limit follows the ratio of a measured minimum of the latency to the latest.
 
 use super::sampled::Samples;
-use tiergate_core::class::ClassId;
-use tiergate_core::control::{Bounds, Law, OriginLoad, Step};
-use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::control::{Bounds, Completion, Law, Step};
+use tiergate_core::outcome::End;
 use tiergate_core::time::Moment;
 
 /// Envoy's gradient controller, its defaults: every 60 s the limit falls to 3 until 50 answers give
@@ -31,7 +30,8 @@ impl Envoy {
         }
     }
 
-    fn count(&mut self, now: Moment, admitted: Moment, outcome: &Outcome, load: OriginLoad) {
+    fn count(&mut self, completion: &Completion<'_>) {
+        let Completion { now, admitted, outcome, .. } = *completion;
         if let Some((sum_s, count)) = &mut self.measuring {
             if outcome.end == End::Served && admitted >= self.measured {
                 *sum_s += now.since(admitted).as_secs_f64();
@@ -45,7 +45,7 @@ impl Envoy {
         } else if now.since(self.measured).as_secs() >= 60 {
             self.measuring = Some((0.0, 0));
             self.measured = now;
-        } else if let Some(window) = self.samples.add(now, admitted, outcome, load) {
+        } else if let Some(window) = self.samples.add(completion) {
             let gradient = (self.minimum_s * 1.25 / window.latency_s).clamp(0.5, 2.0);
             self.limit = (gradient * self.limit + self.limit.sqrt()).clamp(3.0, self.slots_max);
         }
@@ -60,16 +60,9 @@ impl Law for Envoy {
         }
     }
 
-    fn finished(
-        &mut self,
-        now: Moment,
-        _class: ClassId,
-        admitted: Moment,
-        outcome: &Outcome,
-        load: OriginLoad,
-    ) -> Option<Step> {
+    fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
         let before = self.slots();
-        self.count(now, admitted, outcome, load);
+        self.count(completion);
         Step::between(before, self.slots())
     }
 }

@@ -1,9 +1,8 @@
 //! Laws that go by latency: what they have in common.
 
 use std::fmt::Debug;
-use tiergate_core::class::ClassId;
-use tiergate_core::control::{Bounds, Law, OriginLoad, Step};
-use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::control::{Bounds, Completion, Law, Step};
+use tiergate_core::outcome::End;
 use tiergate_core::time::Moment;
 
 /// A window of answers: 100 ms and 10 answers at least.
@@ -26,13 +25,8 @@ pub(super) struct Samples {
 
 impl Samples {
     /// Adds the end of a request; the window if it is over.
-    pub(super) fn add(
-        &mut self,
-        now: Moment,
-        admitted: Moment,
-        outcome: &Outcome,
-        load: OriginLoad,
-    ) -> Option<Window> {
+    pub(super) fn add(&mut self, completion: &Completion<'_>) -> Option<Window> {
+        let Completion { now, admitted, outcome, load, .. } = *completion;
         self.running_max = self.running_max.max(load.running);
         if outcome.end == End::Served {
             self.sum_s += outcome.first_byte.unwrap_or_else(|| now.since(admitted)).as_secs_f64();
@@ -75,15 +69,8 @@ impl<R: Rule> Law for Sampled<R> {
         self.limit as u32
     }
 
-    fn finished(
-        &mut self,
-        now: Moment,
-        _class: ClassId,
-        admitted: Moment,
-        outcome: &Outcome,
-        load: OriginLoad,
-    ) -> Option<Step> {
-        let window = self.samples.add(now, admitted, outcome, load)?;
+    fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
+        let window = self.samples.add(completion)?;
         let before = self.slots();
         let Bounds { slots_min, slots_max, .. } = self.bounds;
         let next = self.rule.next(self.limit, window);

@@ -151,36 +151,20 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
-        (bytes, rest) = match (*first, after) {
-            (b'\\', [b'x', high, low, after @ ..]) if is_hex(*high) && is_hex(*low) => {
-                bytes.push(digit(*high) << 4 | digit(*low));
-                (bytes, after)
+        let hex = |byte: u8| char::from(byte).to_digit(16);
+        let (byte, left) = match (*first, after) {
+            (b'\\', [b'x', high, low, after @ ..]) if hex(*high).and(hex(*low)).is_some() => {
+                let digit = |byte| hex(byte).unwrap_or_default() as u8;
+                (digit(*high) << 4 | digit(*low), after)
             }
-            (b'\\', [letter, after @ ..]) => {
-                bytes.push(match letter {
-                    b'n' => b'\n',
-                    b't' => b'\t',
-                    b'r' => b'\r',
-                    other => *other,
-                });
-                (bytes, after)
-            }
-            (byte, after) => {
-                bytes.push(byte);
-                (bytes, after)
-            }
+            (b'\\', [b'n', after @ ..]) => (b'\n', after),
+            (b'\\', [b't', after @ ..]) => (b'\t', after),
+            (b'\\', [b'r', after @ ..]) => (b'\r', after),
+            (b'\\', [other, after @ ..]) => (*other, after),
+            (byte, after) => (byte, after),
         };
+        bytes.push(byte);
+        rest = left;
     }
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn is_hex(byte: u8) -> bool {
-    byte.is_ascii_hexdigit()
-}
-
-fn digit(byte: u8) -> u8 {
-    match byte {
-        b'0'..=b'9' => byte - b'0',
-        _ => (byte | 0x20) - b'a' + 10,
-    }
 }

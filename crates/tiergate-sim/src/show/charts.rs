@@ -24,7 +24,8 @@ pub(super) fn charts(it: &Compared, paint: Paint) -> String {
         };
         let goodput = lines(&|class| series.goodput(class).into_iter().map(Some).collect());
         let wait = lines(&|class| series.wait_p99_ms(class));
-        let rates = Scale::linear(largest(&goodput));
+        let rates = goodput.iter().flatten().flatten().copied().fold(0.0, f64::max);
+        let rates = Scale::linear(rates);
         let waits = wait.iter().flatten().flatten().map(|ms| ms.max(WAIT_MS_MIN));
         let waits = Scale::logarithmic(waits);
         type Label<'l> = &'l dyn Fn(f64) -> String;
@@ -41,8 +42,4 @@ pub(super) fn charts(it: &Compared, paint: Paint) -> String {
         }
     }
     text
-}
-
-fn largest(lines: &[Vec<Option<f64>>]) -> f64 {
-    lines.iter().flatten().flatten().copied().fold(0.0, f64::max)
 }

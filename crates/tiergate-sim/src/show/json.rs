@@ -24,7 +24,7 @@ pub fn json(it: &Compared) -> String {
             .map(|(class, name)| {
                 let series = &report.series;
                 let series = value!({
-                    "goodput_per_second": rounded_all(&series.goodput(class)),
+                    "goodput_per_second": series.goodput(class).into_iter().map(rounded).collect::<Vec<_>>(),
                     "wait_p99_ms": series.wait_p99_ms(class).into_iter()
                         .map(|ms| ms.map(rounded)).collect::<Vec<_>>(),
                 });
@@ -79,10 +79,6 @@ fn spread(spread: &Spread) -> Value {
         "p50": quantile(0.5),
         "p99": quantile(0.99),
     })
-}
-
-fn rounded_all(numbers: &[f64]) -> Vec<f64> {
-    numbers.iter().map(|number| rounded(*number)).collect()
 }
 
 /// To a millionth: what is finer says nothing.

@@ -30,9 +30,8 @@ pub fn offered(trial: &Trial) -> Option<f64> {
         let at = |n: i32| (f64::from(n) + 0.5) * step;
         let here = |at: &f64| (population.from_s..population.to_s).contains(at);
         let requests: f64 = (0..steps).map(at).filter(here).map(|at| rate.at(at) * step).sum();
-        let mut before = 0.0;
         let total = mix.weights.last().copied().unwrap_or(1.0);
-        let mut mean = 0.0;
+        let (mut before, mut mean) = (0.0, 0.0);
         for (place, sum) in mix.weights.iter().enumerate() {
             mean += (sum - before) / total * of(mix.step(place as u32, 0));
             before = *sum;

@@ -25,17 +25,15 @@ impl World<'_> {
             let class = self.gate_class(class_index);
             self.unsettled[class] -= 1;
         }
-        let point = self.series.at(self.now, usize::from(class_index));
         let class = &mut self.phases[self.phase].classes[usize::from(class_index)];
         match fate {
             Fate::Good => {
-                point.good += 1;
+                self.series.at(self.now, usize::from(class_index)).good += 1;
                 class.good += 1;
                 class.total.record(self.now - request.arrived);
                 class.service.record(self.now - request.submitted);
             }
             Fate::Refused(reason) => {
-                point.refused += 1;
                 class.refused += 1;
                 class.refused_by[reason.index()] += 1;
             }

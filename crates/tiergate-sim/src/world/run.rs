@@ -122,18 +122,17 @@ impl World<'_> {
                 };
                 self.send(Asking { population, client, demand, tries: 0, session });
             }
+            // The population has ended.
+            Event::Ask(population, ..) | Event::Retry(population, ..)
+                if self.now as f64 >= self.trial.populations[population as usize].to_s * 1e9 => {}
             Event::Ask(population, client) => {
-                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
-                    let mix = &self.trial.mixes[population as usize];
-                    let demand = mix.draw(client, &mut self.rng);
-                    self.send(Asking { population, client, demand, tries: 0, session: None });
-                }
+                let mix = &self.trial.mixes[population as usize];
+                let demand = mix.draw(client, &mut self.rng);
+                self.send(Asking { population, client, demand, tries: 0, session: None });
             }
             Event::Retry(population, demand, tries) => {
-                if (self.now as f64) < self.trial.populations[population as usize].to_s * 1e9 {
-                    let client = self.trial.mixes[population as usize].client_of(demand);
-                    self.send(Asking { population, client, demand, tries, session: None });
-                }
+                let client = self.trial.mixes[population as usize].client_of(demand);
+                self.send(Asking { population, client, demand, tries, session: None });
             }
             Event::Replay => self.replay(),
             Event::Continue(session, tries) => {
@@ -191,7 +190,6 @@ impl World<'_> {
                 let end = match how {
                     Ended::Served => End::Served,
                     Ended::Error => End::Error,
-                    Ended::Refused => End::Failed,
                 };
                 let first_byte = Some(self.moment().since(slot.admitted()));
                 let bytes =

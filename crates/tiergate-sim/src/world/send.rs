@@ -45,7 +45,6 @@ impl World<'_> {
         let incarnation = self.requests[id as usize].incarnation;
         self.count += 1;
         self.phases[self.phase].classes[class as usize].arrived += 1;
-        self.series.at(self.now, class as usize).arrived += 1;
         let leaves = self.now + (population.patience_ms * 1e6) as u64;
         let now = self.moment();
         if self.gate.is_none() {

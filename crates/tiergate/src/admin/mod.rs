@@ -5,6 +5,7 @@
 //! web pages that request it ([`guard`]). Everything is bounded: connections, heads, bodies, time.
 
 mod context;
+pub mod control;
 mod guard;
 mod index;
 mod mask;

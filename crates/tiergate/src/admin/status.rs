@@ -1,6 +1,7 @@
 //! `/status`: the whole state as one JSON object, and the type that `tiergate top` reads it by.
 
 use super::context::{ConfigInForce, Context, Phase, unready};
+use super::control::{self, AdjustmentStatus, SourceStatus};
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point};
@@ -39,6 +40,12 @@ pub struct Status {
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
+    /// Settings of the policy that controllers override.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adjustments: Vec<AdjustmentStatus>,
+    /// What sensors said last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceStatus>,
     /// Requests that no rule matched.
     pub unmatched: u64,
     /// The origin servers.
@@ -246,6 +253,8 @@ impl Status {
                 .map(|class| class_status(class, &snapshot, history))
                 .collect(),
             policers: snapshot.policers.iter().map(policer_status).collect(),
+            adjustments: control::adjustments(&snapshot),
+            sources: control::sources(&snapshot),
             unmatched: snapshot.unmatched,
             origin,
             listeners: (context.listeners)(),

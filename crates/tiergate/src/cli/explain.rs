@@ -1,8 +1,8 @@
 //! `tiergate explain`: what a given request would get, and why.
 
-use super::{outputs, schedule_words, words};
+use super::{outputs, words};
 use crate::config::meant::{Listener, Policy};
-use crate::config::{load, show};
+use crate::config::{class, load, scheduling, show};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -248,8 +248,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
         }
         None => String::new(),
     };
-    let served: String =
-        schedule_words::request(policy, found).iter().map(|line| format!("\n  {line}")).collect();
+    let served: String = served(policy, found).iter().map(|line| format!("\n  {line}")).collect();
     let shed = match (policy.plan.shedding, found.importance) {
         (None, _) => String::new(),
         (Some(_), None) => {
@@ -264,8 +263,22 @@ fn consequence(policy: &Policy, found: &Match) -> String {
     format!(
         "\nClass {name}, {} of {classes} in importance: {}{because}{served}{shed}\n",
         found.class.index() + 1,
-        words::class(&class, policy)
+        class::words(&class, &policy.plan)
     )
+}
+
+/// How it is served beside its class, a line each.
+fn served(policy: &Policy, found: &Match) -> Vec<String> {
+    let mut lines = scheduling::request_words(&policy.plan, found);
+    if let Some(header) = policy.deadline_header(found) {
+        let class = &policy.plan.classes[found.class.index()];
+        let most = show::time(found.deadline.unwrap_or(class.deadline));
+        lines.push(match policy.trusted.is_empty() {
+            true => format!("{header} is ignored: no peer is trusted"),
+            false => format!("a trusted peer's {header} says how long it waits, at most {most}"),
+        });
+    }
+    lines
 }
 
 /// Earlier rules of which all conditions but one hold.

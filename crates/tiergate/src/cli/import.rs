@@ -1,6 +1,6 @@
 //! `tiergate import`: policies from the configuration files of other systems.
 
-use crate::config::defaults::FILE_LEN_MAX;
+use crate::config::FILE_LEN_MAX;
 use crate::import::options_conf;
 use anyhow::Context as _;
 use std::io::Read as _;

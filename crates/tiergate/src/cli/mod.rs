@@ -5,11 +5,10 @@ pub mod explain;
 pub mod import;
 mod outputs;
 pub mod run;
-mod schedule_words;
 pub mod schema;
 pub mod simulate;
+mod stdout;
 mod warn;
-mod warn_scheduling;
 mod words;
 
 use crate::dashboard;
@@ -18,6 +17,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use stdout::print;
 
 /// Keeps the requests that matter fast when the web server behind is overloaded.
 #[derive(Debug, Parser)]
@@ -31,7 +31,7 @@ struct Arguments {
 enum Command {
     /// Run the gateway by a policy file, or by the defaults in front of one origin
     Run(run::Options),
-    /// Say in words what a policy file means, and what in it makes no sense
+    /// Say in words what a policy file means, and warn of what has no effect
     Check {
         /// The policy file
         file: PathBuf,
@@ -109,15 +109,6 @@ pub fn main() -> ExitCode {
             eprintln!("tiergate: {fault:#}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Shows a text; that whoever reads it has gone (`tiergate check | head`) is no fault.
-fn print<E: Into<anyhow::Error>>(text: Result<String, E>) -> anyhow::Result<()> {
-    use std::io::Write;
-    match std::io::stdout().write_all(text.map_err(Into::into)?.as_bytes()) {
-        Err(fault) if fault.kind() != std::io::ErrorKind::BrokenPipe => Err(fault.into()),
-        _ => Ok(()),
     }
 }
 

@@ -2,8 +2,8 @@
 //! of it matches.
 
 use super::words;
-use crate::config::condition::{CONDITIONS, Entry};
 use crate::config::meant::Policy;
+use crate::config::rule;
 use std::fmt::Write as _;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
@@ -71,11 +71,15 @@ fn score(tables: &ScoreTables, view: &RequestView<'_>, found: &Match) -> String 
 /// For each part of the request that rules ask for, the rules whose condition on it holds.
 pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
     let mut text = String::new();
-    // Path and path_regex are one part.
-    let mut nouns: Vec<&str> = CONDITIONS.iter().map(|entry| entry.noun).collect();
-    nouns.dedup();
+    let conditions = policy.rules.iter().flat_map(|rule| &rule.rule.conditions);
+    let mut nouns: Vec<&str> = Vec::new();
+    for noun in conditions.map(|condition| rule::noun(condition.part())) {
+        if !nouns.contains(&noun) {
+            nouns.push(noun);
+        }
+    }
     for part in nouns {
-        let here = |condition: &&Condition| Entry::of(condition.part()).noun == part;
+        let here = |condition: &&Condition| rule::noun(condition.part()) == part;
         let asks = |rule: &Rule| rule.conditions.iter().any(|condition| here(&condition));
         let holds = |rule: &Rule| {
             rule.conditions.iter().filter(here).all(|condition| condition.holds(view))

@@ -292,7 +292,7 @@ fn show(options: &Options, compared: &[(f64, Compared)]) -> anyhow::Result<()> {
         write_file(file, &svg(last))?;
     }
     let shown = if options.json { json(last) } else { text(Paint::stdout()) };
-    super::print(Ok::<_, anyhow::Error>(shown))
+    super::stdout::print(Ok::<_, anyhow::Error>(shown))
 }
 
 fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -1,20 +1,22 @@
-//! What a policy allows but makes no sense: rules that never match or never decide, classes that
-//! nothing leads to.
+//! Warnings of what a policy allows but has no effect: rules that never match or never decide, classes
+//! that no rule leads to.
 
-use super::{warn_scheduling, words};
+use super::words;
 use crate::config::meant::{Listener, Policy, PolicyRule, ProxyProtocol};
+use crate::config::scheduling;
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::policer::{PolicerId, Share};
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::{Condition, Matcher, Output};
+use tiergate_core::control::Slots;
 use tiergate_core::request::{Part, RequestView, Value};
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
 const PAIRS_MAX: usize = 100_000_000;
 
-/// What is allowed but makes no sense.
+/// What is allowed but has no effect.
 pub fn warnings(policy: &Policy) -> Vec<String> {
     let mut warnings = Vec::new();
     // The rules that decide about the class of some request, as far as that can be told.
@@ -32,7 +34,9 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
     importance(policy, &mut warnings);
-    warn_scheduling::warnings(policy, &mut warnings);
+    let scored = policy.score.is_some() || policy.rules.iter().any(|it| it.rule.score.is_some());
+    scheduling::warn(&policy.plan, scored, &mut warnings);
+    never_fit(policy, &mut warnings);
     warnings.extend_from_slice(&policy.warnings);
     warnings
 }
@@ -41,7 +45,7 @@ fn name(index: usize, rule: &PolicyRule) -> String {
     format!("rule {} (line {})", index + 1, rule.line)
 }
 
-/// Why no request can ever have what a rule asks for, where that is sure.
+/// Why no request can ever match a rule, where that is certain.
 fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
     // Only if every path is written out.
     let exact = rule.conditions.iter().find_map(exact_paths);
@@ -93,8 +97,7 @@ fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p
 fn proxied(rule: &Rule, policy: &Policy) -> Option<String> {
     let asks = |condition: &Condition| *condition.part() == Part::Dscp;
     let proxied = listeners(rule, policy).filter(|listener| is_proxied(listener));
-    let names: Vec<String> =
-        proxied.map(|one| one.name.clone().unwrap_or_else(|| one.address.to_string())).collect();
+    let names: Vec<String> = proxied.map(Listener::shown).collect();
     (rule.conditions.iter().any(asks) && !names.is_empty()).then(|| names.join(", "))
 }
 
@@ -110,7 +113,7 @@ fn exact_paths(condition: &Condition) -> Option<Vec<&[u8]>> {
     paths.any_of().iter().map(exactly).collect()
 }
 
-/// Rules of which earlier ones surely take every request, for each output that they set.
+/// Rules all of whose requests are taken by earlier ones, for each output that they set.
 fn shadowed(policy: &Policy, deciding: &mut [bool], warnings: &mut Vec<String>) {
     let mut pairs = 0;
     for (index, later) in policy.rules.iter().enumerate() {
@@ -158,7 +161,7 @@ fn shadowed(policy: &Policy, deciding: &mut [bool], warnings: &mut Vec<String>) 
     }
 }
 
-/// Classes that no request can get.
+/// Classes that no request can belong to.
 fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
     let default = policy.classifier.default_class();
     let bands = policy.score.iter().flat_map(|tables| &tables.bands);
@@ -183,7 +186,7 @@ fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
     }
 }
 
-/// Policers that nothing uses, and classes that come under one in which they have no part.
+/// Policers that are never referenced, and classes that are subject to one in which they have no share.
 fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
     let plan = &policy.plan;
     let default = policy.classifier.default_class();
@@ -198,7 +201,7 @@ fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
             });
         }
         if classes.is_empty() {
-            warnings.push(format!("policer {}: nothing comes under it", policer.name));
+            warnings.push(format!("policer {}: never referenced", policer.name));
         }
         let sum: u64 = policer.shares.iter().map(|share| u64::from(share.parts)).sum();
         let shared = |class: &ClassId| policer.shares.iter().any(|share| share.class == *class);
@@ -213,30 +216,30 @@ fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
         for share in policer.shares.iter().filter(|share| !classes.is_empty() && !reached(share)) {
             let name = words::class_name(policy, share.class);
             warnings.push(format!(
-                "policer {}: class {name} has a share, but never comes under it",
+                "policer {}: class {name} has a share, but is never subject to it",
                 policer.name
             ));
         }
     }
 }
 
-/// Importance that changes nothing, and importance that anybody can have.
+/// Importance that has no effect, and importance that any client can claim.
 fn importance(policy: &Policy, warnings: &mut Vec<String>) {
     let said =
         || policy.rules.iter().enumerate().filter(|(_, rule)| rule.rule.importance.is_some());
     let Some(delay) = policy.plan.shedding else {
         if let Some((index, rule)) = said().next() {
             let name = name(index, rule);
-            warnings.push(format!("{name}: importance changes nothing without [shedding]"));
+            warnings.push(format!("{name}: importance has no effect without [shedding]"));
         }
         return;
     };
     if said().next().is_none() {
-        let why = "no rule says `importance`: only class and age tell who goes first";
+        let why = "no rule gives importance: requests are shed by class and age alone";
         warnings.push(format!("shedding: {why}"));
     }
     if policy.plan.classes.iter().all(|class| class.deadline <= delay) {
-        let why = "no class waits as long as its delay: nobody is ever shed";
+        let why = "no class waits as long as its delay: no request is ever shed";
         warnings.push(format!("shedding: {why}"));
     }
     if policy.session.is_some() {
@@ -249,14 +252,14 @@ fn importance(policy: &Policy, warnings: &mut Vec<String>) {
         {
             let name = name(index, rule);
             warnings.push(format!(
-                "{name}: whoever guesses the value of {claim} is as important; with [session], \
-                 only who was admitted is"
+                "{name}: any client that guesses the value of {claim} has this importance; with \
+                 [session], only running sessions have"
             ));
         }
     }
 }
 
-/// What a client merely says.
+/// What a client claims without proof.
 fn claim(condition: &Condition) -> Option<String> {
     match condition.part() {
         Part::Cookie(name) => Some(format!("cookie {name}")),
@@ -265,7 +268,7 @@ fn claim(condition: &Condition) -> Option<String> {
     }
 }
 
-/// What a client cannot make up.
+/// What a client cannot forge.
 fn is_proof(condition: &Condition) -> bool {
     matches!(
         condition.part(),
@@ -278,129 +281,22 @@ fn is_proof(condition: &Condition) -> bool {
     )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::parse;
-
-    fn warned(rules: &str) -> Vec<String> {
-        let text = format!(
-            "[origin]\nservers = [\"a:1\"]\n\
-             [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n[[class]]\nname = \"c\"\n{rules}"
-        );
-        warnings(&parse(&text, "p.toml").unwrap())
-    }
-
-    #[test]
-    fn rules_that_never_decide_and_classes_without_rules_are_told() {
-        assert_eq!(
-            warned(
-                "[[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
-                 [[rule]]\npath = \"/x/y\"\nmethod = \"GET\"\nclass = \"b\"\n\
-                 [[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
-                 [[rule]]\npath = \"/x/*\"\nclass = \"c\"\n"
-            ),
-            [
-                "rule 2 (line 12) never decides: rule 1 (line 9) takes all of its requests",
-                "rule 4 (line 19) never decides: rule 1 (line 9) asks for the same",
-                "class b: only rules that never decide lead to it",
-            ]
-        );
-        assert_eq!(
-            warned("[[rule]]\nmethod = \"GET\"\nclass = \"a\"\n"),
-            ["class b: no rule leads to it"]
-        );
-    }
-
-    #[test]
-    fn what_an_earlier_rule_does_not_say_a_later_one_may() {
-        assert_eq!(
-            warned(
-                "[[rule]]\npath = \"/x/*\"\nimportance = 5\n\
-                 [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
-                 [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nslots = 2\n\
-                 [[rule]]\npath = \"/x/z\"\nimportance = 7\n[shedding]\n"
-            ),
-            [
-                "rule 3 (line 15) never decides about importance: rule 1 (line 9) takes all of its requests",
-                "rule 3 (line 15) never decides about class: rule 2 (line 12) takes all of its requests",
-                "rule 4 (line 20) never decides: rule 1 (line 9) takes all of its requests",
-                "class b: only rules that never decide lead to it",
-            ]
-        );
-    }
-
-    #[test]
-    fn importance_that_changes_nothing_or_that_anybody_has_is_told() {
-        let by_cookie = "[[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
-             [[rule]]\nmethod = \"PUT\"\nclass = \"b\"\n\
-             [[rule]]\ncookie.basket = \"full\"\nimportance = 200\n";
-        let rules = |shedding: &str| format!("{by_cookie}{shedding}");
-        assert_eq!(
-            warned(&rules("")),
-            ["rule 3 (line 15): importance changes nothing without [shedding]"]
-        );
-        assert_eq!(
-            warned(&rules("[shedding]\n")),
-            ["rule 3 (line 15): whoever guesses the value of cookie basket is as important; with \
-              [session], only who was admitted is"]
-        );
-        assert_eq!(warned(&rules("[shedding]\n[session]\nown = true\n")), [""; 0]);
-        assert_eq!(warned(&rules("client = \"10.0.0.0/8\"\n[shedding]\n")), [""; 0]);
-        let without = by_cookie.replace("importance = 200", "slots = 2");
-        assert_eq!(
-            warned(&format!("{without}[shedding]\ndelay = \"2s\"\n")),
-            [
-                "shedding: no rule says `importance`: only class and age tell who goes first",
-                "shedding: no class waits as long as its delay: nobody is ever shed",
-            ]
-        );
-    }
-
-    #[test]
-    fn rules_that_never_match_are_told() {
-        assert_eq!(
-            warned(
-                "[[rule]]\npath = [\"/a.cgi\", \"/b\"]\nextension = \"jpg\"\nclass = \"a\"\n\
-                 [[rule]]\npath = \"/a.cgi\"\nextension = \"cgi\"\nclass = \"a\"\n\
-                 [[rule]]\nsni = \"a.com\"\nclass = \"b\"\n"
-            ),
-            [
-                "rule 1 (line 9) never matches: none of its paths has extension jpg",
-                "rule 3 (line 17) never matches: sni a.com needs a listener with TLS",
-                "class b: only rules that never decide lead to it",
-            ]
-        );
-    }
-
-    #[test]
-    fn code_points_behind_the_proxy_protocol_are_told() {
-        let warned = |listeners: &str, rule: &str| {
-            let text = format!(
-                "trusted = [\"10.0.0.1\"]\n[origin]\nservers = [\"a:1\"]\n{listeners}\
-                 [[rule]]\ndscp = 46\nrefuse = true\n{rule}"
-            );
-            warnings(&parse(&text, "p.toml").unwrap())
-        };
-        let plain = "[[listener]]\naddress = \"127.0.0.1:80\"\nname = \"plain\"\n";
-        let proxied =
-            "[[listener]]\naddress = \"127.0.0.1:81\"\nproxy_protocol = true\nname = \"proxied\"\n";
-        let both = format!("{plain}{proxied}");
-        assert_eq!(warned(plain, ""), [""; 0]);
-        assert_eq!(
-            warned(proxied, ""),
-            [
-                "rule 1 (line 8) never matches: DSCP 46: behind the PROXY protocol, packets are the proxy's"
-            ]
-        );
-        assert_eq!(
-            warned(&both, ""),
-            [
-                "rule 1 (line 11) never matches clients of proxied: behind the PROXY protocol, packets are the proxy's"
-            ]
-        );
-        assert_eq!(warned(&both, "listener = \"plain\"\n"), [""; 0]);
-        let only = warned(&both, "listener = \"proxied\"\n");
-        assert!(only[0].starts_with("rule 1 (line 11) never matches: DSCP 46: "), "{only:?}");
+/// Rules whose requests never fit, or whose header no peer may send.
+fn never_fit(policy: &Policy, warnings: &mut Vec<String>) {
+    for (index, rule) in policy.rules.iter().enumerate() {
+        let name = name(index, rule);
+        if let (Some(takes), Slots::Fixed(slots)) = (rule.rule.slots, &policy.plan.slots)
+            && u32::from(takes) > *slots
+        {
+            warnings.push(format!("{name}: takes {takes} slots, and there are only {slots}"));
+        }
+        if let Some(header) = rule.rule.deadline_header.as_ref()
+            && policy.trusted.is_empty()
+        {
+            warnings.push(format!("{name}: {header} is never believed: `trusted` is empty"));
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,9 @@
-//! Rules and classes in words.
+//! Rules in words.
 
-use super::schedule_words;
-use crate::config::condition::Entry;
-use crate::config::meant::{Listener, Policy, RefusalConnection};
-use crate::config::show;
+use crate::config::meant::Policy;
+use crate::config::{rule, show};
 use std::fmt::Display;
-use tiergate_core::admit::bucket::PARTS;
-use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
-use tiergate_core::admit::trigger::{Backlogs, Trigger};
-use tiergate_core::class::{Class, ClassId};
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::{Condition, Matcher, Output, Span};
 use tiergate_core::request::Part;
@@ -19,15 +14,14 @@ pub(super) fn condition(condition: &Condition, policy: &Policy) -> String {
         Matcher::Range(span) => number(condition.part(), *span, policy),
         matcher => matcher.to_string(),
     };
-    Entry::words(condition, &any_of(condition.any_of().iter().map(one)))
+    rule::words(condition, &any_of(condition.any_of().iter().map(one)))
 }
 
 /// A range of a number, as it would be written.
 pub(super) fn number(of: &Part, span: Span, policy: &Policy) -> String {
     match of {
         Part::Listener => match policy.listeners.get(span.first as usize) {
-            Some(Listener { name: Some(name), .. }) => name.clone(),
-            Some(listener) => listener.address.to_string(),
+            Some(listener) => listener.shown(),
             None => "none of the policy".to_owned(),
         },
         Part::ContentLength => match (span.first, span.last) {
@@ -78,8 +72,8 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
     match output {
         Output::Verdict => verdict(rule, policy),
         Output::Policer => {
-            let name = rule.policer.map_or("", |policer| policer_name(policy, policer));
-            format!("policed by {name}")
+            let policer = rule.policer.map(|policer| &policy.plan.policers[policer.index()]);
+            format!("policed by {}", policer.map_or("", |policer| &policer.name))
         }
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),
@@ -105,83 +99,7 @@ fn verdict(rule: &Rule, policy: &Policy) -> String {
     action
 }
 
-/// A policer's name.
-pub(super) fn policer_name(policy: &Policy, policer: PolicerId) -> &str {
-    &policy.plan.policers[policer.index()].name
-}
-
-/// What a policer lets through.
-pub(super) fn policer(policer: &Settings, policy: &Policy) -> String {
-    let Settings { burst, per, shares, .. } = policer;
-    let rate = show::rate(policer.rate);
-    let told = if policer.announce { "; clients are told what is left" } else { "" };
-    let words = match per {
-        Per::Flow { flows_max } => format!(
-            "{rate} and {burst} at once for each flow; {flows_max} flows, {}",
-            show::bytes(24 * u64::from(*flows_max))
-        ),
-        Per::Rule if shares.is_empty() => format!("{rate} and {burst} at once"),
-        Per::Rule => {
-            let share = |share: &Share| {
-                let part = show::share(f64::from(share.parts) / PARTS as f64);
-                format!("{} {part} and {} at once", class_name(policy, share.class), share.burst)
-            };
-            let shares: Vec<String> = shares.iter().map(share).collect();
-            format!("{rate}: {}; {burst} that they left for any class", shares.join(", "))
-        }
-    };
-    words + told
-}
-
-/// Who is shed, when, and what becomes of the connections; empty if nobody is.
-pub(super) fn shedding(policy: &Policy) -> Vec<String> {
-    let Some(delay) = policy.plan.shedding else {
-        return Vec::new();
-    };
-    let closed = match policy.shed {
-        RefusalConnection::Reset => "their connections are reset without an answer",
-        _ => "they get 503 and their connections are closed",
-    };
-    let importance = match policy.session {
-        Some(_) => "importance, which only running sessions have",
-        None => "importance",
-    };
-    vec![
-        format!("while the queue stands for more than {}: as many as it takes", show::time(delay)),
-        format!(
-            "in the order of {importance}; then of classes; then the shorter connections first"
-        ),
-        closed.to_owned(),
-    ]
-}
-
 /// A class's name.
 pub(super) fn class_name(policy: &Policy, class: ClassId) -> &str {
     &policy.plan.classes[class.index()].name
-}
-
-/// What a class's requests get.
-pub(super) fn class(class: &Class, policy: &Policy) -> String {
-    let queue = match class.queue_len_max {
-        0 => "never waits".to_owned(),
-        len => format!("waits at most {}, at most {len} in the queue", show::time(class.deadline)),
-    };
-    let mut words = queue;
-    if class.minimum > 0.0 {
-        words += &format!(", sure of {} of the slots", show::share(class.minimum));
-    }
-    words += &schedule_words::class(class, policy);
-    for trigger in &class.refuse_at {
-        let all = trigger.of == Backlogs::ALL;
-        let ids = (0..policy.plan.classes.len() as u16).map(ClassId);
-        let names: Vec<&str> =
-            ids.filter(|id| trigger.of.has(*id)).map(|id| class_name(policy, id)).collect();
-        let of = if all { "all classes".to_owned() } else { names.join(" and ") };
-        let Trigger { waiting, until, .. } = trigger;
-        words += &format!(", refused from {waiting} waiting of {of} until fewer than {until}");
-    }
-    if let Some(policer) = class.policer {
-        words += &format!(", policed by {}", policer_name(policy, policer));
-    }
-    words
 }

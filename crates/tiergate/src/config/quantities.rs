@@ -1,6 +1,6 @@
 //! Numbers with their units: times, sizes, rates.
 
-use super::values::Parsed;
+use super::kind::Parsed;
 use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
 

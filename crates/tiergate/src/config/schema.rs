@@ -1,47 +1,68 @@
-//! The JSON schema of policy files, for editors.
+//! The JSON schema of policy files and the tables of the reference page, from the declarations of the
+//! tables.
 
-use super::raw::Root;
-use serde_json::Value;
+use super::policy::Root;
+use super::section::{Definitions, KeyDoc, Section};
 
 /// The schema, as a text that ends in a line break. The same for every run of one version.
 pub fn schema() -> String {
-    let mut schema = schemars::schema_for!(Root).to_value();
-    without_null(&mut schema);
-    if let Value::Object(root) = &mut schema {
-        root.insert("title".to_owned(), "Tiergate policy".into());
-    }
+    let mut definitions = Definitions::default();
+    let mut schema = definitions.define::<Root>();
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = "Tiergate policy".into();
+    schema["$defs"] = definitions.schemas.into_iter().collect();
     let text = serde_json::to_string_pretty(&schema).expect("a JSON value is always written");
     text + "\n"
 }
 
-/// Takes out the choice of `null`: a key that is left out is left out; TOML has no null.
-fn without_null(schema: &mut Value) {
-    match schema {
-        Value::Object(object) => {
-            if let Some(Value::Array(kinds)) = object.get_mut("type") {
-                kinds.retain(|kind| kind != "null");
-                if let [kind] = &kinds[..] {
-                    let kind = kind.clone();
-                    object.insert("type".to_owned(), kind);
-                }
-            }
-            if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
-                choices.retain(|choice| choice.get("type") != Some(&"null".into()));
-                if let [Value::Object(choice)] = &choices[..] {
-                    let choice = choice.clone();
-                    object.remove("anyOf");
-                    for (key, value) in choice {
-                        // What is said of the key itself says more than what is said of its kind.
-                        object.entry(key).or_insert(value);
-                    }
-                }
-            }
-            if let Some(Value::Array(words)) = object.get_mut("enum") {
-                words.retain(|word| !word.is_null());
-            }
-            object.values_mut().for_each(without_null);
-        }
-        Value::Array(list) => list.iter_mut().for_each(without_null),
-        _ => {}
+/// The reference page with its tables of keys made anew: what is between `<!-- keys of NAME -->`, or
+/// `<!-- keys of NAME: first, second -->` for some keys alone, and `<!-- end -->`.
+///
+/// # Panics
+/// When a mark has no end or names what does not exist.
+pub fn reference(page: &str) -> String {
+    let mut definitions = Definitions::default();
+    definitions.define::<Root>();
+    let mut written = String::new();
+    let mut rest = page;
+    while let Some((before, after)) = rest.split_once("<!-- keys of ") {
+        let (mark, after) = after.split_once(" -->").expect("a mark is closed");
+        let (_, after) = after.split_once("<!-- end -->").expect("a table of keys has an end");
+        let (name, only) = mark.split_once(": ").unwrap_or((mark, ""));
+        let only: Vec<&str> = only.split(", ").filter(|key| !key.is_empty()).collect();
+        let keys = definitions.keys.get(name).expect("a mark names a table");
+        let known = |key: &&str| keys.iter().any(|known| known.name == *key);
+        assert!(only.iter().all(known), "{name} has not all of {only:?}");
+        let shown = keys.iter().filter(|key| only.is_empty() || only.contains(&key.name));
+        let table = rows(&shown.collect::<Vec<_>>());
+        written += &format!("{before}<!-- keys of {mark} -->\n{table}<!-- end -->");
+        rest = after;
     }
+    written + rest
+}
+
+/// A table of keys; columns that would be empty are left out.
+fn rows(keys: &[&KeyDoc]) -> String {
+    let has_default = keys.iter().any(|key| key.default.as_deref() != Some(""));
+    let has_why = keys.iter().any(|key| !key.why.is_empty());
+    let columns = 2 + usize::from(has_default) + usize::from(has_default && has_why);
+    let heads = ["key", "meaning", "default", "why"];
+    let line = |cells: &[&str]| format!("| {} |\n", cells[..columns].join(" | "));
+    let mut table = line(&heads) + &format!("|{}\n", "---|".repeat(columns));
+    for key in keys {
+        let name = format!("`{}`", key.name);
+        let range = key.range.as_ref().map_or(String::new(), |range| format!(" ({range})"));
+        let meaning = key.meaning.trim_end_matches('.').to_owned() + &range;
+        let default = key.default.as_deref().unwrap_or("must be given");
+        table +=
+            &line(&[&name, &meaning.replace('|', "\\|"), default, key.why.trim_end_matches('.')]);
+    }
+    table
+}
+
+/// The names of all tables.
+pub fn tables() -> Vec<&'static str> {
+    let mut definitions = Definitions::default();
+    definitions.define::<Root>();
+    definitions.keys.keys().copied().filter(|name| *name != Root::NAME).collect()
 }

@@ -1,348 +1,366 @@
-//! What stands behind the keys: times, sizes, shares, addresses, patterns, choices.
+//! The kinds of values that several tables have: numbers, times, sizes, shares, addresses, names, files.
 
-use super::error::{Faults, Place, instead};
-use super::meant::{ClientCertificate, LogFormat, RefusalConnection, Server};
+use super::kind::Text;
+use super::place::{Place, wrong};
 use super::quantities::{decimal, rate, size, time};
-use super::read::{At, Read, found, wrong};
+use super::section::{Definitions, Kind};
+use super::show;
+use crate::secrets::NamedFile;
 use ipnet::IpNet;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use std::borrow::Cow;
+use serde_json::{Value as Json, json};
+use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 use tiergate_core::admit::bucket::Rate;
+use tiergate_core::classify::score::Points;
 use toml::de::DeValue;
 
-/// What a text is read as, or what is wrong with it: nothing, if it is simply not what is expected.
-pub(super) type Parsed<T> = Result<T, Option<String>>;
+/// Longest time: a longer one is a mistake in the unit.
+const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Longest name: it is in every line of the log and in every metric.
+const NAME_LEN_MAX: usize = 64;
 
-/// Defines a value that is written as a text: what is expected, its part of the schema, and how it is
-/// read.
-macro_rules! text {
-    ($(#[$about:meta])* $Name:ident($Inner:ty), $expected:literal, $schema:tt, $parse:expr) => {
-        $(#[$about])*
-        #[derive(Clone, Debug)]
-        pub(super) struct $Name(pub $Inner);
-
-        impl Read for $Name {
-            fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
-                let DeValue::String(text) = value else {
-                    return wrong(value, place, $expected, faults);
-                };
-                let parse: fn(&str) -> Parsed<$Inner> = $parse;
-                match parse(text) {
-                    Ok(inner) => Some($Name(inner)),
-                    Err(None) => wrong(value, place, $expected, faults),
-                    Err(Some(fault)) => {
-                        faults.add(place, format!("{fault}, got {}", found(value)));
-                        None
-                    }
-                }
-            }
-        }
-
-        impl JsonSchema for $Name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($Name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!($schema)
-            }
-        }
-    };
+/// A whole number.
+fn integer(value: &DeValue<'_>) -> Option<u64> {
+    match value {
+        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
+    }
 }
 
-text!(
-    /// `127.0.0.1:8080`, `[::]:443`.
-    Address(SocketAddr),
-    "an address and port such as \"0.0.0.0:80\" or \"[::]:443\"",
-    { "type": "string", "pattern": "^.+:[0-9]{1,5}$", "examples": ["0.0.0.0:80", "[::]:443"] },
-    |text| text.parse().map_err(|_| None)
-);
-
-text!(
-    /// `10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32`.
-    Network(IpNet),
-    "an address or a network such as \"10.0.0.0/8\"",
-    { "type": "string", "examples": ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"] },
-    |text| {
-        let one = || text.parse::<IpAddr>().ok().map(IpNet::from);
-        text.parse().ok().or_else(one).ok_or(None)
+/// The number if it is within its bounds; else `None`, and the fault is reported.
+fn within(
+    number: u64,
+    (min, max): (u64, u64),
+    place: &Place,
+    show: impl Fn(u64) -> String,
+) -> Option<u64> {
+    if number < min {
+        place.fault(format!("must be at least {}, got {}", show(min), show(number)));
+    } else if number > max {
+        place.fault(format!("must be at most {}, got {}", show(max), show(number)));
+    } else {
+        return Some(number);
     }
-);
+    None
+}
 
-text!(
-    /// `http://host:port`, `host:port`, `unix:/path`.
-    ServerText(Server),
-    "a server such as \"127.0.0.1:8080\", \"http://app.internal:8080\" or \"unix:/run/app.sock\"",
-    { "type": "string", "examples": ["127.0.0.1:8080", "http://app.internal", "unix:/run/app.sock"] },
-    server
-);
+/// A whole number within bounds.
+pub(super) struct Whole<T>(u64, u64, PhantomData<T>);
 
-text!(
-    /// A time.
-    Time(Duration),
-    "a time such as \"250ms\", \"2s\" or \"1m\"",
-    { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$", "examples": ["250ms", "2s", "1m"] },
-    |text| time(text).ok_or(None)
-);
+/// A whole number within bounds.
+pub(super) fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> Whole<T> {
+    Whole(*range.start(), *range.end(), PhantomData)
+}
 
-text!(
-    /// A share, 0.0 to 1.0.
-    Share(f64),
-    "a share from \"0%\" to \"100%\"",
-    { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?%$", "examples": ["10%"] },
-    |text| {
-        let number = text.strip_suffix('%').and_then(decimal);
-        number.filter(|number| *number <= 100.0).map(|number| number / 100.0).ok_or(None)
+impl<T: TryFrom<u64>> Kind for Whole<T> {
+    type Value = T;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
+        let Some(number) = integer(value) else {
+            return wrong(value, place, "a whole number, 0 or more");
+        };
+        let number = within(number, (self.0, self.1), place, |number| number.to_string())?;
+        T::try_from(number).ok()
     }
-);
 
-text!(
-    /// A file; relative ones are taken from the policy file's directory.
-    File(PathBuf),
-    "the name of a file",
-    { "type": "string", "minLength": 1 },
-    |text| {
-        let usable = !text.is_empty() && !text.contains('\0');
-        usable.then(|| PathBuf::from(text)).ok_or(None)
+    fn schema(&self, _: &mut Definitions) -> Json {
+        json!({ "type": "integer", "minimum": self.0, "maximum": self.1 })
     }
-);
+
+    fn range(&self) -> Option<String> {
+        Some(format!("{} to {}", self.0, self.1))
+    }
+}
 
 /// Bytes: `"16KiB"`, or a number.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Size(pub u64);
+pub(super) struct Size<T>(u64, u64, PhantomData<T>);
 
-impl Read for Size {
-    fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
-        let size = match value {
-            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-            DeValue::String(text) => size(text),
-            _ => None,
-        };
-        let expected = "a size such as \"16KiB\" or \"1GiB\", or a number of bytes";
-        size.map(Size).or_else(|| wrong(value, place, expected, faults))
-    }
+/// Bytes within bounds.
+pub(super) fn bytes<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> Size<T> {
+    Size(*range.start(), *range.end(), PhantomData)
 }
 
-impl JsonSchema for Size {
-    fn inline_schema() -> bool {
-        true
+impl<T: TryFrom<u64>> Kind for Size<T> {
+    type Value = T;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
+        let number = match value {
+            DeValue::String(text) => size(text),
+            _ => integer(value),
+        };
+        let Some(number) = number else {
+            let expected = "a size such as \"16KiB\" or \"1GiB\", or a number of bytes";
+            return wrong(value, place, expected);
+        };
+        T::try_from(within(number, (self.0, self.1), place, show::bytes)?).ok()
     }
 
-    fn schema_name() -> Cow<'static, str> {
-        "Size".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
+    fn schema(&self, _: &mut Definitions) -> Json {
+        json!({
             "type": ["string", "integer"],
-            "minimum": 0,
+            "minimum": self.0,
             "pattern": "^[0-9]+(B|KiB|MiB|GiB|kB|MB|GB)$",
             "examples": ["16KiB", "1GiB"],
         })
     }
+
+    fn range(&self) -> Option<String> {
+        match (self.0, self.1) {
+            (0, u64::MAX) => None,
+            (0, max) => Some(format!("at most {}", show::bytes(max))),
+            (min, max) => Some(format!("{} to {}", show::bytes(min), show::bytes(max))),
+        }
+    }
 }
 
-/// `"adaptive"`, or how many.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SlotsText {
-    Adaptive,
-    Fixed(u64),
+/// A time: more than 0, at most a day.
+pub(super) struct Time(Duration, Duration);
+
+/// A time of more than 0, at most a day.
+pub(super) const TIME: Time = Time(Duration::ZERO, TIME_MAX);
+
+/// A time of at least a millisecond, at most a day.
+pub(super) const TIME_IN_MS: Time = Time(Duration::from_millis(1), TIME_MAX);
+
+impl Time {
+    /// The same with a closer bound, in seconds.
+    pub(super) const fn up_to(self, seconds: u64) -> Self {
+        Time(self.0, Duration::from_secs(seconds))
+    }
 }
 
-impl Read for SlotsText {
-    fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
-        let slots = match value {
-            DeValue::String(text) if text == "adaptive" => Some(SlotsText::Adaptive),
-            DeValue::Integer(number) => {
-                u64::from_str_radix(number.as_str(), number.radix()).ok().map(SlotsText::Fixed)
-            }
+impl Kind for Time {
+    type Value = Duration;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Duration> {
+        let read = value.as_str().and_then(time);
+        let Some(time) = read else {
+            return wrong(value, place, "a time such as \"250ms\", \"2s\" or \"1m\"");
+        };
+        let [min, max, got] = [self.0, self.1, time].map(show::time);
+        if time.is_zero() {
+            place.fault("must be more than 0");
+        } else if time < self.0 {
+            place.fault(format!("must be at least \"{min}\""));
+        } else if time > self.1 {
+            place.fault(format!("must be at most \"{max}\", got \"{got}\""));
+        } else {
+            return Some(time);
+        }
+        None
+    }
+
+    fn schema(&self, _: &mut Definitions) -> Json {
+        let pattern = "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$";
+        json!({ "type": "string", "pattern": pattern, "examples": ["250ms", "2s", "1m"] })
+    }
+
+    fn range(&self) -> Option<String> {
+        (self.1 < TIME_MAX).then(|| format!("at most `\"{}\"`", show::time(self.1)))
+    }
+}
+
+/// `true` or `false`.
+pub(super) struct Flag;
+
+impl Kind for Flag {
+    type Value = bool;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<bool> {
+        value.as_bool().or_else(|| wrong(value, place, "true or false"))
+    }
+
+    fn schema(&self, _: &mut Definitions) -> Json {
+        json!({ "type": "boolean" })
+    }
+}
+
+/// A priority, a factor, a score or a weight.
+pub(super) struct PointsNumber;
+
+impl Kind for PointsNumber {
+    type Value = Points;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Points> {
+        let points = match value {
+            DeValue::Integer(number) if number.radix() == 10 => Points::parse(number.as_str()),
+            // As it is written: through binary fractions it would not be what was meant.
+            DeValue::Float(number) => Points::parse(number.as_str()),
             _ => None,
         };
-        slots.or_else(|| wrong(value, place, "\"adaptive\" or a number of requests", faults))
+        points
+            .or_else(|| wrong(value, place, "a number from 0 to 1000 with at most three decimals"))
+    }
+
+    fn schema(&self, _: &mut Definitions) -> Json {
+        json!({ "type": ["number", "integer"], "minimum": 0, "maximum": 1000 })
+    }
+
+    fn range(&self) -> Option<String> {
+        Some("0 to 1000, with at most three decimals".to_owned())
     }
 }
 
-impl JsonSchema for SlotsText {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Slots".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "oneOf": [
-            { "const": "adaptive" },
-            { "type": "integer", "minimum": 1, "maximum": super::defaults::SLOTS_MAX },
-        ] })
-    }
+/// Points as a number.
+pub(super) fn points(points: Points) -> f64 {
+    f64::from(points.thousandths()) / 1000.0
 }
 
-/// An address, or `false` for nowhere.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AddressOrNowhere(pub Option<SocketAddr>);
+/// An address, or `false` for none.
+pub(super) struct AddressOrFalse;
 
-impl Read for AddressOrNowhere {
-    fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
+impl Kind for AddressOrFalse {
+    type Value = Option<SocketAddr>;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Option<SocketAddr>> {
         match value {
-            DeValue::Boolean(false) => Some(AddressOrNowhere(None)),
-            DeValue::String(_) => {
-                Address::read(value, place, faults).map(|address| AddressOrNowhere(Some(address.0)))
-            }
-            _ => wrong(value, place, "an address and port, or false", faults),
+            DeValue::Boolean(false) => Some(None),
+            DeValue::String(_) => ADDRESS.read(value, place).map(Some),
+            _ => wrong(value, place, "an address and port, or false"),
         }
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        json!({ "oneOf": [{ "const": false }, ADDRESS.schema(definitions)] })
     }
 }
 
-impl JsonSchema for AddressOrNowhere {
-    fn inline_schema() -> bool {
-        true
+/// The name of a class, a site, a policer, a listener or a resource.
+pub(super) struct Name;
+
+impl Kind for Name {
+    type Value = String;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<String> {
+        let DeValue::String(name) = value else {
+            return wrong(value, place, "a text in quotes");
+        };
+        let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.bytes().all(letter) {
+            let expected = format!("1 to {NAME_LEN_MAX} letters, digits, `-`, `_` or `.`");
+            wrong::<String>(value, place, expected);
+        }
+        // What refers to it is checked by this name all the same.
+        Some(name.to_string())
     }
 
-    fn schema_name() -> Cow<'static, str> {
-        "AddressOrNowhere".into()
+    fn schema(&self, _: &mut Definitions) -> Json {
+        json!({ "type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$" })
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "oneOf": [ { "const": false }, Address::json_schema(generator) ] })
+    fn range(&self) -> Option<String> {
+        Some("1 to 64 letters, digits, `-`, `_`, `.`".to_owned())
     }
 }
 
-pub(super) use text;
-
-/// Defines how a closed choice is written.
-macro_rules! choice {
-    ($Name:ident($Inner:ty): $( $text:literal => $value:expr ),*) => {
-        /// One of a closed list of words.
-        #[derive(Clone, Copy, Debug)]
-        pub(super) struct $Name(pub $Inner);
-
-        impl Read for $Name {
-            fn read(value: &DeValue<'_>, place: &Place, faults: &mut Faults) -> Option<Self> {
-                let text = String::read(value, place, faults)?;
-                match text.as_str() {
-                    $( $text => Some($Name($value)), )*
-                    other => {
-                        let instead = instead(other, [$( $text ),*].into_iter());
-                        let other = super::error::shortened(other);
-                        faults.add(place, format!("unknown word {other:?}{instead}"));
-                        None
-                    }
-                }
-            }
-        }
-
-        impl JsonSchema for $Name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($Name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "enum": [$( $text ),*] })
-            }
-        }
-    };
+/// Reports a name that another of the same kind has already.
+pub(super) fn check_unique<'n>(
+    what: &str,
+    name: &str,
+    mut before: impl Iterator<Item = &'n str>,
+    place: &Place,
+) {
+    if before.any(|other| other == name) {
+        place.fault(format!("another {what} is called {name:?} already"));
+    }
 }
 
-pub(super) use choice;
+/// A file; relative names begin at the policy file's directory.
+pub(super) struct FileName;
 
-text!(
-    /// A rate: `60/s`, `1.5/h`, `10 per minute`.
-    RateText(Rate),
-    "a rate such as \"60/s\", \"10/m\" or \"10 per minute\"",
-    {
-        "type": "string",
-        "pattern": "^[0-9]+(\\.[0-9]{1,3})? *(/|per ) *(s|second|m|minute|h|hour|d|day)$",
-        "examples": ["60/s", "10/m", "10 per minute"]
+impl Kind for FileName {
+    type Value = PathBuf;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<PathBuf> {
+        match value.as_str() {
+            Some(name) if !name.is_empty() && !name.contains('\0') => Some(place.file(name)),
+            _ => wrong(value, place, "the name of a file"),
+        }
+    }
+
+    fn schema(&self, _: &mut Definitions) -> Json {
+        json!({ "type": "string", "minLength": 1 })
+    }
+}
+
+/// A file that is read with the policy.
+pub(super) struct FileToRead;
+
+impl Kind for FileToRead {
+    type Value = NamedFile;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<NamedFile> {
+        let path = FileName.read(value, place)?;
+        Some(NamedFile { path, key: place.key.clone(), at: place.at })
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        FileName.schema(definitions)
+    }
+}
+
+/// Any text.
+pub(super) const TEXT: Text<String> =
+    Text { expected: "a text in quotes", schema: || json!({}), parse: |text| Ok(text.to_owned()) };
+
+/// The name of a header.
+pub(super) const HEADER: Text<String> = Text {
+    expected: "the name of a header",
+    schema: || json!({ "examples": ["X-Api-Key"] }),
+    parse: |text| is_token(text).then(|| text.to_owned()).ok_or(None),
+};
+
+/// The name of a cookie.
+pub(super) const COOKIE: Text<String> = Text {
+    expected: "the name of a cookie",
+    schema: || json!({ "examples": ["JSESSIONID"] }),
+    parse: |text| is_token(text).then(|| text.to_owned()).ok_or(None),
+};
+
+/// `127.0.0.1:8080`, `[::]:443`.
+pub(super) const ADDRESS: Text<SocketAddr> = Text {
+    expected: "an address and port such as \"0.0.0.0:80\" or \"[::]:443\"",
+    schema: || json!({ "pattern": "^.+:[0-9]{1,5}$", "examples": ["0.0.0.0:80", "[::]:443"] }),
+    parse: |text| text.parse().map_err(|_| None),
+};
+
+/// `10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32`.
+pub(super) const NETWORK: Text<IpNet> = Text {
+    expected: "an address or a network such as \"10.0.0.0/8\"",
+    schema: || json!({ "examples": ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"] }),
+    parse: |text| {
+        let one = || text.parse::<IpAddr>().ok().map(IpNet::from);
+        text.parse().ok().or_else(one).ok_or(None)
     },
-    rate
-);
+};
 
-choice!(PerText(PerWhat):
-    "rule" => PerWhat::Rule,
-    "flow" => PerWhat::Flow);
+/// A share, 0.0 to 1.0.
+pub(super) const SHARE: Text<f64> = Text {
+    expected: "a share from \"0%\" to \"100%\"",
+    schema: || json!({ "pattern": "^[0-9]+(\\.[0-9]+)?%$", "examples": ["10%"] }),
+    parse: |text| {
+        let number = text.strip_suffix('%').and_then(decimal);
+        number.filter(|number| *number <= 100.0).map(|number| number / 100.0).ok_or(None)
+    },
+};
 
-/// What has a token bucket of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PerWhat {
-    Rule,
-    Flow,
-}
-
-choice!(Connection(RefusalConnection):
-    "keep" => RefusalConnection::Keep,
-    "close" => RefusalConnection::Close,
-    "reset" => RefusalConnection::Reset);
-
-choice!(ShutText(RefusalConnection):
-    "close" => RefusalConnection::Close,
-    "reset" => RefusalConnection::Reset);
-
-choice!(ClientText(ClientCertificate):
-    "optional" => ClientCertificate::Optional,
-    "required" => ClientCertificate::Required);
-
-choice!(Format(LogFormat):
-    "json" => LogFormat::Json,
-    "combined" => LogFormat::Combined);
-
-/// A list of networks.
-pub(super) type Networks = Vec<At<Network>>;
+/// A rate: `60/s`, `1.5/h`, `10 per minute`.
+pub(super) const RATE: Text<Rate> = Text {
+    expected: "a rate such as \"60/s\", \"10/m\" or \"10 per minute\"",
+    schema: || {
+        let pattern = "^[0-9]+(\\.[0-9]{1,3})? *(/|per ) *(s|second|m|minute|h|hour|d|day)$";
+        json!({ "pattern": pattern, "examples": ["60/s", "10/m", "10 per minute"] })
+    },
+    parse: rate,
+};
 
 /// Whether a text can be the name of a header, a method or a cookie (RFC 9110 §5.6.2).
 pub(super) fn is_token(text: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.len() <= 256 && text.bytes().all(letter)
-}
-
-/// Reads the address of an origin server.
-pub(super) fn server(text: &str) -> Parsed<Server> {
-    let fault = |message: &str| Err(Some(message.to_owned()));
-    if let Some(path) = text.strip_prefix("unix:") {
-        // The kernel's bound on the name of a UNIX socket, with its final NUL.
-        let usable = path.starts_with('/') && path.len() < 108 && !path.contains('\0');
-        return match usable {
-            true => Ok(Server::Unix(path.into())),
-            false => fault("must be \"unix:\" and an absolute path below 108 bytes"),
-        };
-    }
-    if text.starts_with("https://") {
-        return fault("must not be https, because origins are spoken to in plain HTTP");
-    }
-    let (rest, default_port) = match text.strip_prefix("http://") {
-        Some(rest) => (rest.strip_suffix('/').unwrap_or(rest), Some(80)),
-        None => (text, None),
-    };
-    if rest.contains('/') {
-        return fault("must not have a path");
-    }
-    // The last colon, unless it is inside the brackets of an IPv6 address.
-    let (host, port) = match rest.rfind(':').filter(|colon| rest[*colon..].find(']').is_none()) {
-        Some(colon) => (&rest[..colon], rest[colon + 1..].parse::<u16>().ok()),
-        None => (rest, default_port),
-    };
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let host = match inner {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| address),
-        None => {
-            let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            (!host.is_empty() && host.len() <= 253 && host.bytes().all(letter)).then_some(host)
-        }
-    };
-    let port = port.filter(|port| *port > 0);
-    host.zip(port).map(|(host, port)| Server::Tcp(host.to_owned(), port)).ok_or(None)
 }
 
 #[cfg(test)]
@@ -364,35 +382,6 @@ mod tests {
         assert_eq!(size("2MB"), Some(2_000_000));
         for wrong in ["", "KiB", "16", "1.5KiB", "16kib", "99999999999GiB", "-1B"] {
             assert_eq!(size(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn servers() {
-        let tcp = |host: &str, port| Ok(Server::Tcp(host.to_owned(), port));
-        assert_eq!(server("10.0.0.5:8080"), tcp("10.0.0.5", 8080));
-        assert_eq!(server("http://app.internal:81/"), tcp("app.internal", 81));
-        assert_eq!(server("http://app"), tcp("app", 80));
-        assert_eq!(server("[::1]:9000"), tcp("::1", 9000));
-        assert_eq!(server("http://[::1]"), tcp("::1", 80));
-        assert_eq!(server("unix:/run/a.sock"), Ok(Server::Unix("/run/a.sock".into())));
-        for wrong in [
-            "",
-            "app",
-            "app:",
-            "app:0",
-            "app:99999",
-            ":80",
-            "::1:80",
-            "[::1]",
-            "http://a/b",
-            "https://a",
-            "unix:a.sock",
-            "a b:80",
-            "[x]:80",
-            "ftp://a:1",
-        ] {
-            assert!(server(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -179,35 +179,26 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
 }
 
 fn class_row(class: &ClassRow, name_width: usize, paint: Paint) -> [(String, Style); 10] {
-    let [
-        name,
-        arrived,
-        admitted,
-        served,
-        refused,
-        reason,
-        waiting,
-        running,
-        wait_p50,
-        wait_p99,
-        first_p50,
-        first_p99,
-    ] = plain::class_cells(class);
-    let pair = |p50: String, p99| if p50 == NONE { p50 } else { format!("{p50}/{p99}") };
-    let reason = if class.reason.is_some() { short_reason(&reason) } else { String::new() };
+    let cells = plain::class_cells(class);
+    let cell = |column: usize| (cells[column].clone(), Style::new());
+    let pair = |column: usize| match cells[column].as_str() {
+        NONE => cell(column),
+        p50 => (format!("{p50}/{}", cells[column + 1]), Style::new()),
+    };
     let refusing = class.refused.is_some_and(|refused| refused > 0.0);
     let style = if refusing { paint.colour(Color::Yellow) } else { Style::new() };
+    let reason = class.reason.as_deref().map(short_reason).unwrap_or_default();
     [
-        (cut(&name, name_width), Style::new()),
-        (arrived, Style::new()),
-        (admitted, Style::new()),
-        (served, paint.colour(Color::Green)),
-        (refused, style),
+        (cut(&cells[0], name_width), Style::new()),
+        cell(1),
+        cell(2),
+        (cells[3].clone(), paint.colour(Color::Green)),
+        (cells[4].clone(), style),
         (reason, style),
-        (waiting, Style::new()),
-        (running, Style::new()),
-        (pair(wait_p50, wait_p99), Style::new()),
-        (pair(first_p50, first_p99), Style::new()),
+        cell(6),
+        cell(7),
+        pair(8),
+        pair(10),
     ]
 }
 

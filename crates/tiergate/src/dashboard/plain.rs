@@ -4,6 +4,7 @@ use super::rates::{ClassRow, ServerRow, View};
 use crate::admin::status::Quantiles;
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
+use tiergate_draw::{Paint, Table};
 
 /// Shown for an unknown figure.
 pub(super) const NONE: &str = "-";
@@ -42,9 +43,8 @@ pub(super) fn table(view: &View) -> String {
         let percent = shedding.fraction * 100.0;
         put(format!("shed {percent:.0} % of requests, the least important first"));
     }
-    put(String::new());
-    let head = [
-        "class",
+    let mut classes = Table::new([
+        "<class",
         "arrived/s",
         "admitted/s",
         "served/s",
@@ -56,13 +56,15 @@ pub(super) fn table(view: &View) -> String {
         "wait_p99",
         "first_byte_p50",
         "first_byte_p99",
-    ];
-    let rows = view.classes.iter().map(class_cells).collect::<Vec<_>>();
-    aligned(head, &rows).into_iter().for_each(&mut put);
-    put(String::new());
-    let head = ["server", "health", "in_progress", "requests/s", "failures/s", "reused"];
-    let rows = view.servers.iter().map(server_cells).collect::<Vec<_>>();
-    aligned(head, &rows).into_iter().for_each(&mut put);
+    ]);
+    view.classes.iter().for_each(|row| classes.row(class_cells(row)));
+    text.push('\n');
+    text += &unindented(&classes);
+    text.push('\n');
+    let mut servers =
+        Table::new(["<server", "health", "in_progress", "requests/s", "failures/s", "reused"]);
+    view.servers.iter().for_each(|row| servers.row(server_cells(row)));
+    text += &unindented(&servers);
     text
 }
 
@@ -127,23 +129,10 @@ fn quantiles(quantiles: &Quantiles) -> [String; 2] {
         .map(|seconds| seconds.map_or(NONE.to_owned(), span))
 }
 
-/// Lines of a table: the first column to the left, the others to the right, two spaces between.
-fn aligned<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> Vec<String> {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([head[column].len()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let cells = cells.zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("  {cell:>width$}"),
-        });
-        cells.collect::<String>()
-    };
-    let head = line(&mut head.into_iter());
-    let rows = rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
-    [head].into_iter().chain(rows).collect()
+/// The table's lines, without the blanks before each.
+fn unindented(table: &Table) -> String {
+    let lines = table.render(Paint::PLAIN);
+    lines.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect()
 }
 
 #[cfg(test)]

@@ -204,6 +204,8 @@ pub(super) mod tests {
                     class("browse", second * 120, [second, second * 30]),
                 ],
                 policers: Vec::new(),
+                adjustments: Vec::new(),
+                sources: Vec::new(),
                 unmatched: 0,
                 origin: vec![server, down],
                 listeners: vec!["http 0.0.0.0:80".to_owned()],

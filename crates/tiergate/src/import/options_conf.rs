@@ -6,7 +6,7 @@
 //! same way; the paper does not show such a line, so an `=` between is taken too, and so are the short
 //! names. Beyond the paper: addresses and networks of clients, and comments from `#` on, which are kept.
 
-use crate::config::resolve_score::{client, path};
+use crate::config::score::{client, path};
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use tiergate_core::classify::pattern::Pattern;

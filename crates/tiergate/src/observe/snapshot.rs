@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use tiergate_core::account::ClassAccount;
+use tiergate_core::adjust::Adjusted;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::{Slots, Step};
 use tiergate_core::gate::{ClassState, Gate};
+use tiergate_core::sense::Source;
 use tiergate_core::time::Moment;
 
 /// Most rules whose hits are copied and shown, the first ones of the policy. A policy may have
@@ -68,6 +70,10 @@ pub struct Snapshot {
     pub last_step: Option<(Moment, Step)>,
     /// Shedding; `None`: the policy sheds nothing.
     pub shedding: Option<SheddingSnapshot>,
+    /// Settings that controllers override.
+    pub adjustments: Vec<Adjusted>,
+    /// The last reading of each sensor.
+    pub sources: Vec<Source>,
 }
 
 impl Snapshot {
@@ -110,6 +116,8 @@ impl Snapshot {
                 overload: shedding.overload(),
                 fraction: shedding.fraction(),
             }),
+            adjustments: gate.adjustments().iter().cloned().collect(),
+            sources: gate.sources().iter().cloned().collect(),
         }
     }
 

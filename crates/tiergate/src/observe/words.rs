@@ -36,6 +36,8 @@ pub fn cause(name: &str) -> String {
         "shrank" => "fewer at once give as much throughput".to_owned(),
         "probed" => "a probe above or below the limit".to_owned(),
         "failures" => "nearly every request failed or took too long".to_owned(),
+        "reload" => "the configuration changed it".to_owned(),
+        "adjusted" => "a controller changed its bounds".to_owned(),
         "unused" => "so many were not needed for a while".to_owned(),
         other => harmless(other).replace('_', " "),
     }
@@ -96,7 +98,15 @@ mod tests {
 
     #[test]
     fn causes_of_this_version_have_words_and_others_their_name() {
-        for known in [Cause::Grew, Cause::Shrank, Cause::Probed, Cause::Failures, Cause::Unused] {
+        for known in [
+            Cause::Grew,
+            Cause::Shrank,
+            Cause::Probed,
+            Cause::Failures,
+            Cause::Unused,
+            Cause::Reload,
+            Cause::Adjusted,
+        ] {
             assert!(cause(known.name()).contains(' '), "{known:?}");
         }
         assert_eq!(cause("looked_lower"), "looked lower");

@@ -2,20 +2,7 @@
 
 use super::streaming::Streaming;
 use crate::buffers::Buffer;
-use crate::http1::{ChunkScanner, Framing};
-
-/// What one look at some bytes found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scan {
-    /// How many of them belong to the body.
-    pub(crate) consumed: usize,
-    /// Whether the body ends with them.
-    pub(crate) done: bool,
-}
-
-/// The body is not framed as it says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+use crate::http1::{ChunkScanner, Framing, Malformed, Scan};
 
 /// Finds the end of a body.
 #[derive(Debug)]
@@ -70,7 +57,7 @@ impl BodyScanner {
                 part as usize
             }
             State::Chunked(scanner) => {
-                let scan = scanner.feed(bytes).map_err(|_| Malformed)?;
+                let scan = scanner.feed(bytes)?;
                 if scan.done {
                     self.state = State::Done;
                 }
@@ -78,6 +65,18 @@ impl BodyScanner {
             }
         };
         Ok(Scan { consumed, done: self.is_done() })
+    }
+}
+
+/// Whether all of a body is in `early`, the bytes behind its head.
+///
+/// # Errors
+/// It is not framed as it says.
+pub(crate) fn is_whole(body: Framing, early: &[u8]) -> Result<bool, Malformed> {
+    match body {
+        Framing::None => Ok(true),
+        Framing::Length(len) => Ok(early.len() as u64 >= len),
+        framing => BodyScanner::new(framing).feed(early).map(|scan| scan.done),
     }
 }
 
@@ -165,7 +164,7 @@ fn dechunk(
     let (mut at, mut len) = (0, 0);
     loop {
         let bytes = buffer.content_mut();
-        let step = scanner.step(&bytes[at..]).map_err(|_| Malformed)?;
+        let step = scanner.step(&bytes[at..])?;
         bytes.copy_within(at + step.data.start..at + step.data.end, len);
         len += step.data.len();
         at += step.consumed;
@@ -180,6 +179,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_body_is_whole_when_its_framing_says_so() {
+        assert_eq!(is_whole(Framing::None, b""), Ok(true));
+        assert_eq!(is_whole(Framing::Length(3), b"ab"), Ok(false));
+        assert_eq!(is_whole(Framing::Length(3), b"abcGET"), Ok(true));
+        assert_eq!(is_whole(Framing::Chunked, b"1\r\na\r\n0\r\n\r"), Ok(false));
+        assert_eq!(is_whole(Framing::Chunked, b"1\r\na\r\n0\r\n\r\nGET"), Ok(true));
+        assert!(is_whole(Framing::Chunked, b"1\na").is_err());
+    }
+
+    #[test]
     fn a_length_ends_where_it_says_and_leaves_the_rest() {
         let mut body = BodyScanner::new(Framing::Length(5));
         assert_eq!(body.feed(b"abc"), Ok(Scan { consumed: 3, done: false }));
@@ -192,7 +201,7 @@ mod tests {
         let mut body = BodyScanner::new(Framing::Chunked);
         assert_eq!(body.feed(b"3\r\nab"), Ok(Scan { consumed: 5, done: false }));
         assert_eq!(body.feed(b"c\r\n0\r\n\r\nGET"), Ok(Scan { consumed: 8, done: true }));
-        assert_eq!(BodyScanner::new(Framing::Chunked).feed(b"3\nabc"), Err(Malformed));
+        assert!(BodyScanner::new(Framing::Chunked).feed(b"3\nabc").is_err());
     }
 
     fn buffer(bytes: &[u8]) -> Buffer {
@@ -220,7 +229,7 @@ mod tests {
             assert_eq!(piece.data.expect("some").content(), expected);
             assert!(piece.done && !body.reusable, "what follows was not asked for");
             let mut body = AnswerBody::new(Framing::Chunked, dechunk, true);
-            assert_eq!(body.take(buffer(b"3\nabc")).expect_err("a bare LF"), Malformed);
+            assert!(body.take(buffer(b"3\nabc")).is_err(), "a bare LF");
         }
     }
 

@@ -1,6 +1,5 @@
 //! From a request's head to its verdict: parse → classify → admit, without an await between.
 
-use super::body::Malformed;
 use super::facts::{RequestFacts, is_idempotent, is_safe_to_preempt};
 use super::fault::TOO_LARGE_TEXT;
 use super::gather;
@@ -117,7 +116,7 @@ fn check<C: Client>(
     if gathered || !gather::is_wanted(&config.policy, head.body, head.expect_continue) {
         return Ok(false);
     }
-    let malformed = |Malformed| HeadError { status: 400, why: "the body is malformed" };
+    let malformed = |_| HeadError { status: 400, why: "the body is malformed" };
     Ok(!client.has_whole_body(head).map_err(malformed)?)
 }
 

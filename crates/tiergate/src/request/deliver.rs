@@ -6,7 +6,7 @@
 //! origin done: its connection and the slot go back, then the rest is written
 //! ```
 
-use super::body::{AnswerBody, Malformed};
+use super::body::AnswerBody;
 use super::fault::{Failure, Fault};
 use super::limits::allowance;
 use super::outbox::Outbox;
@@ -99,7 +99,7 @@ impl<C: Client> Request<'_, '_, C> {
         }
         loop {
             if let Some(buffer) = answer.take() {
-                let piece = body.take(buffer).map_err(|Malformed| Fault::Origin)?;
+                let piece = body.take(buffer).map_err(|_| Fault::Origin)?;
                 if let Some(data) = piece.data {
                     self.slot.iter_mut().for_each(|slot| slot.brought(data.content().len()));
                     outbox.push(data);

@@ -103,7 +103,7 @@ impl ReverseDns {
         let client = match DnsClient::new(&self.settings) {
             Ok(client) => Arc::new(client),
             Err(error) => {
-                tracing::error!(%error, "no client has a name: set names.servers in the policy");
+                tracing::error!(%error, "no client has a name: set reverse_dns.servers in the policy");
                 return std::future::pending().await;
             }
         };

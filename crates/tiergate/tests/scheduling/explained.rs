@@ -17,7 +17,7 @@ fn site_order_slots_deadline_and_score_are_explained() {
     };
     let export = said(text, "GET /export");
     for line in [
-        "  site shop: served is the request of the highest score, which grows by 2 a second",
+        "  site shop: next is the request of the highest score, which grows by 2 a second",
         "  its score there is 8.5",
         "  it takes 4 slots",
         "  a trusted peer's x-budget says how long it waits, at most 5s",
@@ -25,11 +25,11 @@ fn site_order_slots_deadline_and_score_are_explained() {
         assert!(export.lines().any(|found| found == line), "`{line}` is missing in\n{export}");
     }
     let plain = said(text, "GET /");
-    assert!(plain.contains("site blog: served is the most important that waits"), "{plain}");
+    assert!(plain.contains("site blog: next is the most important class that waits"), "{plain}");
     assert!(!plain.contains("slots\n") && !plain.contains("score there"), "{plain}");
     let nobody = text.replace("trusted = [\"127.0.0.1\"]\n", "");
     let nobody = said(&nobody, "GET /export");
-    assert!(nobody.contains("x-budget is not believed: nobody is trusted"), "{nobody}");
+    assert!(nobody.contains("x-budget is ignored: no peer is trusted"), "{nobody}");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn the_policies_that_come_along_do_what_their_comments_say() {
             "sites",
             "GET http://blog.example.com/",
             "A: b",
-            "site blog: served is the request that came first",
+            "site blog: next is the request that came first",
         ),
         ("sites", "POST http://example.com/cart/x", "A: b", "Class checkout, 1 of 4"),
         (
@@ -58,7 +58,7 @@ fn the_policies_that_come_along_do_what_their_comments_say() {
         ),
         ("weighted", "GET /reports/7", "A: b", "it takes 4 slots"),
         ("weighted", "GET /x", "A: b", "a trusted peer's x-time-left says how long it waits"),
-        ("deadlines", "GET /quotes/x", "A: b", "served is the request of the earliest deadline"),
+        ("deadlines", "GET /quotes/x", "A: b", "next is the request of the earliest deadline"),
         ("score", "GET /index.html", "A: b", "its score there is 4.5"),
     ] {
         let said = said(name, request, header);

@@ -1,5 +1,6 @@
 //! What httperf prints, read and summed up.
 
+use crate::bench::tool::after;
 use crate::load::counts::Counts;
 
 /// Longest time by which a process may have been behind its schedule, even once: a quarter of the
@@ -150,11 +151,4 @@ pub(super) fn merge(parts: &[Figures]) -> Figures {
 /// The line that begins with `label`.
 fn line<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     text.lines().find(|line| line.starts_with(label))
-}
-
-/// The number that follows `label`.
-fn after(text: &str, label: &str) -> Option<f64> {
-    let rest = &text[text.find(label)? + label.len()..];
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    rest[..end].parse().ok()
 }

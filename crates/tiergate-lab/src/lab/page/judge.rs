@@ -2,7 +2,7 @@
 //!
 //! In one measure, a contender is ahead if its worst round is better than the other's best and the
 //! medians differ by more than anyone would care about. A latency counts only beside the requests
-//! that were answered: who refuses nearly everyone answers the rest quickly.
+//! that were answered: one that refuses nearly everything answers the rest quickly.
 
 use super::spread::{Spread, values};
 use crate::lab::result::{Better, ContenderResult, Measure, Unit};
@@ -13,7 +13,7 @@ const SHARE_FLOOR: f64 = 0.01;
 /// Everything else that differs by less is level: this part of the larger value.
 const RELATIVE_FLOOR: f64 = 0.1;
 
-/// Whoever is this much behind in the first judged share has no latencies to be compared by.
+/// A contender this far behind in the first judged share has no latencies to be compared by.
 pub(crate) const FAR_FEWER: f64 = 0.05;
 
 /// Where Tiergate stands in one measure.
@@ -44,7 +44,7 @@ pub(crate) struct Judged<'a> {
     pub(crate) tiergate: Spread,
     pub(crate) peer: Spread,
     pub(crate) standing: Standing,
-    /// One latency was shorter, but does not count: whoever has it answered far fewer.
+    /// One latency was shorter, but does not count: it answered far fewer.
     pub(crate) discounted: bool,
 }
 
@@ -123,7 +123,7 @@ fn standing(measure: &Measure, tiergate: &Spread, peer: &Spread) -> Standing {
     }
 }
 
-/// Whoever answered far fewer is not ahead by its latencies, Tiergate no more than a peer.
+/// A contender that answered far fewer is not ahead by its latencies, Tiergate no more than a peer.
 fn discount_latencies(judged: &mut [Judged]) {
     let Some(first) = judged.first().filter(|first| first.measure.unit == Unit::Share) else {
         return;

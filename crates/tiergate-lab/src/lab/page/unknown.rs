@@ -1,4 +1,4 @@
-//! What it costs not to know the capacity: Tiergate's goodput beside that of haproxy's best setting.
+//! The price of not knowing the capacity: Tiergate's goodput compared with haproxy's best setting.
 
 use super::spread::{Spread, values};
 use super::words::{plain, quantity};

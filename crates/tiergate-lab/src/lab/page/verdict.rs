@@ -47,7 +47,7 @@ pub(super) fn cell(experiment: &ExperimentResult, peer: &str) -> Cell {
 /// remarks after it.
 pub(super) fn verdicts(experiment: &ExperimentResult) -> String {
     let Some(tiergate) = tiergate(experiment) else {
-        return "Tiergate has no figures here, so that nobody can be compared with it.\n".into();
+        return "Tiergate has no figures here, so there is no comparison.\n".into();
     };
     let mut out = String::new();
     for peer in experiment.contenders.iter().filter(|c| c.name != "tiergate") {

@@ -42,7 +42,7 @@ Rule 2 (p.toml:12) decides: host *.example.com and path /cart/* → checkout, wa
   yes  host *.example.com: it is Shop.example.com
   yes  path /cart/*: it is /cart/7
 
-Class checkout, 1 of 2 in importance: waits at most 500ms, at most 10000 in the queue, sure of 10% of the slots
+Class checkout, 1 of 2 in importance: waits at most 500ms, at most 10000 in the queue, guaranteed 10% of the slots
   the rule says 500ms instead of the class's deadline
 
 Earlier rules that nearly match

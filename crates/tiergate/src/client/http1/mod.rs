@@ -5,10 +5,12 @@
 //! | `connection` | one request after the other, until either side ends it |
 //! | `side` | the seam: the connection as the client's side of one request |
 //! | `input` | what was received, and how the rest is read |
+//! | `early` | what of a request's body came with the head |
 //! | `upload` | a request's body that did not come with the head |
 //! | `tunnel` | a connection that has changed to another protocol |
 
 mod connection;
+mod early;
 mod input;
 mod side;
 mod tunnel;

@@ -4,21 +4,21 @@ use super::input::Input;
 use super::tunnel;
 use super::upload::Upload;
 use crate::budget::Allowance;
-use crate::buffers::{self, Buffer, SMALL};
+use crate::buffers::{self, Buffer};
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::date;
 use crate::http1::{
-    self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Parsed, RequestHead,
+    self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
     ResponseInfo, Version,
 };
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
-use crate::request::body::{AnswerBody, BodyScanner, Malformed};
+use crate::request::body::{AnswerBody, BodyScanner, is_whole};
 use crate::request::facts::RequestFacts;
-use crate::request::fault::{Fault, MALFORMED, TOO_LARGE};
+use crate::request::fault::{Fault, TOO_LARGE};
 use crate::request::outbox::Outbox;
 use crate::respond;
 use crate::stream::{ClientStream, Outgoing};
@@ -26,11 +26,9 @@ use crate::timers::Timer;
 use arrayvec::ArrayVec;
 use std::io;
 use std::ops::Range;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::request::Field;
-use tokio::io::AsyncWrite;
 
 /// What becomes of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +49,6 @@ pub(super) enum Next {
 /// connection costs.
 const DRAIN_MAX: u64 = 64 * 1024;
 
-/// Room behind the body, so that the client's leaving is noticed while the request waits.
-const ROOM_BEHIND: usize = SMALL;
-
 /// What a client waits for that has announced a body (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -68,15 +63,15 @@ pub(super) struct Http1<S> {
     /// Tells when a head that came in pieces may be whole.
     search: HeadSearch,
     /// Bytes of the request's head at the start of the input.
-    head_len: usize,
+    pub(super) head_len: usize,
     /// Finds the end of its body; `None` until that is looked at.
-    scanner: Option<BodyScanner>,
+    pub(super) scanner: Option<BodyScanner>,
     /// Bytes of the body behind the head.
-    early_len: usize,
+    pub(super) early_len: usize,
     /// Where in the input lies what of the early body the origin has not taken yet.
-    unsent: Range<usize>,
+    pub(super) unsent: Range<usize>,
     /// The rest of the body, if it did not come with the head.
-    upload: Option<Upload>,
+    pub(super) upload: Option<Upload>,
     /// A refusal that is about to be sent.
     refusal: Vec<u8>,
 }
@@ -104,71 +99,6 @@ impl<S: ClientStream> Http1<S> {
         self.scanner = None;
         self.early_len = 0;
         std::mem::replace(&mut self.next, Next::Cut)
-    }
-
-    /// Finds how much of the body came with the head; says whether that is all.
-    fn scan(&mut self, facts: &RequestFacts) -> Result<bool, Fault> {
-        self.head_len = facts.head_len;
-        let scanner = self.scanner.get_or_insert_with(|| BodyScanner::new(facts.body));
-        if scanner.is_done() {
-            return Ok(true);
-        }
-        let early = &self.input.received()[self.head_len + self.early_len..];
-        let scan = scanner.feed(early).map_err(|Malformed| MALFORMED)?;
-        self.early_len += scan.consumed;
-        Ok(scan.done)
-    }
-
-    /// Makes room behind what was received; `false` if there is no memory left for it.
-    fn make_room(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
-        let buffer = self.input.buffer.as_mut().expect("the head lies in it");
-        buffer.make_room(0);
-        if !buffer.is_full() {
-            return true;
-        }
-        // What is there counts as well until it was moved.
-        let larger =
-            buffers::next_len(buffer.capacity(), most).max(buffer.capacity() + ROOM_BEHIND);
-        let Some(reserved) = allowance.take(0, larger) else { return false };
-        buffer.move_into(reserved);
-        true
-    }
-
-    /// Sends on what came with the head. Ready when the origin has it all; never if it takes no more.
-    fn poll_early(
-        &mut self,
-        origin: &mut OriginStream,
-        timeouts: &Timeouts,
-        context: &mut Context<'_>,
-    ) -> Poll<()> {
-        while !self.unsent.is_empty() {
-            let bytes = &self.input.received()[self.unsent.clone()];
-            match ready!(Pin::new(&mut *origin).poll_write(context, bytes)) {
-                Ok(count) if count > 0 => {
-                    self.unsent.start += count;
-                    self.input.timer.arm(timeouts.write);
-                }
-                // After a failure it may have answered all the same; the answer's side finds out.
-                _ => return Poll::Pending,
-            }
-        }
-        self.early_is_sent(timeouts);
-        Poll::Ready(())
-    }
-
-    /// The origin has what came with the head: the rest of the body is next, or the answer.
-    fn early_is_sent(&mut self, timeouts: &Timeouts) {
-        if self.upload.is_none() {
-            self.input.timer.arm(timeouts.response_head);
-            return;
-        }
-        self.input.timer.arm(timeouts.request_body);
-        // A body that is streamed is not sent again: only the head is still looked at. The memory is
-        // free for others, and there is room to notice that the client leaves.
-        if let Some(buffer) = &mut self.input.buffer {
-            buffer.truncate(self.head_len);
-            buffer.settle();
-        }
     }
 
     /// Bytes of a refused request's body that are read to keep the connection; `None`: it is not kept.
@@ -280,8 +210,7 @@ impl<S: ClientStream> Client for Http1<S> {
     ) -> Result<Gathered, Fault> {
         let done = self.scan(facts)?;
         let len = self.early_len;
-        let most_held = facts.head_len + most + ROOM_BEHIND;
-        let more = !done && len < most && self.make_room(most_held, allowance);
+        let more = !done && len < most && self.make_room(facts.head_len + most, allowance);
         Ok(Gathered { len, more })
     }
 
@@ -504,32 +433,5 @@ impl<S: ClientStream> Client for Http1<S> {
             self.next = Next::Linger;
         }
         buffers::keep_text(out);
-    }
-}
-
-/// Whether all of a body is in `early`, the bytes behind its head.
-///
-/// # Errors
-/// It is not framed as it says.
-fn is_whole(body: Framing, early: &[u8]) -> Result<bool, Malformed> {
-    match body {
-        Framing::None => Ok(true),
-        Framing::Length(len) => Ok(early.len() as u64 >= len),
-        framing => BodyScanner::new(framing).feed(early).map(|scan| scan.done),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_body_is_whole_when_its_framing_says_so() {
-        assert_eq!(is_whole(Framing::None, b""), Ok(true));
-        assert_eq!(is_whole(Framing::Length(3), b"ab"), Ok(false));
-        assert_eq!(is_whole(Framing::Length(3), b"abcGET"), Ok(true));
-        assert_eq!(is_whole(Framing::Chunked, b"1\r\na\r\n0\r\n\r"), Ok(false));
-        assert_eq!(is_whole(Framing::Chunked, b"1\r\na\r\n0\r\n\r\nGET"), Ok(true));
-        assert_eq!(is_whole(Framing::Chunked, b"1\na"), Err(Malformed));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::buffers::Buffer;
 use crate::origin::stream::OriginStream;
-use crate::request::body::{BodyScanner, Malformed};
+use crate::request::body::BodyScanner;
 use crate::request::fault::{Fault, MALFORMED, TOO_LARGE};
 use crate::stream::{ClientStream, poll_fill_held};
 use crate::timers::Timer;
@@ -102,7 +102,7 @@ impl Upload {
     /// Looks at what was just read.
     fn check(&mut self) -> Result<(), Fault> {
         let buffer = self.pending.as_ref().expect("just read");
-        let scan = self.scanner.feed(buffer.content()).map_err(|Malformed| MALFORMED)?;
+        let scan = self.scanner.feed(buffer.content()).map_err(|_| MALFORMED)?;
         self.checked = scan.consumed;
         self.total += scan.consumed as u64;
         if self.total_max > 0 && self.total > self.total_max {

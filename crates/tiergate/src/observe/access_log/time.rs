@@ -4,15 +4,12 @@ use std::io::Write;
 use std::time::SystemTime;
 use time::OffsetDateTime;
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const INFALLIBLE: &str = "a vector takes every write";
 
 /// `2026-11-20T18:23:51.042Z`.
 pub(crate) fn rfc3339(at: SystemTime) -> String {
     let mut text = Vec::with_capacity(24);
-    let utc = OffsetDateTime::from(at);
-    push_rfc3339_second(&mut text, utc);
-    push_millis(&mut text, utc.millisecond());
+    Clock::default().push_rfc3339(&mut text, at);
     String::from_utf8(text).expect("digits and punctuation")
 }
 
@@ -20,7 +17,7 @@ pub(crate) fn rfc3339(at: SystemTime) -> String {
 /// calendar date costs more than the rest of a line.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
-    second: Option<i64>,
+    second: Option<u64>,
     rfc3339: Vec<u8>,
     combined: Vec<u8>,
 }
@@ -30,7 +27,7 @@ impl Clock {
     pub(super) fn push_rfc3339(&mut self, line: &mut Vec<u8>, at: SystemTime) {
         let millis = self.turn_to(at);
         line.extend_from_slice(&self.rfc3339);
-        push_millis(line, millis);
+        write!(line, ".{millis:03}Z").expect(INFALLIBLE);
     }
 
     /// Appends `20/Nov/2026:18:23:51 +0000`.
@@ -39,41 +36,30 @@ impl Clock {
         line.extend_from_slice(&self.combined);
     }
 
-    fn turn_to(&mut self, at: SystemTime) -> u16 {
-        // Before 1970 the split below would round the wrong way; no log line is from then.
+    /// Makes the texts those of the second of `at`; returns its milliseconds.
+    fn turn_to(&mut self, at: SystemTime) -> u32 {
+        // A time before 1970 counts as 1970; no log line is from then.
         let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let second = since.as_secs() as i64;
-        if self.second != Some(second) {
-            let utc =
-                OffsetDateTime::from_unix_timestamp(second).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-            self.second = Some(second);
-            self.rfc3339.clear();
-            push_rfc3339_second(&mut self.rfc3339, utc);
-            self.combined.clear();
-            push_combined(&mut self.combined, utc);
+        if self.second != Some(since.as_secs()) {
+            self.second = Some(since.as_secs());
+            self.write(since.as_secs());
         }
-        since.subsec_millis() as u16
+        since.subsec_millis()
     }
-}
 
-fn push_rfc3339_second(text: &mut Vec<u8>, utc: OffsetDateTime) {
-    let (year, month, day) = utc.to_calendar_date();
-    let (hour, minute, second) = utc.to_hms();
-    let month = u8::from(month);
-    write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
-        .expect("a vector takes every write");
-}
-
-fn push_combined(text: &mut Vec<u8>, utc: OffsetDateTime) {
-    let (year, month, day) = utc.to_calendar_date();
-    let (hour, minute, second) = utc.to_hms();
-    let month = MONTHS[usize::from(u8::from(month)) - 1];
-    write!(text, "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")
-        .expect("a vector takes every write");
-}
-
-fn push_millis(text: &mut Vec<u8>, millis: u16) {
-    write!(text, ".{millis:03}Z").expect("a vector takes every write");
+    fn write(&mut self, unix: u64) {
+        let utc = OffsetDateTime::from_unix_timestamp(unix as i64);
+        let utc = utc.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let (year, month, day) = utc.to_calendar_date();
+        let (hour, minute, second) = utc.to_hms();
+        let (number, name) = (u8::from(month), month.to_string());
+        let name = &name[..3];
+        let time = format!("{hour:02}:{minute:02}:{second:02}");
+        self.rfc3339.clear();
+        write!(self.rfc3339, "{year:04}-{number:02}-{day:02}T{time}").expect(INFALLIBLE);
+        self.combined.clear();
+        write!(self.combined, "{day:02}/{name}/{year:04}:{time} +0000").expect(INFALLIBLE);
+    }
 }
 
 #[cfg(test)]

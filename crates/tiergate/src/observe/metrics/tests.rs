@@ -1,12 +1,11 @@
 //! Checks of the text, after `promtool check metrics` and the format's own rules.
 
 use super::*;
-use crate::config::defaults;
 use crate::observe::counters::Protocol;
 use crate::observe::server::Health;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tiergate_core::admit::session::Sessions;
+use tiergate_core::admit::session::{Bounds, Sessions};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Cause, Slots, Step};
 use tiergate_core::gate::{Arrival, Gate, Verdict};
@@ -50,7 +49,13 @@ fn encoded(format: Format) -> String {
     };
     let servers =
         vec![server("10.0.0.5:8080", Health::Down, 4), server("/run/app.sock", Health::Up, 0)];
-    let mut sessions = Sessions::new(defaults::SESSION, 2);
+    let bounds = Bounds {
+        idle: Duration::from_secs(1800),
+        lifetime: Duration::from_secs(3600),
+        sessions_max: 100,
+        at_once_max: 32,
+    };
+    let mut sessions = Sessions::new(bounds, 2);
     sessions.answered(Moment::ZERO, 1, ClassId(0), true);
     sessions.end(1);
     let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };

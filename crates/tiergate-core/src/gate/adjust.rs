@@ -1,0 +1,105 @@
+//! What comes in beside requests: readings of sensors, and adjustments of controllers.
+
+use super::Gate;
+use crate::adjust::{AdjustError, Adjustment, Adjustments, Applied};
+use crate::admit::policer::PolicerId;
+use crate::admit::trigger::Triggers;
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use crate::sense::{Reading, ReadingError, Sources};
+use crate::time::Moment;
+use std::time::Duration;
+
+/// So often a value that is on its way is moved on.
+const MOVE_EVERY: Duration = Duration::from_millis(100);
+
+impl<T> Gate<T> {
+    /// Takes a reading: keeps it as the last of its source, and tells the law of the limit. O(sources).
+    ///
+    /// # Errors
+    /// A reading that cannot be, or too many sources. Nothing has changed then.
+    pub fn observe(&mut self, now: Moment, reading: Reading<'_>) -> Result<(), ReadingError> {
+        self.sources.take(now, reading)?;
+        self.advance(now);
+        self.limit.observe(now, &reading);
+        self.dispatch(now);
+        Ok(())
+    }
+
+    /// The last reading of each source.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Adjusts a setting of the plan for `owner`, from now on until [`Gate::release`]: it moves from where
+    /// it is to the value wanted, within the owner's bounds and no faster than its slew. A reload does not
+    /// end it. Costs a copy of the plan: for what acts a few times a second.
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    pub fn adjust(
+        &mut self,
+        now: Moment,
+        owner: &str,
+        wanted: Adjustment,
+    ) -> Result<Applied, AdjustError> {
+        self.move_adjustments(now);
+        let planned = wanted.setting.read(&self.base).ok_or(AdjustError::NoSuchSetting)?;
+        let mut adjustments = self.adjustments.clone();
+        let of = wanted.setting.of(&self.base);
+        let place = adjustments.claim(now, (owner, of), wanted, planned)?;
+        let plan = adjustments.over(&self.base);
+        if adjustments.at(place).lapsed {
+            return Err(AdjustError::Unfit);
+        }
+        self.adjustments = adjustments;
+        self.put_adjusted(now, plan);
+        Ok(self.adjustments.at(place).applied)
+    }
+
+    /// Ends all adjustments of an owner: the plan's values are in force again at once. Returns how many
+    /// there were.
+    pub fn release(&mut self, now: Moment, owner: &str) -> usize {
+        let count = self.adjustments.release(owner);
+        let plan = self.adjustments.over(&self.base);
+        self.put_adjusted(now, plan);
+        count
+    }
+
+    /// Who adjusts what.
+    pub fn adjustments(&self) -> &Adjustments {
+        &self.adjustments
+    }
+
+    /// Moves values on that are on their way. Returns when to do so again.
+    pub(super) fn move_adjustments(&mut self, now: Moment) -> Moment {
+        if self.adjustments.advance(now) {
+            let plan = self.adjustments.over(&self.base);
+            self.put_adjusted(now, plan);
+        }
+        if self.adjustments.is_moving() { now + MOVE_EVERY } else { Moment::NEVER }
+    }
+
+    /// Puts the plan in force with other values of what may be adjusted, and nothing else.
+    fn put_adjusted(&mut self, now: Moment, plan: Plan) {
+        self.let_time_pass(now);
+        let former = std::mem::replace(&mut self.plan, plan);
+        let policers = self.plan.policers.iter().zip(&former.policers);
+        for (place, (new, old)) in policers.enumerate() {
+            if new.rate != old.rate {
+                self.policers.set_rate(now, PolicerId(place as u16), new.rate);
+            }
+        }
+        if self.plan.slots != former.slots {
+            self.limit.set_bounds(now, &self.plan.slots);
+        }
+        if self.plan.classes != former.classes {
+            self.triggers = Triggers::new(&self.plan.classes, &self.loads);
+            self.schedule = Schedule::new(&self.plan);
+            self.since = now;
+            self.schedule.resume(&self.loads, self.limit.slots());
+            self.let_time_pass(now);
+        }
+        self.dispatch(now);
+    }
+}

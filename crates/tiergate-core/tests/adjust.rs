@@ -1,0 +1,302 @@
+//! Adjustments: never outside their bounds, never faster than their slew, the plan's value when they are
+//! released, and all of that through any sequence of reloads.
+
+use proptest::prelude::*;
+use std::time::Duration;
+use tiergate_core::adjust::{AdjustError, Adjustment, Adjustments, Setting};
+use tiergate_core::admit::bucket::Rate;
+use tiergate_core::admit::policer::{Per, PolicerId, Settings};
+use tiergate_core::admit::trigger::{Backlogs, Trigger};
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::{Bounds, Cause, Law, Slots};
+use tiergate_core::gate::{Arrival, Effect, Gate, Verdict};
+use tiergate_core::plan::Plan;
+use tiergate_core::schedule::Policy;
+use tiergate_core::time::Moment;
+
+fn policer(name: &str, rate: u32) -> Settings {
+    let rate = Rate::per_second(rate);
+    let (name, shares) = (name.to_owned(), Vec::new());
+    Settings { name, rate, burst: 1, per: Per::Rule, shares, announce: false }
+}
+
+/// Two classes with shares and a trigger each, two policers, an adaptive limit.
+fn plan(generation: u32, rate: u32) -> Plan {
+    let mut plan = Plan { generation, ..Plan::protective() };
+    plan.sites[0].policy = Policy::Shared;
+    plan.classes = ["a", "b"].map(Class::named).to_vec();
+    for class in &mut plan.classes {
+        class.share = 0.4;
+        class.refuse_at = vec![Trigger { of: Backlogs::ALL, waiting: 10, until: 5 }];
+    }
+    plan.policers = vec![policer("x", rate), policer("y", 7)];
+    plan
+}
+
+fn to(setting: Setting, value: f64, min: f64, max: f64, slew_per_s: f64) -> Adjustment {
+    Adjustment { setting, value, min, max, slew_per_s }
+}
+
+fn at_once(setting: Setting, value: f64) -> Adjustment {
+    to(setting, value, 0.0, 1e6, f64::INFINITY)
+}
+
+/// What the plan in force says of a setting.
+fn in_force(gate: &Gate<u32>, setting: Setting) -> f64 {
+    let plan = gate.plan();
+    match setting {
+        Setting::SlotsMin | Setting::SlotsMax => match &plan.slots {
+            Slots::Fixed(slots) => f64::from(*slots),
+            Slots::Adaptive(bounds) if setting == Setting::SlotsMin => bounds.slots_min.into(),
+            Slots::Adaptive(bounds) => bounds.slots_max.into(),
+        },
+        Setting::PolicerRate(id) => plan.policers[id.index()].rate.tokens_per_second(),
+        Setting::TriggerLen(id, place) => plan.classes[id.index()].refuse_at[place].waiting.into(),
+        Setting::Minimum(id) => plan.classes[id.index()].minimum,
+        Setting::Weight(id) => plan.classes[id.index()].weight,
+        Setting::Share(id) => plan.classes[id.index()].share,
+    }
+}
+
+const A: ClassId = ClassId(0);
+const ALL: [Setting; 7] = [
+    Setting::SlotsMin,
+    Setting::SlotsMax,
+    Setting::PolicerRate(PolicerId(0)),
+    Setting::TriggerLen(A, 0),
+    Setting::Minimum(A),
+    Setting::Weight(A),
+    Setting::Share(A),
+];
+
+#[test]
+fn each_setting_can_be_adjusted_and_comes_back() {
+    for setting in ALL {
+        let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+        let planned = in_force(&gate, setting);
+        let wanted = if planned < 1.0 { planned + 0.1 } else { planned + 2.0 };
+        let applied = gate.adjust(Moment::ZERO, "me", at_once(setting, wanted)).expect("free");
+        assert_eq!((applied.value, applied.planned), (wanted, planned), "{setting:?}");
+        assert!((in_force(&gate, setting) - wanted).abs() < 1e-9, "{setting:?}");
+        assert_eq!(gate.release(Moment::ZERO, "me"), 1);
+        assert_eq!(gate.plan(), &plan(0, 3), "{setting:?}");
+    }
+}
+
+#[test]
+fn a_second_owner_is_refused_until_the_first_lets_go() {
+    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let [rate, other] = [0, 1].map(|id| Setting::PolicerRate(PolicerId(id)));
+    gate.adjust(Moment::ZERO, "one", at_once(rate, 9.0)).expect("free");
+    let refused = gate.adjust(Moment::ZERO, "two", at_once(rate, 1.0));
+    assert_eq!(refused, Err(AdjustError::Owned("one".into())));
+    gate.adjust(Moment::ZERO, "two", at_once(other, 1.0)).expect("free");
+    gate.release(Moment::ZERO, "one");
+    assert_eq!((in_force(&gate, rate), in_force(&gate, other)), (3.0, 1.0));
+    gate.adjust(Moment::ZERO, "two", at_once(rate, 1.0)).expect("free again");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let mut adjust = |owner, wanted| gate.adjust(Moment::ZERO, owner, wanted);
+    let rate = Setting::PolicerRate(PolicerId(0));
+    for wanted in [
+        at_once(rate, f64::NAN),
+        to(rate, 1.0, 2.0, 1.0, 1.0),
+        to(rate, 1.0, 0.0, f64::NAN, 1.0),
+        to(rate, 1.0, 0.0, 2.0, 0.0),
+        to(rate, 1.0, 0.0, 2.0, f64::NAN),
+    ] {
+        assert_eq!(adjust("me", wanted), Err(AdjustError::Invalid), "{wanted:?}");
+    }
+    assert_eq!(adjust("", at_once(rate, 1.0)), Err(AdjustError::Invalid));
+    for gone in
+        [Setting::PolicerRate(PolicerId(2)), Setting::Weight(ClassId(2)), Setting::TriggerLen(A, 1)]
+    {
+        assert_eq!(adjust("me", at_once(gone, 1.0)), Err(AdjustError::NoSuchSetting));
+    }
+    assert_eq!(adjust("me", at_once(Setting::Share(A), 0.7)), Err(AdjustError::Unfit));
+    assert_eq!(adjust("me", at_once(Setting::Weight(A), 0.0)), Err(AdjustError::Unfit));
+    assert_eq!(gate.plan(), &plan(0, 3));
+    assert_eq!(gate.adjustments().iter().count(), 0);
+}
+
+#[test]
+fn there_are_so_many_at_most() {
+    let mut many = plan(0, 1);
+    many.policers = (0..100).map(|number| policer(&number.to_string(), 1)).collect();
+    let mut gate: Gate<u32> = Gate::new(many);
+    let adjusted = (0..100).filter(|&id| {
+        let setting = Setting::PolicerRate(PolicerId(id));
+        gate.adjust(Moment::ZERO, "me", at_once(setting, 2.0)).is_ok()
+    });
+    assert_eq!(adjusted.count(), Adjustments::COUNT_MAX);
+}
+
+#[test]
+fn it_follows_its_policer_through_reloads_and_lapses_with_it() {
+    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let now = Moment::from_millis(5);
+    gate.adjust(now, "me", at_once(Setting::PolicerRate(PolicerId(0)), 9.0)).expect("free");
+    let mut turned = plan(1, 4);
+    turned.policers.reverse();
+    gate.reconfigure(now, turned);
+    let rates: Vec<f64> = gate.policers().map(|it| it.rate.tokens_per_second()).collect();
+    assert_eq!(rates, [7.0, 9.0], "it is the second now");
+    assert_eq!(gate.adjustments().iter().next().expect("one").applied.planned, 4.0);
+    let mut gone = plan(2, 4);
+    gone.policers.remove(0);
+    gate.reconfigure(now, gone.clone());
+    assert_eq!(gate.plan(), &gone);
+    let lapsed = gate.adjustments().iter().next().expect("it says so");
+    assert!(lapsed.lapsed && *lapsed.owner == *"me" && *lapsed.of == *"x");
+    gate.reconfigure(now, plan(3, 4));
+    assert_eq!(gate.plan(), &plan(3, 4), "what has lapsed does not come back by itself");
+    gate.adjust(now, "me", at_once(Setting::PolicerRate(PolicerId(0)), 8.0)).expect("free");
+    assert_eq!(gate.adjustments().iter().count(), 1);
+}
+
+#[test]
+fn the_newest_lapses_where_a_reload_leaves_no_room() {
+    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    let b = Setting::Share(ClassId(1));
+    gate.adjust(Moment::ZERO, "one", at_once(Setting::Share(A), 0.3)).expect("room");
+    gate.adjust(Moment::ZERO, "two", at_once(b, 0.6)).expect("room that the first left");
+    let mut less = plan(1, 3);
+    less.classes.push(Class { share: 0.2, ..Class::named("c") });
+    gate.reconfigure(Moment::ZERO, less);
+    assert_eq!((in_force(&gate, Setting::Share(A)), in_force(&gate, b)), (0.3, 0.4));
+    let lapsed: Vec<bool> = gate.adjustments().iter().map(|it| it.lapsed).collect();
+    assert_eq!(lapsed, [false, true]);
+}
+
+#[test]
+fn bounds_of_the_slots_hold_at_once_and_are_said() {
+    let mut gate: Gate<u32> = Gate::new(Plan::protective());
+    let now = Moment::from_millis(5);
+    gate.adjust(now, "me", at_once(Setting::SlotsMax, 4.0)).expect("free");
+    assert_eq!(gate.slots(), 4);
+    let said = Effect::SlotsChanged { slots: 4, cause: Cause::Adjusted };
+    assert_eq!(gate.next_effect(), Some(said));
+    gate.reconfigure(now, Plan { generation: 1, ..Plan::protective() });
+    assert_eq!((gate.slots(), gate.next_effect()), (4, None), "a reload leaves it");
+    gate.release(now, "me");
+    let Slots::Adaptive(Bounds { slots_max, .. }) = gate.plan().slots else { panic!("it adapts") };
+    assert_eq!(slots_max, 10_000);
+
+    let mut gate: Gate<u32> = Gate::new(Plan { slots: Slots::Fixed(1), ..Plan::protective() });
+    let arrival = Arrival::of(A);
+    let _slot = gate.arrive(now, arrival, || 0);
+    let Verdict::Queue(_) = gate.arrive(now, arrival, || 7) else { panic!("one slot") };
+    gate.adjust(now, "me", at_once(Setting::SlotsMax, 2.0)).expect("free");
+    assert_eq!(gate.next_effect(), Some(Effect::Wake(7)));
+    let refused = gate.adjust(now, "me", at_once(Setting::SlotsMin, 2.0));
+    assert_eq!(refused, Err(AdjustError::NoSuchSetting));
+}
+
+#[test]
+fn a_reload_while_a_bound_moves_keeps_the_law() {
+    let law = Box::new(Odd { slots: 77 });
+    let mut gate: Gate<u32> = Gate::with_law(Plan::protective(), law);
+    let slowly = to(Setting::SlotsMax, 1000.0, 0.0, 1e6, 1000.0);
+    gate.adjust(Moment::ZERO, "me", slowly).expect("free");
+    gate.reconfigure(Moment::from_millis(500), Plan { generation: 1, ..Plan::protective() });
+    assert_eq!(in_force(&gate, Setting::SlotsMax), 9_500.0);
+    assert_eq!(gate.slots(), 77, "of the law that was there");
+    gate.release(Moment::from_millis(500), "me");
+    assert_eq!(in_force(&gate, Setting::SlotsMax), 10_000.0);
+}
+
+/// A law that is known by its slots.
+#[derive(Debug)]
+struct Odd {
+    slots: u32,
+}
+
+impl Law for Odd {
+    fn slots(&self) -> u32 {
+        self.slots
+    }
+}
+
+#[test]
+fn an_adjusted_trigger_pulls_and_lets_go_at_the_same_part_of_its_length() {
+    let mut gate: Gate<u32> = Gate::new(plan(0, 3));
+    gate.adjust(Moment::ZERO, "me", at_once(Setting::TriggerLen(A, 0), 4.0)).expect("free");
+    assert_eq!(gate.plan().classes[0].refuse_at[0].until, 2);
+    gate.release(Moment::ZERO, "me");
+    assert_eq!(gate.plan().classes[0].refuse_at[0].until, 5);
+}
+
+/// What may happen to a gate with an adjusted rate.
+#[derive(Clone, Debug)]
+enum Event {
+    Want(f64),
+    Bound(f64, f64),
+    Tick,
+    Reload(u32),
+}
+
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    let event = prop_oneof![
+        (0.0..200.0).prop_map(Event::Want),
+        (0.0..60.0, 0.0..60.0).prop_map(|(low, more)| Event::Bound(low, low + more)),
+        Just(Event::Tick),
+        (0_u32..300).prop_map(Event::Reload),
+    ];
+    prop::collection::vec((0_u64..3000, event), 1..60)
+}
+
+proptest! {
+    #[test]
+    fn never_outside_its_bounds_never_faster_than_its_slew(
+        events in events(), slew in prop_oneof![0.1..50.0, Just(f64::INFINITY)],
+    ) {
+        let setting = Setting::PolicerRate(PolicerId(0));
+        let mut gate: Gate<u32> = Gate::new(plan(0, 50));
+        let mut wanted = to(setting, 50.0, 0.0, 100.0, slew);
+        let (mut now, mut planned) = (Moment::ZERO, 50);
+        gate.adjust(now, "me", wanted).expect("free");
+        let mut before = (now, in_force(&gate, setting));
+        for (generation, (ms, event)) in (1..).zip(events) {
+            now = now + Duration::from_millis(ms);
+            let mut jump = 0.0;
+            match event {
+                Event::Want(value) => wanted.value = value,
+                Event::Bound(min, max) => {
+                    (wanted.min, wanted.max) = (min, max);
+                    // New bounds hold at once.
+                    jump = (before.1 - before.1.clamp(min, max)).abs();
+                }
+                Event::Tick => { gate.tick(now); }
+                Event::Reload(rate) => {
+                    planned = rate;
+                    gate.reconfigure(now, plan(generation, rate));
+                }
+            }
+            if !matches!(event, Event::Tick | Event::Reload(_)) {
+                let applied = gate.adjust(now, "me", wanted).expect("its own");
+                prop_assert_eq!(applied.target, wanted.value.clamp(wanted.min, wanted.max));
+            }
+            let value = in_force(&gate, setting);
+            prop_assert!((wanted.min - 1e-6..=wanted.max + 1e-6).contains(&value), "{value}");
+            let most = slew * now.since(before.0).as_secs_f64();
+            let most = if most.is_nan() { 0.0 } else { most };
+            prop_assert!(slew.is_infinite() || (value - before.1).abs() <= most + jump + 1e-6);
+            let known = gate.adjustments().iter().next().expect("it is there").clone();
+            prop_assert_eq!(known.applied.planned, f64::from(planned));
+            prop_assert!(!known.lapsed);
+            before = (now, value);
+        }
+        // It gets there by itself.
+        for _ in 0..40 {
+            now = now + Duration::from_secs(100);
+            gate.tick(now);
+        }
+        let target = wanted.value.clamp(wanted.min, wanted.max);
+        prop_assert!((in_force(&gate, setting) - target).abs() < 1e-6);
+        gate.release(now, "me");
+        prop_assert_eq!(in_force(&gate, setting), f64::from(planned));
+    }
+}

@@ -1,0 +1,216 @@
+//! Warnings of policies that are valid.
+
+use super::*;
+use crate::cli::check::meaning;
+use crate::config::parse;
+
+fn warned(rules: &str) -> Vec<String> {
+    let text = format!(
+        "[origin]\nservers = [\"a:1\"]\n\
+         [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n[[class]]\nname = \"c\"\n{rules}"
+    );
+    warnings(&parse(&text, "p.toml").unwrap())
+}
+
+#[test]
+fn rules_that_never_decide_and_classes_without_rules_are_told() {
+    assert_eq!(
+        warned(
+            "[[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
+             [[rule]]\npath = \"/x/y\"\nmethod = \"GET\"\nclass = \"b\"\n\
+             [[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
+             [[rule]]\npath = \"/x/*\"\nclass = \"c\"\n"
+        ),
+        [
+            "rule 2 (line 12) never decides: rule 1 (line 9) takes all of its requests",
+            "rule 4 (line 19) never decides: rule 1 (line 9) asks for the same",
+            "class b: only rules that never decide lead to it",
+        ]
+    );
+    assert_eq!(
+        warned("[[rule]]\nmethod = \"GET\"\nclass = \"a\"\n"),
+        ["class b: no rule leads to it"]
+    );
+}
+
+#[test]
+fn what_an_earlier_rule_does_not_say_a_later_one_may() {
+    assert_eq!(
+        warned(
+            "[[rule]]\npath = \"/x/*\"\nimportance = 5\n\
+             [[rule]]\npath = \"/x/*\"\nclass = \"a\"\n\
+             [[rule]]\npath = \"/x/y\"\nclass = \"b\"\nimportance = 6\nslots = 2\n\
+             [[rule]]\npath = \"/x/z\"\nimportance = 7\n[shedding]\n"
+        ),
+        [
+            "rule 3 (line 15) never decides about importance: rule 1 (line 9) takes all of its requests",
+            "rule 3 (line 15) never decides about class: rule 2 (line 12) takes all of its requests",
+            "rule 4 (line 20) never decides: rule 1 (line 9) takes all of its requests",
+            "class b: only rules that never decide lead to it",
+        ]
+    );
+}
+
+#[test]
+fn importance_that_changes_nothing_or_that_anybody_has_is_told() {
+    let by_cookie = "[[rule]]\nmethod = \"GET\"\nclass = \"a\"\n\
+         [[rule]]\nmethod = \"PUT\"\nclass = \"b\"\n\
+         [[rule]]\ncookie.basket = \"full\"\nimportance = 200\n";
+    let rules = |shedding: &str| format!("{by_cookie}{shedding}");
+    assert_eq!(
+        warned(&rules("")),
+        ["rule 3 (line 15): importance has no effect without [shedding]"]
+    );
+    assert_eq!(
+        warned(&rules("[shedding]\n")),
+        [
+            "rule 3 (line 15): any client that guesses the value of cookie basket has this importance; with \
+          [session], only running sessions have"
+        ]
+    );
+    assert_eq!(warned(&rules("[shedding]\n[session]\nown = true\n")), [""; 0]);
+    assert_eq!(warned(&rules("client = \"10.0.0.0/8\"\n[shedding]\n")), [""; 0]);
+    let without = by_cookie.replace("importance = 200", "slots = 2");
+    assert_eq!(
+        warned(&format!("{without}[shedding]\ndelay = \"2s\"\n")),
+        [
+            "shedding: no rule gives importance: requests are shed by class and age alone",
+            "shedding: no class waits as long as its delay: no request is ever shed",
+        ]
+    );
+}
+
+#[test]
+fn rules_that_never_match_are_told() {
+    assert_eq!(
+        warned(
+            "[[rule]]\npath = [\"/a.cgi\", \"/b\"]\nextension = \"jpg\"\nclass = \"a\"\n\
+             [[rule]]\npath = \"/a.cgi\"\nextension = \"cgi\"\nclass = \"a\"\n\
+             [[rule]]\nsni = \"a.com\"\nclass = \"b\"\n"
+        ),
+        [
+            "rule 1 (line 9) never matches: none of its paths has extension jpg",
+            "rule 3 (line 17) never matches: sni a.com needs a listener with TLS",
+            "class b: only rules that never decide lead to it",
+        ]
+    );
+}
+
+#[test]
+fn code_points_behind_the_proxy_protocol_are_told() {
+    let warned = |listeners: &str, rule: &str| {
+        let text = format!(
+            "trusted = [\"10.0.0.1\"]\n[origin]\nservers = [\"a:1\"]\n{listeners}\
+             [[rule]]\ndscp = 46\nrefuse = true\n{rule}"
+        );
+        warnings(&parse(&text, "p.toml").unwrap())
+    };
+    let plain = "[[listener]]\naddress = \"127.0.0.1:80\"\nname = \"plain\"\n";
+    let proxied =
+        "[[listener]]\naddress = \"127.0.0.1:81\"\nproxy_protocol = true\nname = \"proxied\"\n";
+    let both = format!("{plain}{proxied}");
+    assert_eq!(warned(plain, ""), [""; 0]);
+    assert_eq!(
+        warned(proxied, ""),
+        [
+            "rule 1 (line 8) never matches: DSCP 46: behind the PROXY protocol, packets are the proxy's"
+        ]
+    );
+    assert_eq!(
+        warned(&both, ""),
+        [
+            "rule 1 (line 11) never matches clients of proxied: behind the PROXY protocol, packets are the proxy's"
+        ]
+    );
+    assert_eq!(warned(&both, "listener = \"plain\"\n"), [""; 0]);
+    let only = warned(&both, "listener = \"proxied\"\n");
+    assert!(only[0].starts_with("rule 1 (line 11) never matches: DSCP 46: "), "{only:?}");
+}
+
+fn policy(text: &str) -> Policy {
+    parse(&format!("{text}\n[origin]\nservers = [\"a:1\"]\nslots = 8\n"), "p.toml").unwrap()
+}
+
+fn warned_of(text: &str) -> Vec<String> {
+    let rules = "[[rule]]\npath = \"/a\"\nclass = \"a\"\n[[rule]]\npath = \"/b\"\nclass = \"b\"\n";
+    warnings(&policy(&format!("{text}{rules}")))
+}
+
+#[test]
+fn parts_that_the_policy_makes_nothing_of_are_told() {
+    let classes = "[[class]]\nname = \"a\"\nshare = \"50%\"\nreserve = \"10%\"\nweight = 3\n\
+                   [[class]]\nname = \"b\"\nminimum = \"10%\"\n";
+    let under = |policy: &str| warned_of(&format!("{classes}[scheduling]\npolicy = {policy:?}\n"));
+    let share = "class a: share has no effect without policy = \"shared\" or \"fixed\"";
+    let weight = "class a: weight has no effect without policy = \"weighted\"";
+    let minimum = "class b: minimum has no effect without policy = \"strict\"";
+    assert_eq!(under("strict"), [weight, share]);
+    assert_eq!(under("weighted"), [share, minimum]);
+    let leaves = "class b: without a share it gets only what the others leave";
+    assert_eq!(under("shared"), [weight, minimum, leaves]);
+    let reserve = "class a: reserve has no effect without policy = \"shared\"";
+    let classes = classes.replace("minimum", "share = \"50%\"\nminimum");
+    let fixed = warned_of(&format!("{classes}[scheduling]\npolicy = \"fixed\"\n"));
+    assert_eq!(fixed, [weight, reserve, minimum]);
+    let scores = "policy = \"score\": neither [score] nor a rule gives a score: all have 0";
+    assert_eq!(under("score"), [weight, share, minimum, scores]);
+}
+
+#[test]
+fn sites_orders_and_rules_that_make_no_sense_are_told() {
+    assert_eq!(
+        warned_of(
+            "[scheduling]\nbetween_sites = \"shared\"\n\
+             [[site]]\nname = \"x\"\nshare = \"50%\"\n[[site]]\nname = \"y\"\nweight = 2\n\
+             [[class]]\nname = \"a\"\nsite = \"x\"\norder = \"score\"\npreemptible = true\n\
+             [[class]]\nname = \"b\"\nsite = \"x\"\nwhen_full = \"drop-least\"\n\
+             [[rule]]\nslots = 9\ndeadline_header = \"X-Budget\"\n"
+        ),
+        [
+            "site y: no class belongs to it",
+            "site y: weight has no effect without between_sites = \"weighted\"",
+            "site y: without a share it gets only what the others leave",
+            "class a: preemptible has no effect: no class is above it",
+            "class a: order = \"score\": neither [score] nor a rule gives a score: all have 0",
+            "class b: when_full = \"drop-least\": neither [score] nor a rule gives a score: all have 0",
+            "rule 1 (line 18): takes 9 slots, and there are only 8",
+            "rule 1 (line 18): x-budget is never believed: `trusted` is empty",
+        ]
+    );
+    assert_eq!(
+        warned_of(
+            "[scheduling]\nbetween_sites = \"fifo\"\n[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\n"
+        ),
+        ["between_sites has no effect on a single site"]
+    );
+}
+
+#[test]
+fn who_is_served_next_in_words() {
+    let plain = meaning(&policy(""), "p.toml");
+    assert!(!plain.contains("The next free slot"), "{plain}");
+    let words = meaning(
+        &policy(
+            "trusted = [\"127.0.0.1\"]\n[scheduling]\nbetween_sites = \"weighted\"\npolicy = \"shared\"\n\
+             [[site]]\nname = \"x\"\nweight = 3\n[[site]]\nname = \"y\"\npolicy = \"score\"\nageing = 2.5\n\
+             [[class]]\nname = \"a\"\nsite = \"x\"\nshare = \"60%\"\nreserve = \"5%\"\norder = \"adaptive-lifo\"\n\
+             codel = { target = \"10ms\" }\nfair = false\n\
+             [[class]]\nname = \"b\"\nsite = \"y\"\nlate = \"last\"\nwhen_full = \"drop-oldest\"\n\
+             queue_bytes = \"1MiB\"\npreemptible = true\n\
+             [[rule]]\npath = \"/a\"\nclass = \"a\"\nslots = 4\ndeadline_header = \"X-Budget\"\n",
+        ),
+        "p.toml",
+    );
+    for line in [
+        "The next free slot goes to",
+        "  among the sites: in proportion to their weights",
+        "  among the classes of site x (a): each its share; what one does not use is lent, but for its reserve, weight 3",
+        "  among the classes of site y (b): the request of the highest score, which grows by 2.5 a second, weight 1",
+        "  a request costs the time that it holds its slots",
+        "  1  a  waits at most 2s, at most 10000 in the queue, site x, 60% of the slots, 5% of them never lent, the newest first under overload, whatever their flow, dropped while a delay of 10ms stands for 200ms",
+        "  2  b  waits at most 2s, at most 10000 in the queue, site y, the oldest leaves a full queue, the late last, until twice the deadline, at most 1MiB in the queue, GET and HEAD preempted by classes above; takes requests that no rule matches",
+        "  1  (line 27)  path /a → a, slots 4, deadline by a trusted x-budget",
+    ] {
+        assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
+    }
+}

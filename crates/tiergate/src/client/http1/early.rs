@@ -1,0 +1,85 @@
+//! What of a request's body came with its head, or was gathered behind it.
+
+use super::side::Http1;
+use crate::budget::Allowance;
+use crate::buffers::{self, SMALL};
+use crate::config::meant::Timeouts;
+use crate::origin::stream::OriginStream;
+use crate::request::body::BodyScanner;
+use crate::request::facts::RequestFacts;
+use crate::request::fault::{Fault, MALFORMED};
+use crate::stream::ClientStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::AsyncWrite;
+
+/// Room behind the body, so that the client's leaving is noticed while the request waits.
+const ROOM_BEHIND: usize = SMALL;
+
+impl<S: ClientStream> Http1<S> {
+    /// Finds how much of the body came with the head; says whether that is all.
+    pub(super) fn scan(&mut self, facts: &RequestFacts) -> Result<bool, Fault> {
+        self.head_len = facts.head_len;
+        let scanner = self.scanner.get_or_insert_with(|| BodyScanner::new(facts.body));
+        if scanner.is_done() {
+            return Ok(true);
+        }
+        let early = &self.input.received()[self.head_len + self.early_len..];
+        let scan = scanner.feed(early).map_err(|_| MALFORMED)?;
+        self.early_len += scan.consumed;
+        Ok(scan.done)
+    }
+
+    /// Makes room behind what was received, for `most` bytes in all and a little more; `false` if there is
+    /// no memory left for it.
+    pub(super) fn make_room(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
+        let buffer = self.input.buffer.as_mut().expect("the head lies in it");
+        buffer.make_room(0);
+        if !buffer.is_full() {
+            return true;
+        }
+        // What is there counts as well until it was moved.
+        let larger = buffers::next_len(buffer.capacity(), most + ROOM_BEHIND)
+            .max(buffer.capacity() + ROOM_BEHIND);
+        let Some(reserved) = allowance.take(0, larger) else { return false };
+        buffer.move_into(reserved);
+        true
+    }
+
+    /// Sends on what came with the head. Ready when the origin has it all; never if it takes no more.
+    pub(super) fn poll_early(
+        &mut self,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        while !self.unsent.is_empty() {
+            let bytes = &self.input.received()[self.unsent.clone()];
+            match ready!(Pin::new(&mut *origin).poll_write(context, bytes)) {
+                Ok(count) if count > 0 => {
+                    self.unsent.start += count;
+                    self.input.timer.arm(timeouts.write);
+                }
+                // After a failure it may have answered all the same; the answer's side finds out.
+                _ => return Poll::Pending,
+            }
+        }
+        self.early_is_sent(timeouts);
+        Poll::Ready(())
+    }
+
+    /// The origin has what came with the head: the rest of the body is next, or the answer.
+    pub(super) fn early_is_sent(&mut self, timeouts: &Timeouts) {
+        if self.upload.is_none() {
+            self.input.timer.arm(timeouts.response_head);
+            return;
+        }
+        self.input.timer.arm(timeouts.request_body);
+        // A body that is streamed is not sent again: only the head is still looked at. The memory is
+        // free for others, and there is room to notice that the client leaves.
+        if let Some(buffer) = &mut self.input.buffer {
+            buffer.truncate(self.head_len);
+            buffer.settle();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `[limits]`: bounds on sizes and numbers.
+
+use super::forwarding::Buffering;
+use super::place::At;
+use super::section::{Kind, section};
+use super::show;
+use super::values::{bytes, whole};
+
+section! {
+    /// Bounds on sizes and numbers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Limits {
+        /// Bytes of a request's head; beyond it 431.
+        /// Why: as nginx (4 buffers of 8 KiB); browsers with all their cookies stay below.
+        request_head_max: usize = bytes(1 << 10..=1 << 20).or("32KiB");
+        /// Bytes of a request's target, at most `request_head_max`; beyond it 414.
+        /// Why: RFC 9112 §3 asks for at least 8,000.
+        target_len_max: usize = bytes(256..=1 << 20).or("8KiB");
+        /// Header fields of a message; beyond it 431, from an origin 502.
+        /// Why: as Apache (100) and HAProxy (101).
+        fields_max: usize = whole(1..=1000).or(100);
+        /// Bytes of the head of an origin's response; beyond it 502.
+        /// Why: origins set more and longer cookies than clients return at once.
+        response_head_max: usize = bytes(1 << 10..=1 << 20).or("64KiB");
+        /// Bytes of a request's body, 0 for no bound; beyond it 413.
+        /// Why: long bodies are streamed and never kept, so a bound is the origin's to set.
+        request_body_max: u64 = bytes(0..=u64::MAX).or(0);
+        /// Client connections of the process; further ones wait in the listen queue.
+        /// Why: each may need a second descriptor towards the origin, and 16,000 fit below the common hard
+        /// limit of 20,000 open files. It is lowered at start if the process may open fewer.
+        connections_max: usize = whole(1..=10_000_000).or(8000);
+        /// Concurrent streams of an HTTP/2 connection. Requests that wait count too, so set it higher for
+        /// proxies in front.
+        /// Why: the least that RFC 9113 §6.5.2 recommends; also the default of nginx and Apache.
+        http2_streams_max: u32 = whole(1..=10_000).or(100);
+        /// Upgraded connections (WebSocket); further ones get 503.
+        /// Why: half of the connections, so that idle tunnels cannot keep all others out.
+        tunnels_max: usize = whole(0..=10_000_000).or(4000);
+        /// Bytes kept for slow clients by all requests together, by `buffer_request` and `buffer_response`
+        /// of `[forwarding]`; further bodies are streamed, and slow clients hold slots. Also bounds uploads
+        /// over HTTP/2 that wait for their slots, so that other streams of their connection can go on.
+        /// Why: a thousand slow readers, or thousands of slow uploads; affordable on the smallest servers.
+        buffers_max: usize = bytes(0..=u64::MAX).or("256MiB");
+    }
+}
+
+/// The limits, checked together.
+pub(super) fn limits(At { value: limits, place }: At<Limits>) -> Limits {
+    if limits.target_len_max > limits.request_head_max {
+        let [max, got] =
+            [limits.request_head_max, limits.target_len_max].map(|bytes| show::bytes(bytes as u64));
+        place.fault_at(
+            "target_len_max",
+            format!("must be at most request_head_max, {max}, got {got}"),
+        );
+    }
+    limits
+}
+
+impl Limits {
+    /// For `tiergate check`.
+    pub(crate) fn words(&self, buffering: Buffering, threads: usize) -> Vec<String> {
+        let body = match self.request_body_max {
+            0 => "unbounded".to_owned(),
+            max => show::bytes(max),
+        };
+        let size = |bytes: usize| show::bytes(bytes as u64);
+        vec![
+            format!(
+                "request: head {}, target {}, {} fields, body {body}",
+                size(self.request_head_max),
+                size(self.target_len_max),
+                self.fields_max
+            ),
+            format!("response: head {}", size(self.response_head_max)),
+            format!(
+                "buffered for slow clients: {} of a request's body, {} of a response, {} in total",
+                size(buffering.request_max),
+                size(buffering.response_max),
+                size(self.buffers_max)
+            ),
+            format!(
+                "{} client connections, {} HTTP/2 streams each, {} tunnels; {threads} threads",
+                self.connections_max, self.http2_streams_max, self.tunnels_max
+            ),
+        ]
+    }
+}

@@ -1,0 +1,227 @@
+//! `[[listener]]`: the sockets that clients connect to.
+
+use super::kind::{Choice, list, one_or_many};
+use super::place::At;
+use super::section::{Kind, section, table};
+use super::values::{ADDRESS, FileName, Flag, Name, check_unique};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Loopback: no network is served unless the policy names it.
+pub(super) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+/// Most listeners: each thread has a socket for each.
+pub(super) const COUNT_MAX: usize = 64;
+/// Most files of revocation lists for a listener: one of each authority, and few sites trust more.
+const CRLS_MAX: usize = 64;
+
+section! {
+    /// A socket that clients connect to.
+    #[derive(Clone, Debug)]
+    pub(super) struct ListenerKeys {
+        /// Address and port, `"0.0.0.0:80"`, `"[::]:443"`.
+        address: Option<SocketAddr> = ADDRESS.required("write address = \"0.0.0.0:80\"");
+        /// The name by which rules refer to it.
+        name: Option<String> = Name.optional("only its address");
+        /// Certificates, for HTTPS.
+        tls: Option<At<TlsKeys>> = table().placed().optional("plain HTTP");
+        /// Whether HTTP/2 is offered: by ALPN under TLS, by prior knowledge without.
+        http2: bool = Flag.or(true);
+        /// Whether connections must begin with a PROXY protocol header, v1 or v2; those from peers that
+        /// are not `trusted`, or without the header, are closed.
+        /// Why: anyone who may connect can forge it, hence it needs `trusted`.
+        proxy_protocol: bool = Flag.or(false);
+    }
+}
+
+section! {
+    /// Certificates of a listener: one by `certificate` and `key`, or several by `certificates`.
+    #[derive(Clone, Debug)]
+    pub(super) struct TlsKeys {
+        /// PEM file of the certificate and its chain.
+        certificate: Option<PathBuf> = FileName.optional("`certificates`");
+        /// PEM file of the private key.
+        key: Option<PathBuf> = FileName.optional("`certificates`");
+        /// Several certificates `{ certificate, key }`, chosen by the server name that the client asks for
+        /// (SNI), else the first.
+        certificates: Vec<Certificate> =
+            list(table(), usize::MAX, "certificates").or_else("must not be empty").plain().or_none("none");
+        /// PEM file of the authorities that sign clients' certificates; each connection is asked for one.
+        client_ca: Option<PathBuf> = FileName.optional("clients are not asked");
+        /// PEM file of certificate revocation lists, or several files: one list of each authority that
+        /// signs clients' certificates. Needs `client_ca`.
+        client_crl: Vec<PathBuf> =
+            one_or_many(FileName, CRLS_MAX, "files").plain().or_none("no certificate is revoked");
+        /// Whether clients must have a certificate: `"optional"` or `"required"`. One that does not verify
+        /// ends the handshake either way. Needs `client_ca`.
+        client: Option<ClientCertificate> = Choice(&[
+            ("optional", ClientCertificate::Optional),
+            ("required", ClientCertificate::Required),
+        ]).optional("`\"optional\"`");
+    }
+}
+
+section! {
+    /// A certificate and its key.
+    #[derive(Clone, Debug)]
+    pub(super) struct Certificate {
+        /// PEM file of the certificate and its chain.
+        certificate: Option<PathBuf> = FileName.required(CERTIFICATE);
+        /// PEM file of the private key.
+        key: Option<PathBuf> = FileName.required(KEY);
+    }
+}
+
+const CERTIFICATE: &str = "name the PEM file of the certificate and its chain";
+const KEY: &str = "name the PEM file of the private key";
+
+/// A socket that clients connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// The name by which rules refer to it.
+    pub name: Option<String>,
+    /// Certificates, for HTTPS.
+    pub tls: Option<Tls>,
+    /// Whether each connection begins with a PROXY protocol header, and from whom it is taken.
+    pub proxy_protocol: ProxyProtocol,
+    /// Whether HTTP/2 is offered (ALPN under TLS, prior knowledge without).
+    pub http2: bool,
+}
+
+/// Certificate and key files in PEM; the first whose name matches the client's SNI is used,
+/// otherwise the first of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Pairs of certificate chain and private key.
+    pub certificates: Vec<(PathBuf, PathBuf)>,
+    /// Certificates of clients; `None`: they are not asked for one.
+    pub client: Option<ClientAuthority>,
+}
+
+/// The authorities that sign clients' certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientAuthority {
+    /// PEM file of the authorities.
+    pub ca: PathBuf,
+    /// PEM files of their revocation lists; without any, no certificate is revoked.
+    pub revoked: Vec<PathBuf>,
+    /// Whether clients without a certificate are served.
+    pub certificate: ClientCertificate,
+}
+
+/// Whether a client must have a certificate. One that does not verify ends the handshake either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificate {
+    /// Clients without are served.
+    Optional,
+    /// Clients without are not.
+    Required,
+}
+
+/// The PROXY protocol on a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    /// Connections begin with the request.
+    Off,
+    /// Connections from trusted peers must begin with a v1 or v2 header; others are closed.
+    Required,
+}
+
+/// The listeners; one with every default if none is given. `trusts`: whether any peer is trusted.
+pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listener> {
+    if raw.is_empty() {
+        return vec![Listener::plain(DEFAULT)];
+    }
+    let mut listeners: Vec<Listener> = Vec::new();
+    for At { value: raw, place } in raw {
+        let Some(address) = raw.address else { continue };
+        if listeners.iter().any(|other| other.address == address && address.port() != 0) {
+            place.fault_at("address", format!("another listener has {address} already"));
+        }
+        if let Some(name) = &raw.name {
+            let before = listeners.iter().filter_map(|other| other.name.as_deref());
+            check_unique("listener", name, before, &place.key("name"));
+        }
+        if raw.proxy_protocol && !trusts {
+            let message = "needs `trusted` to name the proxies, or every connection is closed";
+            place.fault_at("proxy_protocol", message);
+        }
+        listeners.push(Listener {
+            address,
+            name: raw.name,
+            tls: raw.tls.map(tls),
+            proxy_protocol: match raw.proxy_protocol {
+                true => ProxyProtocol::Required,
+                false => ProxyProtocol::Off,
+            },
+            http2: raw.http2,
+        });
+    }
+    listeners
+}
+
+fn tls(At { value: raw, place }: At<TlsKeys>) -> Tls {
+    let alone = place.has("certificate") || place.has("key");
+    if alone || !place.has("certificates") {
+        for (key, how) in [("certificate", CERTIFICATE), ("key", KEY)] {
+            if !place.has(key) {
+                place.missing(key, how);
+            }
+        }
+    }
+    let several = raw.certificates.into_iter().filter_map(|pair| pair.certificate.zip(pair.key));
+    let certificates = raw.certificate.zip(raw.key).into_iter().chain(several).collect();
+    if raw.client_ca.is_none() {
+        for key in ["client", "client_crl"].into_iter().filter(|key| place.has(key)) {
+            let message = "needs client_ca, the PEM file of the authorities that sign clients";
+            place.fault_at(key, message);
+        }
+    }
+    let client = raw.client_ca.map(|ca| ClientAuthority {
+        ca,
+        revoked: raw.client_crl,
+        certificate: raw.client.unwrap_or(ClientCertificate::Optional),
+    });
+    Tls { certificates, client }
+}
+
+impl Listener {
+    /// A listener with every default.
+    pub fn plain(address: SocketAddr) -> Self {
+        Listener { address, name: None, tls: None, proxy_protocol: ProxyProtocol::Off, http2: true }
+    }
+
+    /// Whether rules may refer to it by this name or address.
+    pub(crate) fn is_called(&self, text: &str) -> bool {
+        self.name.as_deref() == Some(text) || self.address.to_string() == text
+    }
+
+    /// Its name, or else its address.
+    pub(crate) fn shown(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.address.to_string())
+    }
+
+    /// For `tiergate check`.
+    pub(crate) fn words(&self) -> String {
+        let mut scheme = match &self.tls {
+            Some(tls) if tls.certificates.len() == 1 => "https, 1 certificate".to_owned(),
+            Some(tls) => format!("https, {} certificates", tls.certificates.len()),
+            None => "http".to_owned(),
+        };
+        if let Some(client) = self.tls.as_ref().and_then(|tls| tls.client.as_ref()) {
+            let must = match client.certificate {
+                ClientCertificate::Optional => "may",
+                ClientCertificate::Required => "must",
+            };
+            let revoked = if client.revoked.is_empty() { "" } else { " that are not revoked" };
+            scheme += &format!(", clients {must} have certificates{revoked}");
+        }
+        let http2 = if self.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
+        let proxied = match self.proxy_protocol {
+            ProxyProtocol::Off => "",
+            ProxyProtocol::Required => ", PROXY protocol required",
+        };
+        format!("{}  {scheme}, {http2}{proxied}", self.address)
+    }
+}

@@ -1,0 +1,124 @@
+//! Policies from texts and files.
+
+use super::error::{ConfigError, Errors};
+use super::place::{File, Place};
+use super::policy::{Policy, Root, policy};
+use super::refusal::PAGE_LEN_MAX;
+use super::section::{Kind, table};
+use crate::geo::Geo;
+use crate::secrets::NamedFile;
+use crate::session::settings::{Recognised, Session};
+use crate::session::token::Secrets;
+use crate::tokens::Credentials;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use toml::de::{DeTable, DeValue};
+
+/// Longest file that is read as a policy: some hundred thousand rules.
+pub(crate) const FILE_LEN_MAX: u64 = 32 << 20;
+
+/// Reads a policy from its text. `file_name` is used in messages, and its directory is where relative
+/// file names begin. Nothing is opened: certificates are checked where TLS is set up, and
+/// [`Refusal::page_html`](super::Refusal::page_html) stays empty.
+///
+/// # Errors
+/// Every fault of the text. Never panics, whatever the text.
+pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
+    let file = File::new(file_name, text);
+    let (document, syntax) = DeTable::parse_recoverable(text);
+    for fault in syntax {
+        let at = fault.span().map_or(0, |span| span.start);
+        Place::of(&file, String::new(), at).fault(fault.message().trim());
+    }
+    if !file.is_sound() {
+        return Err(file.errors(file_name));
+    }
+    let root = DeValue::Table(document.into_inner());
+    let place = Place::of(&file, String::new(), 0).of_value(&root);
+    let policy = table::<Root>().read(&root, &place).and_then(|raw| policy(raw, &place));
+    policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name))
+}
+
+/// Reads a policy file, and the page, the secrets and the databases that it names.
+///
+/// # Errors
+/// When a file cannot be read or is too large, or the policy has faults.
+pub fn load(path: &Path) -> Result<Policy, ConfigError> {
+    let text = read_text(path, FILE_LEN_MAX)?;
+    let mut policy = parse(&text, &path.to_string_lossy()).map_err(ConfigError::Faults)?;
+    policy.text = text;
+    let (identity, warnings) = (&policy.identity, &mut policy.warnings);
+    let credentials = Credentials::load(&identity.keys, identity.token.as_ref(), warnings);
+    let secrets = load_secrets(policy.session.as_mut(), warnings);
+    match (credentials, secrets, Geo::load(&identity.geo)) {
+        (Ok(credentials), Ok(()), Ok(geo)) => {
+            policy.credentials = Arc::new(credentials);
+            policy.geo = Arc::new(geo);
+        }
+        (credentials, secrets, geo) => {
+            let wrong = [credentials.err(), secrets.err(), geo.err()];
+            let wrong = wrong.into_iter().flatten().flatten();
+            return Err(ConfigError::Faults(at_files(path, &policy.text, wrong)));
+        }
+    }
+    if let Some(page) = &policy.refusal_page {
+        policy.refusal.page_html = Some(read_text(page, PAGE_LEN_MAX)?);
+    }
+    Ok(policy)
+}
+
+/// The secrets that sign our own session cookie, if a file has them.
+fn load_secrets(
+    session: Option<&mut Session>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Vec<(NamedFile, String)>> {
+    if let Some(session) = session
+        && let Some(file) = &session.secret_file
+    {
+        let secrets = Secrets::load(file, warnings);
+        session.recognised = Recognised::Own(secrets.map_err(|fault| vec![(file.clone(), fault)])?);
+    }
+    Ok(())
+}
+
+/// Faults of files that the policy names, at the lines that name them.
+fn at_files(path: &Path, text: &str, wrong: impl Iterator<Item = (NamedFile, String)>) -> Errors {
+    let name = path.to_string_lossy();
+    let file = File::new(&name, text);
+    for (NamedFile { key, at, .. }, message) in wrong {
+        Place::of(&file, key, at).fault(message);
+    }
+    file.errors(&name)
+}
+
+fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
+    use std::io::Read as _;
+    let fault = |cause| ConfigError::Read(path.to_owned(), cause);
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(fault)?;
+    // One byte more than allowed tells a file that is too long from one that just fits.
+    file.take(len_max + 1).read_to_string(&mut text).map_err(fault)?;
+    match text.len() as u64 > len_max {
+        true => Err(ConfigError::TooLarge(PathBuf::from(path), len_max)),
+        false => Ok(text),
+    }
+}
+
+impl Policy {
+    /// The policy without a file: one class, an adaptive limit, every default.
+    ///
+    /// # Errors
+    /// When `origin` is no server's address; the message says what is expected.
+    pub fn for_origin(
+        origin: &str,
+        listen: Option<SocketAddr>,
+        admin: Option<SocketAddr>,
+    ) -> Result<Policy, String> {
+        let text = format!("origin.servers = [{}]", serde_json::Value::from(origin));
+        let mut policy = parse(&text, "").map_err(|errors| errors.faults[0].message.clone())?;
+        policy.listeners[0].address = listen.unwrap_or(policy.listeners[0].address);
+        policy.admin = admin.or(policy.admin);
+        Ok(policy)
+    }
+}

@@ -1,0 +1,265 @@
+//! `[origin]`: the servers that requests go to.
+
+use super::kind::{Parsed, Text, list};
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
+use super::show;
+use super::values::{SHARE, TIME, whole};
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use tiergate_core::control::Slots;
+use tiergate_core::origin::SERVERS_MAX;
+use tiergate_core::origin::retries::Allowance;
+use toml::de::DeValue;
+
+section! {
+    /// The origin: one or several servers that answer alike.
+    #[derive(Clone, Debug)]
+    pub(super) struct OriginKeys {
+        /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The one with the
+        /// fewest requests gets the next.
+        servers: Vec<At<Server>> = list(SERVER, SERVERS_MAX, "servers")
+            .or_else("must name at least one server")
+            .needed("write servers = [\"host:port\"]");
+        /// How many requests all servers together work on at once: `"adaptive"`, or a number up to 1000000.
+        /// Why: the capacity of the server need not be known, and it changes.
+        slots: Slots = SlotsKind.or("adaptive");
+        /// Active health checks.
+        health: Option<HealthCheck> = table().optional("none: only failures of requests count");
+        /// Failures in a row (connection refused, reset, timed out) after which a server is left out.
+        /// Why: one failed connect may be chance, three in a row are not.
+        failures_max: u32 = whole(1..=1000).or(3);
+        /// How long a failed server is left out before one request tries it again.
+        /// Why: a restarting server is back within seconds; one trial request a second costs nothing.
+        retry_after: Duration = TIME.or("1s");
+        /// Retries, as a share of the requests of the last ten seconds, and `retry_budget_min` besides;
+        /// beyond it a request fails as it would have without a retry.
+        /// Why: as Finagle: when the origin fails, retries would multiply the load just as it comes back.
+        retry_budget: f64 = SHARE.or("20%");
+        /// Retries a second that are allowed however few requests there are.
+        /// Why: as Finagle: a quiet site's few requests survive a restart of its server.
+        retry_budget_min: u32 = whole(0..=1_000_000).or(10);
+        /// Idle connections kept to each server by each thread.
+        /// Why: more than the slots of nearly every origin: with fewer, requests beyond them open a
+        /// connection each. `timeouts.origin_idle` soon closes those that are not used.
+        idle_connections_max: usize = whole(0..=65_536).or(1024);
+    }
+}
+
+section! {
+    /// Active health checks.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct HealthCheck {
+        /// The path requested by GET; 2xx and 3xx are healthy.
+        path: String = PATH.needed("write path = \"/\"");
+        /// Time between two checks.
+        /// Why: with `fall` 3 a dead server is found in about five seconds.
+        interval: Duration = TIME.or("2s");
+        /// Longest time that a check may take.
+        /// Why: a server that needs longer for its health page is not well.
+        timeout: Duration = TIME.or("1s");
+        /// Failures in a row that make a server unhealthy.
+        /// Why: as for failures of requests.
+        fall: u32 = whole(1..=1000).or(3);
+        /// Successes in a row that make it healthy again.
+        /// Why: one success may come from a server that is still starting.
+        rise: u32 = whole(1..=1000).or(2);
+    }
+}
+
+/// `"adaptive"`, or how many.
+struct SlotsKind;
+
+impl Kind for SlotsKind {
+    type Value = Slots;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Slots> {
+        match value {
+            DeValue::String(text) if text == "adaptive" => Some(Slots::default()),
+            DeValue::Integer(_) => whole(1..=1_000_000).read(value, place).map(Slots::Fixed),
+            _ => wrong(value, place, "\"adaptive\" or a number of requests"),
+        }
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        let number = whole::<u32>(1..=1_000_000).schema(definitions);
+        json!({ "oneOf": [{ "const": "adaptive" }, number] })
+    }
+}
+
+/// `http://host:port`, `host:port`, `unix:/path`.
+const SERVER: Text<Server> = Text {
+    expected: "a server such as \"127.0.0.1:8080\", \"http://app.internal:8080\" or \"unix:/run/app.sock\"",
+    schema: || json!({ "examples": ["127.0.0.1:8080", "http://app.internal", "unix:/run/app.sock"] }),
+    parse: server,
+};
+
+/// The origin: one or several servers that answer alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Origin {
+    /// Where the servers listen. Never empty.
+    pub servers: Vec<Server>,
+    /// Active health checks; `None`: passive ones only.
+    pub health: Option<HealthCheck>,
+    /// Failures in a row (connect refused, reset, timed out) after which a server is left out.
+    pub failures_max: u32,
+    /// How long a failed server is left out before one request tries it again.
+    pub retry_after: Duration,
+    /// How many requests may be retried.
+    pub retries: Allowance,
+    /// Idle connections kept to each server, by each thread.
+    pub idle_connections_max: usize,
+}
+
+/// One address of the origin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// Host name or address, and port. Names are resolved at start, at reload and when connects fail.
+    Tcp(String, u16),
+    /// A UNIX socket.
+    Unix(PathBuf),
+}
+
+/// The origin; without servers only after a fault.
+pub(super) fn origin(raw: OriginKeys) -> Origin {
+    let servers = raw.servers;
+    for (index, server) in servers.iter().enumerate() {
+        if servers[..index].iter().any(|other| other.value == server.value) {
+            server.place.fault(format!("duplicate: {}", server.value));
+        }
+    }
+    Origin {
+        servers: servers.into_iter().map(|server| server.value).collect(),
+        health: raw.health,
+        failures_max: raw.failures_max,
+        retry_after: raw.retry_after,
+        retries: Allowance { share: raw.retry_budget, floor: raw.retry_budget_min },
+        idle_connections_max: raw.idle_connections_max,
+    }
+}
+
+/// The path of a health check: it is written into a request line as it is.
+const PATH: Text<String> = Text {
+    expected: "a path such as \"/\"",
+    schema: || json!({ "pattern": "^/[!-~]*$", "examples": ["/", "/health"] }),
+    parse: |text| match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(text.to_owned()),
+        false => Err(Some("must begin with `/` and have neither spaces nor controls".to_owned())),
+    },
+};
+
+impl Origin {
+    /// For `tiergate check`.
+    pub(crate) fn words(&self, slots: &Slots) -> Vec<String> {
+        let mut lines: Vec<String> = self.servers.iter().map(ToString::to_string).collect();
+        lines.push(match slots {
+            Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
+            Slots::Adaptive(_) => {
+                "as many at once as it can take, measured continuously (adaptive)".to_owned()
+            }
+        });
+        lines.push(format!(
+            "a server is left out after {} failures in a row, and tried again after {}",
+            self.failures_max,
+            show::time(self.retry_after)
+        ));
+        lines.push(format!(
+            "at most {} of the requests of the last 10s, and {} a second, are retried",
+            show::share(self.retries.share),
+            self.retries.floor
+        ));
+        if let Some(HealthCheck { path, interval, timeout, fall, rise }) = &self.health {
+            let (interval, timeout) = (show::time(*interval), show::time(*timeout));
+            lines.push(format!(
+                "health: GET {path} every {interval}, at most {timeout} each; out after {fall} \
+                 failures, back after {rise} successes"
+            ));
+        }
+        lines
+    }
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Server::Tcp(host, port) if host.contains(':') && !host.starts_with('[') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Server::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Server::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Reads the address of an origin server.
+pub(super) fn server(text: &str) -> Parsed<Server> {
+    let fault = |message: &str| Err(Some(message.to_owned()));
+    if let Some(path) = text.strip_prefix("unix:") {
+        // The kernel's bound on the name of a UNIX socket, with its final NUL.
+        let usable = path.starts_with('/') && path.len() < 108 && !path.contains('\0');
+        return match usable {
+            true => Ok(Server::Unix(path.into())),
+            false => fault("must be \"unix:\" and an absolute path below 108 bytes"),
+        };
+    }
+    if text.starts_with("https://") {
+        return fault("must not be https, because origins are spoken to in plain HTTP");
+    }
+    let (rest, default_port) = match text.strip_prefix("http://") {
+        Some(rest) => (rest.strip_suffix('/').unwrap_or(rest), Some(80)),
+        None => (text, None),
+    };
+    if rest.contains('/') {
+        return fault("must not have a path");
+    }
+    // The last colon, unless it is inside the brackets of an IPv6 address.
+    let (host, port) = match rest.rfind(':').filter(|colon| rest[*colon..].find(']').is_none()) {
+        Some(colon) => (&rest[..colon], rest[colon + 1..].parse::<u16>().ok()),
+        None => (rest, default_port),
+    };
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = match inner {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| address),
+        None => {
+            let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            (!host.is_empty() && host.len() <= 253 && host.bytes().all(letter)).then_some(host)
+        }
+    };
+    let port = port.filter(|port| *port > 0);
+    host.zip(port).map(|(host, port)| Server::Tcp(host.to_owned(), port)).ok_or(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers() {
+        let tcp = |host: &str, port| Ok(Server::Tcp(host.to_owned(), port));
+        assert_eq!(server("10.0.0.5:8080"), tcp("10.0.0.5", 8080));
+        assert_eq!(server("http://app.internal:81/"), tcp("app.internal", 81));
+        assert_eq!(server("http://app"), tcp("app", 80));
+        assert_eq!(server("[::1]:9000"), tcp("::1", 9000));
+        assert_eq!(server("http://[::1]"), tcp("::1", 80));
+        assert_eq!(server("unix:/run/a.sock"), Ok(Server::Unix("/run/a.sock".into())));
+        for wrong in [
+            "",
+            "app",
+            "app:",
+            "app:0",
+            "app:99999",
+            ":80",
+            "::1:80",
+            "[::1]",
+            "http://a/b",
+            "https://a",
+            "unix:a.sock",
+            "a b:80",
+            "[x]:80",
+            "ftp://a:1",
+        ] {
+            assert!(server(wrong).is_err(), "{wrong}");
+        }
+    }
+}

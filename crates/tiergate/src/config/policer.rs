@@ -1,0 +1,242 @@
+//! `[[policer]]` and `police`: how many requests pass in a time.
+
+use super::kind::{Choice, list};
+use super::lookup::{class_named, find};
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
+use super::show;
+use super::values::{Flag, Name, RATE, SHARE, TEXT, check_unique, whole};
+use serde_json::{Value as Json, json};
+use tiergate_core::admit::bucket::{PARTS, Rate};
+use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
+use tiergate_core::class::Class;
+use tiergate_core::plan::Plan;
+use toml::de::DeValue;
+
+section! {
+    /// A token bucket that rules, classes and the whole site may name.
+    #[derive(Clone, Debug)]
+    pub(super) struct PolicerKeys {
+        /// Its name in rules and metrics.
+        name: Option<String> = Name.required("write name = \"…\"");
+        /// Requests in a time, on average: `"60/s"`, `"10/m"`, `"1.5/h"`, `"10 per minute"`; units s, m, h, d
+        /// or second, minute, hour, day; at most three decimals.
+        rate: Option<Rate> = RATE.required(RATE_HOW);
+        /// How many at once after a pause; with shares, what the overflow bucket holds.
+        /// Why: with 20, Poisson arrivals lose no more than evenly spaced ones, with 5 they do (Voigt D
+        /// §3.5).
+        burst: u32 = whole(0..=Settings::BURST_MAX.into()).or(20);
+        /// `"rule"`: all requests subject to it share a bucket; `"flow"`: each client (IPv6 by /64) has one.
+        per: PerWhat = PER.or("rule");
+        /// With `per = "flow"`: clients that are not at rest tracked at once.
+        /// Why: 24 bytes each: 2.4 MB; more clients than are active at once at most sites.
+        flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
+        /// Whether clients are told what is left, by `RateLimit` and `RateLimit-Policy`.
+        /// Why: a client's own bucket tells it how fast it may go; of a shared one the number says what
+        /// others do, and promises nothing.
+        announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");
+        /// Parts of the tokens that classes are guaranteed: `[[policer.share]]` tables.
+        share: Vec<At<PolicerShare>> = list(table(), usize::MAX, "shares").or_none("none");
+    }
+}
+
+section! {
+    /// A class's part of a policer's tokens.
+    #[derive(Clone, Debug)]
+    pub(super) struct PolicerShare {
+        /// The class.
+        class: Option<String> = TEXT.required("write class = \"…\"");
+        /// Its part of the tokens that come; all together at most 100%.
+        share: Option<f64> = SHARE.required("write share = \"50%\"");
+        /// How many tokens it keeps; more ride out larger bursts, so give an important class more.
+        burst: Option<u32> =
+            whole(0..=Settings::BURST_MAX.into()).optional("the policer's `burst`");
+    }
+}
+
+section! {
+    /// A policer that only one rule or class uses; keys as of `[[policer]]`.
+    #[derive(Clone, Debug)]
+    pub(super) struct OwnPolicer {
+        /// Requests in a time, on average.
+        rate: Option<Rate> = RATE.required(RATE_HOW);
+        /// How many at once after a pause.
+        burst: u32 = whole(1..=Settings::BURST_MAX.into()).or(20);
+        /// What has a bucket of its own.
+        per: PerWhat = PER.or("rule");
+        /// With `per = "flow"`: clients that are not at rest tracked at once.
+        flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
+        /// Whether clients are told what is left.
+        announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");
+    }
+}
+
+const RATE_HOW: &str = "write rate = \"60/s\"";
+const FLOWS_MAX: u64 = 100_000;
+const PER: Choice<PerWhat> = Choice(&[("rule", PerWhat::Rule), ("flow", PerWhat::Flow)]);
+
+/// What has a token bucket of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PerWhat {
+    Rule,
+    Flow,
+}
+
+/// A policer's name, or the policer itself.
+#[derive(Clone, Debug)]
+pub(super) enum Police {
+    Named(String),
+    Own(OwnPolicer),
+}
+
+/// A policer's name, or the policer itself.
+pub(super) struct PoliceKind;
+
+impl Kind for PoliceKind {
+    type Value = Police;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Police> {
+        match value {
+            DeValue::String(name) => Some(Police::Named(name.to_string())),
+            DeValue::Table(_) => table().read(value, place).map(Police::Own),
+            _ => wrong(value, place, "a policer's name, or { rate = \"60/s\", burst = 20 }"),
+        }
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        let own = table::<OwnPolicer>().schema(definitions);
+        json!({ "anyOf": [{ "type": "string" }, own] })
+    }
+}
+
+/// The policers found so far: the named ones first, then those that rules and classes have of their own.
+#[derive(Default)]
+pub(super) struct Policers {
+    settings: Vec<Settings>,
+    /// The shares of each that is named and has any, until the classes are known.
+    shares: Vec<(usize, Place, Vec<At<PolicerShare>>)>,
+}
+
+impl Policers {
+    /// The policers that have a name.
+    pub(super) fn named(raw: Vec<At<PolicerKeys>>) -> Self {
+        let mut policers = Policers::default();
+        for At { value: raw, place } in raw {
+            let Some(name) = raw.name else { continue };
+            let before = policers.settings.iter().map(|other| other.name.as_str());
+            check_unique("policer", &name, before, &place.key("name"));
+            let PolicerKeys { rate, burst, per, flows_max, announce, .. } = raw;
+            let own = OwnPolicer { rate, burst, per, flows_max, announce };
+            if !raw.share.is_empty() {
+                policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
+            }
+            policers.settings.push(own.resolve(name, &place));
+        }
+        policers
+    }
+
+    /// Gives the classes their shares.
+    pub(super) fn share_out(&mut self, classes: &[Class]) {
+        for (index, place, shares) in std::mem::take(&mut self.shares) {
+            let policer = &mut self.settings[index];
+            if policer.per != Per::Rule {
+                place.fault("has no effect where each flow has a bucket of its own; leave it out");
+            }
+            let mut sum = 0;
+            for At { value: raw, place } in shares {
+                if let Some((class, part)) = raw.class.zip(raw.share) {
+                    sum = add_share(policer, (&class, part, raw.burst), sum, classes, &place);
+                }
+            }
+        }
+    }
+
+    /// The policer that is meant; `own`: what one is called that has no name.
+    pub(super) fn find(&mut self, police: At<Police>, own: &str) -> Option<PolicerId> {
+        let At { value, place } = police;
+        let names = || self.settings.iter().map(|policer| policer.name.as_str());
+        let index = match value {
+            Police::Named(name) => find("policer", &name, names(), &place)?,
+            Police::Own(raw) => {
+                if names().any(|known| known == own) {
+                    place.fault(format!("a policer is called {own:?}; give it another name"));
+                }
+                if self.settings.len() == Settings::COUNT_MAX {
+                    let max = Settings::COUNT_MAX;
+                    place.fault(format!("there may be at most {max} policers"));
+                }
+                self.settings.push(raw.resolve(own.to_owned(), &place));
+                self.settings.len() - 1
+            }
+        };
+        Some(PolicerId(index.min(u16::MAX.into()) as u16))
+    }
+
+    /// All of them.
+    pub(super) fn finish(self) -> Vec<Settings> {
+        self.settings
+    }
+}
+
+impl OwnPolicer {
+    fn resolve(self, name: String, place: &Place) -> Settings {
+        let rate = self.rate.unwrap_or_default();
+        let by_flow = self.per == PerWhat::Flow;
+        if by_flow && rate > Settings::FLOW_RATE_MAX {
+            place.fault_at("rate", "must be at most 1000000/s for each flow");
+        }
+        if !by_flow && place.has("flows_max") {
+            place.fault_at("flows_max", "needs per = \"flow\"; leave it out");
+        }
+        let per = if by_flow { Per::Flow { flows_max: self.flows_max } } else { Per::Rule };
+        let announce = self.announce.unwrap_or(by_flow);
+        Settings { name, rate, burst: self.burst, per, shares: Vec::new(), announce }
+    }
+}
+
+/// Adds a share to the policer; `before` is the sum of the parts before it. Returns the sum with it.
+fn add_share(
+    policer: &mut Settings,
+    (name, part, burst): (&str, f64, Option<u32>),
+    before: u64,
+    classes: &[Class],
+    place: &Place,
+) -> u64 {
+    let parts = (part * PARTS as f64).round() as u64;
+    let sum = before + parts;
+    if before <= PARTS && sum > PARTS {
+        let percent = sum as f64 * 100.0 / PARTS as f64;
+        place.fault_at("share", format!("the shares add up to {percent}%, more than 100%"));
+    }
+    if let Some(class) = class_named(name, classes, &place.key("class")) {
+        if policer.shares.iter().any(|other| other.class == class) {
+            place.fault_at("class", format!("{name:?} has a share already"));
+        }
+        let burst = burst.unwrap_or(policer.burst);
+        policer.shares.push(Share { class, parts: parts as u16, burst });
+    }
+    sum
+}
+
+/// For `tiergate check`: what a policer lets through.
+pub(crate) fn words(policer: &Settings, plan: &Plan) -> String {
+    let Settings { burst, per, shares, .. } = policer;
+    let rate = show::rate(policer.rate);
+    let announced = if policer.announce { "; clients are told what is left" } else { "" };
+    let words = match per {
+        Per::Flow { flows_max } => format!(
+            "{rate} and {burst} at once for each flow; {flows_max} flows, {}",
+            show::bytes(24 * u64::from(*flows_max))
+        ),
+        Per::Rule if shares.is_empty() => format!("{rate} and {burst} at once"),
+        Per::Rule => {
+            let share = |Share { class, parts, burst }: &Share| {
+                let part = show::share(f64::from(*parts) / PARTS as f64);
+                format!("{} {part} and {burst} at once", plan.classes[class.index()].name)
+            };
+            let shares: Vec<String> = shares.iter().map(share).collect();
+            format!("{rate}: {}; {burst} unused by them for any class", shares.join(", "))
+        }
+    };
+    words + announced
+}

@@ -1,0 +1,285 @@
+//! A policy: everything that one configuration says, checked and in the types that the gateway uses.
+
+use super::access_log::AccessLog;
+use super::class::{ClassKeys, classes};
+use super::forwarding::{Buffering, Forwarding, ForwardingKeys};
+use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
+use super::kind::list;
+use super::limits::{Limits, limits};
+use super::listener::{self, Listener, ListenerKeys, listeners};
+use super::lookup::class_named;
+use super::origin::{Origin, OriginKeys, origin};
+use super::place::{At, Place};
+use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
+use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
+use super::reverse_dns::{ReverseDns, reverse_dns};
+use super::rule::RuleKeys;
+use super::rule_values::FLOW;
+use super::rules::{PolicyRule, References, compile, rules};
+use super::scheduling::{Scheduling, SiteKeys, sites};
+use super::score::{ScoreKeys, score};
+use super::section::{Kind, defaults, section, table};
+use super::session::{SessionKeys, session};
+use super::shedding::Shedding;
+use super::timeouts::Timeouts;
+use super::values::{AddressOrFalse, NETWORK, TEXT, whole};
+use crate::geo::Geo;
+use crate::session::settings::Session;
+use crate::tokens::Credentials;
+use ipnet::IpNet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tiergate_core::admit::policer::Settings;
+use tiergate_core::class::ClassId;
+use tiergate_core::classify::flow::Flow;
+use tiergate_core::classify::score::{ScoreClient, ScoreTables};
+use tiergate_core::classify::{Classifier, Match};
+use tiergate_core::plan::Plan;
+use tiergate_core::request::Part;
+
+/// Most networks in `trusted`: each request of a trusted peer is compared with each.
+const TRUSTED_MAX: usize = 1024;
+
+section! {
+    /// A policy of Tiergate: the origin that it protects, and which requests matter most.
+    #[derive(Clone, Debug)]
+    pub(super) struct Root {
+        /// Sockets that clients connect to.
+        listener: Vec<At<ListenerKeys>> =
+            list(table(), listener::COUNT_MAX, "listeners").or_none("one at `127.0.0.1:8080`");
+        /// The servers that requests go to.
+        origin: Option<OriginKeys> =
+            table().required("write [origin] with servers = [\"host:port\"]");
+        /// Tiers of service, most important first.
+        class: Vec<At<ClassKeys>> =
+            list(table(), Plan::CLASSES_MAX, "classes").or_none("one, `default`");
+        /// Which request gets the next free slot.
+        scheduling: At<Scheduling> = defaults();
+        /// Classes that are served as one, such as hosts.
+        site: Vec<At<SiteKeys>> =
+            list(table(), Plan::SITES_MAX, "sites").or_none("one for all classes");
+        /// Which requests belong to which class; the first rule that matches decides.
+        rule: Vec<At<RuleKeys>> =
+            list(table(), usize::MAX, "rules").or_none("none: the default class takes every request");
+        /// Token buckets that rules and classes name.
+        policer: Vec<At<PolicerKeys>> =
+            list(table(), Settings::COUNT_MAX, "policers").or_none("none");
+        /// The policer that every request is subject to: its name, or `{ rate, burst, … }`; beyond it 503.
+        /// Why: the slots protect the origin; this is for a bound that you were given.
+        police: Option<At<Police>> = PoliceKind.placed().optional("none");
+        /// Class of requests that no rule matches.
+        /// Why: requests that no rule mentions are least important; name another class if most of your
+        /// traffic is meant.
+        default_class: Option<String> = TEXT.optional("the last class");
+        /// What fairness is counted by where neither rule nor class says it: a
+        /// [flow](#flows-what-fairness-is-counted-by).
+        /// Why: an address is one client; a network of IPv6 is one customer.
+        flow: Option<Flow> = FLOW.optional("`\"client\"`");
+        /// Priorities of clients and paths, whose sum is a request's score.
+        score: Option<ScoreKeys> = table().optional("no score");
+        /// How requests of running sessions are recognised.
+        session: Option<At<SessionKeys>> =
+            table().placed().optional("no request belongs to a session");
+        /// Which requests are shed under overload.
+        shedding: Option<Shedding> = table().optional("none");
+        /// What a refused client gets.
+        refusal: At<RefusalKeys> = defaults();
+        /// Bounds on sizes and numbers.
+        limits: At<Limits> = defaults();
+        /// Bounds on time.
+        timeouts: At<Timeouts> = defaults();
+        /// Where requests are logged.
+        access_log: Option<AccessLog> = table().optional("nowhere");
+        /// Address of metrics and status; `false`: none.
+        /// Why: loopback, because both name paths and clients; 9090 is where Prometheus users look first.
+        admin: Option<SocketAddr> = AddressOrFalse.or("127.0.0.1:9090");
+        /// Addresses and networks of peers whose `X-Forwarded-For`, `Forwarded` and PROXY headers are
+        /// trusted.
+        /// Why: anybody can write these headers, and rules by `client` rely on them.
+        trusted: Vec<IpNet> = list(NETWORK, TRUSTED_MAX, "networks").plain().or_none("none");
+        /// Threads that serve requests.
+        /// Why: a thread never blocks, so more would only take turns.
+        threads: Option<usize> = whole(1..=1024).optional("one for each processor");
+        /// How requests and responses are passed on.
+        forwarding: At<ForwardingKeys> = defaults();
+        /// Names of clients by reverse DNS, for rules with `domain`.
+        reverse_dns: At<ReverseDns> = defaults();
+        /// Keys that clients present in a header, and their subjects.
+        key: Vec<At<KeyTableKeys>> =
+            list(table(), KEY_TABLES_MAX, "tables").or_none("none");
+        /// Signed tokens (JWT, HS256) that clients present, and their subjects.
+        token: Option<TokenKeys> = table().optional("none");
+        /// Countries and autonomous systems of addresses.
+        geo: Option<GeoKeys> = table().optional("both are unknown");
+    }
+}
+
+/// Everything that one configuration says.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Where clients connect.
+    pub listeners: Vec<Listener>,
+    /// The servers that requests go to.
+    pub origin: Origin,
+    /// Classes and slots; the shell numbers it (`plan.generation`) when it puts it in force.
+    pub plan: Plan,
+    /// The rules, compiled.
+    pub classifier: Classifier,
+    /// The rules as they stand in the file, for explanations; a [`Match::rule`] is a place in here.
+    ///
+    /// [`Match::rule`]: tiergate_core::classify::Match::rule
+    pub rules: Vec<PolicyRule>,
+    /// The tables that give a score, for explanations; the classifier has them compiled.
+    pub score: Option<ScoreTables>,
+    /// How requests of running sessions are recognised; `None`: no request belongs to one.
+    pub session: Option<Session>,
+    /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
+    pub shed: RefusalConnection,
+    /// What a refused client gets.
+    pub refusal: Refusal,
+    /// The file that [`Refusal::page_html`] is read from by [`super::load`].
+    pub refusal_page: Option<PathBuf>,
+    /// The file's text; empty without a file.
+    pub text: String,
+    /// Peers whose `Forwarded`/`X-Forwarded-For` are trusted.
+    pub trusted: Vec<IpNet>,
+    /// Which forwarding headers the origin gets.
+    pub forwarding: Forwarding,
+    /// What is kept in memory for slow clients.
+    pub buffering: Buffering,
+    /// Where metrics and status are served; `None`: nowhere.
+    pub admin: Option<SocketAddr>,
+    /// Where requests are logged; `None`: nowhere.
+    pub access_log: Option<AccessLog>,
+    /// Bounds on sizes and numbers.
+    pub limits: Limits,
+    /// Bounds on time.
+    pub timeouts: Timeouts,
+    /// How clients are identified, beyond their addresses.
+    pub identity: Identity,
+    /// The secrets of [`Policy::identity`], read by [`super::load`].
+    pub credentials: Arc<Credentials>,
+    /// The databases of [`Policy::identity`], read by [`super::load`].
+    pub geo: Arc<Geo>,
+    /// What the operator should know of files, such as secrets that everybody can read.
+    pub warnings: Vec<String>,
+    /// What of the identity the rules ask for.
+    pub wanted: Wanted,
+    /// Threads that serve requests, each with its own runtime and listening sockets.
+    pub threads: usize,
+}
+
+/// What rules ask for that costs something to find out; the rest is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The client's name by reverse DNS.
+    pub names: bool,
+    /// The code point of the client's packets.
+    pub dscp: bool,
+}
+
+impl Policy {
+    /// The place of the listener at an address; beyond all places if a reload has taken it away.
+    pub fn listener_at(&self, address: SocketAddr) -> u16 {
+        let place = self.listeners.iter().position(|listener| listener.address == address);
+        place.map_or(u16::MAX, |place| place as u16)
+    }
+
+    /// The header in which a trusted peer may say how long the request may wait.
+    pub fn deadline_header(&self, found: &Match) -> Option<&str> {
+        let rule = self.rules.get(found.deadline_header? as usize)?;
+        rule.rule.deadline_header.as_deref()
+    }
+}
+
+/// The policy; `None` after a fault. After a fault each step goes on with the default, so that what
+/// follows is checked too.
+pub(super) fn policy(raw: Root, place: &Place) -> Option<Policy> {
+    let mut policers = Policers::named(raw.policer);
+    let (sites, between_sites) = sites(&raw.scheduling, raw.site);
+    let (classes, flows) = classes(raw.class, &sites, between_sites, &mut policers);
+    policers.share_out(&classes);
+    let site_policer = raw.police.and_then(|police| policers.find(police, "site"));
+    let last = ClassId(classes.len().saturating_sub(1) as u16);
+    let default_class = raw
+        .default_class
+        .and_then(|name| class_named(&name, &classes, &place.key("default_class")));
+    let listeners = listeners(raw.listener, !raw.trusted.is_empty());
+    let mut references =
+        References { classes: &classes, listeners: &listeners, policers: &mut policers };
+    let rules = rules(raw.rule, &mut references);
+    let score = raw.score.map(|raw| score(raw, &classes));
+    let (refusal, refusal_page, block) = refusal(raw.refusal);
+    let session = raw.session.map(session);
+    let slots = raw.origin.as_ref().map(|origin| origin.slots.clone()).unwrap_or_default();
+    let origin = raw.origin.map(origin);
+    let limits = limits(raw.limits);
+    let (forwarding, buffering) = raw.forwarding.value.resolve();
+    let identity = identity(reverse_dns(raw.reverse_dns), raw.key, raw.token, raw.geo);
+    if !place.is_sound() {
+        return None;
+    }
+    let flows = (raw.flow.unwrap_or(Flow::CLIENT), flows);
+    let classifier = compile(&rules, default_class.unwrap_or(last), score.as_ref(), flows)?;
+    let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
+    let plan = Plan {
+        generation: 0,
+        classes,
+        rules: rules.len(),
+        slots,
+        policers: policers.finish(),
+        site_policer,
+        shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),
+        block,
+        sites,
+        between_sites,
+        cost: raw.scheduling.value.cost,
+        queue_len_max: raw.scheduling.value.queue.unwrap_or(u32::MAX),
+    };
+    if let Err(fault) = plan.check() {
+        // All that it can say has been reported above, at its line; the gate relies on this.
+        place.fault(fault);
+    }
+    // One for each processor, because each thread runs without ever blocking; one if that is unknown.
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    Some(Policy {
+        listeners,
+        origin: origin?,
+        plan,
+        classifier,
+        wanted: wanted(&rules, score.as_ref()),
+        rules,
+        score,
+        session,
+        shed: raw.shedding.map_or(RefusalConnection::Close, |shedding| shedding.close),
+        refusal,
+        refusal_page,
+        text: String::new(),
+        trusted: raw.trusted,
+        forwarding,
+        buffering,
+        admin: raw.admin,
+        access_log: raw.access_log,
+        limits,
+        timeouts: raw.timeouts.value,
+        identity,
+        credentials: Arc::default(),
+        geo: Arc::default(),
+        warnings: Vec::new(),
+        threads: raw.threads.unwrap_or_else(processors),
+    })
+}
+
+/// What the rules ask for that costs something to find out.
+///
+/// Names are asked for by a `domain` condition and by a score table with domains.
+fn wanted(rules: &[PolicyRule], score: Option<&ScoreTables>) -> Wanted {
+    let asks = |part: Part| {
+        rules.iter().flat_map(|rule| &rule.rule.conditions).any(|one| *one.part() == part)
+    };
+    let of_score = |tables: &ScoreTables| {
+        tables.clients.iter().any(|(client, _)| matches!(client, ScoreClient::Name(_)))
+    };
+    Wanted { names: asks(Part::ClientName) || score.is_some_and(of_score), dscp: asks(Part::Dscp) }
+}

@@ -1,0 +1,232 @@
+//! `[[rule]]` as written: conditions, and what becomes of requests that match.
+
+use super::error::{instead, shortened};
+use super::kind::Named;
+use super::listener::Listener;
+use super::place::{At, Place};
+use super::policer::{Police, PoliceKind};
+use super::rule_values::{
+    ASN, COUNTRY, DOMAIN, DSCP, EXTENSION, FLOW, HOST, MEDIA_TYPE, METHOD, PATH, REGEX, SIZES,
+    URGENCY, Values, any_of,
+};
+use super::section::{Kind, section};
+use super::values::{Flag, HEADER, NETWORK, PointsNumber, TEXT, TIME, is_token, whole};
+use ipnet::IpNet;
+use std::time::Duration;
+use tiergate_core::classify::flow::Flow;
+use tiergate_core::classify::pattern::{HostPattern, Pattern};
+use tiergate_core::classify::score::Points;
+use tiergate_core::classify::{Condition, Matcher, PathRegex, Span};
+use tiergate_core::request::Part;
+
+/// Most slots of one request: as many as any origin of which a policy knows the number has.
+const SLOTS_MAX: u64 = 10_000;
+
+section! {
+    /// All conditions given must hold; of a list, one is enough.
+    #[derive(Clone, Debug)]
+    #[not_yet("level", "resource")]
+    pub(super) struct RuleKeys {
+        /// The path, without query, normalised. `*` is anything but `/` (at the end: anything), `**`
+        /// anything, `?` one character.
+        path: Option<Vec<Pattern>> = any_of(PATH).plain().optional("");
+        /// The host of the target or the `Host` header, without port, is `"example.com"`, or below it:
+        /// `"*.example.com"` (at any depth, but not `example.com` itself). Case and a final dot are ignored.
+        host: Option<Vec<HostPattern>> = any_of(HOST).plain().optional("");
+        /// The method. Case matters, as in HTTP.
+        method: Option<Vec<Matcher>> = any_of(METHOD).plain().optional("");
+        /// `header.NAME`: a header field of this name has a value that matches a pattern; `true`: there is
+        /// one. The name's case is ignored, the value's matters. Of several fields one is enough; a value is
+        /// taken whole, not split at commas. Fields that the origin gets from `trusted` peers only
+        /// (`X-Forwarded-…`, `Forwarded`, `X-Real-IP`, `X-Tiergate-…`) are hidden from rules if another peer
+        /// sends them.
+        header: Vec<(String, At<Vec<Pattern>>)> = Named(Values).or_none("");
+        /// `cookie.NAME`: a cookie of this name has a value that matches a pattern; `true`: there is one.
+        /// Case matters; quotes belong to the value.
+        cookie: Vec<(String, At<Vec<Pattern>>)> = Named(Values).or_none("");
+        /// The client's address is this, or in this network: `"192.0.2.7"`, `"10.0.0.0/8"`,
+        /// `"2001:db8::/32"`. IPv4 written as IPv6 counts as IPv4. Behind a proxy this is the forwarded
+        /// address if the proxy is `trusted`, else the proxy's.
+        client: Option<Vec<IpNet>> = any_of(NETWORK).plain().optional("");
+        /// The path's last segment ends in this extension, `"cgi"`: what follows its last dot. Case is
+        /// ignored; `/.profile` has none.
+        extension: Option<Vec<Matcher>> = any_of(EXTENSION).plain().optional("");
+        /// A regular expression is found in the normalised path; anchor it by `^` and `$`. The syntax is
+        /// that of Rust's [regex](https://docs.rs/regex/latest/regex/#syntax); time is linear in the path,
+        /// so there is neither look-around nor back-reference. At most 1024 bytes, and 256 KiB of states.
+        path_regex: Option<Vec<PathRegex>> = any_of(REGEX).plain().optional("");
+        /// `query.NAME`: a parameter of the query of this name has a value that matches a pattern; `true`:
+        /// there is one. Name and value are decoded once (`%XX`, `+`) before. Of several one is enough.
+        query: Vec<(String, At<Vec<Pattern>>)> = Named(Values).or_none("");
+        /// The body's media type, without parameters, matches a pattern, `"image/*"`. Case is ignored.
+        content_type: Option<Vec<Pattern>> = any_of(MEDIA_TYPE).plain().optional("");
+        /// The body's length by `Content-Length` is in a range, both ends included: `"1MiB.."`,
+        /// `"..64KiB"`, `"1KiB..1MiB"`. A body of unknown length is in none.
+        content_length: Option<Vec<Span>> = any_of(SIZES).plain().optional("");
+        /// `true`: the client prefetches, by `Sec-Purpose`, `Purpose` or `X-Moz`.
+        prefetch: Option<bool> = Flag.optional("");
+        /// The urgency in `Priority` (RFC 9218) is this: `0` (most urgent) to `7`, `"0..2"`. Requests
+        /// without it have 3. The client may claim any: use it to put requests lower, or among the requests
+        /// of one client.
+        urgency: Option<Vec<Span>> = any_of(URGENCY).plain().optional("");
+        /// The client connected to this listener, by its `name` or `address`.
+        listener: Option<Vec<At<String>>> = any_of(TEXT).optional("");
+        /// The client connected to this address or network (by the socket, or the PROXY header of a trusted
+        /// peer): sites on several addresses.
+        destination: Option<Vec<IpNet>> = any_of(NETWORK).plain().optional("");
+        /// The client asked for this server name in its TLS handshake; as `host`.
+        sni: Option<Vec<HostPattern>> = any_of(HOST).plain().optional("");
+        /// The client's name is this or below it: `"unl.edu"` is `unl.edu` and `cse.unl.edu`, not
+        /// `notunl.edu`. The name is that of forward-confirmed reverse DNS; while it is not known, nothing
+        /// matches.
+        domain: Option<Vec<HostPattern>> = any_of(DOMAIN).plain().optional("");
+        /// The client's address belongs to this country (`"DE"`), by the database of `[geo]`.
+        country: Option<Vec<Matcher>> = any_of(COUNTRY).plain().optional("");
+        /// The client's address belongs to this autonomous system (`64500`, `"64500..64510"`), by the
+        /// database of `[geo]`.
+        asn: Option<Vec<Span>> = any_of(ASN).plain().optional("");
+        /// The name in the client's verified certificate matches a pattern; `true`: there is one.
+        certificate: Option<Vec<Pattern>> = Values.optional("");
+        /// The subject of a verified token or key matches a pattern; `true`: there is one. A claim without
+        /// proof is no subject.
+        subject: Option<Vec<Pattern>> = Values.optional("");
+        /// The code point of the client's packets is this, 0 to 63: `46`, `"8..15"`; taken from the SYN of
+        /// its connection.
+        dscp: Option<Vec<Span>> = any_of(DSCP).plain().optional("");
+        /// How much it matters that the request's connection is kept under overload, 0 least to 255 most.
+        importance: Option<u8> = whole(0..=255).optional("none: it is shed first");
+        /// Its score, instead of that of the tables of `[score]`.
+        score: Option<Points> = PointsNumber.optional("the tables'");
+        /// What fairness inside its class is counted by.
+        flow: Option<Flow> = FLOW.optional("the class's");
+        /// It belongs to this class. Must be given unless the rule says anything else.
+        class: Option<String> = TEXT.optional("the default class");
+        /// `true`: it is always refused, whatever the load; counted in `class`, if given.
+        refuse: Option<bool> = Flag.optional("`false`");
+        /// Longest time that it waits, instead of its class's `deadline`; needs `class`.
+        deadline: Option<Duration> = TIME.optional("the class's");
+        /// The policer that it is subject to: its name, or `{ rate = "60/s", burst = 10 }`; beyond it 429.
+        police: Option<At<Police>> = PoliceKind.placed().optional("none");
+        /// How many slots it takes, for requests that occupy several of the origin's workers. When it is
+        /// next, it keeps the free ones until there are enough; one that takes more than there are runs
+        /// alone.
+        slots: Option<u16> = whole(1..=SLOTS_MAX).optional("`1`");
+        /// Header in which a `trusted` peer says how many milliseconds the request may still wait: one whole
+        /// number of at most nine digits. It only shortens the rule's or class's deadline. From any other
+        /// peer, or written otherwise, it is ignored.
+        deadline_header: Option<String> = HEADER.optional("none");
+    }
+}
+
+/// The conditions of a rule, in the order in which they are shown; its other keys are left alone.
+pub(super) fn conditions(raw: &RuleKeys, place: &Place, listeners: &[Listener]) -> Vec<Condition> {
+    fn on<M: Clone + Into<Matcher>>(part: Part, any_of: &Option<Vec<M>>) -> Option<Condition> {
+        any_of.as_ref().map(|any_of| Condition::new(part, any_of.iter().cloned()))
+    }
+    if raw.prefetch == Some(false) {
+        let message = "must be true; leave it out for requests of either kind";
+        place.fault_at("prefetch", message);
+    }
+    let mut all = Vec::new();
+    all.extend(on(Part::Client, &raw.client));
+    all.extend(on(Part::ClientName, &raw.domain));
+    all.extend(on(Part::Country, &raw.country));
+    all.extend(on(Part::Asn, &raw.asn));
+    all.extend(on(Part::Certificate, &raw.certificate));
+    all.extend(on(Part::Subject, &raw.subject));
+    all.extend(on(Part::Dscp, &raw.dscp));
+    all.extend(on(Part::Listener, &listener_places(&raw.listener, listeners)));
+    all.extend(on(Part::Destination, &raw.destination));
+    all.extend(on(Part::Sni, &raw.sni));
+    all.extend(on(Part::Host, &raw.host));
+    all.extend(on(Part::Method, &raw.method));
+    all.extend(on(Part::Path, &raw.path));
+    all.extend(on(Part::Path, &raw.path_regex));
+    all.extend(on(Part::Extension, &raw.extension));
+    all.extend(named(&raw.query, Part::Query, None));
+    all.extend(on(Part::ContentType, &raw.content_type));
+    all.extend(on(Part::ContentLength, &raw.content_length));
+    all.extend(on(Part::Prefetch, &raw.prefetch.map(|_| vec![Pattern::Any])));
+    all.extend(on(Part::Urgency, &raw.urgency));
+    all.extend(named(&raw.header, Part::Header, Some("a header")));
+    all.extend(named(&raw.cookie, Part::Cookie, Some("a cookie")));
+    all
+}
+
+/// What a condition looks at, in words.
+pub(crate) fn noun(part: &Part) -> &'static str {
+    match part {
+        Part::Client => "client",
+        Part::ClientName => "domain",
+        Part::Country => "country",
+        Part::Asn => "AS",
+        Part::Certificate => "certificate",
+        Part::Subject => "subject",
+        Part::Dscp => "DSCP",
+        Part::Listener => "listener",
+        Part::Destination => "destination",
+        Part::Sni => "sni",
+        Part::Host => "host",
+        Part::Method => "method",
+        Part::Path => "path",
+        Part::Extension => "extension",
+        Part::Query(_) => "query",
+        Part::ContentType => "content type",
+        Part::ContentLength => "content length",
+        Part::Prefetch => "prefetch",
+        Part::Urgency => "urgency",
+        Part::Header(_) => "header",
+        Part::Cookie(_) => "cookie",
+    }
+}
+
+/// A condition in words, such as `path /cart/* or /pay`; `alternatives`: what its part may be.
+pub(crate) fn words(condition: &Condition, alternatives: &str) -> String {
+    let noun = noun(condition.part());
+    let value = match condition.any_of().contains(&Matcher::Pattern(Pattern::Any)) {
+        true => "present".to_owned(),
+        false => format!("= {alternatives}"),
+    };
+    match (condition.part(), condition.any_of().first()) {
+        (Part::Prefetch, _) => noun.to_owned(),
+        (Part::Header(name) | Part::Cookie(name) | Part::Query(name), _) => {
+            format!("{noun} {name} {value}")
+        }
+        (Part::Certificate | Part::Subject, _) => format!("{noun} {value}"),
+        (_, Some(Matcher::Regex(_))) => format!("{noun} like {alternatives}"),
+        (_, Some(Matcher::Network(_))) => format!("{noun} in {alternatives}"),
+        _ => format!("{noun} {alternatives}"),
+    }
+}
+
+/// Places of listeners that are named, or given by their address.
+fn listener_places(given: &Option<Vec<At<String>>>, listeners: &[Listener]) -> Option<Vec<Span>> {
+    let place_of = |At { value: text, place }: &At<String>| {
+        let found = listeners.iter().position(|listener| listener.is_called(text));
+        if found.is_none() {
+            let addresses = listeners.iter().map(|listener| listener.address.to_string());
+            let names = listeners.iter().filter_map(|listener| listener.name.clone());
+            let known: Vec<String> = names.chain(addresses).collect();
+            let instead = instead(text, known.iter().map(String::as_str));
+            let text = shortened(text);
+            place.fault(format!("no listener is called {text:?} or has that address{instead}"));
+        }
+        found.map(|place| Span::one(place as u64))
+    };
+    given.as_ref().map(|given| given.iter().filter_map(place_of).collect())
+}
+
+/// The conditions on parts that have names; `what`: what the names must be those of.
+fn named(
+    given: &[(String, At<Vec<Pattern>>)],
+    part: fn(Box<str>) -> Part,
+    what: Option<&str>,
+) -> Vec<Condition> {
+    let condition = |(name, At { value, place }): &(String, At<Vec<Pattern>>)| {
+        if let Some(what) = what.filter(|_| !is_token(name)) {
+            place.fault(format!("must be the name of {what}, got {:?}", shortened(name)));
+        }
+        Condition::new(part(name.as_str().into()), value.iter().cloned())
+    };
+    given.iter().map(condition).collect()
+}

@@ -1,0 +1,48 @@
+//! `[shedding]`: which requests are shed under overload.
+
+use super::kind::Choice;
+use super::refusal::RefusalConnection;
+use super::section::{Kind, section};
+use super::show;
+use super::values::TIME;
+use std::time::Duration;
+
+section! {
+    /// Sheds the least important requests under overload, as many as it takes, and closes their
+    /// connections: first those without `importance`, then of the lesser class, then of the shorter
+    /// connection.
+    #[derive(Clone, Debug)]
+    pub(super) struct Shedding {
+        /// The queueing delay that may stand (what waits, by the rate at which it is served), less than the
+        /// classes' `deadline`; while it is longer for three periods of 100 ms, requests are shed.
+        /// Why: people do not notice it, and a longer standing queue is no burst (CoDel's interval, RFC
+        /// 8289 §3.2).
+        delay: Duration = TIME.or("100ms");
+        /// How connections are closed: `"close"`: 503 and close, over HTTP/2 503 and GOAWAY; `"reset"`:
+        /// reset without a response, over HTTP/2 RST_STREAM and GOAWAY.
+        /// Why: a client that is told when to come back does not retry at once.
+        close: RefusalConnection = Choice(&[
+            ("close", RefusalConnection::Close),
+            ("reset", RefusalConnection::Reset),
+        ]).or("close");
+    }
+}
+
+/// For `tiergate check`. `by_session`: whether only running sessions have importance.
+pub(crate) fn words(delay: Duration, close: RefusalConnection, by_session: bool) -> Vec<String> {
+    let closed = match close {
+        RefusalConnection::Reset => "their connections are reset without a response",
+        _ => "they get 503 and their connections are closed",
+    };
+    let importance = match by_session {
+        true => "importance, which only running sessions have",
+        false => "importance",
+    };
+    vec![
+        format!("while the queueing delay is more than {}: as many as it takes", show::time(delay)),
+        format!(
+            "in the order of {importance}; then of classes; then the shorter connections first"
+        ),
+        closed.to_owned(),
+    ]
+}
