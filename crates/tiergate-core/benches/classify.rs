@@ -11,6 +11,7 @@
     reason = "a benchmark measures time and prints it"
 )]
 
+use ipnet::IpNet;
 use std::hint::black_box;
 use std::time::Instant;
 use tiergate_core::admit::policer::PolicerId;
@@ -18,33 +19,37 @@ use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::normalise;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
-use tiergate_core::classify::rule::{Condition, Number, Rule};
+use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Points, Score};
-use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
-use tiergate_core::request::{Field, RequestView};
+use tiergate_core::classify::{Classifier, Condition, Matcher, PathRegex, Scratch, Span};
+use tiergate_core::request::{Field, Part, RequestView};
 
 fn path(text: &str) -> Condition {
-    Condition::Path(vec![Pattern::path(text).unwrap()])
+    Condition::new(Part::Path, [Pattern::path(text).unwrap()])
 }
 
-fn host(text: &str) -> Condition {
-    Condition::Host(vec![HostPattern::parse(text).unwrap()])
+fn host(part: Part, text: &str) -> Condition {
+    Condition::new(part, [HostPattern::parse(text).unwrap()])
 }
 
-fn header(name: &str, value: &str) -> Condition {
-    Condition::Header { name: name.into(), values: vec![Pattern::value(value).unwrap()] }
+fn value(part: Part, text: &str) -> Condition {
+    Condition::new(part, [Pattern::value(text).unwrap()])
 }
 
-fn cookie(name: &str, value: &str) -> Condition {
-    Condition::Cookie { name: name.into(), values: vec![Pattern::value(value).unwrap()] }
+fn header(name: &str, text: &str) -> Condition {
+    value(Part::Header(name.into()), text)
 }
 
-fn client(text: &str) -> Condition {
-    Condition::Client(vec![text.parse().unwrap()])
+fn cookie(name: &str, text: &str) -> Condition {
+    value(Part::Cookie(name.into()), text)
 }
 
-fn method(text: &str) -> Condition {
-    Condition::Method(vec![text.into()])
+fn network(part: Part, text: &str) -> Condition {
+    Condition::new(part, [text.parse::<IpNet>().unwrap()])
+}
+
+fn exact(part: Part, text: &str) -> Condition {
+    Condition::new(part, [Matcher::Exact(text.into())])
 }
 
 /// A mix as a large site has it: mostly paths, some with a method or a host, partners' networks,
@@ -55,10 +60,12 @@ fn mixed(count: usize) -> Vec<Rule> {
         match index % 20 {
             0..=5 => vec![path(&format!("/api/v{}/resource{n}/*", index % 6))],
             6..=8 => vec![path(&format!("/shop/department{n}/item{index}"))],
-            9 | 10 => vec![path(&format!("/account/{n}/orders/*")), method("POST")],
-            11 | 12 => vec![host(&format!("tenant{n}.example.com")), path("/checkout/*")],
-            13 => vec![host(&format!("*.customer{n}.example.net"))],
-            14 | 15 => vec![client(&format!("10.{}.{}.0/24", n / 256, n % 256))],
+            9 | 10 => vec![path(&format!("/account/{n}/orders/*")), exact(Part::Method, "POST")],
+            11 | 12 => {
+                vec![host(Part::Host, &format!("tenant{n}.example.com")), path("/checkout/*")]
+            }
+            13 => vec![host(Part::Host, &format!("*.customer{n}.example.net"))],
+            14 | 15 => vec![network(Part::Client, &format!("10.{}.{}.0/24", n / 256, n % 256))],
             16 => vec![header("user-agent", &format!("crawler-{n}/*"))],
             17 => vec![header("x-partner", &format!("partner-{n}")), path("/feed/*")],
             18 => vec![cookie("plan", &format!("gold-{n}"))],
@@ -77,44 +84,40 @@ fn mixed(count: usize) -> Vec<Rule> {
 /// sets one of the outputs in turn, and every eleventh, from `all` on, all of them. Of 20 rules about one is
 /// of each kind. With `all` 0 the first of 20 rules decides a quarter of the requests by their path alone.
 fn everywhere(count: usize, all: usize) -> Vec<Rule> {
-    let value = |text: String| vec![Pattern::value(&text).unwrap()];
-    let number = |of, first: usize| {
-        let span = Span { first: first as u64, last: first as u64 + 2 };
-        Condition::Number { of, spans: vec![span] }
+    let number = |part, first: usize| {
+        Condition::new(part, [Span { first: first as u64, last: first as u64 + 2 }])
     };
     let one = |kind: usize, n: usize| match kind {
         0 => path(&format!("/api/v{}/resource{n}/*", n % 6)),
         1 => path(&format!("/media/{n}/*.jpg")),
-        2 => host(&format!("tenant{n}.example.com")),
-        3 => method(["POST", "PUT", "DELETE"][n % 3]),
-        4 => client(&format!("10.{}.{}.0/24", n / 256, n % 256)),
+        2 => host(Part::Host, &format!("tenant{n}.example.com")),
+        3 => exact(Part::Method, ["POST", "PUT", "DELETE"][n % 3]),
+        4 => network(Part::Client, &format!("10.{}.{}.0/24", n / 256, n % 256)),
         5 => header("user-agent", &format!("crawler-{n}/*")),
         6 => cookie("plan", &format!("gold-{n}")),
-        7 => Condition::Extension(vec![format!("e{n}").into()]),
+        7 => Condition::new(Part::Extension, [Matcher::Caseless(format!("e{n}").into())]),
         // Expressions are few in any policy, because patterns say most of it.
         8 if n < 50 => {
-            Condition::PathRegex(vec![PathRegex::parse(&format!("^/old{n}/[0-9]+$")).unwrap()])
+            Condition::new(Part::Path, [PathRegex::parse(&format!("^/old{n}/[0-9]+$")).unwrap()])
         }
         8 => path(&format!("/old{n}/*")),
-        9 => Condition::Query { name: "page".into(), values: value(format!("p{n}")) },
-        10 => Condition::ContentType(value(format!("application/x-{n}"))),
-        11 => number(Number::ContentLength, 1000 * n),
-        12 => number(Number::Asn, 64_500 + 3 * n),
-        13 => number(Number::Dscp, n % 60),
-        14 => Condition::Destination(vec![
-            format!("172.16.{}.{}/32", n / 256, n % 256).parse().unwrap(),
-        ]),
-        15 => Condition::Sni(vec![HostPattern::parse(&format!("sni{n}.example.com")).unwrap()]),
-        16 => Condition::Domain(vec![HostPattern::domain(&format!("isp{n}.example.net")).unwrap()]),
-        17 => Condition::Certificate(value(format!("partner-{n}*"))),
-        18 => Condition::Subject(value(format!("user-{n}"))),
-        _ => Condition::Number {
-            of: Number::Country,
-            spans: vec![Span::one(Number::country([
-                b'A' + (n / 26 % 26) as u8,
-                b'A' + (n % 26) as u8,
-            ]))],
-        },
+        9 => value(Part::Query("page".into()), &format!("p{n}")),
+        10 => value(Part::ContentType, &format!("application/x-{n}")),
+        11 => number(Part::ContentLength, 1000 * n),
+        12 => number(Part::Asn, 64_500 + 3 * n),
+        13 => number(Part::Dscp, n % 60),
+        14 => network(Part::Destination, &format!("172.16.{}.{}/32", n / 256, n % 256)),
+        15 => host(Part::Sni, &format!("sni{n}.example.com")),
+        16 => {
+            let domain = HostPattern::domain(&format!("isp{n}.example.net")).unwrap();
+            Condition::new(Part::ClientName, [domain])
+        }
+        17 => value(Part::Certificate, &format!("partner-{n}*")),
+        18 => value(Part::Subject, &format!("user-{n}")),
+        _ => {
+            let letter = |n: usize| char::from(b'A' + (n % 26) as u8);
+            exact(Part::Country, &format!("{}{}", letter(n / 26), letter(n)))
+        }
     };
     let rule = |index: usize| {
         let (kind, n) = (index % 20, index / 20);
@@ -187,7 +190,7 @@ fn measure_everywhere(count: usize, all: usize) -> (f64, usize) {
 fn product() -> Vec<Rule> {
     let rule = |index: usize| Rule {
         conditions: vec![
-            host(&format!("h{}.example.com", index % 22)),
+            host(Part::Host, &format!("h{}.example.com", index % 22)),
             path(&format!("/p{}/*", index / 22 % 22)),
             header("x-plan", &format!("plan-{}", index / 484)),
         ],

@@ -7,14 +7,14 @@ use tiergate_core::admit::block;
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::Pattern;
-use tiergate_core::classify::rule::{Condition, Number, Rule};
-use tiergate_core::classify::{Classifier, PathRegex, Scratch, Span};
+use tiergate_core::classify::rule::Rule;
+use tiergate_core::classify::{Classifier, Condition, Matcher, PathRegex, Scratch, Span};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
 use tiergate_core::reason::Reason;
-use tiergate_core::request::{Field, RequestView};
+use tiergate_core::request::{Field, Part, RequestView};
 use tiergate_core::time::Moment;
 
 struct Counting;
@@ -209,15 +209,15 @@ fn waits_without_allocation(class: Class) {
 
 #[test]
 fn classification_allocates_nothing_once_it_has_seen_such_a_request() {
-    let value = |text: &str| vec![Pattern::value(text).unwrap()];
+    let value = |text: &str| [Pattern::value(text).unwrap()];
     let conditions = [
-        Condition::Path(vec![Pattern::path("/a/*/c").unwrap()]),
-        Condition::PathRegex(vec![PathRegex::parse("^/[a-z]+/x$").unwrap()]),
-        Condition::Extension(vec!["cgi".into()]),
-        Condition::Query { name: "a b".into(), values: value("*c") },
-        Condition::ContentType(value("text/*")),
-        Condition::Cookie { name: "sid".into(), values: value("x*") },
-        Condition::Number { of: Number::Urgency, spans: vec![Span::one(5)] },
+        Condition::new(Part::Path, [Pattern::path("/a/*/c").unwrap()]),
+        Condition::new(Part::Path, [PathRegex::parse("^/[a-z]+/x$").unwrap()]),
+        Condition::new(Part::Extension, [Matcher::Caseless("cgi".into())]),
+        Condition::new(Part::Query("a b".into()), value("*c")),
+        Condition::new(Part::ContentType, value("text/*")),
+        Condition::new(Part::Cookie("sid".into()), value("x*")),
+        Condition::new(Part::Urgency, [Span::one(5)]),
     ];
     let rule = |(index, condition): (usize, &Condition)| Rule {
         conditions: vec![condition.clone()],

@@ -4,7 +4,6 @@
 //! text: one word of work a byte, whatever the text and however many stars. There is nothing to
 //! backtrack, hence nothing for a hostile request to blow up.
 
-use super::pattern::PatternError;
 use std::fmt;
 
 /// Most wildcards and bytes between a glob's literal beginning and its literal end: the positions
@@ -63,12 +62,9 @@ struct Positions {
 }
 
 impl Glob {
-    /// Compiles a pattern that has at least one wildcard. `separator` is what `*` and `?` stop at.
-    pub(super) fn new(
-        text: &str,
-        tokens: &[Token],
-        separator: Option<u8>,
-    ) -> Result<Self, PatternError> {
+    /// Compiles a pattern that has at least one wildcard. `separator` is what `*` and `?` stop at. `None`:
+    /// there is more than [`MIDDLE_LEN_MAX`] between its literal ends.
+    pub(super) fn new(text: &str, tokens: &[Token], separator: Option<u8>) -> Option<Self> {
         let literal = |token: &&Token| matches!(token, Token::Byte(_));
         let byte = |token: &Token| match token {
             Token::Byte(byte) => *byte,
@@ -81,10 +77,10 @@ impl Glob {
             [Token::Rest] => Middle::Rest,
             [Token::Run] if separator.is_none() => Middle::Rest,
             [Token::Run] => Middle::Run,
-            middle if middle.len() > MIDDLE_LEN_MAX => return Err(PatternError::Complex),
+            middle if middle.len() > MIDDLE_LEN_MAX => return None,
             middle => Middle::Positions(Box::new(Positions::new(middle))),
         };
-        Ok(Glob {
+        Some(Glob {
             text: text.into(),
             separator,
             prefix: tokens[..before].iter().map(byte).collect(),

@@ -41,6 +41,11 @@ impl<T> Names<T> {
         table
     }
 
+    /// Whether there is no name.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The value under `name`.
     #[inline]
     pub(super) fn find(&self, name: &[u8]) -> Option<&T> {

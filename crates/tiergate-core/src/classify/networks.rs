@@ -1,5 +1,6 @@
 //! Client addresses: which of many networks contain one.
 
+use super::facts::NONE;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -26,8 +27,6 @@ struct Pieces<A> {
     networks: Vec<(u32, u32)>,
 }
 
-const NONE: u32 = u32::MAX;
-
 /// The network with IPv4 addresses written as IPv6 (`::ffff:192.0.2.0/120`) turned back, and host
 /// bits cleared: the form in which networks are compared.
 pub(super) fn canonical(network: IpNet) -> IpNet {
@@ -45,7 +44,7 @@ pub(super) fn canonical(network: IpNet) -> IpNet {
 
 impl Networks {
     /// A set of distinct canonical networks and their entries.
-    pub(super) fn new(networks: &[(IpNet, u32)]) -> Self {
+    pub(super) fn new(networks: &[(&IpNet, u32)]) -> Self {
         let mut v4 = Vec::new();
         let mut v6 = Vec::new();
         for (network, entry) in networks {
@@ -177,8 +176,9 @@ mod tests {
         ];
         let networks: Vec<(IpNet, u32)> =
             texts.iter().zip(0..).map(|(text, entry)| (text.parse().unwrap(), entry)).collect();
-        let all = Networks::new(&networks);
-        let some = Networks::new(&networks[1..5]);
+        let refs: Vec<_> = networks.iter().map(|(network, entry)| (network, *entry)).collect();
+        let all = Networks::new(&refs);
+        let some = Networks::new(&refs[1..5]);
         let mut addresses: Vec<IpAddr> = Vec::new();
         for (network, _) in &networks {
             addresses.extend([network.network(), network.broadcast()]);

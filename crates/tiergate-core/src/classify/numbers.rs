@@ -1,6 +1,6 @@
 //! Numbers: which of many ranges contain one.
 
-use super::decision::NONE;
+use super::facts::NONE;
 use std::fmt;
 
 /// A range of numbers, both ends included.
@@ -70,7 +70,7 @@ struct Node {
 
 impl Numbers {
     /// A set of ranges.
-    pub(super) fn new(spans: &[(Span, u32)]) -> Self {
+    pub(super) fn new(spans: &[(&Span, u32)]) -> Self {
         if spans.is_empty() {
             return Numbers::default();
         }
@@ -215,7 +215,8 @@ mod tests {
             if let Some(distance) = far {
                 spans.push((Span::one(u64::MAX / 2 + distance), spans.len() as u32));
             }
-            let compiled = Numbers::new(&spans);
+            let refs: Vec<_> = spans.iter().map(|(span, fact)| (span, *fact)).collect();
+            let compiled = Numbers::new(&refs);
             let near = |number: u64| {
                 let number = number << scale;
                 [number.saturating_sub(1), number, number.saturating_add(1)]

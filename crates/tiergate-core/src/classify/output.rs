@@ -1,5 +1,6 @@
 //! What rules say of a request besides its class, each thing from its own first rule.
 
+use super::facts::NONE;
 use super::rule::Rule;
 
 /// Something that rules say of a request. Each comes from the first rule that matches *and* sets it,
@@ -53,6 +54,17 @@ impl Output {
     pub(super) fn index(self) -> usize {
         self as usize
     }
+}
+
+/// For each output a rule, or [`NONE`].
+pub(super) type Rules = [u32; Output::LEN];
+
+/// No rule for any output.
+pub(super) const NO_RULES: Rules = [NONE; Output::LEN];
+
+/// The earlier of two rules, for each output.
+pub(super) fn earlier(one: &Rules, other: &Rules) -> Rules {
+    std::array::from_fn(|place| one[place].min(other[place]))
 }
 
 impl Rule {

@@ -13,7 +13,7 @@ pub enum Pattern {
     /// These bytes, then anything.
     Prefix(Box<[u8]>),
     /// Wildcards elsewhere than at the end.
-    Glob(Glob),
+    Glob(Box<Glob>),
 }
 
 /// Why a text is not a pattern.
@@ -118,7 +118,10 @@ impl Pattern {
         match literal(before).filter(|_| open) {
             Some(bytes) if bytes.is_empty() => Ok(Pattern::Any),
             Some(bytes) => Ok(Pattern::Prefix(bytes)),
-            None => Glob::new(text, tokens, separator).map(Pattern::Glob),
+            None => {
+                let glob = Glob::new(text, tokens, separator).ok_or(PatternError::Complex)?;
+                Ok(Pattern::Glob(Box::new(glob)))
+            }
         }
     }
 

@@ -118,13 +118,17 @@ fn build(
 }
 
 /// Many expressions as one automaton, each with the number of the fact that it establishes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Regexes {
-    regex: Option<Arc<Regex>>,
+    regex: Arc<Regex>,
     facts: Vec<u32>,
+    /// Its place in [`RegexCaches`].
+    place: usize,
 }
 
-/// What matching keeps between requests: the states met so far.
+/// What matching keeps between requests: for each automaton the states met so far.
+pub(super) type RegexCaches = Vec<Option<RegexCache>>;
+
 #[derive(Clone, Debug)]
 pub(super) struct RegexCache {
     /// Whose states these are.
@@ -134,38 +138,32 @@ pub(super) struct RegexCache {
 }
 
 impl Regexes {
-    /// A set of distinct expressions; `None` if together they need too many states.
-    pub(super) fn new(patterns: &[(&PathRegex, u32)]) -> Option<Self> {
-        if patterns.is_empty() {
-            return Some(Regexes::default());
-        }
+    /// A set of distinct expressions; `None` if together they need too many states. `place`: of its own
+    /// among all sets of the classifier.
+    pub(super) fn new(patterns: &[(&PathRegex, u32)], place: usize) -> Option<Self> {
         let texts: Vec<&str> = patterns.iter().map(|(pattern, _)| &*pattern.text).collect();
         let regex = build(&texts, MatchKind::All, ALL_STATES_SIZE_MAX).ok()?;
         let facts = patterns.iter().map(|(_, fact)| *fact).collect();
-        Some(Regexes { regex: Some(Arc::new(regex)), facts })
+        Some(Regexes { regex: Arc::new(regex), facts, place })
     }
 
-    /// Calls `emit` with the fact of every expression that is found in the path. O(path), in rare
+    /// Calls `emit` with the fact of every expression that is found in the text. O(text), in rare
     /// cases times the size of the expressions; allocates only for states that are new.
-    pub(super) fn find(
-        &self,
-        path: &[u8],
-        cache: &mut Option<RegexCache>,
-        mut emit: impl FnMut(u32),
-    ) {
-        let Some(regex) = &self.regex else {
-            return;
-        };
-        let kept = match cache {
-            Some(kept) if Arc::ptr_eq(&kept.regex, regex) => kept,
+    pub(super) fn find(&self, text: &[u8], caches: &mut RegexCaches, mut emit: impl FnMut(u32)) {
+        if caches.len() <= self.place {
+            caches.resize(self.place + 1, None);
+        }
+        let kept = match &mut caches[self.place] {
+            Some(kept) if Arc::ptr_eq(&kept.regex, &self.regex) => kept,
             stale => stale.insert(RegexCache {
-                regex: regex.clone(),
-                cache: regex.create_cache(),
-                found: PatternSet::new(regex.pattern_len()),
+                regex: self.regex.clone(),
+                cache: self.regex.create_cache(),
+                found: PatternSet::new(self.regex.pattern_len()),
             }),
         };
         kept.found.clear();
-        regex.which_overlapping_matches_with(&mut kept.cache, &Input::new(path), &mut kept.found);
+        let input = Input::new(text);
+        self.regex.which_overlapping_matches_with(&mut kept.cache, &input, &mut kept.found);
         // Mostly none is found, and then none of them is gone through.
         if !kept.found.is_empty() {
             for pattern in kept.found.iter() {
@@ -198,12 +196,12 @@ mod tests {
         let regex = |text| PathRegex::parse(text).unwrap();
         let some = [regex("^/a"), regex("b$"), regex("(?i)X"), regex("^$"), regex(r"\d{2,}")];
         let numbered: Vec<_> = some.iter().zip(0..).collect();
-        let all = Regexes::new(&numbered).unwrap();
-        let other = Regexes::new(&numbered[2..3]).unwrap();
-        let mut cache = None;
+        let all = Regexes::new(&numbered, 1).unwrap();
+        let other = Regexes::new(&numbered[2..3], 1).unwrap();
+        let mut caches = RegexCaches::new();
         let mut found = |regexes: &Regexes, path: &[u8]| {
             let mut found = Vec::new();
-            regexes.find(path, &mut cache, |fact| found.push(fact));
+            regexes.find(path, &mut caches, |fact| found.push(fact));
             found.sort_unstable();
             found
         };
@@ -212,6 +210,5 @@ mod tests {
         assert_eq!(found(&all, b"/axb12c"), [0, 2, 4]);
         assert_eq!(found(&all, b""), [3]);
         assert_eq!(found(&all, b"/\xff"), [0; 0]);
-        assert_eq!(found(&Regexes::default(), b"/a"), [0; 0]);
     }
 }

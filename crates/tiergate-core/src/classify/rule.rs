@@ -1,6 +1,6 @@
 //! Rules: what a request must look like, and what becomes of it then.
 
-pub use super::condition::{Condition, Number};
+use super::condition::Condition;
 use super::flow::Flow;
 use super::score::Score;
 use crate::admit::policer::PolicerId;
@@ -42,6 +42,22 @@ impl Rule {
     /// compiled form's measure.
     pub fn matches(&self, view: &RequestView<'_>) -> bool {
         self.conditions.iter().all(|condition| condition.holds(view))
+    }
+
+    /// What the rule says of the requests that it matches.
+    pub(super) fn without_conditions(&self) -> Rule {
+        Rule {
+            conditions: Vec::new(),
+            class: self.class,
+            deadline: self.deadline,
+            refuse: self.refuse,
+            policer: self.policer,
+            importance: self.importance,
+            score: self.score,
+            flow: self.flow.clone(),
+            slots: self.slots,
+            deadline_header: None,
+        }
     }
 
     /// Whether every request that `other` matches is surely matched by `self`. Says no when in doubt.

@@ -179,11 +179,14 @@ impl ScoreTables {
         }
         let paths: Vec<_> =
             (0..).zip(&self.paths).map(|(place, (path, _))| (path, place)).collect();
+        let networks = first_of_each(networks);
         Scoring {
             client_factor: self.client_factor,
             path_factor: self.path_factor,
             names: Hosts::new(&first_of_each(names)),
-            networks: Networks::new(&first_of_each(networks)),
+            networks: Networks::new(
+                &networks.iter().map(|(net, place)| (net, *place)).collect::<Vec<_>>(),
+            ),
             clients: self.clients.iter().map(|(_, points)| *points).collect(),
             paths: Texts::new(&first_of_each(paths)),
             files: self.paths.iter().map(|(_, points)| *points).collect(),

@@ -1,26 +1,24 @@
 //! One request's way to the rules that decide about it: for each output the first that matches.
 //!
-//! Each output has its own [`Decision`] over the same facts, so that a request is looked at once,
+//! Each output has its own [`RuleTree`] over the same facts, so that a request is looked at once,
 //! whatever the number of outputs. Outputs that no rule sets have none and cost nothing; in
 //! particular, rules that only give classes cost what they would cost if there were no other outputs.
 
-use super::decision::{Conditions, Decision, Lead, NONE};
-use super::output::Output;
-
-/// For each output a rule, or [`NONE`].
-pub(super) type Rules = [u32; Output::LEN];
+use super::facts::{HeldFacts, NONE};
+use super::output::{Output, Rules};
+use super::rule_tree::{Conditions, Lead, RuleTree};
 
 const VERDICT: usize = 0;
 
 /// The compiled rules of all outputs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Decisions {
+pub(super) struct RuleTrees {
     /// By fact.
     facts: Vec<Fact>,
     /// What facts lead to beside their first lead, those of one fact side by side.
     more_leads: Vec<OtherLead>,
     /// By output; empty for those that no rule sets.
-    by_output: [Decision; Output::LEN],
+    by_output: [RuleTree; Output::LEN],
     /// The outputs beside the verdict that some rule sets.
     others: Vec<Output>,
     /// What is known before anything is: rules without conditions. Outputs that no rule sets have 0
@@ -50,7 +48,7 @@ struct OtherLead {
     output: u8,
 }
 
-impl Decisions {
+impl RuleTrees {
     /// Files the rules by what they set. `sets`: whether the rule sets the output.
     pub(super) fn new(
         rules: Vec<Conditions>,
@@ -59,7 +57,7 @@ impl Decisions {
     ) -> Self {
         let blank =
             Fact { lead: Lead::NOWHERE, more: 0, more_len: 0, output: 0, remembered: false };
-        let mut decisions = Decisions { facts: vec![blank; facts_len], ..Decisions::default() };
+        let mut trees = RuleTrees { facts: vec![blank; facts_len], ..RuleTrees::default() };
         let mut more = Vec::new();
         for output in Output::ALL {
             let setting = (0..).zip(&rules).filter(|(rule, _)| sets(*rule, output));
@@ -69,13 +67,13 @@ impl Decisions {
             if setting.is_empty() && !is_verdict {
                 continue;
             }
-            let filed = Decision::file(setting);
-            decisions.start[output.index()] = filed.always;
-            for fact in filed.decision.asked_beside() {
-                decisions.facts[fact as usize].remembered = true;
+            let filed = RuleTree::file(setting);
+            trees.start[output.index()] = filed.always;
+            for fact in filed.tree.asked_beside() {
+                trees.facts[fact as usize].remembered = true;
             }
             for (fact, lead) in filed.leads {
-                let known = &mut decisions.facts[fact as usize];
+                let known = &mut trees.facts[fact as usize];
                 known.remembered |= lead.node != NONE;
                 let output = output.index() as u8;
                 if known.lead.is_nowhere() {
@@ -85,20 +83,20 @@ impl Decisions {
                     more.push((fact, OtherLead { to: lead, output }));
                 }
             }
-            decisions.by_output[output.index()] = filed.decision;
+            trees.by_output[output.index()] = filed.tree;
             if !is_verdict {
-                decisions.others.push(output);
+                trees.others.push(output);
             }
         }
         // Stable: a fact's leads stay in the order of outputs.
         more.sort_by_key(|(fact, _)| *fact);
-        decisions.more_leads = more.into_iter().map(|(_, lead)| lead).collect();
+        trees.more_leads = more.into_iter().map(|(_, lead)| lead).collect();
         let mut next = 0;
-        for fact in &mut decisions.facts {
+        for fact in &mut trees.facts {
             fact.more = next;
             next += u32::from(fact.more_len);
         }
-        decisions
+        trees
     }
 
     /// The outputs other than the verdict that some rule sets.
@@ -107,9 +105,9 @@ impl Decisions {
     }
 
     /// Begins with a request of which nothing is known.
-    pub(super) fn search<'a>(&'a self, facts: &'a mut Held) -> Search<'a> {
+    pub(super) fn search<'a>(&'a self, facts: &'a mut HeldFacts) -> Search<'a> {
         facts.fit(self.facts.len());
-        Search { decisions: self, facts, best: self.start }
+        Search { trees: self, facts, best: self.start }
     }
 
     /// Where a fact leads to beside its first lead.
@@ -123,52 +121,10 @@ impl Decisions {
     }
 }
 
-/// The facts that hold for one request. Kept between requests, so that classification allocates
-/// nothing.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    /// One bit a fact; all clear between requests.
-    holds: Vec<u64>,
-    /// The bits that are set.
-    found: Vec<u32>,
-}
-
-impl Held {
-    /// Makes room for so many facts.
-    fn fit(&mut self, facts_len: usize) {
-        let words = facts_len.div_ceil(64);
-        // Only after a reload, or when a request was left in the middle by a panic.
-        if self.holds.len() != words || !self.found.is_empty() {
-            self.found.clear();
-            self.holds.clear();
-            self.holds.resize(words, 0);
-            self.found.reserve(words * 64);
-        }
-    }
-
-    #[inline]
-    pub(super) fn holds(&self, fact: u32) -> bool {
-        self.holds[fact as usize / 64] & 1 << (fact % 64) != 0
-    }
-
-    /// Those that hold, in the order in which they were found.
-    #[inline]
-    pub(super) fn found(&self) -> &[u32] {
-        &self.found
-    }
-
-    /// Clears what was set by the last request. O(what was set).
-    fn clear(&mut self) {
-        for fact in self.found.drain(..) {
-            self.holds[fact as usize / 64] = 0;
-        }
-    }
-}
-
 /// One request's way to its rules.
 pub(super) struct Search<'a> {
-    decisions: &'a Decisions,
-    facts: &'a mut Held,
+    trees: &'a RuleTrees,
+    facts: &'a mut HeldFacts,
     /// The lowest rule known to match so far, or [`NONE`].
     best: Rules,
 }
@@ -178,27 +134,22 @@ impl Search<'_> {
     #[inline]
     pub(super) fn wants(&self, first: &Rules) -> bool {
         first[VERDICT] < self.best[VERDICT]
-            || (!self.decisions.others.is_empty()
+            || (!self.trees.others.is_empty()
                 && first.iter().zip(&self.best).any(|(first, best)| first < best))
     }
 
     /// A fact holds. The same fact may be told several times.
     #[inline]
     pub(super) fn hold(&mut self, fact: u32) {
-        let known = &self.decisions.facts[fact as usize];
+        let known = &self.trees.facts[fact as usize];
         let best = &mut self.best[usize::from(known.output)];
         *best = (*best).min(known.lead.certain);
-        for lead in self.decisions.more_leads(known) {
+        for lead in self.trees.more_leads(known) {
             let best = &mut self.best[usize::from(lead.output)];
             *best = (*best).min(lead.to.certain);
         }
         if known.remembered {
-            let word = &mut self.facts.holds[fact as usize / 64];
-            let bit = 1 << (fact % 64);
-            if *word & bit == 0 {
-                *word |= bit;
-                self.facts.found.push(fact);
-            }
+            self.facts.hold(fact);
         }
     }
 
@@ -206,17 +157,17 @@ impl Search<'_> {
     /// that no rule sets, anything.
     #[inline]
     pub(super) fn finish(mut self) -> Rules {
-        let decisions = self.decisions;
+        let trees = self.trees;
         let mut visit = |output: usize, lead: Lead| {
             if lead.node != NONE {
-                let decision = &decisions.by_output[output];
-                decision.visit(lead.node, self.facts, &mut self.best[output]);
+                let tree = &trees.by_output[output];
+                tree.visit(lead.node, self.facts, &mut self.best[output]);
             }
         };
-        for fact in &self.facts.found {
-            let known = &decisions.facts[*fact as usize];
+        for fact in self.facts.found() {
+            let known = &trees.facts[*fact as usize];
             visit(usize::from(known.output), known.lead);
-            for lead in decisions.more_leads(known) {
+            for lead in trees.more_leads(known) {
                 visit(usize::from(lead.output), lead.to);
             }
         }

@@ -17,7 +17,7 @@ pub(super) struct Texts {
     any: Vec<u32>,
     forwards: Trie,
     backwards: Trie,
-    globs: Vec<(Glob, u32)>,
+    globs: Vec<(Box<Glob>, u32)>,
 }
 
 impl Texts {

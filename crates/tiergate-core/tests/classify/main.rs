@@ -10,9 +10,12 @@ use std::time::Duration;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
-use tiergate_core::classify::rule::{Condition, Rule};
+use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Points, Score};
-use tiergate_core::classify::{Classifier, CompileError, Match, Output, Scratch};
+use tiergate_core::classify::{
+    Classifier, CompileError, Condition, Match, Matcher, Output, Scratch,
+};
+use tiergate_core::request::Part;
 
 const DEFAULT: ClassId = ClassId(9);
 
@@ -245,13 +248,14 @@ fn bounds_are_kept() {
     let fault = |rules: &[Rule]| Classifier::compile(rules, ClassId(0)).unwrap_err();
     assert_eq!(fault(&vec![always.clone(); Classifier::RULES_MAX + 1]), CompileError::TooManyRules);
 
-    let method = Condition::Method(vec!["GET".into()]);
+    let method = Condition::new(Part::Method, [Matcher::Exact("GET".into())]);
     let with = |conditions| Rule { conditions, ..always.clone() };
     let full = with(vec![method.clone(); Classifier::CONDITIONS_MAX]);
     assert!(Classifier::compile(std::slice::from_ref(&full), ClassId(0)).is_ok());
     let over = with(vec![method; Classifier::CONDITIONS_MAX + 1]);
     assert_eq!(fault(&[full, over]), CompileError::TooManyConditions(1));
-    assert_eq!(fault(&[with(vec![Condition::Client(Vec::new())])]), CompileError::NoAlternative(0));
+    let never = Condition::new(Part::Client, Vec::<Matcher>::new());
+    assert_eq!(fault(&[with(vec![never])]), CompileError::NoAlternative(0));
 }
 
 #[test]

@@ -4,9 +4,8 @@ use ipnet::IpNet;
 use regex_automata::meta::Regex;
 use std::net::IpAddr;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
-use tiergate_core::classify::rule::{Condition, Number};
-use tiergate_core::classify::{PathRegex, Span};
-use tiergate_core::request::{Field, RequestView};
+use tiergate_core::classify::{Condition, Matcher, PathRegex, Span};
+use tiergate_core::request::{Field, Part, RequestView};
 
 /// A condition as its text.
 #[derive(Clone, Debug)]
@@ -22,7 +21,8 @@ pub(super) enum Spec {
     Query(String, Vec<String>),
     ContentType(Vec<String>),
     Prefetch,
-    Number(Number, Vec<(u64, u64)>),
+    Country(Vec<String>),
+    Number(Part, Vec<(u64, u64)>),
     Destination(Vec<String>),
     Sni(Vec<String>),
     Domain(Vec<String>),
@@ -131,25 +131,22 @@ fn decoded(text: &str) -> String {
     out
 }
 
-fn number(number: Number, request: &Request) -> Option<u64> {
-    match number {
-        Number::ContentLength => {
+fn number(part: &Part, request: &Request) -> Option<u64> {
+    match part {
+        Part::ContentLength => {
             request.values("content-length").find_map(|value| value.parse().ok())
         }
-        Number::Urgency => {
+        Part::Urgency => {
             let joined = request.values("priority").collect::<Vec<_>>().join(",");
             let mut urgency = joined.split(',').filter_map(|member| {
                 member.split(';').next()?.trim().strip_prefix("u=")?.parse::<u64>().ok()
             });
             Some(urgency.rfind(|urgency| *urgency < 8).unwrap_or(3))
         }
-        Number::Listener => Some(request.listener.into()),
-        Number::Country if request.country == [0; 2] => None,
-        Number::Country => {
-            Some(u64::from(request.country[0]) * 256 + u64::from(request.country[1]))
-        }
-        Number::Asn => Some(request.asn.into()).filter(|asn| *asn > 0),
-        Number::Dscp => Some(request.dscp.into()).filter(|dscp| *dscp < 64),
+        Part::Listener => Some(request.listener.into()),
+        Part::Asn => Some(request.asn.into()).filter(|asn| *asn > 0),
+        Part::Dscp => Some(request.dscp.into()).filter(|dscp| *dscp < 64),
+        other => panic!("{other:?} is no number"),
     }
 }
 
@@ -196,7 +193,8 @@ pub(super) fn holds(spec: &Spec, request: &Request) -> bool {
                 text.split([';', ',']).next().unwrap().trim().to_lowercase() == "prefetch"
             })
         }),
-        Spec::Number(of, spans) => number(*of, request)
+        Spec::Country(codes) => codes.iter().any(|code| code.as_bytes() == request.country),
+        Spec::Number(of, spans) => number(of, request)
             .is_some_and(|number| spans.iter().any(|(from, to)| (*from..=*to).contains(&number))),
         Spec::Destination(networks) => within(networks, &request.local),
         Spec::Sni(patterns) => !request.sni.is_empty() && host(patterns, &request.sni),
@@ -215,40 +213,37 @@ pub(super) fn compiled(spec: &Spec) -> Condition {
     fn each<T>(texts: &[String], of: impl Fn(&str) -> T) -> Vec<T> {
         texts.iter().map(|text| of(text)).collect()
     }
-    let values = |texts: &[String]| each(texts, |text| Pattern::value(text).unwrap());
-    let hosts = |texts: &[String]| each(texts, |text| HostPattern::parse(text).unwrap());
-    let networks = |texts: &[String]| each(texts, |text| text.parse().unwrap());
+    fn on<M: Into<Matcher>>(part: Part, texts: &[String], of: impl Fn(&str) -> M) -> Condition {
+        Condition::new(part, each(texts, of))
+    }
+    let value = |text: &str| Pattern::value(text).unwrap();
+    let host = |text: &str| HostPattern::parse(text).unwrap();
+    let network = |text: &str| text.parse::<IpNet>().unwrap();
+    let exact = |text: &str| Matcher::Exact(text.into());
     match spec {
-        Spec::Path(texts) => Condition::Path(each(texts, |text| Pattern::path(text).unwrap())),
-        Spec::Host(texts) => Condition::Host(hosts(texts)),
-        Spec::Method(texts) => Condition::Method(each(texts, |text| text.into())),
-        Spec::Header(name, texts) => {
-            Condition::Header { name: name.as_str().into(), values: values(texts) }
-        }
-        Spec::Cookie(name, texts) => {
-            Condition::Cookie { name: name.as_str().into(), values: values(texts) }
-        }
-        Spec::Client(texts) => Condition::Client(networks(texts)),
-        Spec::Extension(texts) => Condition::Extension(each(texts, |text| text.into())),
-        Spec::Regex(texts) => {
-            Condition::PathRegex(each(texts, |text| PathRegex::parse(text).unwrap()))
-        }
-        Spec::Query(name, texts) => {
-            Condition::Query { name: name.as_str().into(), values: values(texts) }
-        }
-        Spec::ContentType(texts) => Condition::ContentType(values(texts)),
-        Spec::Prefetch => Condition::Prefetch,
+        Spec::Path(texts) => on(Part::Path, texts, |text| Pattern::path(text).unwrap()),
+        Spec::Host(texts) => on(Part::Host, texts, host),
+        Spec::Method(texts) => on(Part::Method, texts, exact),
+        Spec::Header(name, texts) => on(Part::Header(name.as_str().into()), texts, value),
+        Spec::Cookie(name, texts) => on(Part::Cookie(name.as_str().into()), texts, value),
+        Spec::Client(texts) => on(Part::Client, texts, network),
+        Spec::Extension(texts) => on(Part::Extension, texts, |text| Matcher::Caseless(text.into())),
+        Spec::Regex(texts) => on(Part::Path, texts, |text| PathRegex::parse(text).unwrap()),
+        Spec::Query(name, texts) => on(Part::Query(name.as_str().into()), texts, value),
+        Spec::ContentType(texts) => on(Part::ContentType, texts, value),
+        Spec::Prefetch => Condition::new(Part::Prefetch, [Pattern::Any]),
+        Spec::Country(texts) => on(Part::Country, texts, exact),
         Spec::Number(of, spans) => {
             let span = |(first, last): &(u64, u64)| Span { first: *first, last: *last };
-            Condition::Number { of: *of, spans: spans.iter().map(span).collect() }
+            Condition::new(of.clone(), spans.iter().map(span))
         }
-        Spec::Destination(texts) => Condition::Destination(networks(texts)),
-        Spec::Sni(texts) => Condition::Sni(hosts(texts)),
+        Spec::Destination(texts) => on(Part::Destination, texts, network),
+        Spec::Sni(texts) => on(Part::Sni, texts, host),
         Spec::Domain(texts) => {
-            Condition::Domain(each(texts, |text| HostPattern::domain(text).unwrap()))
+            on(Part::ClientName, texts, |text| HostPattern::domain(text).unwrap())
         }
-        Spec::Certificate(texts) => Condition::Certificate(values(texts)),
-        Spec::Subject(texts) => Condition::Subject(values(texts)),
+        Spec::Certificate(texts) => on(Part::Certificate, texts, value),
+        Spec::Subject(texts) => on(Part::Subject, texts, value),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::naive::{Request, Spec};
 use proptest::prelude::*;
-use tiergate_core::classify::rule::Number;
+use tiergate_core::request::Part;
 
 fn alternatives(one: &'static str) -> BoxedStrategy<Vec<String>> {
     prop_oneof![4 => prop::collection::vec(one, 1..2), 1 => prop::collection::vec(one, 1..6)]
@@ -17,19 +17,12 @@ fn spans(most: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
 
 fn number() -> impl Strategy<Value = Spec> {
     prop_oneof![
-        2 => spans(30).prop_map(|spans| Spec::Number(Number::ContentLength, spans)),
-        2 => spans(7).prop_map(|spans| Spec::Number(Number::Urgency, spans)),
-        1 => spans(3).prop_map(|spans| Spec::Number(Number::Listener, spans)),
-        1 => spans(5).prop_map(|spans| Spec::Number(Number::Asn, spans)),
-        1 => spans(63).prop_map(|spans| Spec::Number(Number::Dscp, spans)),
-        1 => prop::collection::vec("[AB][AB]", 1..4).prop_map(|codes| {
-            let number = |code: &String| {
-                let code = code.as_bytes();
-                u64::from(code[0]) << 8 | u64::from(code[1])
-            };
-            let spans = codes.iter().map(|code| (number(code), number(code))).collect();
-            Spec::Number(Number::Country, spans)
-        }),
+        2 => spans(30).prop_map(|spans| Spec::Number(Part::ContentLength, spans)),
+        2 => spans(7).prop_map(|spans| Spec::Number(Part::Urgency, spans)),
+        1 => spans(3).prop_map(|spans| Spec::Number(Part::Listener, spans)),
+        1 => spans(5).prop_map(|spans| Spec::Number(Part::Asn, spans)),
+        1 => spans(63).prop_map(|spans| Spec::Number(Part::Dscp, spans)),
+        1 => prop::collection::vec("[AB][AB]", 1..4).prop_map(Spec::Country),
     ]
 }
 

@@ -7,9 +7,8 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::classify::path::normalise;
-use tiergate_core::classify::rule::Condition;
-use tiergate_core::classify::{Match, Output, Scratch, Span};
-use tiergate_core::request::{Field, RequestView};
+use tiergate_core::classify::{Condition, Match, Output, Scratch, Span};
+use tiergate_core::request::{Field, Part, RequestView, Value};
 
 /// Most earlier rules that are shown because all but one of their conditions hold.
 const NEAR_MAX: usize = 5;
@@ -317,49 +316,38 @@ fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> S
 
 /// What the request has where a condition looks.
 fn fact(condition: &Condition, view: &RequestView<'_>, policy: &Policy) -> String {
+    let part = condition.part();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let values = |name: &[u8]| -> String {
-        let values: Vec<String> =
-            view.values(name).map(|value| format!("{:?}", text(value))).collect();
-        match values.is_empty() {
-            true => "there is none".to_owned(),
-            false => format!("it is {}", values.join(" and ")),
-        }
+    let shown = |value: Value<'_>| match value {
+        Value::Text(value) if matches!(part, Part::Header(_)) => format!("{:?}", text(value)),
+        Value::Text(value) => text(value),
+        Value::Address(address) => address.to_string(),
+        Value::Number(number) => words::number(part, Span::one(number), policy),
     };
-    let known = |bytes: &[u8]| match bytes.is_empty() {
-        true => "there is none".to_owned(),
-        false => format!("it is {}", text(bytes)),
-    };
-    match condition {
-        Condition::Path(_) => format!("it is {}", text(view.path)),
-        Condition::Host(_) if view.host.is_empty() => "there is none".to_owned(),
-        Condition::Host(_) => format!("it is {}", text(view.host)),
-        Condition::Method(_) => format!("it is {}", text(view.method)),
-        Condition::Client(_) => format!("it is {}", view.client),
-        Condition::Header { name, .. } => values(name.as_bytes()),
-        Condition::Cookie { .. } => match values(b"cookie").as_str() {
-            "there is none" => "there are no cookies".to_owned(),
-            cookies => format!("the Cookie header: {cookies}"),
-        },
-        Condition::Extension(_) | Condition::PathRegex(_) => {
-            format!("the path is {}", text(view.path))
+    match part {
+        // The whole, so that a wrong name is seen.
+        Part::Query(_) if view.query.is_empty() => "there is no query".to_owned(),
+        Part::Query(_) => format!("the query is {}", text(view.query)),
+        Part::Cookie(_) => {
+            let cookies: Vec<String> = view.values(b"cookie").map(text).collect();
+            match cookies.is_empty() {
+                true => "there are no cookies".to_owned(),
+                false => format!("the Cookie header is {:?}", cookies.join("; ")),
+            }
         }
-        Condition::Query { .. } if view.query.is_empty() => "there is no query".to_owned(),
-        Condition::Query { .. } => format!("the query is {}", text(view.query)),
-        Condition::ContentType(_) => values(b"content-type"),
-        Condition::Prefetch => match condition.holds(view) {
+        Part::Extension => format!("the path is {}", text(view.path)),
+        Part::Prefetch => match condition.holds(view) {
             true => "the client says so".to_owned(),
             false => "neither Sec-Purpose, Purpose nor X-Moz says so".to_owned(),
         },
-        Condition::Number { of, .. } => match of.of(view) {
-            Some(number) => format!("it is {}", words::number(*of, Span::one(number), policy)),
-            None => "it is not known".to_owned(),
-        },
-        Condition::Destination(_) => format!("it is {}", view.local),
-        Condition::Sni(_) => known(view.sni),
-        Condition::Domain(_) => known(view.client_name),
-        Condition::Certificate(_) => known(view.certificate),
-        Condition::Subject(_) => known(view.subject),
+        part => {
+            let mut values = Vec::new();
+            part.each(view, |value| values.push(shown(value)));
+            match values.is_empty() {
+                true => "there is none, or it is not known".to_owned(),
+                false => format!("it is {}", values.join(" and ")),
+            }
+        }
     }
 }
 

@@ -3,10 +3,11 @@
 
 use super::words;
 use crate::config::meant::Policy;
+use crate::config::rule;
 use std::fmt::Write as _;
-use tiergate_core::classify::rule::{Condition, Rule};
+use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
-use tiergate_core::classify::{Match, Output};
+use tiergate_core::classify::{Condition, Match, Output};
 use tiergate_core::request::RequestView;
 
 /// Most rules that are listed for one part of the request.
@@ -70,11 +71,18 @@ fn score(tables: &ScoreTables, view: &RequestView<'_>, found: &Match) -> String 
 /// For each part of the request that rules ask for, the rules whose condition on it holds.
 pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
     let mut text = String::new();
-    for part in PARTS {
-        let asks = |rule: &Rule| rule.conditions.iter().any(|condition| name(condition) == part);
+    let conditions = policy.rules.iter().flat_map(|rule| &rule.rule.conditions);
+    let mut nouns: Vec<&str> = Vec::new();
+    for noun in conditions.map(|condition| rule::noun(condition.part())) {
+        if !nouns.contains(&noun) {
+            nouns.push(noun);
+        }
+    }
+    for part in nouns {
+        let here = |condition: &&Condition| rule::noun(condition.part()) == part;
+        let asks = |rule: &Rule| rule.conditions.iter().any(|condition| here(&condition));
         let holds = |rule: &Rule| {
-            let mut here = rule.conditions.iter().filter(|condition| name(condition) == part);
-            here.all(|condition| condition.holds(view))
+            rule.conditions.iter().filter(here).all(|condition| condition.holds(view))
         };
         let asking = policy.rules.iter().enumerate().filter(|(_, rule)| asks(&rule.rule));
         let (mut asked, mut held) = (0, Vec::new());
@@ -100,52 +108,5 @@ pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
     match text.is_empty() {
         true => text,
         false => format!("\nWhat each part of it matches, of the rules that ask for it\n{text}"),
-    }
-}
-
-const PARTS: [&str; 22] = [
-    "client",
-    "domain",
-    "country",
-    "AS",
-    "certificate",
-    "subject",
-    "DSCP",
-    "listener",
-    "destination",
-    "sni",
-    "host",
-    "method",
-    "path",
-    "path_regex",
-    "extension",
-    "query",
-    "content type",
-    "content length",
-    "prefetch",
-    "urgency",
-    "header",
-    "cookie",
-];
-
-fn name(condition: &Condition) -> &'static str {
-    match condition {
-        Condition::Client(_) => "client",
-        Condition::Domain(_) => "domain",
-        Condition::Certificate(_) => "certificate",
-        Condition::Subject(_) => "subject",
-        Condition::Destination(_) => "destination",
-        Condition::Sni(_) => "sni",
-        Condition::Host(_) => "host",
-        Condition::Method(_) => "method",
-        Condition::Path(_) => "path",
-        Condition::PathRegex(_) => "path_regex",
-        Condition::Extension(_) => "extension",
-        Condition::Query { .. } => "query",
-        Condition::ContentType(_) => "content type",
-        Condition::Prefetch => "prefetch",
-        Condition::Header { .. } => "header",
-        Condition::Cookie { .. } => "cookie",
-        Condition::Number { of, .. } => words::number_name(*of),
     }
 }

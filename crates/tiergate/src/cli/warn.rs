@@ -7,11 +7,11 @@ use crate::config::scheduling;
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::policer::Share;
 use tiergate_core::class::ClassId;
-use tiergate_core::classify::Output;
 use tiergate_core::classify::pattern::Pattern;
-use tiergate_core::classify::rule::{Condition, Number, Rule};
+use tiergate_core::classify::rule::Rule;
+use tiergate_core::classify::{Condition, Matcher, Output};
 use tiergate_core::control::Slots;
-use tiergate_core::request::RequestView;
+use tiergate_core::request::{Part, RequestView, Value};
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
 const PAIRS_MAX: usize = 100_000_000;
@@ -47,16 +47,12 @@ fn name(index: usize, rule: &PolicyRule) -> String {
 
 /// Why no request can ever match a rule, where that is certain.
 fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
-    let paths = rule.conditions.iter().find_map(|condition| match condition {
-        Condition::Path(paths) => Some(paths),
-        _ => None,
-    });
     // Only if every path is written out.
-    let exact: Option<Vec<&[u8]>> = paths.and_then(|paths| paths.iter().map(exactly).collect());
+    let exact = rule.conditions.iter().find_map(exact_paths);
     let tls = policy.listeners.iter().any(|listener| listener.tls.is_some());
     for condition in &rule.conditions {
-        match condition {
-            Condition::Extension(_) | Condition::PathRegex(_) => {
+        match condition.part() {
+            Part::Extension | Part::Path => {
                 let some =
                     |path: &&[u8]| condition.holds(&RequestView { path, ..RequestView::EMPTY });
                 if exact.as_ref().is_some_and(|paths| !paths.iter().any(some)) {
@@ -64,11 +60,11 @@ fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
                     return Some(format!("none of its paths has {condition}"));
                 }
             }
-            Condition::Sni(_) | Condition::Certificate(_) if !tls => {
+            Part::Sni | Part::Certificate if !tls => {
                 let condition = words::condition(condition, policy);
                 return Some(format!("{condition} needs a listener with TLS"));
             }
-            Condition::Number { of: Number::Dscp, .. } => {
+            Part::Dscp => {
                 let mut used = listeners(rule, policy).peekable();
                 if used.peek().is_some() && used.all(is_proxied) {
                     let condition = words::condition(condition, policy);
@@ -91,30 +87,30 @@ fn is_proxied(listener: &Listener) -> bool {
 /// The listeners whose requests a rule may match.
 fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p Listener> {
     let named = move |place: u64| {
-        rule.conditions.iter().all(|condition| match condition {
-            Condition::Number { of: Number::Listener, spans } => {
-                spans.iter().any(|span| span.contains(place))
-            }
-            _ => true,
-        })
+        let mut asked = rule.conditions.iter().filter(|one| *one.part() == Part::Listener);
+        asked.all(|one| one.any_of().iter().any(|any| any.matches(Value::Number(place))))
     };
     (0..).zip(&policy.listeners).filter(move |(place, _)| named(*place)).map(|(_, one)| one)
 }
 
 /// The listeners, of several, at which a rule asks for a code point that is not the client's.
 fn proxied(rule: &Rule, policy: &Policy) -> Option<String> {
-    let asks =
-        |condition: &Condition| matches!(condition, Condition::Number { of: Number::Dscp, .. });
+    let asks = |condition: &Condition| *condition.part() == Part::Dscp;
     let proxied = listeners(rule, policy).filter(|listener| is_proxied(listener));
     let names: Vec<String> = proxied.map(Listener::shown).collect();
     (rule.conditions.iter().any(asks) && !names.is_empty()).then(|| names.join(", "))
 }
 
-fn exactly(path: &Pattern) -> Option<&[u8]> {
-    match path {
-        Pattern::Exact(bytes) => Some(bytes),
-        _ => None,
+/// The paths of a condition on the path, if each of them is written out.
+fn exact_paths(condition: &Condition) -> Option<Vec<&[u8]>> {
+    fn exactly(matcher: &Matcher) -> Option<&[u8]> {
+        match matcher {
+            Matcher::Pattern(Pattern::Exact(bytes)) => Some(bytes),
+            _ => None,
+        }
     }
+    let paths = Some(condition).filter(|condition| *condition.part() == Part::Path)?;
+    paths.any_of().iter().map(exactly).collect()
 }
 
 /// Rules all of whose requests are taken by earlier ones, for each output that they set.
@@ -264,23 +260,24 @@ fn importance(policy: &Policy, warnings: &mut Vec<String>) {
 
 /// What a client claims without proof.
 fn claim(condition: &Condition) -> Option<String> {
-    match condition {
-        Condition::Cookie { name, .. } => Some(format!("cookie {name}")),
-        Condition::Header { name, .. } => Some(format!("header {name}")),
+    match condition.part() {
+        Part::Cookie(name) => Some(format!("cookie {name}")),
+        Part::Header(name) => Some(format!("header {name}")),
         _ => None,
     }
 }
 
 /// What a client cannot forge.
 fn is_proof(condition: &Condition) -> bool {
-    match condition {
-        Condition::Client(_)
-        | Condition::Domain(_)
-        | Condition::Certificate(_)
-        | Condition::Subject(_) => true,
-        Condition::Number { of, .. } => matches!(of, Number::Country | Number::Asn),
-        _ => false,
-    }
+    matches!(
+        condition.part(),
+        Part::Client
+            | Part::ClientName
+            | Part::Country
+            | Part::Asn
+            | Part::Certificate
+            | Part::Subject
+    )
 }
 
 /// Rules whose requests never fit, or whose header no peer may send.

@@ -1,60 +1,30 @@
 //! Rules in words.
 
 use crate::config::meant::Policy;
-use crate::config::show;
+use crate::config::{rule, show};
 use std::fmt::Display;
 use tiergate_core::class::ClassId;
-use tiergate_core::classify::pattern::Pattern;
-use tiergate_core::classify::rule::{Condition, Number, Rule};
-use tiergate_core::classify::{Output, Span};
+use tiergate_core::classify::rule::Rule;
+use tiergate_core::classify::{Condition, Matcher, Output, Span};
+use tiergate_core::request::Part;
 
 /// A condition, such as `path /cart/* or /pay`.
 pub(super) fn condition(condition: &Condition, policy: &Policy) -> String {
-    match condition {
-        Condition::Path(paths) => format!("path {}", any_of(paths)),
-        Condition::Host(hosts) => format!("host {}", any_of(hosts)),
-        Condition::Method(methods) => format!("method {}", any_of(methods)),
-        Condition::Header { name, values } => format!("header {name} {}", values_in_words(values)),
-        Condition::Cookie { name, values } => format!("cookie {name} {}", values_in_words(values)),
-        Condition::Client(networks) => format!("client in {}", any_of(networks)),
-        Condition::Extension(extensions) => format!("extension {}", any_of(extensions)),
-        Condition::PathRegex(regexes) => format!("path like {}", any_of(regexes)),
-        Condition::Query { name, values } => format!("query {name} {}", values_in_words(values)),
-        Condition::ContentType(types) => format!("content type {}", any_of(types)),
-        Condition::Prefetch => "prefetch".to_owned(),
-        Condition::Number { of, spans } => {
-            let spans: Vec<String> = spans.iter().map(|span| number(*of, *span, policy)).collect();
-            format!("{} {}", number_name(*of), any_of(&spans))
-        }
-        Condition::Destination(networks) => format!("destination in {}", any_of(networks)),
-        Condition::Sni(hosts) => format!("sni {}", any_of(hosts)),
-        Condition::Domain(domains) => format!("client named in {}", any_of(domains)),
-        Condition::Certificate(names) => format!("certificate {}", values_in_words(names)),
-        Condition::Subject(names) => format!("subject {}", values_in_words(names)),
-    }
-}
-
-/// What a number is called.
-pub(super) fn number_name(number: Number) -> &'static str {
-    match number {
-        Number::ContentLength => "content length",
-        Number::Urgency => "urgency",
-        Number::Listener => "listener",
-        Number::Country => "country",
-        Number::Asn => "AS",
-        Number::Dscp => "DSCP",
-    }
+    let one = |matcher: &Matcher| match matcher {
+        Matcher::Range(span) => number(condition.part(), *span, policy),
+        matcher => matcher.to_string(),
+    };
+    rule::words(condition, &any_of(condition.any_of().iter().map(one)))
 }
 
 /// A range of a number, as it would be written.
-pub(super) fn number(of: Number, span: Span, policy: &Policy) -> String {
+pub(super) fn number(of: &Part, span: Span, policy: &Policy) -> String {
     match of {
-        Number::Listener => match policy.listeners.get(span.first as usize) {
+        Part::Listener => match policy.listeners.get(span.first as usize) {
             Some(listener) => listener.shown(),
             None => "none of the policy".to_owned(),
         },
-        Number::Country => String::from_utf8_lossy(&Number::country_code(span.first)).into_owned(),
-        Number::ContentLength => match (span.first, span.last) {
+        Part::ContentLength => match (span.first, span.last) {
             (first, last) if first == last => show::bytes(first),
             (first, u64::MAX) => format!("{}..", show::bytes(first)),
             (0, last) => format!("..{}", show::bytes(last)),
@@ -64,20 +34,12 @@ pub(super) fn number(of: Number, span: Span, policy: &Policy) -> String {
     }
 }
 
-fn values_in_words(values: &[Pattern]) -> String {
-    match values.contains(&Pattern::Any) {
-        true => "present".to_owned(),
-        false => format!("= {}", any_of(values)),
-    }
-}
-
 /// Alternatives joined by "or"; of many, the first ones.
-fn any_of(alternatives: &[impl Display]) -> String {
+fn any_of(mut alternatives: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN_MAX: usize = 8;
-    let mut shown: Vec<String> =
-        alternatives.iter().take(SHOWN_MAX).map(|alternative| alternative.to_string()).collect();
-    if alternatives.len() > SHOWN_MAX {
-        shown.push(format!("{} more", alternatives.len() - SHOWN_MAX));
+    let mut shown: Vec<String> = alternatives.by_ref().take(SHOWN_MAX).collect();
+    if alternatives.len() > 0 {
+        shown.push(format!("{} more", alternatives.len()));
     }
     shown.join(" or ")
 }

@@ -29,7 +29,7 @@ mod policy;
 pub(crate) mod quantities;
 mod refusal;
 mod reverse_dns;
-mod rule;
+pub(crate) mod rule;
 mod rule_values;
 mod rules;
 pub(crate) mod scheduling;

@@ -32,11 +32,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tiergate_core::admit::policer::Settings;
 use tiergate_core::classify::flow::Flow;
-use tiergate_core::classify::rule::{Condition, Number};
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
 use tiergate_core::names::{Names, SiteId};
 use tiergate_core::plan::{Plan, Spec};
+use tiergate_core::request::Part;
 use tiergate_core::schedule::Site;
 
 /// Most networks in `trusted`: each request of a trusted peer is compared with each.
@@ -277,14 +277,11 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
 ///
 /// Names are asked for by a `domain` condition and by a score table with domains.
 fn wanted(rules: &[PolicyRule], score: Option<&ScoreTables>) -> Wanted {
-    let any =
-        |is: fn(&Condition) -> bool| rules.iter().flat_map(|rule| &rule.rule.conditions).any(is);
+    let asks = |part: Part| {
+        rules.iter().flat_map(|rule| &rule.rule.conditions).any(|one| *one.part() == part)
+    };
     let of_score = |tables: &ScoreTables| {
         tables.clients.iter().any(|(client, _)| matches!(client, ScoreClient::Name(_)))
     };
-    Wanted {
-        names: any(|condition| matches!(condition, Condition::Domain(_)))
-            || score.is_some_and(of_score),
-        dscp: any(|condition| matches!(condition, Condition::Number { of: Number::Dscp, .. })),
-    }
+    Wanted { names: asks(Part::ClientName) || score.is_some_and(of_score), dscp: asks(Part::Dscp) }
 }

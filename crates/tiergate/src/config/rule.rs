@@ -15,9 +15,9 @@ use ipnet::IpNet;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
-use tiergate_core::classify::rule::{Condition, Number};
 use tiergate_core::classify::score::Points;
-use tiergate_core::classify::{PathRegex, Span};
+use tiergate_core::classify::{Condition, Matcher, PathRegex, Span};
+use tiergate_core::request::Part;
 
 /// Most slots of one request: as many as any origin of which a policy knows the number has.
 const SLOTS_MAX: u64 = 10_000;
@@ -37,7 +37,7 @@ section! {
         /// `"*.example.com"` (at any depth, but not `example.com` itself). Case and a final dot are ignored.
         host: Option<Vec<HostPattern>> = any_of(HOST).plain().optional("");
         /// The method. Case matters, as in HTTP.
-        method: Option<Vec<Box<str>>> = any_of(METHOD).plain().optional("");
+        method: Option<Vec<Matcher>> = any_of(METHOD).plain().optional("");
         /// `header.NAME`: a header field of this name has a value that matches a pattern; `true`: there is
         /// one. The name's case is ignored, the value's matters. Of several fields one is enough; a value is
         /// taken whole, not split at commas. Fields that the origin gets from `trusted` peers only
@@ -53,7 +53,7 @@ section! {
         client: Option<Vec<IpNet>> = any_of(NETWORK).plain().optional("");
         /// The path's last segment ends in this extension, `"cgi"`: what follows its last dot. Case is
         /// ignored; `/.profile` has none.
-        extension: Option<Vec<Box<str>>> = any_of(EXTENSION).plain().optional("");
+        extension: Option<Vec<Matcher>> = any_of(EXTENSION).plain().optional("");
         /// A regular expression is found in the normalised path; anchor it by `^` and `$`. The syntax is
         /// that of Rust's [regex](https://docs.rs/regex/latest/regex/#syntax); time is linear in the path,
         /// so there is neither look-around nor back-reference. At most 1024 bytes, and 256 KiB of states.
@@ -84,7 +84,7 @@ section! {
         /// matches.
         domain: Option<Vec<HostPattern>> = any_of(DOMAIN).plain().optional("");
         /// The client's address belongs to this country (`"DE"`), by the database of `[geo]`.
-        country: Option<Vec<Span>> = any_of(COUNTRY).plain().optional("");
+        country: Option<Vec<Matcher>> = any_of(COUNTRY).plain().optional("");
         /// The client's address belongs to this autonomous system (`64500`, `"64500..64510"`), by the
         /// database of `[geo]`.
         asn: Option<Vec<Span>> = any_of(ASN).plain().optional("");
@@ -121,43 +121,85 @@ section! {
     }
 }
 
-/// The conditions of a rule; its other keys are left alone.
+/// The conditions of a rule, in the order in which they are shown; its other keys are left alone.
 pub(super) fn conditions(raw: &RuleKeys, place: &Place, listeners: &[Listener]) -> Vec<Condition> {
-    let number = |of, spans: Option<Vec<Span>>| spans.map(|spans| Condition::Number { of, spans });
-    let mut all = Vec::new();
-    all.extend(raw.client.clone().map(Condition::Client));
-    all.extend(raw.domain.clone().map(Condition::Domain));
-    all.extend(number(Number::Country, raw.country.clone()));
-    all.extend(number(Number::Asn, raw.asn.clone()));
-    all.extend(raw.certificate.clone().map(Condition::Certificate));
-    all.extend(raw.subject.clone().map(Condition::Subject));
-    all.extend(number(Number::Dscp, raw.dscp.clone()));
-    all.extend(number(Number::Listener, listener_places(&raw.listener, listeners)));
-    all.extend(raw.destination.clone().map(Condition::Destination));
-    all.extend(raw.sni.clone().map(Condition::Sni));
-    all.extend(raw.host.clone().map(Condition::Host));
-    all.extend(raw.method.clone().map(Condition::Method));
-    all.extend(raw.path.clone().map(Condition::Path));
-    all.extend(raw.path_regex.clone().map(Condition::PathRegex));
-    all.extend(raw.extension.clone().map(Condition::Extension));
-    for (name, values) in named(&raw.query, None) {
-        all.push(Condition::Query { name: name.into(), values });
+    fn on<M: Clone + Into<Matcher>>(part: Part, any_of: &Option<Vec<M>>) -> Option<Condition> {
+        any_of.as_ref().map(|any_of| Condition::new(part, any_of.iter().cloned()))
     }
-    all.extend(raw.content_type.clone().map(Condition::ContentType));
-    all.extend(number(Number::ContentLength, raw.content_length.clone()));
     if raw.prefetch == Some(false) {
         let message = "must be true; leave it out for requests of either kind";
         place.fault_at("prefetch", message);
     }
-    all.extend(raw.prefetch.map(|_| Condition::Prefetch));
-    all.extend(number(Number::Urgency, raw.urgency.clone()));
-    for (name, values) in named(&raw.header, Some("a header")) {
-        all.push(Condition::Header { name: name.into(), values });
-    }
-    for (name, values) in named(&raw.cookie, Some("a cookie")) {
-        all.push(Condition::Cookie { name: name.into(), values });
-    }
+    let mut all = Vec::new();
+    all.extend(on(Part::Client, &raw.client));
+    all.extend(on(Part::ClientName, &raw.domain));
+    all.extend(on(Part::Country, &raw.country));
+    all.extend(on(Part::Asn, &raw.asn));
+    all.extend(on(Part::Certificate, &raw.certificate));
+    all.extend(on(Part::Subject, &raw.subject));
+    all.extend(on(Part::Dscp, &raw.dscp));
+    all.extend(on(Part::Listener, &listener_places(&raw.listener, listeners)));
+    all.extend(on(Part::Destination, &raw.destination));
+    all.extend(on(Part::Sni, &raw.sni));
+    all.extend(on(Part::Host, &raw.host));
+    all.extend(on(Part::Method, &raw.method));
+    all.extend(on(Part::Path, &raw.path));
+    all.extend(on(Part::Path, &raw.path_regex));
+    all.extend(on(Part::Extension, &raw.extension));
+    all.extend(named(&raw.query, Part::Query, None));
+    all.extend(on(Part::ContentType, &raw.content_type));
+    all.extend(on(Part::ContentLength, &raw.content_length));
+    all.extend(on(Part::Prefetch, &raw.prefetch.map(|_| vec![Pattern::Any])));
+    all.extend(on(Part::Urgency, &raw.urgency));
+    all.extend(named(&raw.header, Part::Header, Some("a header")));
+    all.extend(named(&raw.cookie, Part::Cookie, Some("a cookie")));
     all
+}
+
+/// What a condition looks at, in words.
+pub(crate) fn noun(part: &Part) -> &'static str {
+    match part {
+        Part::Client => "client",
+        Part::ClientName => "domain",
+        Part::Country => "country",
+        Part::Asn => "AS",
+        Part::Certificate => "certificate",
+        Part::Subject => "subject",
+        Part::Dscp => "DSCP",
+        Part::Listener => "listener",
+        Part::Destination => "destination",
+        Part::Sni => "sni",
+        Part::Host => "host",
+        Part::Method => "method",
+        Part::Path => "path",
+        Part::Extension => "extension",
+        Part::Query(_) => "query",
+        Part::ContentType => "content type",
+        Part::ContentLength => "content length",
+        Part::Prefetch => "prefetch",
+        Part::Urgency => "urgency",
+        Part::Header(_) => "header",
+        Part::Cookie(_) => "cookie",
+    }
+}
+
+/// A condition in words, such as `path /cart/* or /pay`; `alternatives`: what its part may be.
+pub(crate) fn words(condition: &Condition, alternatives: &str) -> String {
+    let noun = noun(condition.part());
+    let value = match condition.any_of().contains(&Matcher::Pattern(Pattern::Any)) {
+        true => "present".to_owned(),
+        false => format!("= {alternatives}"),
+    };
+    match (condition.part(), condition.any_of().first()) {
+        (Part::Prefetch, _) => noun.to_owned(),
+        (Part::Header(name) | Part::Cookie(name) | Part::Query(name), _) => {
+            format!("{noun} {name} {value}")
+        }
+        (Part::Certificate | Part::Subject, _) => format!("{noun} {value}"),
+        (_, Some(Matcher::Regex(_))) => format!("{noun} like {alternatives}"),
+        (_, Some(Matcher::Network(_))) => format!("{noun} in {alternatives}"),
+        _ => format!("{noun} {alternatives}"),
+    }
 }
 
 /// Places of listeners that are named, or given by their address.
@@ -177,13 +219,17 @@ fn listener_places(given: &Option<Vec<At<String>>>, listeners: &[Listener]) -> O
     given.as_ref().map(|given| given.iter().filter_map(place_of).collect())
 }
 
-/// Names and patterns; `what`: what the names must be those of.
-fn named(given: &[(String, At<Vec<Pattern>>)], what: Option<&str>) -> Vec<(String, Vec<Pattern>)> {
-    let named = given.iter().map(|(name, At { value, place })| {
+/// The conditions on parts that have names; `what`: what the names must be those of.
+fn named(
+    given: &[(String, At<Vec<Pattern>>)],
+    part: fn(Box<str>) -> Part,
+    what: Option<&str>,
+) -> Vec<Condition> {
+    let condition = |(name, At { value, place }): &(String, At<Vec<Pattern>>)| {
         if let Some(what) = what.filter(|_| !is_token(name)) {
             place.fault(format!("must be the name of {what}, got {:?}", shortened(name)));
         }
-        (name.clone(), value.clone())
-    });
-    named.collect()
+        Condition::new(part(name.as_str().into()), value.iter().cloned())
+    };
+    given.iter().map(condition).collect()
 }

@@ -8,8 +8,7 @@ use super::values::is_token;
 use serde_json::{Value as Json, json};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
-use tiergate_core::classify::rule::Number;
-use tiergate_core::classify::{PathRegex, Span};
+use tiergate_core::classify::{Matcher, PathRegex, Span};
 use toml::de::DeValue;
 
 /// One value or several, of which one is enough.
@@ -33,7 +32,7 @@ pub(super) const HOST: Text<HostPattern> = Text {
 };
 
 /// A method.
-pub(super) const METHOD: Text<Box<str>> = Text {
+pub(super) const METHOD: Text<Matcher> = Text {
     expected: "a method such as \"GET\"",
     schema: || json!({ "pattern": "^[!-~]+$", "examples": ["GET", "POST"] }),
     parse: |text| {
@@ -43,7 +42,7 @@ pub(super) const METHOD: Text<Box<str>> = Text {
         if text != upper && KNOWN.contains(&&*upper) {
             return Err(Some(format!("must be {upper:?}, because case matters in methods")));
         }
-        is_token(text).then(|| text.into()).ok_or(None)
+        is_token(text).then(|| Matcher::Exact(text.into())).ok_or(None)
     },
 };
 
@@ -76,7 +75,7 @@ impl Kind for Values {
 }
 
 /// The extension of a file.
-pub(super) const EXTENSION: Text<Box<str>> = Text {
+pub(super) const EXTENSION: Text<Matcher> = Text {
     expected: "an extension such as \"cgi\"",
     schema: || json!({ "pattern": "^[^./]+$", "examples": ["cgi", "jpg"] }),
     parse: |text| {
@@ -84,7 +83,7 @@ pub(super) const EXTENSION: Text<Box<str>> = Text {
             return Err(Some(format!("must be without the dot, {bare:?}")));
         }
         let usable = !text.is_empty() && text.len() <= 64 && !text.contains(['.', '/']);
-        usable.then(|| text.to_ascii_lowercase().into()).ok_or(None)
+        usable.then(|| Matcher::Caseless(text.into())).ok_or(None)
     },
 };
 
@@ -118,12 +117,12 @@ pub(super) const DOMAIN: Text<HostPattern> = Text {
 };
 
 /// A country.
-pub(super) const COUNTRY: Text<Span> = Text {
+pub(super) const COUNTRY: Text<Matcher> = Text {
     expected: "a country of two letters such as \"DE\"",
     schema: || json!({ "pattern": "^[A-Z]{2}$", "examples": ["DE", "US"] }),
     parse: |text| match text.as_bytes() {
         [one, two] if one.is_ascii_uppercase() && two.is_ascii_uppercase() => {
-            Ok(Span::one(Number::country([*one, *two])))
+            Ok(Matcher::Exact(text.into()))
         }
         [one, two] if one.is_ascii_alphabetic() && two.is_ascii_alphabetic() => {
             Err(Some("must be in capitals".to_owned()))

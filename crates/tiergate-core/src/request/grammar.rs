@@ -1,5 +1,5 @@
-//! What some parts of a request's head say: the path's extension, the query's parameters, and the
-//! fields that have a grammar of their own.
+//! The grammars of a request's head: the path's extension, the query's parameters, and the fields that
+//! have a grammar of their own.
 
 /// The part behind the last dot of a path's last segment: `png` of `/a/b.png`. None if the segment has
 /// no dot, or only at its beginning (`/.profile`) or end.
@@ -13,7 +13,7 @@ pub(super) fn extension(path: &[u8]) -> Option<&[u8]> {
 /// a stray `%` is itself. `buffer` is written to where there is something to decode.
 ///
 /// Source: WHATWG URL, application/x-www-form-urlencoded, read as servers do. O(query).
-pub(super) fn parameters<'q>(
+pub(crate) fn parameters<'q>(
     query: &'q [u8],
     buffer: &'q mut Vec<u8>,
     mut found: impl FnMut(&[u8], &[u8]),
@@ -57,26 +57,21 @@ fn decode(text: &[u8], out: &mut Vec<u8>) {
 /// Longest media type that is looked at: both of its parts have at most 127 characters (RFC 6838 §4.2).
 const MEDIA_TYPE_LEN_MAX: usize = 255;
 
-/// A media type in lower case.
-pub(super) struct MediaType {
-    text: [u8; MEDIA_TYPE_LEN_MAX],
-    len: usize,
-}
-
-impl MediaType {
-    /// The type of a `Content-Type` without its parameters; `None` if it is empty or too long to be one.
-    pub(super) fn of(value: &[u8]) -> Option<Self> {
-        let end = memchr::memchr(b';', value).unwrap_or(value.len());
-        let found = value[..end].trim_ascii();
-        let mut text = [0; MEDIA_TYPE_LEN_MAX];
-        text.get_mut(..found.len())?.copy_from_slice(found);
-        text[..found.len()].make_ascii_lowercase();
-        Some(MediaType { text, len: found.len() }).filter(|media| media.len > 0)
+/// The type of a `Content-Type` without its parameters, in lower case; `None` if it is empty or too long
+/// to be one.
+pub(super) fn media_type<'f>(field: &'f [u8], buffer: &'f mut Vec<u8>) -> Option<&'f [u8]> {
+    let end = memchr::memchr(b';', field).unwrap_or(field.len());
+    let found = field[..end].trim_ascii();
+    if found.is_empty() || found.len() > MEDIA_TYPE_LEN_MAX {
+        return None;
     }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.text[..self.len]
+    if !found.iter().any(u8::is_ascii_uppercase) {
+        return Some(found);
     }
+    buffer.clear();
+    buffer.extend_from_slice(found);
+    buffer.make_ascii_lowercase();
+    Some(buffer)
 }
 
 /// The number of a `Content-Length`; `None` if it is none.
@@ -93,14 +88,14 @@ pub(super) fn is_prefetch(value: &[u8]) -> bool {
 }
 
 /// What a request without the field has (RFC 9218 §4.1).
-pub(super) const URGENCY_DEFAULT: u8 = 3;
+pub(super) const URGENCY_DEFAULT: u64 = 3;
 
 /// The urgency in a `Priority` field: 0 the most urgent, 7 the least; `None` if the field says nothing
 /// that makes sense. Source: RFC 9218 §4.1; of several the last counts, as in any dictionary.
-pub(super) fn urgency(value: &[u8]) -> Option<u8> {
+pub(super) fn urgency(value: &[u8]) -> Option<u64> {
     let of_member = |member: &[u8]| match member.trim_ascii() {
-        [b'u', b'=', digit @ b'0'..=b'7'] => Some(digit - b'0'),
-        [b'u', b'=', digit @ b'0'..=b'7', b';' | b' ', ..] => Some(digit - b'0'),
+        [b'u', b'=', digit @ b'0'..=b'7'] => Some(u64::from(digit - b'0')),
+        [b'u', b'=', digit @ b'0'..=b'7', b';' | b' ', ..] => Some(u64::from(digit - b'0')),
         _ => None,
     };
     value.split(|byte| *byte == b',').rev().find_map(of_member)
@@ -148,8 +143,9 @@ mod tests {
     #[test]
     fn fields_with_a_grammar() {
         let media = |text: &str| {
-            let media = MediaType::of(text.as_bytes());
-            media.map(|media| String::from_utf8(media.as_bytes().to_vec()).unwrap())
+            let mut buffer = Vec::new();
+            let media = media_type(text.as_bytes(), &mut buffer);
+            media.map(|media| String::from_utf8(media.to_vec()).unwrap())
         };
         assert_eq!(media("Text/HTML; charset=utf-8").as_deref(), Some("text/html"));
         assert_eq!(media(" ; x"), None);

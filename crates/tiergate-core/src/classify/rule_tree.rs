@@ -1,16 +1,12 @@
 //! From the facts that hold for a request to the first rule all of whose conditions hold.
 //!
-//! A fact is one alternative of one condition ("the path begins with `/cart/`"), shared by all rules
-//! that ask for it. Every rule is filed under the alternatives of its rarest condition, so that a
+//! Every rule is filed under the alternatives of its rarest condition, so that a
 //! request only ever looks at rules of which one condition is known to hold already. Where many rules
 //! are filed under one fact, they are filed again by the next rarest, and so on.
 
-use super::search::Held;
+use super::facts::{HeldFacts, NONE};
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
-
-/// No rule, or no node.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// More rules than this under one fact are filed again by another: about what a look-up costs.
 const LEAVES_MAX: usize = 12;
@@ -24,7 +20,7 @@ pub(super) type Conditions = Vec<Vec<u32>>;
 
 /// The compiled rules that set one output.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Decision {
+pub(super) struct RuleTree {
     nodes: Vec<Node>,
     /// Rules of all nodes' leaves and what remains to be checked.
     leaves: Vec<Leaf>,
@@ -55,7 +51,7 @@ impl Lead {
 pub(super) struct FiledRules {
     /// The first rule without a condition, or [`NONE`].
     pub(super) always: u32,
-    pub(super) decision: Decision,
+    pub(super) tree: RuleTree,
     /// Where facts lead to, ascending by fact; those that are not here lead nowhere.
     pub(super) leads: Vec<(u32, Lead)>,
 }
@@ -83,30 +79,28 @@ struct Leaf {
 /// Marks the last alternative of a condition.
 const LAST: u32 = 1 << 31;
 
-impl Decision {
+impl RuleTree {
     /// Files the rules, ascending.
     pub(super) fn file(mut rules: Vec<(u32, Conditions)>) -> FiledRules {
         let always = rules.iter().position(|(_, conditions)| conditions.is_empty());
         let always_rule = always.map_or(NONE, |place| rules[place].0);
         // Nothing behind a rule that always matches is ever reached.
         rules.truncate(always.unwrap_or(rules.len()));
-        let mut decision = Decision::default();
+        let mut tree = RuleTree::default();
         let (filed, rest) = file(rules, usize::MAX);
         assert!(rest.is_empty(), "every rule with a condition can be filed by it");
         let mut leads = Vec::with_capacity(filed.len());
         for (fact, rules) in filed {
-            let node = decision.node(rules, 1);
-            let certain = decision.nodes[node as usize].certain;
+            let node = tree.node(rules, 1);
+            let certain = tree.nodes[node as usize].certain;
             let mut lead = Lead { certain, node };
-            if decision.nodes[node as usize].first == certain
-                && node + 1 == decision.nodes.len() as u32
-            {
-                decision.nodes.pop();
+            if tree.nodes[node as usize].first == certain && node + 1 == tree.nodes.len() as u32 {
+                tree.nodes.pop();
                 lead.node = NONE;
             }
             leads.push((fact, lead));
         }
-        FiledRules { always: always_rule, decision, leads }
+        FiledRules { always: always_rule, tree, leads }
     }
 
     /// The facts that are asked for beside another, and hence have to be remembered; some several times.
@@ -152,7 +146,7 @@ impl Decision {
     }
 
     /// Goes through the rules under a node. `best`: the lowest rule known to match.
-    pub(super) fn visit(&self, node: u32, facts: &Held, best: &mut u32) {
+    pub(super) fn visit(&self, node: u32, facts: &HeldFacts, best: &mut u32) {
         let node = &self.nodes[node as usize];
         if node.first >= *best {
             return;
@@ -183,7 +177,7 @@ impl Decision {
         }
     }
 
-    fn checks_hold(&self, (from, to): (u32, u32), facts: &Held) -> bool {
+    fn checks_hold(&self, (from, to): (u32, u32), facts: &HeldFacts) -> bool {
         let mut held = false;
         for check in &self.checks[from as usize..to as usize] {
             held |= facts.holds(check & !LAST);

@@ -1,0 +1,95 @@
+//! Indexes of matchers: one for each kind, whatever part of the request it is for.
+
+use super::matcher::Matcher;
+use super::names::Names;
+use super::networks::Networks;
+use super::numbers::Numbers;
+use super::regexes::{RegexCaches, Regexes};
+use super::search::Search;
+use super::texts::{Hosts, Texts};
+use crate::request::Value;
+
+/// Matchers of one kind, each with the number of the fact that it establishes.
+#[derive(Clone, Debug)]
+pub(super) enum Index {
+    Names(Names<u32>),
+    Patterns(Texts),
+    Hosts(Hosts),
+    Regexes(Regexes),
+    Networks(Networks),
+    Ranges(Numbers),
+}
+
+impl Index {
+    /// An index of distinct canonical matchers, all of one kind. `regexes_len`: how many indexes of
+    /// expressions there are already. `None`: the expressions together need too many states.
+    pub(super) fn new(matchers: &[(&Matcher, u32)], regexes_len: &mut usize) -> Option<Self> {
+        /// What the matchers hold, with their facts.
+        fn each<'m, T>(
+            matchers: &[(&'m Matcher, u32)],
+            of: impl Fn(&'m Matcher) -> Option<T>,
+        ) -> Vec<(T, u32)> {
+            let inner = |(matcher, fact): &(&'m Matcher, u32)| Some((of(matcher)?, *fact));
+            matchers.iter().filter_map(inner).collect()
+        }
+        /// What a matcher of one kind holds.
+        macro_rules! inner {
+            ($( $Kind:ident )|+) => {
+                each(matchers, |matcher| match matcher {
+                    $( Matcher::$Kind(inner) )|+ => Some(inner),
+                    _ => None,
+                })
+            };
+        }
+        let (kind, _) = matchers.first()?;
+        Some(match kind {
+            Matcher::Exact(_) | Matcher::Caseless(_) => {
+                let names = inner!(Exact | Caseless).into_iter();
+                let names = names.map(|(name, fact)| (name.as_bytes().into(), fact)).collect();
+                Index::Names(Names::new(names, matches!(kind, Matcher::Caseless(_))))
+            }
+            Matcher::Pattern(_) => Index::Patterns(Texts::new(&inner!(Pattern))),
+            Matcher::Host(_) => Index::Hosts(Hosts::new(&inner!(Host))),
+            Matcher::Regex(_) => {
+                *regexes_len += 1;
+                Index::Regexes(Regexes::new(&inner!(Regex), *regexes_len - 1)?)
+            }
+            Matcher::Network(_) => Index::Networks(Networks::new(&inner!(Network))),
+            Matcher::Range(_) => Index::Ranges(Numbers::new(&inner!(Range))),
+        })
+    }
+
+    /// Tells the search the fact of every matcher that matches the value. Cost: O(length of the value), or
+    /// logarithmic in the number of networks and ranges.
+    // A call would cost as much as some look-ups.
+    #[inline(always)]
+    pub(super) fn find(
+        &self,
+        value: Value<'_>,
+        regexes: &mut RegexCaches,
+        search: &mut Search<'_>,
+    ) {
+        match (self, value) {
+            (Index::Patterns(texts), Value::Text(text)) => {
+                texts.find(text, |fact| search.hold(fact))
+            }
+            (Index::Hosts(hosts), Value::Text(text)) => hosts.find(text, |fact| search.hold(fact)),
+            (Index::Names(names), Value::Text(text)) => {
+                if let Some(fact) = names.find(text) {
+                    search.hold(*fact);
+                }
+            }
+            (Index::Networks(networks), Value::Address(address)) => {
+                networks.find(address, |fact| search.hold(fact))
+            }
+            (Index::Ranges(ranges), Value::Number(number)) => {
+                ranges.find(number, |fact| search.hold(fact))
+            }
+            (Index::Regexes(all), Value::Text(text)) => {
+                all.find(text, regexes, |fact| search.hold(fact))
+            }
+            // A matcher of another kind than the part's values never holds.
+            _ => {}
+        }
+    }
+}
