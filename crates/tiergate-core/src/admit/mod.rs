@@ -10,3 +10,4 @@ pub mod policer;
 pub mod retry;
 pub mod session;
 pub mod trigger;
+pub(crate) mod triggers;

@@ -1,6 +1,5 @@
 //! Effects: what the gate asks its shell to do.
 
-use super::Gate;
 use crate::control::Cause;
 use crate::time::Moment;
 use std::collections::VecDeque;
@@ -20,7 +19,7 @@ pub enum Effect<T> {
     /// The gate refuses what this flow sends until then, running sessions and the most important of
     /// several classes apart: it may be turned away earlier, where that costs less.
     Block {
-        /// Whose requests: [`super::Arrival::flow`].
+        /// Whose requests: [`crate::arrival::Arrival::flow`].
         flow: u64,
         /// When the block ends by itself.
         until: Moment,
@@ -78,27 +77,20 @@ impl<T> Effects<T> {
         self.blocks.clear();
         self.unblock_all = true;
     }
-}
 
-impl<T> Gate<T> {
-    /// Takes one of the effects of what was called before. Call until `None` after every other method.
-    ///
-    /// Wakes come first. Changes of the slots are said once, however many there were.
-    pub fn next_effect(&mut self) -> Option<Effect<T>> {
-        let effects = &mut self.effects;
-        if let Some(owner) = effects.wakes.pop() {
+    /// The next effect. `slots`: those in force, and why they changed last.
+    pub(super) fn next(&mut self, slots: u32, cause: impl FnOnce() -> Cause) -> Option<Effect<T>> {
+        if let Some(owner) = self.wakes.pop() {
             return Some(Effect::Wake(owner));
         }
-        let slots = self.limit.slots();
-        if slots != effects.slots {
-            effects.slots = slots;
-            let cause = self.limit.last_step().map_or(Cause::Reload, |(_, step)| step.cause);
-            return Some(Effect::SlotsChanged { slots, cause });
+        if slots != self.slots {
+            self.slots = slots;
+            return Some(Effect::SlotsChanged { slots, cause: cause() });
         }
-        if std::mem::take(&mut effects.unblock_all) {
+        if std::mem::take(&mut self.unblock_all) {
             return Some(Effect::UnblockAll);
         }
-        let (flow, until) = effects.blocks.pop_front()?;
+        let (flow, until) = self.blocks.pop_front()?;
         Some(Effect::Block { flow, until })
     }
 }

@@ -21,6 +21,7 @@ mod grant;
 mod matched;
 mod preempt;
 mod preemptible;
+mod refused;
 mod reload;
 mod signal;
 mod stream;
@@ -31,13 +32,13 @@ use crate::adjust::Adjustments;
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers};
-use crate::admit::trigger::Triggers;
+use crate::admit::triggers::Triggers;
 pub use crate::arrival::Arrival;
 pub use crate::backlog::Ticket;
 use crate::backlog::{Backlog, FlowTurn, State};
 use crate::class::Class;
 use crate::collections::Key;
-use crate::control::{Completion, Law, Limit, OriginLoad, Step};
+use crate::control::{Cause, Completion, Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
 use crate::names::{ClassId, RuleId};
 use crate::outcome::{End, Outcome};
@@ -50,9 +51,8 @@ use classes::Classes;
 pub use effect::Effect;
 use effect::Effects;
 use preemptible::Preemptible;
-pub use signal::Refused;
+pub use refused::Refused;
 use std::time::Duration;
-pub use stream::Stream;
 
 /// What the gate says to an arrival.
 #[derive(Debug, PartialEq)]
@@ -107,6 +107,13 @@ impl Slot {
     pub fn slots(&self) -> u16 {
         self.grant.slots
     }
+}
+
+/// A stream that is open. Must come back by [`Gate::stream_ended`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a stream that is not ended counts for ever"]
+pub struct Stream {
+    class: ClassId,
 }
 
 /// A class's state at one moment.
@@ -274,6 +281,15 @@ impl<T> Gate<T> {
         self.advance(now);
         let change = self.schedule.next_change(self.classes.loads(), self.limit.slots());
         deadline.min(change.map_or(Moment::NEVER, |after| now + after))
+    }
+
+    /// Takes one of the effects of what was called before. Call until `None` after every other method.
+    ///
+    /// Wakes come first. Changes of the slots are said once, however many there were.
+    pub fn next_effect(&mut self) -> Option<Effect<T>> {
+        let limit = &self.limit;
+        let cause = || limit.last_step().map_or(Cause::Reload, |(_, step)| step.cause);
+        self.effects.next(limit.slots(), cause)
     }
 
     /// Takes no new work; whoever waits or runs goes on to the end.

@@ -8,17 +8,9 @@
 //!
 //! [`Class::streams_max`]: crate::class::Class::streams_max
 
-use super::{Gate, Slot};
-use crate::names::ClassId;
+use super::{Gate, Slot, Stream};
 use crate::outcome::Outcome;
 use crate::time::Moment;
-
-/// A stream that is open. Must come back by [`Gate::stream_ended`].
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a stream that is not ended counts for ever"]
-pub struct Stream {
-    class: ClassId,
-}
 
 impl<T> Gate<T> {
     /// A request has become a stream: its slot goes to the next, as by [`Gate::finish`] with `outcome`

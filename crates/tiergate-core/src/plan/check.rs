@@ -1,7 +1,8 @@
 //! What the gate relies on.
 
+use super::built::Plan;
 use super::error::{Kind, PlanError, TermsFault};
-use super::{Plan, Spec};
+use super::spec::Spec;
 use crate::admit::policer;
 use crate::admit::trigger::{Backlogs, Trigger};
 use crate::schedule::{Policy, Terms};

@@ -7,151 +7,19 @@
 //! | file | what it has |
 //! |---|---|
 //! | `spec` | the settings |
+//! | `build`, `built` | how a plan is built of them, and what it is |
 //! | `places` | ids in a plan's order, and back |
 //! | `check` | what the gate relies on |
 //! | `error` | why a plan cannot be built |
 
+mod build;
+mod built;
 mod check;
 mod error;
 mod places;
 mod spec;
 
+pub use built::{Plan, RuleLabel};
 pub use error::{Kind, PlanError, TermsFault};
 pub use places::Places;
 pub use spec::Spec;
-
-use crate::admit::policer;
-use crate::class::Class;
-use crate::names::{ClassId, Names, PolicerId, RuleId, SiteId};
-use crate::schedule::Site;
-use std::fmt;
-use std::ops::Deref;
-
-impl fmt::Display for RuleLabel<'_> {
-    /// Its name, or else its number.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name {
-            Some(name) => f.write_str(name),
-            None => self.number.fmt(f),
-        }
-    }
-}
-
-/// A valid configuration of the gate. It reads like its [`Spec`], and cannot be changed: what the gate
-/// relies on holds by construction.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    spec: Spec,
-    classes: Places<ClassId>,
-    sites: Places<SiteId>,
-    policers: Places<PolicerId>,
-    rules: Places<RuleId>,
-}
-
-impl Deref for Plan {
-    type Target = Spec;
-
-    fn deref(&self) -> &Spec {
-        &self.spec
-    }
-}
-
-/// A rule as people know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleLabel<'p> {
-    /// Its number in the policy, from 1.
-    pub number: u32,
-    /// Its name, if the policy gives it one.
-    pub name: Option<&'p str>,
-}
-
-impl Plan {
-    /// Builds the plan that is specified, and interns its names. References in `spec` are by ids of
-    /// `names`. O(names).
-    ///
-    /// # Errors
-    /// The first fault found. Nothing is interned then.
-    pub fn build(spec: Spec, names: &mut Names) -> Result<Self, PlanError> {
-        check::counts(&spec)?;
-        // What is refused halfway has interned names in the copy only.
-        let mut new = names.clone();
-        let plan = Plan {
-            classes: Places::intern(&mut new.classes, spec.classes.iter().map(|it| &*it.name))?,
-            sites: Places::intern(&mut new.sites, spec.sites.iter().map(|it| &*it.name))?,
-            policers: Places::intern(&mut new.policers, spec.policers.iter().map(|it| it.key()))?,
-            rules: Places::intern(&mut new.rules, spec.rules.iter().map(|key| &**key))?,
-            spec,
-        };
-        check::settings(&plan)?;
-        *names = new;
-        Ok(plan)
-    }
-
-    /// The same plan with other settings of what it has: its names stay as they are.
-    ///
-    /// # Errors
-    /// The first fault found.
-    pub(crate) fn with(&self, spec: Spec) -> Result<Self, PlanError> {
-        let plan = Plan { spec, ..self.clone() };
-        check::settings(&plan)?;
-        Ok(plan)
-    }
-
-    /// The ids of the classes, most important first.
-    pub fn class_ids(&self) -> &[ClassId] {
-        self.classes.ids()
-    }
-
-    /// The class, unless it is not in this plan.
-    pub fn class(&self, id: ClassId) -> Option<&Class> {
-        self.classes.place(id).map(|rank| &self.spec.classes[rank])
-    }
-
-    /// The class's place in the order of importance, from 0.
-    pub fn rank(&self, id: ClassId) -> Option<usize> {
-        self.classes.place(id)
-    }
-
-    /// The class with the least importance.
-    pub fn least_important(&self) -> ClassId {
-        *self.class_ids().last().expect("a plan has a class")
-    }
-
-    /// The ids of the sites, in the plan's order.
-    pub fn site_ids(&self) -> &[SiteId] {
-        self.sites.ids()
-    }
-
-    /// The site, unless it is not in this plan.
-    pub fn site(&self, id: SiteId) -> Option<&Site> {
-        self.sites.place(id).map(|place| &self.spec.sites[place])
-    }
-
-    /// The site that a class of this plan belongs to.
-    pub fn site_of(&self, class: &Class) -> &Site {
-        self.site(class.site).expect("a plan has the sites of its classes")
-    }
-
-    /// The ids of the policers, in the plan's order.
-    pub fn policer_ids(&self) -> &[PolicerId] {
-        self.policers.ids()
-    }
-
-    /// The policer, unless it is not in this plan.
-    pub fn policer(&self, id: PolicerId) -> Option<&policer::Settings> {
-        self.policers.place(id).map(|place| &self.spec.policers[place])
-    }
-
-    /// The ids of the rules, in the plan's order.
-    pub fn rule_ids(&self) -> &[RuleId] {
-        self.rules.ids()
-    }
-
-    /// The rule as people know it, unless it is not in this plan. O(1).
-    pub fn rule(&self, id: RuleId) -> Option<RuleLabel<'_>> {
-        let place = self.rules.place(id)?;
-        // A key that is no name begins with `#`.
-        let name = Some(&*self.spec.rules[place]).filter(|key| !key.starts_with('#'));
-        Some(RuleLabel { number: place as u32 + 1, name })
-    }
-}

@@ -1,10 +1,9 @@
 //! What is wanted of a gate.
 
-use super::{Plan, PlanError};
 use crate::admit::{block, policer};
 use crate::class::Class;
 use crate::control::Slots;
-use crate::names::{Names, PolicerId};
+use crate::names::PolicerId;
 use crate::schedule::{Costing, Policy, Site};
 use std::time::Duration;
 
@@ -59,13 +58,5 @@ impl Spec {
             // The classes' own bounds suffice.
             queue_len_max: u32::MAX,
         }
-    }
-
-    /// The plan, with names of its own: for a gate that is never reconfigured.
-    ///
-    /// # Errors
-    /// As [`Plan::build`].
-    pub fn build(self) -> Result<Plan, PlanError> {
-        Plan::build(self, &mut Names::default())
     }
 }

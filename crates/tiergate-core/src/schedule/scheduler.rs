@@ -1,0 +1,70 @@
+//! What a policy is told, and what it is asked.
+
+use super::children::Child;
+use crate::classify::score::Score;
+use crate::time::Moment;
+use std::time::Duration;
+
+/// The request that a child would serve next.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Next {
+    /// Slots that it takes, 1 or more.
+    pub slots: u16,
+    /// Whether its deadline has passed.
+    pub late: bool,
+    /// When it came.
+    pub arrived: Moment,
+    /// Its number among all that came, in their order.
+    pub number: u64,
+    /// Until when it waits.
+    pub deadline: Moment,
+    /// How urgent it is.
+    pub score: Score,
+}
+
+/// One child's part in a scheduling decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Requests that wait.
+    pub waiting: u32,
+    /// Slots held.
+    pub running: u32,
+    /// Who is next; means nothing where nobody waits. Kept only for policies that look at it
+    /// ([`Schedule::looks_at_requests`]).
+    pub next: Next,
+}
+
+/// A policy: which child is served next. `slots`, here, is how many slots the children share, which need
+/// not be a whole number. `loads` is one per child, in order of importance.
+pub trait Scheduler {
+    /// Puts a plan's children in force, among requests that hold slots already. What is known of children
+    /// that stay is kept. O(children²).
+    fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64);
+
+    /// Lets time pass; call before anything in `loads` changes. O(children).
+    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64);
+
+    /// The child to serve next; `None` if nobody waits, or none that do may have one more slot. Asked
+    /// again it says the same. O(children).
+    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize>;
+
+    /// A request of the child was given so many slots, and will cost about so much. `loads`: without
+    /// these slots, and without it among those that wait.
+    fn granted(&mut self, child: usize, loads: &[Load], slots: f64, grant: Grant);
+
+    /// These slots are back. `actual`: what the request really cost.
+    fn finished(&mut self, child: usize, grant: Grant, actual: f64);
+
+    /// How long until `pick` may find somebody that it does not find now, if nothing but time changes;
+    /// `None`: time changes nothing. O(children).
+    fn next_change(&self, loads: &[Load], slots: f64) -> Option<Duration>;
+}
+
+/// Slots that were given to a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grant {
+    /// How many, 1 or more.
+    pub slots: u16,
+    /// What the request was expected to cost.
+    pub estimate: f64,
+}
