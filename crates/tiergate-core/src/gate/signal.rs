@@ -90,10 +90,10 @@ impl<T> Gate<T> {
             | Reason::Reconfigured => false,
         };
         let spared = self.is_spared(class, running);
-        if let Some(blocking) = self.blocking.as_mut().filter(|_| counts && !spared) {
-            if let Some(until) = blocking.refused(now, flow) {
-                self.effects.block(flow, until);
-            }
+        if let Some(blocking) = self.blocking.as_mut().filter(|_| counts && !spared)
+            && let Some(until) = blocking.refused(now, flow)
+        {
+            self.effects.block(flow, until);
         }
     }
 

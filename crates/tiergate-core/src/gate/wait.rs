@@ -29,11 +29,11 @@ impl<T> Gate<T> {
     pub(super) fn below(&self, class: ClassId) -> Option<ClassId> {
         let (rank, site) = (self.classes.rank(class), self.classes.at(class).settings.site);
         let below = self.classes.ranked().iter().zip(self.classes.loads()).skip(rank + 1);
-        let waits = below.filter(|(id, load)| {
+        let mut waits = below.filter(|(id, load)| {
             let other = &self.classes.at(**id).settings;
             load.waiting > 0 && (other.site == site || !self.classes.is_planned(**id))
         });
-        waits.last().map(|(id, _)| *id)
+        waits.next_back().map(|(id, _)| *id)
     }
 
     /// Whether a request of the class would be served before its deadline. It stands behind those of its

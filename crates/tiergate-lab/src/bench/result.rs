@@ -106,7 +106,7 @@ pub(super) fn to_json(rows: &[RowResult]) -> Value {
 
 /// All rows as a table, with what a reader must know of them.
 pub(super) fn table(rows: &[RowResult], paint: Paint) -> String {
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         "<µs of processor time",
         "tiergate",
         "<[min..max]",

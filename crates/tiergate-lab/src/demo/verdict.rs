@@ -36,7 +36,7 @@ struct Overload {
 impl Passes {
     /// The table.
     pub(super) fn table(&self, paint: Paint) -> String {
-        let mut table = Table::new(&[
+        let mut table = Table::new([
             "<class",
             "<load",
             "<Tiergate",

@@ -104,7 +104,7 @@ impl<'a> View<'a> {
             percent(stage.load),
             bar(now / total, 20),
         );
-        let mut table = Table::new(&[
+        let mut table = Table::new([
             "<class",
             "offered/s",
             "goodput/s",

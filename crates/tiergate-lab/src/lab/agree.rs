@@ -70,7 +70,7 @@ impl Agreement {
 
     /// A table of what does not agree, and how much does.
     pub(crate) fn render(&self, paint: Paint) -> String {
-        let mut table = Table::new(&[
+        let mut table = Table::new([
             "<experiment",
             "<contender",
             "<measure",

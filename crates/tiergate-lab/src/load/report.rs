@@ -121,7 +121,7 @@ impl Report {
 
     /// The figures for people.
     pub(crate) fn table(&self, paint: Paint) -> String {
-        let mut table = Table::new(&[
+        let mut table = Table::new([
             "<population",
             "offered/s",
             "sent",

@@ -118,7 +118,7 @@ impl Stage {
 
 /// A table, and whether everything is as near as it must be.
 fn compare(predicted: &[Figures], found: &[Figures], paint: Paint) -> (String, bool) {
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         "<class",
         "goodput/s predicted",
         "measured",

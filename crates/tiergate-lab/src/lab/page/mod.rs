@@ -24,7 +24,7 @@ use tiergate_draw::Table;
 /// Who is ahead of whom, in a few lines for a terminal: a row for each experiment.
 pub(crate) fn summary(results: &Results) -> Table {
     let mut table =
-        Table::new(&["<experiment", "<ahead of", "<level with", "<mixed with", "<behind"]);
+        Table::new(["<experiment", "<ahead of", "<level with", "<mixed with", "<behind"]);
     for experiment in &results.experiments {
         let peers = experiment.contenders.iter().filter(|c| c.name != "tiergate");
         let compared: Vec<_> =
