@@ -88,31 +88,10 @@ impl<'a> RequestView<'a> {
 /// A part of a request that a condition of a rule may look at.
 ///
 /// Of several values (fields, cookies, parameters of one name) one that matches is enough. What a
-/// request does not have, or what is not known of it, matches nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// request does not have, or what is not known of it, matches nothing. In the order in which the parts of a
+/// rule are shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// The normalised path.
-    Path,
-    /// The extension of the path's last segment.
-    Extension,
-    /// The parameters of the query of this name (case matters), both decoded.
-    Query(Box<str>),
-    /// The host, without port.
-    Host,
-    /// The method.
-    Method,
-    /// The header fields of this name, in lower case; each value is taken whole, not split at commas.
-    Header(Box<str>),
-    /// The cookies of this name; case matters.
-    Cookie(Box<str>),
-    /// The media type of the body, without parameters, in lower case.
-    ContentType,
-    /// Bytes of the body by `Content-Length`.
-    ContentLength,
-    /// That the client fetches ahead of need: `Sec-Purpose`, `Purpose` or `X-Moz` says `prefetch`.
-    Prefetch,
-    /// The urgency of RFC 9218: 0 the most urgent, 7 the least; 3 for requests that do not say.
-    Urgency,
     /// The client's address; IPv4 written as IPv6 counts as IPv4.
     Client,
     /// The client's verified name.
@@ -133,6 +112,28 @@ pub enum Part {
     Destination,
     /// The server name that the client asked for in its TLS handshake.
     Sni,
+    /// The host, without port.
+    Host,
+    /// The method.
+    Method,
+    /// The normalised path.
+    Path,
+    /// The extension of the path's last segment.
+    Extension,
+    /// The parameters of the query of this name (case matters), both decoded.
+    Query(Box<str>),
+    /// The media type of the body, without parameters, in lower case.
+    ContentType,
+    /// Bytes of the body by `Content-Length`.
+    ContentLength,
+    /// That the client fetches ahead of need: `Sec-Purpose`, `Purpose` or `X-Moz` says `prefetch`.
+    Prefetch,
+    /// The urgency of RFC 9218: 0 the most urgent, 7 the least; 3 for requests that do not say.
+    Urgency,
+    /// The header fields of this name, in lower case; each value is taken whole, not split at commas.
+    Header(Box<str>),
+    /// The cookies of this name; case matters.
+    Cookie(Box<str>),
 }
 
 /// What a request has of a part.

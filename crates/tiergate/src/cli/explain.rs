@@ -97,6 +97,7 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
     let listener = listener(policy, known)?;
     let client_name = known.client_name.as_deref().unwrap_or_default().to_ascii_lowercase();
     let mut out = Vec::new();
+    #[allow(clippy::needless_update, reason = "a new part need not be told here at once")]
     let view = RequestView {
         method: request.method.as_bytes(),
         host: request.host.as_bytes(),
@@ -116,6 +117,7 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         certificate: text_of(&known.certificate),
         subject: text_of(&known.subject),
         dscp: known.dscp.unwrap_or(RequestView::DSCP_UNKNOWN),
+        ..RequestView::EMPTY
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
     let mut text = asked(&view, request.raw_path);

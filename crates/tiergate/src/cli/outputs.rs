@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
 use tiergate_core::classify::{Condition, Match, Output};
-use tiergate_core::request::RequestView;
+use tiergate_core::request::{Part, RequestView};
 
 /// Most rules that are listed for one part of the request.
 const LISTED_MAX: usize = 12;
@@ -72,12 +72,10 @@ fn score(tables: &ScoreTables, view: &RequestView<'_>, found: &Match) -> String 
 pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
     let mut text = String::new();
     let conditions = policy.rules.iter().flat_map(|rule| &rule.rule.conditions);
-    let mut nouns: Vec<&str> = Vec::new();
-    for noun in conditions.map(|condition| rule::noun(condition.part())) {
-        if !nouns.contains(&noun) {
-            nouns.push(noun);
-        }
-    }
+    let mut parts: Vec<&Part> = conditions.map(Condition::part).collect();
+    parts.sort_unstable();
+    let mut nouns: Vec<&str> = parts.into_iter().map(rule::noun).collect();
+    nouns.dedup();
     for part in nouns {
         let here = |condition: &&Condition| rule::noun(condition.part()) == part;
         let asks = |rule: &Rule| rule.conditions.iter().any(|condition| here(&condition));

@@ -41,6 +41,7 @@ impl<'p> Sorter<'p> {
             true => self.policy.credentials.subject(told.fields, &mut self.claims, |_| {}),
             false => subject.as_bytes(),
         };
+        #[allow(clippy::needless_update, reason = "a new part need not be told here at once")]
         let view = RequestView {
             method: told.method,
             host: told.host,
@@ -60,6 +61,7 @@ impl<'p> Sorter<'p> {
             certificate: certificate.as_bytes(),
             subject,
             dscp: dscp.unwrap_or(RequestView::DSCP_UNKNOWN),
+            ..RequestView::EMPTY
         };
         let found = self.policy.classifier.classify(&view, &mut self.scratch);
         Ok(Sorted {
