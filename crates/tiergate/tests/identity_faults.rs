@@ -44,7 +44,10 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "7:8: key[2].name: another table is called \"a\" already\n\
              9:10: key[2].header: must be the name of a header, got \"a b\"",
         ),
-        ("[geo]\ndatabase = []", "4:12: geo.database: must not be empty, or nothing ever matches"),
+        (
+            "[geo]\ndatabase = []",
+            "4:12: geo.database: must not be empty; leave it out for the default",
+        ),
         ("[geo]", "3:1: geo.database: is missing; name a MaxMind database, \"….mmdb\""),
         (
             "[token]\nissuer = \"us\"",

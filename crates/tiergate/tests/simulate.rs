@@ -397,7 +397,7 @@ fn a_scenario_s_mistakes_are_told_at_their_lines() {
         (
             "seconds = 30",
             "seconds = 30\ncuts_s = [9, 5]",
-            "s.toml:3:14: cuts_s[2]: must lie behind 9",
+            "s.toml:3:14: cuts_s[2]: must be after 9 and before the end, got 5",
         ),
         (
             "weight = 3 }, { path = \"/cart\" }",

@@ -5,7 +5,7 @@ use super::client::Client;
 use super::gateway::{Gateway, Policy};
 use super::origin::Origin;
 
-/// A gateway with one rule. Whoever it matches has class, importance, level and score.
+/// A gateway with one rule. Whoever it matches has class, importance and score.
 #[derive(Debug)]
 pub struct Guarded {
     pub gateway: Gateway,
@@ -15,9 +15,8 @@ pub struct Guarded {
 impl Guarded {
     /// `conditions`: of the rule. `policy`: whatever else it needs.
     pub fn by(conditions: &str, policy: Policy) -> Self {
-        let rule = format!(
-            "[[rule]]\n{conditions}\nclass = \"high\"\nimportance = 255\nlevel = 9\nscore = 1000\n"
-        );
+        let rule =
+            format!("[[rule]]\n{conditions}\nclass = \"high\"\nimportance = 255\nscore = 1000\n");
         Self::with(&rule, policy)
     }
 
