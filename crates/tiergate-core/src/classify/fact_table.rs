@@ -4,7 +4,7 @@
 
 use super::condition::Condition;
 use super::index::Index;
-use super::lookups::{Asked, FieldUse, Fields, Late, Lookups};
+use super::lookups::{Asked, FIELD_PARTS_MAX, FieldUse, Fields, Late, Lookups};
 use super::matcher::Matcher;
 use super::names::Names;
 use super::networks::Networks;
@@ -119,6 +119,7 @@ impl FactTable {
                 }
             }
         }
+        assert!(parts.len() <= FIELD_PARTS_MAX, "there are fewer such parts");
         if !cookies.of.is_empty() {
             uses.of.entry("cookie".into()).or_default().push(FieldUse::Cookies);
         }

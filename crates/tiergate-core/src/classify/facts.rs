@@ -18,6 +18,7 @@ pub(super) struct HeldFacts {
 
 impl HeldFacts {
     /// Makes room for so many facts.
+    #[inline]
     pub(super) fn fit(&mut self, facts_len: usize) {
         let words = facts_len.div_ceil(64);
         // Only after a reload, or when a request was left in the middle by a panic.

@@ -39,9 +39,12 @@ pub(super) type ByName = Names<Vec<Index>>;
 pub(super) struct Fields {
     pub(super) uses: Names<Vec<FieldUse>>,
     pub(super) cookies: Asked<ByName>,
-    /// The parts that are read from fields by a grammar of their own.
+    /// The parts that are read from fields by a grammar of their own, at most [`FIELD_PARTS_MAX`].
     pub(super) parts: Vec<(Part, Vec<Index>)>,
 }
+
+/// Room for what fields say of the parts that are read from them: more than there are.
+pub(super) const FIELD_PARTS_MAX: usize = 8;
 
 /// What a field of some name is looked at for.
 #[expect(clippy::large_enum_variant, reason = "nearly all are values, and are found in place")]
@@ -67,8 +70,6 @@ pub(super) struct Late {
 pub(super) struct LookupScratch {
     buffer: Vec<u8>,
     regexes: RegexCaches,
-    /// What fields said so far of the numbers in [`Fields::parts`].
-    numbers: Vec<Option<u64>>,
 }
 
 impl Lookups {
@@ -133,9 +134,8 @@ fn find_other(index: &Index, value: Value<'_>, regexes: &mut RegexCaches, search
 impl Fields {
     #[inline]
     fn find(&self, fields: &[Field<'_>], scratch: &mut LookupScratch, search: &mut Search<'_>) {
-        let LookupScratch { buffer, regexes, numbers } = scratch;
-        numbers.clear();
-        numbers.resize(self.parts.len(), None);
+        let LookupScratch { buffer, regexes } = scratch;
+        let mut numbers = [None; FIELD_PARTS_MAX];
         for field in fields {
             let Some(uses) = self.uses.find(field.name) else {
                 continue;
@@ -166,8 +166,8 @@ impl Fields {
                 }
             }
         }
-        for ((part, indexes), number) in self.parts.iter().zip(numbers) {
-            if let Some(number) = number.or(part.unsaid()) {
+        for (place, (part, indexes)) in self.parts.iter().enumerate() {
+            if let Some(number) = numbers[place].or(part.unsaid()) {
                 find_all(indexes, Value::Number(number), regexes, search);
             }
         }
@@ -176,7 +176,7 @@ impl Fields {
 
 impl Late {
     fn find(&self, view: &RequestView<'_>, scratch: &mut LookupScratch, search: &mut Search<'_>) {
-        let LookupScratch { buffer, regexes, .. } = scratch;
+        let LookupScratch { buffer, regexes } = scratch;
         for (part, index) in &self.parts {
             if let Some(value) = part.of(view) {
                 index.find(value, regexes, search);

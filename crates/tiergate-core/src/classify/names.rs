@@ -47,7 +47,7 @@ impl<T> Names<T> {
     }
 
     /// The value under `name`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, name: &[u8]) -> Option<&T> {
         if self.lens & (1 << (name.len() % 64)) == 0 {
             return None;

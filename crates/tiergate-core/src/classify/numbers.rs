@@ -117,7 +117,7 @@ impl Numbers {
     }
 
     /// Calls `emit` with the fact of every range that contains the number.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, number: u64, mut emit: impl FnMut(u32)) {
         // Without any range there is no piece.
         let Some(piece) = self.stretches.piece(number, &self.starts) else {

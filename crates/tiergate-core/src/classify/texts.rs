@@ -51,7 +51,7 @@ impl Texts {
     }
 
     /// Calls `emit` with the fact of every pattern that matches.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, text: &[u8], mut emit: impl FnMut(u32)) {
         for fact in &self.any {
             emit(*fact);
@@ -97,7 +97,7 @@ impl Hosts {
     }
 
     /// Calls `emit` with the fact of every pattern that matches.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, host: &[u8], emit: impl FnMut(u32)) {
         self.backwards.walk(LowerBackwards(without_final_dot(host)), emit);
     }

@@ -150,7 +150,7 @@ pub enum Value<'r> {
 impl Part {
     /// What the request has of a part that does not come from header fields or the query; `None`:
     /// nothing, or it is not known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of<'v>(&self, view: &'v RequestView<'_>) -> Option<Value<'v>> {
         let text = |text: &'v [u8]| (!text.is_empty()).then_some(Value::Text(text));
         let number = |known: bool, number: u64| known.then_some(Value::Number(number));
