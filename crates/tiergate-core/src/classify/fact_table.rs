@@ -7,7 +7,6 @@ use super::index::Index;
 use super::lookups::{Asked, FIELD_PARTS_MAX, FieldUse, Fields, Late, Lookups};
 use super::matcher::Matcher;
 use super::names::Names;
-use super::networks::Networks;
 use super::output::{NO_RULES, Output, Rules, earlier};
 use super::rule::Rule;
 use super::rule_tree::Conditions;
@@ -29,17 +28,13 @@ pub(super) struct FactTable {
 }
 
 impl<T: Default> Default for Asked<T> {
+    /// What no rule asks for yet.
     fn default() -> Self {
-        Asked::of(T::default())
+        Asked { first: NO_RULES, of: T::default() }
     }
 }
 
 impl<T> Asked<T> {
-    /// What no rule asks for yet.
-    fn of(of: T) -> Self {
-        Asked { first: NO_RULES, of }
-    }
-
     /// Notes that rules ask for it too.
     fn ask(&mut self, rules: &Rules) -> &mut T {
         self.first = earlier(&self.first, rules);
@@ -79,8 +74,8 @@ impl FactTable {
 
     /// The indexes of all facts; `None` if the expressions together are too large.
     pub(super) fn lookups(self) -> Option<Lookups> {
-        let (mut path, mut host) = Default::default();
-        let (mut method, mut client) = (Asked::of(Names::default()), Asked::of(Networks::new(&[])));
+        let (mut path, mut host, mut client) = Default::default();
+        let mut method: Asked<Names<u32>> = Asked::default();
         let mut late: Asked<Vec<_>> = Asked::default();
         let mut uses: Asked<Map<Box<str>, Vec<FieldUse>>> = Asked::default();
         let mut parts: Vec<(Part, Vec<Index>)> = Vec::new();

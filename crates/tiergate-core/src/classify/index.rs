@@ -3,7 +3,7 @@
 use super::matcher::Matcher;
 use super::names::Names;
 use super::networks::Networks;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Span};
 use super::regexes::{RegexCaches, Regexes};
 use super::search::Search;
 use super::texts::{Hosts, Texts};
@@ -55,7 +55,11 @@ impl Index {
                 Index::Regexes(Regexes::new(&inner!(Regex), *regexes_len - 1)?)
             }
             Matcher::Network(_) => Index::Networks(Networks::new(&inner!(Network))),
-            Matcher::Range(_) => Index::Ranges(Numbers::new(&inner!(Range))),
+            Matcher::Range(_) => {
+                let range =
+                    |(span, fact): (&Span, u32)| (span.first.into(), span.last.into(), fact);
+                Index::Ranges(Numbers::new(inner!(Range).into_iter().map(range).collect()))
+            }
         })
     }
 
@@ -83,7 +87,7 @@ impl Index {
                 networks.find(address, |fact| search.hold(fact))
             }
             (Index::Ranges(ranges), Value::Number(number)) => {
-                ranges.find(number, |fact| search.hold(fact))
+                ranges.find(number.into(), |fact| search.hold(fact))
             }
             (Index::Regexes(all), Value::Text(text)) => {
                 all.find(text, regexes, |fact| search.hold(fact))

@@ -40,7 +40,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Ranges, each with the number of the fact that it establishes.
+/// Ranges of numbers or addresses, each with the number of the fact that it establishes.
 ///
 /// A segment tree: the number line is cut at the ranges' ends, the pieces are the leaves of a binary
 /// tree, and each range is filed at the few nodes that it just fills. A look-up finds the piece by its
@@ -51,7 +51,7 @@ impl fmt::Display for Span {
 pub(super) struct Numbers {
     stretches: Stretches,
     /// First number of each piece, ascending; the first piece begins at 0.
-    starts: Vec<u64>,
+    starts: Vec<u128>,
     /// For each piece the innermost of the nodes around it that hold anything, or [`NONE`].
     innermost: Vec<u32>,
     /// The nodes that hold anything.
@@ -69,24 +69,26 @@ struct Node {
 }
 
 impl Numbers {
-    /// A set of ranges.
-    pub(super) fn new(spans: &[(&Span, u32)]) -> Self {
-        if spans.is_empty() {
+    /// A set of ranges: the first and the last number of each, and its fact.
+    pub(super) fn new(mut ranges: Vec<(u128, u128, u32)>) -> Self {
+        if ranges.is_empty() {
             return Numbers::default();
         }
+        // Of ranges in one another, the inner one is found first.
+        ranges.sort_unstable_by_key(|(first, last, _)| last - first);
         let mut starts = vec![0];
-        for (span, _) in spans {
-            starts.push(span.first);
-            starts.extend(span.last.checked_add(1));
+        for (first, last, _) in &ranges {
+            starts.push(*first);
+            starts.extend(last.checked_add(1));
         }
         starts.sort_unstable();
         starts.dedup();
         let pieces = starts.len();
         // Node 1 is the root, node n has children 2n and 2n + 1, and the leaves are the last ones.
         let mut at = vec![Vec::new(); 2 * pieces];
-        for (span, fact) in spans {
-            let piece = |number: u64| starts.partition_point(|start| *start <= number) - 1;
-            let (mut from, mut to) = (pieces + piece(span.first), pieces + piece(span.last) + 1);
+        for (first, last, fact) in &ranges {
+            let piece = |number: &u128| starts.partition_point(|start| start <= number) - 1;
+            let (mut from, mut to) = (pieces + piece(first), pieces + piece(last) + 1);
             while from < to {
                 if from % 2 == 1 {
                     at[from].push(*fact);
@@ -116,9 +118,10 @@ impl Numbers {
         numbers
     }
 
-    /// Calls `emit` with the fact of every range that contains the number.
+    /// Calls `emit` with the fact of every range that contains the number; of ranges in one another, the
+    /// innermost first.
     #[inline(always)]
-    pub(super) fn find(&self, number: u64, mut emit: impl FnMut(u32)) {
+    pub(super) fn find(&self, number: u128, mut emit: impl FnMut(u32)) {
         // Without any range there is no piece.
         let Some(piece) = self.stretches.piece(number, &self.starts) else {
             return;
@@ -140,7 +143,7 @@ impl Numbers {
 #[derive(Clone, Debug, Default)]
 struct Stretches {
     /// Where the first stretch begins.
-    base: u64,
+    base: u128,
     /// Each is 2 to the power of this long.
     shift: u32,
     /// How many pieces begin before each stretch, and how many there are.
@@ -149,17 +152,17 @@ struct Stretches {
 
 impl Stretches {
     /// `starts`: of the pieces, ascending, the first one 0.
-    fn new(starts: &[u64]) -> Self {
+    fn new(starts: &[u128]) -> Self {
         let (Some(base), Some(last)) = (starts.get(1), starts.last()) else {
             return Stretches::default();
         };
-        let stretches_max = 2 * starts.len() as u64;
+        let stretches_max = 2 * starts.len() as u128;
         let mut shift = 0;
         while (last - base) >> shift >= stretches_max {
             shift += 1;
         }
         let stretches = (last - base) >> shift;
-        let begin = |stretch: u64| {
+        let begin = |stretch: u128| {
             starts.partition_point(|start| start < base || (start - base) >> shift < stretch)
         };
         let before = (0..=stretches).map(|stretch| begin(stretch) as u32);
@@ -169,7 +172,7 @@ impl Stretches {
 
     /// The piece that the number lies in; `None` if there is none.
     #[inline]
-    fn piece(&self, number: u64, starts: &[u64]) -> Option<usize> {
+    fn piece(&self, number: u128, starts: &[u128]) -> Option<usize> {
         let stretch = match number.checked_sub(self.base) {
             Some(distance) => distance >> self.shift,
             None => return Some(0),
@@ -215,15 +218,15 @@ mod tests {
             if let Some(distance) = far {
                 spans.push((Span::one(u64::MAX / 2 + distance), spans.len() as u32));
             }
-            let refs: Vec<_> = spans.iter().map(|(span, fact)| (span, *fact)).collect();
-            let compiled = Numbers::new(&refs);
+            let ranges = spans.iter().map(|(span, fact)| (span.first.into(), span.last.into(), *fact));
+            let compiled = Numbers::new(ranges.collect());
             let near = |number: u64| {
                 let number = number << scale;
                 [number.saturating_sub(1), number, number.saturating_add(1)]
             };
             for number in numbers.into_iter().flat_map(near).chain([u64::MAX, u64::MAX / 2]) {
                 let mut found = Vec::new();
-                compiled.find(number, |fact| found.push(fact));
+                compiled.find(number.into(), |fact| found.push(fact));
                 found.sort_unstable();
                 let expected: Vec<u32> = spans
                     .iter()
