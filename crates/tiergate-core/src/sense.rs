@@ -1,6 +1,6 @@
 //! Readings: what sensors tell the gate of the origin and of what it depends on.
 //!
-//! A reading is pushed in by whoever took it, and named by its source. The last one of each source is
+//! A sensor pushes its readings in, each named by its source. The last one of each source is
 //! kept with its time; the law of the limit is told of every one. Each says for how long it holds, so
 //! that a sensor that has gone silent is noticed.
 

@@ -236,7 +236,7 @@ impl World {
                 false
             }
             Claim::Rejected(reason) => {
-                assert_ne!(reason, Reason::Shed, "whoever waits is not shed");
+                assert_ne!(reason, Reason::Shed, "a request that waits is not shed");
                 false
             }
         });

@@ -115,7 +115,7 @@ impl Classifier {
 
     /// Compiles rules, first match wins; requests that none matches belong to `default_class`.
     ///
-    /// Classes are not checked here: whoever makes the plan knows which there are.
+    /// Classes are not checked here: the plan is built with the ones there are.
     ///
     /// # Errors
     /// When a bound is exceeded or a condition could never hold.

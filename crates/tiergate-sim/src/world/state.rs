@@ -63,7 +63,7 @@ pub(crate) struct World<'a> {
     pub(super) highest: Vec<f64>,
     /// The log's next line.
     pub(super) replayed: usize,
-    /// Whether a slot that is free is for whoever waits.
+    /// Whether a free slot may go to any request that waits.
     pub(super) lends_all: bool,
     /// Whether every request takes one slot.
     pub(super) narrow: bool,

@@ -2,7 +2,7 @@
 //!
 //! It knows neither a runtime nor a clock: moments are arguments, tasks are woken by
 //! [`std::task::Waker`], and what is given back when a guard is dropped is timed by the function that the
-//! door was made with. Whoever drives it calls [`Door::tick`] when the gate wants it.
+//! door was made with. Its driver calls [`Door::tick`] when the gate wants it.
 
 mod arrive;
 mod lock;

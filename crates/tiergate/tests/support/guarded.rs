@@ -5,7 +5,7 @@ use super::client::Client;
 use super::gateway::{Gateway, Policy};
 use super::origin::Origin;
 
-/// A gateway with one rule. Whoever it matches has class, importance and score.
+/// A gateway with one rule. A request that it matches has class, importance and score.
 #[derive(Debug)]
 pub struct Guarded {
     pub gateway: Gateway,
