@@ -18,9 +18,10 @@ use tiergate_draw::{Paint, Tone};
 
 use crate::contender::Contender;
 use matrix::Row;
-use peer::{PROXIES, Peer, Places};
+use peer::{Entry, Peer, Places};
 use result::{Measurement, Rounds, RowResult};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tool::Tools;
@@ -31,6 +32,9 @@ pub(crate) struct Settings {
     /// The gateway's program [default: `tiergate` beside this one]
     #[arg(long)]
     gateway: Option<PathBuf>,
+    /// Another build of the gateway, measured in the same rounds
+    #[arg(long)]
+    against: Option<PathBuf>,
     /// HAProxy's program [default: the one installed]
     #[arg(long)]
     haproxy: Option<PathBuf>,
@@ -69,8 +73,13 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let split = Split::of_machine();
     let (origin, _running) = start_origin(scratch.path(), split.load.as_deref()).await?;
     let places = Places { scratch: scratch.path(), origin, processors: split.proxy.as_deref() };
-    let mut peers = start_peers(&settings, &places).await;
-    print_versions(&peers);
+    let entries = entries(&settings);
+    let mut peers = Vec::new();
+    for entry in &entries {
+        let peer = Peer::start(entry, &places).await;
+        peers.push(peer.map_err(|error| format!("{error:#}")));
+    }
+    print_versions(&entries, &peers);
     let bench = Bench { tools: Tools::find(split.load.as_deref()), split, rounds, seconds };
     let mut results = Vec::new();
     for (number, row) in rows.into_iter().enumerate() {
@@ -80,24 +89,20 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
             bench.warm_up(&row, &mut peers).await;
         }
         let result = bench.row(row, &mut peers).await;
-        println!("{}", result.line());
+        println!("{}", result.line(&entries));
         results.push(result);
     }
-    println!("\n{}", result::table(&results, Paint::stdout()));
-    let versions: serde_json::Map<_, _> = PROXIES
-        .iter()
-        .zip(&peers)
-        .map(|(kind, peer)| {
-            let version =
-                peer.as_ref().map_or_else(Clone::clone, |peer| peer.front.version.clone());
-            (kind.name().to_owned(), version.into())
-        })
-        .collect();
+    println!("\n{}", result::table(&entries, &results, Paint::stdout()));
+    let version = |peer: &Result<Peer, String>| {
+        peer.as_ref().map_or_else(Clone::clone, |peer| peer.front.version.clone())
+    };
+    let versions = entries.iter().zip(&peers).map(|(it, peer)| (it.name, version(peer)));
+    let versions: BTreeMap<_, _> = versions.collect();
     let document = json!({
         "what": "processor time of the proxy per answered request, in microseconds",
         "versions": versions, "rounds": rounds, "seconds": seconds,
         "processors": { "proxy": bench.split.proxy, "load_and_origin": bench.split.load },
-        "rows": result::to_json(&results),
+        "rows": result::to_json(&entries, &results),
     });
     let file = settings.out.join(if settings.quick { "quick.json" } else { "full.json" });
     std::fs::create_dir_all(&settings.out)?;
@@ -192,28 +197,26 @@ impl Bench {
     }
 }
 
-async fn start_peers(settings: &Settings, places: &Places<'_>) -> Vec<Result<Peer, String>> {
-    let mut peers = Vec::new();
-    for proxy in PROXIES {
-        let program = match proxy {
-            Contender::Haproxy => &settings.haproxy,
-            Contender::Nginx => &settings.nginx,
-            _ => &settings.gateway,
-        };
-        let peer = Peer::start(proxy, program.as_deref(), places).await;
-        peers.push(peer.map_err(|error| format!("{error:#}")));
+/// Who takes part, in the order of the result.
+fn entries(settings: &Settings) -> Vec<Entry> {
+    let entry = |name, kind, program: &Option<PathBuf>| Entry { name, kind, program: program.clone() };
+    let mut entries = vec![entry("tiergate", Contender::Tiergate, &settings.gateway)];
+    if settings.against.is_some() {
+        entries.push(entry("other build", Contender::Tiergate, &settings.against));
     }
-    peers
+    entries.push(entry("haproxy", Contender::Haproxy, &settings.haproxy));
+    entries.push(entry("nginx", Contender::Nginx, &settings.nginx));
+    entries
 }
 
-fn print_versions(peers: &[Result<Peer, String>]) {
+fn print_versions(entries: &[Entry], peers: &[Result<Peer, String>]) {
     let paint = Paint::stdout();
     println!();
-    for (kind, peer) in PROXIES.iter().zip(peers) {
+    for (entry, peer) in entries.iter().zip(peers) {
         match peer {
-            Ok(peer) => println!("  {} {}", kind.name(), peer.front.version),
+            Ok(peer) => println!("  {} {}", entry.name, peer.front.version),
             Err(why) => {
-                let line = format!("{} is left out: {why}", kind.name());
+                let line = format!("{} is left out: {why}", entry.name);
                 println!("  {}", paint.tone(Tone::Bad, &line));
             }
         }

@@ -8,9 +8,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The proxies, in the order of the result.
-pub(super) const PROXIES: [Contender; 3] =
-    [Contender::Tiergate, Contender::Haproxy, Contender::Nginx];
+/// A proxy that takes part.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Its name in the result.
+    pub(super) name: &'static str,
+    /// What it is.
+    pub(super) kind: Contender,
+    /// Another program than the installed one.
+    pub(super) program: Option<PathBuf>,
+}
 
 /// A proxy's configuration for the bench.
 fn template(proxy: Contender) -> &'static str {
@@ -42,17 +49,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Writes its configuration and starts it; `program`: another than the installed one. An error is a
-    /// reason why it is left out.
-    pub(super) async fn start(
-        proxy: Contender,
-        program: Option<&Path>,
-        places: &Places<'_>,
-    ) -> Result<Self> {
+    /// Writes its configuration and starts it. An error is a reason why it is left out.
+    pub(super) async fn start(entry: &Entry, places: &Places<'_>) -> Result<Self> {
+        let scratch = places.scratch.join(entry.name);
+        std::fs::create_dir_all(&scratch)
+            .with_context(|| format!("cannot make {}", scratch.display()))?;
         let (plain, tls, admin) = (free_address()?, free_address()?, free_address()?);
         let values = values(tls, places.scratch);
         let place = Place {
-            scratch: places.scratch,
+            scratch: &scratch,
             listen: plain,
             admin,
             origin: places.origin,
@@ -60,11 +65,11 @@ impl Peer {
             rate: 0.0,
             namespace: None,
             processors: places.processors,
-            program,
-            template: Some(template(proxy)),
+            program: entry.program.as_deref(),
+            template: Some(template(entry.kind)),
             values: &values,
         };
-        let mut front = proxy.start(&place).await?;
+        let mut front = entry.kind.start(&place).await?;
         front.ready(tls).await?;
         Ok(Self { front, plain, tls })
     }
@@ -109,7 +114,7 @@ mod tests {
     fn configurations_are_filled_in_whole() {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let values = values(address(1002), Path::new("/scratch"));
-        for proxy in PROXIES {
+        for proxy in [Contender::Tiergate, Contender::Haproxy, Contender::Nginx] {
             let place = Place {
                 scratch: Path::new("/scratch"),
                 listen: address(1001),

@@ -1,9 +1,9 @@
 //! The figures of a bench, as a table and as JSON.
 
 use super::matrix::Row;
-use super::peer::PROXIES;
-use crate::contender::Contender;
+use super::peer::Entry;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use tiergate_draw::number::thousands;
 use tiergate_draw::{Cell, Paint, Range, Table, Tone};
 
@@ -32,7 +32,7 @@ pub(super) struct Measurement {
 /// What came of one proxy in one row: its rounds, or why there are none.
 pub(super) type Rounds = Result<Vec<Measurement>, String>;
 
-/// One row of the result, proxies in the order of [`PROXIES`].
+/// One row of the result; the first proxy is compared with each of the others.
 pub(super) struct RowResult {
     /// What was measured.
     pub(super) row: Row,
@@ -42,32 +42,30 @@ pub(super) struct RowResult {
 
 impl RowResult {
     /// Processor time per answer of a proxy.
-    pub(super) fn cpu_us(&self, kind: Contender) -> Option<Range> {
-        let rounds = self.rounds(kind)?;
-        Range::of(rounds.iter().map(|m| m.cpu_us))
+    fn cpu_us(&self, place: usize) -> Option<Range> {
+        Range::of(self.rounds(place).iter().map(|m| m.cpu_us))
     }
 
-    fn rounds(&self, kind: Contender) -> Option<&[Measurement]> {
-        let place = PROXIES.iter().position(|other| *other == kind)?;
-        self.peers.get(place)?.as_deref().ok()
+    fn rounds(&self, place: usize) -> &[Measurement] {
+        self.peers[place].as_deref().unwrap_or_default()
     }
 
-    fn ratio(&self, peer: Contender) -> Option<f64> {
-        Some(self.cpu_us(Contender::Tiergate)?.median / self.cpu_us(peer)?.median)
+    fn ratio(&self, place: usize) -> Option<f64> {
+        Some(self.cpu_us(0)?.median / self.cpu_us(place)?.median)
     }
 
     /// One line while the bench runs.
-    pub(super) fn line(&self) -> String {
+    pub(super) fn line(&self, entries: &[Entry]) -> String {
         let mut out = format!("  {:<14}", self.row.name);
-        for kind in PROXIES {
+        for (place, entry) in entries.iter().enumerate() {
             let cost =
-                self.cpu_us(kind).map_or("-".into(), |range| format!("{:.1} µs", range.median));
-            out += &format!("  {} {cost:>8}", kind.name());
+                self.cpu_us(place).map_or("-".into(), |range| format!("{:.1} µs", range.median));
+            out += &format!("  {} {cost:>8}", entry.name);
         }
         out
     }
 
-    fn to_json(&self) -> Value {
+    fn to_json(&self, entries: &[Entry]) -> Value {
         let peer = |rounds: &Rounds| match rounds {
             Err(why) => json!({ "error": why }),
             Ok(rounds) => {
@@ -86,50 +84,40 @@ impl RowResult {
                 })
             }
         };
-        let peers: serde_json::Map<String, Value> = PROXIES
-            .iter()
-            .zip(&self.peers)
-            .map(|(kind, rounds)| (kind.name().to_owned(), peer(rounds)))
-            .collect();
-        json!({
+        let name = |entry: &Entry| entry.name.replace(' ', "_");
+        let peers: BTreeMap<String, Value> =
+            entries.iter().zip(&self.peers).map(|(it, rounds)| (name(it), peer(rounds))).collect();
+        let mut row = json!({
             "name": self.row.name, "connections": self.row.connections, "bytes": self.row.bytes,
             "peers": peers,
-            "ratio_to_haproxy": self.ratio(Contender::Haproxy), "ratio_to_nginx": self.ratio(Contender::Nginx),
-        })
+        });
+        for (place, entry) in entries.iter().enumerate().skip(1) {
+            row[format!("ratio_to_{}", name(entry))] = json!(self.ratio(place));
+        }
+        row
     }
 }
 
 /// All rows as JSON.
-pub(super) fn to_json(rows: &[RowResult]) -> Value {
-    rows.iter().map(RowResult::to_json).collect()
+pub(super) fn to_json(entries: &[Entry], rows: &[RowResult]) -> Value {
+    rows.iter().map(|row| row.to_json(entries)).collect()
 }
 
 /// All rows as a table, with what a reader must know of them.
-pub(super) fn table(rows: &[RowResult], paint: Paint) -> String {
-    let mut table = Table::new([
-        "<µs of processor time",
-        "tiergate",
-        "<[min..max]",
-        "haproxy",
-        "<[min..max]",
-        "nginx",
-        "<[min..max]",
-        "/haproxy",
-        "/nginx",
-        "tiergate/s",
-        "haproxy/s",
-        "nginx/s",
-    ]);
+pub(super) fn table(entries: &[Entry], rows: &[RowResult], paint: Paint) -> String {
+    let names = || entries.iter().map(|entry| entry.name.to_owned());
+    let mut head = vec!["<µs of processor time".to_owned()];
+    head.extend(names().flat_map(|name| [name, "<[min..max]".into()]));
+    head.extend(names().skip(1).map(|name| format!("/{name}")));
+    head.extend(names().map(|name| format!("{name}/s")));
+    let mut table = Table::new(head.iter().map(String::as_str));
     let mut limited = false;
     for row in rows {
         let mut cells: Vec<Cell> = vec![row.row.name.into()];
-        for kind in PROXIES {
-            cells.extend(cpu_cells(row.cpu_us(kind)));
-        }
-        cells
-            .extend([Contender::Haproxy, Contender::Nginx].map(|peer| ratio_cell(row.ratio(peer))));
-        for kind in PROXIES {
-            let (cell, by_load) = rate_cell(row.rounds(kind).unwrap_or_default());
+        cells.extend((0..entries.len()).flat_map(|place| cpu_cells(row.cpu_us(place))));
+        cells.extend((1..entries.len()).map(|place| ratio_cell(row.ratio(place))));
+        for place in 0..entries.len() {
+            let (cell, by_load) = rate_cell(row.rounds(place));
             limited |= by_load;
             cells.push(cell);
         }
@@ -151,14 +139,14 @@ pub(super) fn table(rows: &[RowResult], paint: Paint) -> String {
             &format!("  other programs used up to {percent:.0} % of the proxies' processor: rough figures\n"),
         );
     }
-    for (place, kind) in PROXIES.iter().enumerate() {
+    for (place, entry) in entries.iter().enumerate() {
         let whys = rows.iter().filter_map(|row| Some((row, row.peers.get(place)?.as_ref().err()?)));
         let whys: Vec<(&RowResult, &String)> = whys.collect();
         // A proxy that is missing is told once, a row that it cannot do with that row.
         let everywhere = whys.len() == rows.len() && whys.windows(2).all(|w| w[0].1 == w[1].1);
         for (row, why) in whys.iter().take(if everywhere { 1 } else { whys.len() }) {
             let place = if everywhere { "every row" } else { row.row.name };
-            out += &format!("  {}, {place}: {why}\n", kind.name());
+            out += &format!("  {}, {place}: {why}\n", entry.name);
         }
     }
     out
@@ -195,6 +183,7 @@ fn rate_cell(rounds: &[Measurement]) -> (Cell, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contender::Contender;
 
     fn rounds(cpu_us: &[f64], load_busy: f64) -> Rounds {
         let round = |cpu_us: &f64| Measurement {
@@ -205,6 +194,11 @@ mod tests {
             load_busy,
         };
         Ok(cpu_us.iter().map(round).collect())
+    }
+
+    fn entries() -> Vec<Entry> {
+        let all = [Contender::Tiergate, Contender::Haproxy, Contender::Nginx];
+        all.map(|kind| Entry { name: kind.name(), kind, program: None }).into()
     }
 
     fn sample(load_busy: f64) -> RowResult {
@@ -221,12 +215,12 @@ mod tests {
     #[test]
     fn medians_and_ratios() {
         let row = sample(0.5);
-        let range = row.cpu_us(Contender::Tiergate).unwrap();
+        let range = row.cpu_us(0).unwrap();
         assert_eq!((range.median, range.min, range.max), (10.0, 9.0, 12.0));
-        assert_eq!(row.cpu_us(Contender::Haproxy).unwrap().median, 21.0);
-        assert_eq!(row.ratio(Contender::Haproxy), Some(10.0 / 21.0));
-        assert_eq!(row.ratio(Contender::Nginx), None);
-        let json = row.to_json();
+        assert_eq!(row.cpu_us(1).unwrap().median, 21.0);
+        assert_eq!(row.ratio(1), Some(10.0 / 21.0));
+        assert_eq!(row.ratio(2), None);
+        let json = row.to_json(&entries());
         assert_eq!(json["peers"]["nginx"]["error"], "not installed");
         assert_eq!(json["peers"]["tiergate"]["cpu_us_median"], 10.0);
         assert_eq!(json["ratio_to_nginx"], Value::Null);
@@ -234,12 +228,12 @@ mod tests {
 
     #[test]
     fn a_saturated_generator_is_marked_and_a_missing_peer_explained() {
-        let text = table(&[sample(1.0)], Paint::PLAIN);
+        let text = table(&entries(), &[sample(1.0)], Paint::PLAIN);
         assert!(text.contains("~50,000") && text.contains("limited by the load"), "{text}");
         assert!(text.contains("nginx, every row: not installed"), "{text}");
-        let text = table(&[sample(0.5)], Paint::PLAIN);
+        let text = table(&entries(), &[sample(0.5)], Paint::PLAIN);
         assert!(!text.contains('~') && !text.contains("other programs"), "{text}");
-        let text = table(&[sample(0.4)], Paint::PLAIN);
+        let text = table(&entries(), &[sample(0.4)], Paint::PLAIN);
         assert!(text.contains("other programs used up to 20 %"), "{text}");
     }
 }
