@@ -88,7 +88,7 @@ section! {
         /// What happens to a request whose deadline passes: `"refuse"`; or `"last"`: it is served after all
         /// requests that can still meet theirs, until it has waited for twice its deadline.
         late: Late = Choice(&[("refuse", Late::Refuse), ("last", Late::Last)]).or("refuse");
-        /// Total bytes of waiting requests (header sections, and bodies that were read).
+        /// Total bytes of waiting requests (heads, and bodies that were read).
         queue_bytes: u64 = bytes(0..=u64::MAX).or("256MiB");
         /// Whether its GET and HEAD requests in service may be preempted by more important classes: see
         /// [preemption](#preemption).
