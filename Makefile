@@ -16,7 +16,7 @@ unexport SECONDS
 LAB := target/release/tiergate-lab
 
 .PHONY: help
-help: ## Lists what there is
+help: ## Lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
@@ -28,11 +28,11 @@ demo: build ## Shows overload without and with Tiergate, in under two minutes; Q
 	@$(LAB) demo $(if $(QUICK),--quick)
 
 .PHONY: predict
-predict: build ## The prediction of `tiergate simulate` against a real run of the same, in a minute; SECONDS_REAL=n
+predict: build ## Compares a prediction of `tiergate simulate` with a real run, in a minute; SECONDS_REAL=n
 	@$(LAB) predict $(if $(SECONDS_REAL),--seconds $(SECONDS_REAL))
 
 .PHONY: bench
-bench: setup build ## Processor time per request compared with haproxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
+bench: setup build ## CPU time per request, compared with HAProxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
 	@$(LAB) bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(HAPROXY),--haproxy $(HAPROXY)) $(if $(NGINX),--nginx $(NGINX))
 
@@ -45,16 +45,16 @@ JOBS ?=
 MINUTES ?=
 
 .PHONY: lab
-lab: setup peers build ## All experiments with Tiergate and its peers, and docs/results.md; EXP=name, ROUNDS=n, FRESH=1
+lab: setup peers build ## All experiments with Tiergate and its peers, then docs/results.md; EXP=name, ROUNDS=n, FRESH=1
 	@$(LAB) lab $(if $(EXP),--only $(EXP),--docs docs) $(if $(CONTENDERS),--contenders $(CONTENDERS)) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FRESH),--fresh) $(if $(AGREE),--agree $(AGREE))
 
 .PHONY: page
-page: build ## docs/results.md and its plots anew from docs/results/results.json, without a run
+page: build ## Regenerates docs/results.md and its plots from docs/results/results.json, without a run
 	@$(LAB) lab --page docs/results/results.json --docs docs
 
 .PHONY: lab-check
-lab-check: setup build ## The experiments' promises, on fewer contenders: what must never be lost, in five minutes
+lab-check: setup build ## Checks the experiments' promises, with fewer contenders, in five minutes
 	@$(LAB) lab --check --rounds 1 --store target/lab-check --fresh
 
 .PHONY: peers
@@ -76,7 +76,7 @@ fuzz: ## Each fuzzer for SECONDS=n seconds (30)
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: mutations
-mutations: ## Puts faults into the schedulers, one at a time, and shows that a property notices each; ONLY=name
+mutations: ## Puts faults into the schedulers, one at a time, and shows which property detects each; ONLY=name
 	@scripts/mutations.py $(if $(ONLY),--only $(ONLY))
 
 .PHONY: properties
@@ -84,7 +84,7 @@ properties: ## The schedulers' properties for 10,000 seeds each
 	TIERGATE_SEEDS=10000 $(CARGO) test --locked -p tiergate-core --test scheduling
 
 .PHONY: lint
-lint: ## Formatting, circles between modules, clippy; licences and origins of dependencies if cargo-deny is installed
+lint: ## Formatting, circular dependencies, clippy; licences and sources of dependencies if cargo-deny is installed
 	$(CARGO) fmt --all --check
 	@scripts/circles.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -92,7 +92,7 @@ lint: ## Formatting, circles between modules, clippy; licences and origins of de
 		else echo "cargo-deny is not installed; dependencies are not checked"; fi
 
 .PHONY: deny
-deny: ## Licences, bans and origins of dependencies (needs cargo-deny)
+deny: ## Licences, bans and sources of dependencies (needs cargo-deny)
 	$(CARGO) deny --locked check bans licenses sources
 
 .PHONY: fmt

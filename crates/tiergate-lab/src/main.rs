@@ -35,19 +35,19 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Experiment {
-    /// The same overload without and with Tiergate, live, and a table at the end
+    /// The same overload without and with Tiergate: live view, then a table
     Demo(demo::Settings),
-    /// Processor time per request: Tiergate, HAProxy and nginx side by side
+    /// CPU time per request, compared with HAProxy and nginx
     Bench(bench::Settings),
-    /// Experiments with Tiergate, its peers and nothing in front, side by side
+    /// Experiments on real servers with Tiergate, its peers and no proxy
     Lab(lab::Settings),
-    /// The prediction of `tiergate simulate`, against a real run of the same
+    /// Compare a prediction of `tiergate simulate` with a real run
     Predict(predict::Settings),
-    /// Something in front of an origin: Tiergate or one of its peers
+    /// Run Tiergate or one of its peers in front of an origin
     Contender(contender::command::Settings),
     /// A server of known capacity
     Origin(origin::Settings),
-    /// A small dynamic site: pages that use the processor, memory, or wait
+    /// A small dynamic site: pages that use CPU or memory, or wait
     App(origin::app::Settings),
     /// An open-loop load generator
     Load(load::Settings),

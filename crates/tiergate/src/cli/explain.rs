@@ -28,7 +28,7 @@ pub struct Question {
     pub known: Known,
 }
 
-/// What the gateway would find out about a client and its connection, told instead.
+/// What the gateway would know about a client and its connection.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Known {
     /// The listener, by its name or address; the first if not given

@@ -22,7 +22,7 @@ pub struct Options {
     #[arg(value_name = "POLICY.toml", required_unless_present = "origin")]
     policy: Option<PathBuf>,
 
-    /// Protect this server by the defaults: http://HOST:PORT, HOST:PORT or unix:/PATH
+    /// Run with the defaults in front of this server: http://HOST:PORT, HOST:PORT or unix:/PATH
     #[arg(long, value_name = "ADDRESS", conflicts_with = "policy")]
     origin: Option<String>,
 

@@ -12,17 +12,17 @@ section! {
     #[derive(Clone, Debug)]
     pub(super) struct Block {
         /// Refusals after which a flow is blocked.
-        /// Why: a client that heeds `Retry-After` is refused once a second at most; a page's own six or more
-        /// connections may be refused together once.
+        /// Why: a client that heeds `Retry-After` is refused at most once a second; the six or more
+        /// connections of one page may be refused together.
         after: u32 = whole(1..=Settings::AFTER_MAX.into()).or(10);
-        /// The time in which they must come, from the first on; at least `"1ms"`.
+        /// The period in which they must occur, counted from the first; at least `"1ms"`.
         within: Duration = TIME_IN_MS.or("10s");
         /// How long it is blocked; at least `"1ms"`.
-        /// Why: the patience of a person who presses the button again.
+        /// Why: about as long as a person waits before trying again.
         r#for: Duration = TIME_IN_MS.or("5s");
-        /// Flows with refusals that are tracked at once. A further one is not counted, and refused
-        /// like any other.
-        /// Why: 24 bytes each: 2.4 MB.
+        /// How many flows with refusals are tracked at once. Refusals of further flows are not counted, so
+        /// those flows are not blocked.
+        /// Why: at 24 bytes each 2.4 MB.
         flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(100_000);
     }
 }

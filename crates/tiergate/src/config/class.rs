@@ -25,57 +25,58 @@ section! {
     pub(super) struct ClassKeys {
         /// Its name in rules, logs and metrics.
         name: Option<String> = Name.required("write name = \"…\"");
-        /// Longest time that a request waits for a slot; then it is refused. A request that cannot meet it
-        /// is refused at once: one behind more requests than its class is expected to have served in nine
-        /// tenths of that time, or less where that varies ([ADR
-        /// 8](adr/0008-infeasible-deadlines-are-refused-at-once.md)); an eighth less for requests that are no
-        /// continuation ([ADR 13](adr/0013-continuations-before-new-connections.md)).
+        /// Longest time that a request waits for a slot; then it is refused. A request that is not expected
+        /// to meet it is refused at once: if the requests ahead of it are expected to take more than nine
+        /// tenths of that time, or less where waits vary ([ADR
+        /// 8](adr/0008-infeasible-deadlines-are-refused-at-once.md)); for requests that do not continue a
+        /// connection, an eighth less ([ADR 13](adr/0013-continuations-before-new-connections.md)).
         /// Why: long enough to ride out a burst, shorter than the patience of people and of most client
         /// timeouts.
         deadline: Duration = TIME.or("2s");
-        /// Share of the slots that the class is guaranteed while it has requests waiting; what it does not
-        /// use is lent to the others; all together at most 100%.
-        /// Why: importance alone decides, unless you fear that a class starves.
+        /// Share of the slots that the class is guaranteed while it has requests waiting; the unused part is
+        /// lent to other classes. The sum must not exceed 100%.
+        /// Why: importance alone decides; set a minimum if a class must not starve.
         minimum: f64 = SHARE.or("0%");
         /// The policer that all of its requests are subject to: its name, or `{ rate, burst, … }`; beyond it
         /// 429.
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
-        /// Backlogs at which it is refused, `[{ backlog = "total", waiting = 200 }, …]`.
-        /// Why: the deadline bounds the wait.
+        /// Backlog lengths at which the class is refused, below: `[{ backlog = "total", waiting = 200 }, …]`.
+        /// Why: the deadline already bounds the wait.
         refuse_at: Vec<At<TriggerKeys>> =
             list(table(), Trigger::COUNT_MAX, "backlogs").or_none("none");
         /// How many requests may wait at once; further ones are refused at once.
-        /// Why: at 1 to 2 KiB each below 20 MiB; the deadline bounds the wait long before.
+        /// Why: at 1 to 2 KiB each, less than 20 MiB; the deadline usually takes effect long before.
         queue: u32 = whole(0..=QUEUE_MAX).or(10_000);
-        /// What fairness inside the class is counted by.
+        /// The unit of fair queueing inside the class: see [flows](#flows-the-unit-of-fairness).
         flow: Option<Flow> = FLOW.optional("the policy's `flow`");
-        /// The site that it belongs to. Must be given where there are several.
+        /// The site that it belongs to. Required if there are several.
         site: Option<String> = TEXT.optional("the only one");
-        /// Its part of the work relative to the other classes of its site, with `policy = "weighted"`; more
+        /// Its part of the work, relative to the other classes of its site, with `policy = "weighted"`; more
         /// than 0.
         weight: Points = PointsNumber.or(1);
-        /// Its share of its site's slots, with `policy = "shared"` or `"fixed"`; all together at most 100%.
+        /// Its share of its site's slots, with `policy = "shared"` or `"fixed"`; the sum must not exceed
+        /// 100%.
         share: Option<f64> = SHARE.optional("`\"0%\"`");
         /// The part of its share that is kept free for it and never lent, with `policy = "shared"`; at most
         /// `share`.
-        /// Why: what is kept free is lost while it is not used.
+        /// Why: reserved capacity is wasted while the class does not use it.
         reserve: f64 = SHARE.or("0%");
-        /// In which order its requests get slots: `"fifo"`; `"adaptive-lifo"`: the newest first while the
-        /// class is overloaded; `"deadline"`: the earliest deadline first; `"score"`: the highest score
-        /// first.
-        /// Why: under overload, the client that has waited longest is about to leave anyway.
+        /// The order in which its requests get slots: `"fifo"`; `"adaptive-lifo"`: FIFO, but newest first
+        /// while the class is overloaded; `"deadline"`: the earliest deadline first; `"score"`: the highest
+        /// score first.
+        /// Why: for LIFO: under overload, the client that has waited longest is about to give up anyway.
         order: Option<Order> = Choice(&[
             ("fifo", Order::Fifo),
             ("adaptive-lifo", Order::AdaptiveLifo),
             ("deadline", Order::Deadline),
             ("score", Order::Score),
         ]).optional("`\"deadline\"` or `\"score\"` where the site's policy is that, else `\"fifo\"`");
-        /// Whether its flows are served in turn, so that a flow which sends much delays only itself.
+        /// Whether its flows are served by fair queueing, so that a greedy flow delays only itself.
         /// Why: one client in a loop should not starve the others of its class.
         fair: bool = Flag.or(true);
-        /// CoDel (RFC 8289), `{ target, interval }`: while a queueing delay of more than `target` stands for
-        /// `interval`, the requests that waited longest are refused (reason `queue_delay`), the more often the
-        /// longer it lasts.
+        /// CoDel (RFC 8289), `{ target, interval }`: once the queueing delay has been above `target` for
+        /// `interval`, the requests that have waited longest are refused (reason `queue_delay`), at an
+        /// increasing rate until the delay is below `target`.
         codel: Option<At<CodelKeys>> = table().placed().optional("none");
         /// What is dropped when its queue is full: `"refuse-new"`; `"drop-oldest"`; `"drop-least"`: the
         /// lowest score.
@@ -84,14 +85,15 @@ section! {
             ("drop-oldest", WhenFull::DropOldest),
             ("drop-least", WhenFull::DropLeast),
         ]).or("refuse-new");
-        /// What becomes of a request whose deadline passes: `"refuse"`, or `"last"`: it is served after all
-        /// that are in time, until it has waited twice its deadline.
+        /// What happens to a request whose deadline passes: `"refuse"`; or `"last"`: it is served after all
+        /// requests that can still meet theirs, until it has waited for twice its deadline.
         late: Late = Choice(&[("refuse", Late::Refuse), ("last", Late::Last)]).or("refuse");
-        /// Bytes of requests (heads, and bodies that were read) that may wait at once.
+        /// Total bytes of waiting requests (heads, and bodies that were read).
         queue_bytes: u64 = bytes(0..=u64::MAX).or("256MiB");
-        /// Whether GET and HEAD in service are preempted by a class above, below.
+        /// Whether its GET and HEAD requests in service may be preempted by more important classes: see
+        /// [preemption](#preemption).
         preemptible: bool = Flag.or(false);
-        /// Concurrent streams of events or messages that hold no slot, below; further ones keep theirs.
+        /// How many concurrent [streams](#streams) hold no slot; further streams keep their slots.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
     }
@@ -101,12 +103,14 @@ section! {
     /// A backlog at which a class is refused.
     #[derive(Clone, Debug)]
     pub(super) struct TriggerKeys {
-        /// Whose waiting requests count: `"total"`: all; `"own"`; the name of a class, or a list of them.
+        /// Whose waiting requests count: `"total"`: those of all classes; `"own"`: those of this class; or
+        /// the name of a class, or a list of names.
         backlog: Vec<At<String>> = one_or_many(TEXT, usize::MAX, "classes")
             .needed("write backlog = \"total\", \"own\", or a class");
-        /// The class is refused from so many on.
+        /// The class is refused once this many wait.
         waiting: Option<u32> = whole(1..=QUEUE_MAX).required("write waiting = 100");
-        /// And until there are fewer than so many; less than `waiting` keeps it from flapping.
+        /// Once refused, it is admitted again when fewer than this many wait; a value below `waiting`
+        /// prevents flapping.
         until: Option<u32> = whole(1..=QUEUE_MAX).optional("`waiting`");
     }
 }
@@ -115,10 +119,10 @@ section! {
     /// CoDel (RFC 8289): the delay that may stand in a class's queue.
     #[derive(Clone, Debug)]
     pub(super) struct CodelKeys {
-        /// The delay.
-        /// Why: RFC 8289 §4.3: a queue that stands for a twentieth of the interval is no burst any more.
+        /// The acceptable queueing delay.
+        /// Why: RFC 8289 §4.3: 5 to 10 % of the interval.
         target: Duration = TIME.or("5ms");
-        /// How long a longer delay is tolerated before requests are dropped.
+        /// How long the delay may stay above `target` before requests are refused.
         /// Why: a round trip on the Internet (RFC 8289 §4.2).
         interval: Option<Duration> =
             TIME.optional("`\"100ms\"`, or twenty times `target` if that is more");

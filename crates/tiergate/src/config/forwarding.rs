@@ -10,21 +10,21 @@ section! {
     /// How requests and responses are passed on.
     #[derive(Clone, Debug)]
     pub(super) struct ForwardingKeys {
-        /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`.
-        /// Why: what applications read.
+        /// Whether to send `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+        /// Why: applications read them.
         x_forwarded: bool = Flag.or(true);
-        /// `Forwarded` (RFC 7239).
-        /// Why: few read it, and two spellings may contradict each other.
+        /// Whether to send `Forwarded` (RFC 7239).
+        /// Why: few applications read it, and it could contradict `X-Forwarded-For`.
         forwarded: bool = Flag.or(false);
-        /// `Via`, in requests and responses.
-        /// Why: RFC 9110 §7.6.3 demands it of proxies, but nginx and others do not compress for a client
-        /// that says it is one ([ADR 6](adr/0006-no-via-by-default.md)).
+        /// Whether to add `Via` to requests and responses.
+        /// Why: RFC 9110 §7.6.3 requires it of proxies, but nginx and others by default do not compress
+        /// responses to a request that has it ([ADR 6](adr/0006-no-via-by-default.md)).
         via: bool = Flag.or(false);
-        /// Bytes of a request's body that are read before the request asks for its slot; 0: none.
-        /// Why: forms and what programs post fit; files are streamed.
+        /// How much of a request's body is read before the request asks for a slot; 0: nothing.
+        /// Why: enough for forms and API requests; file uploads are streamed.
         buffer_request: usize = bytes(0..=BUFFER_MAX).or("64KiB");
-        /// Bytes of a response that are read ahead of a client that is slower than the origin; 0: none.
-        /// Why: nearly every page and every answer of an API; what is larger is mostly a file.
+        /// How much of a response is read from the origin ahead of a slower client; 0: nothing.
+        /// Why: enough for nearly every page and API response; larger responses are mostly files.
         buffer_response: usize = bytes(0..=BUFFER_MAX).or("256KiB");
     }
 }

@@ -18,14 +18,15 @@ section! {
     /// A table of keys that clients present.
     #[derive(Clone, Debug)]
     pub(super) struct KeyTableKeys {
-        /// Its name in messages.
+        /// Its name in error messages.
         name: Option<String> = TEXT.required("write name = \"…\"");
-        /// The header that carries the key, alone or behind `Bearer`; in `authorization`, behind `Bearer`.
-        /// Why: what most interfaces call it.
+        /// The header that carries the key, alone or after `Bearer`; in `authorization` always after
+        /// `Bearer`.
+        /// Why: what most APIs call it.
         header: String = HEADER.or("x-api-key");
-        /// File with a key a line: `name:key`, of 16 to 1024 visible characters, or `name:sha256:hash` with
-        /// the key's SHA-256 in hexadecimal digits; `#` begins a comment; at most 1,000,000. Several keys
-        /// may have one name, so that one can be replaced by another.
+        /// File with one key per line: `name:key`, where the key has 16 to 1024 visible characters, or
+        /// `name:sha256:hash` with its SHA-256 in hexadecimal. `#` begins a comment; at most 1,000,000 keys.
+        /// Several keys may have the same name, for rotation.
         secret_file: Option<NamedFile> = FileToRead.required("name a file with name:key lines");
     }
 }
@@ -34,18 +35,19 @@ section! {
     /// Signed tokens (JWT with `HS256`) that clients present.
     #[derive(Clone, Debug)]
     pub(super) struct TokenKeys {
-        /// The header that carries the token; as for keys.
+        /// The header that carries the token, as for keys.
         /// Why: RFC 6750 §2.1.
         header: String = HEADER.or("authorization");
-        /// File with 1 to 16 secrets, one a line, as text or as `base64:…`, each of at least 32 bytes. A
-        /// token signed by any of them is accepted, so that one can be replaced by another.
+        /// File with 1 to 16 secrets, one per line, as text or as `base64:…`, each of at least 32 bytes. A
+        /// token signed with any of them is accepted, for rotation.
         secret_file: Option<NamedFile> = FileToRead.required("name a file with a secret a line");
-        /// What `iss` must be.
+        /// The required `iss`.
         issuer: Option<String> = TEXT.optional("anything");
-        /// What `aud` must be, or contain. Set it if the issuer signs for others with the same secret.
+        /// The value that `aud` must be, or contain. Set it if the issuer signs tokens for other services
+        /// with the same secret.
         audience: Option<String> = TEXT.optional("anything");
-        /// By how much clocks may differ for `exp` and `nbf`.
-        /// Why: clocks kept by NTP differ by less; RFC 7519 §4.1.4 speaks of a few minutes at most.
+        /// Tolerated clock difference for `exp` and `nbf`.
+        /// Why: clocks synchronised by NTP differ by less; RFC 7519 §4.1.4 allows a few minutes at most.
         leeway: Duration = TIME.or("1m");
     }
 }
@@ -54,8 +56,8 @@ section! {
     /// Countries and autonomous systems of addresses.
     #[derive(Clone, Debug)]
     pub(super) struct GeoKeys {
-        /// MaxMind database (`.mmdb`) with countries or autonomous systems, or a list of which the first
-        /// that has the address counts; each at most 1 GiB.
+        /// MaxMind database (`.mmdb`) of countries or autonomous systems, or a list of databases, of which
+        /// the first that has the address counts; each at most 1 GiB.
         database: Vec<NamedFile> = one_or_many(FileToRead, DATABASES_MAX, "databases")
             .plain()
             .needed("name a MaxMind database, \"….mmdb\"");

@@ -10,36 +10,38 @@ section! {
     /// Bounds on sizes and numbers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Limits {
-        /// Bytes of a request's head; beyond it 431.
-        /// Why: as nginx (4 buffers of 8 KiB); browsers with all their cookies stay below.
+        /// Size of a request's head (request line and header fields); beyond it 431.
+        /// Why: as in nginx (4 buffers of 8 KiB); browsers stay below it with all their cookies.
         request_head_max: usize = bytes(1 << 10..=1 << 20).or("32KiB");
-        /// Bytes of a request's target, at most `request_head_max`; beyond it 414.
+        /// Length of a request's target, at most `request_head_max`; beyond it 414.
         /// Why: RFC 9112 §3 asks for at least 8,000.
         target_len_max: usize = bytes(256..=1 << 20).or("8KiB");
-        /// Header fields of a message; beyond it 431, from an origin 502.
-        /// Why: as Apache (100) and HAProxy (101).
+        /// Number of header fields of a message; beyond it 431, in a response of the origin 502.
+        /// Why: as in Apache (100) and HAProxy (101).
         fields_max: usize = whole(1..=1000).or(100);
-        /// Bytes of the head of an origin's response; beyond it 502.
+        /// Size of the head of an origin's response; beyond it 502.
         /// Why: origins set more and longer cookies than clients return at once.
         response_head_max: usize = bytes(1 << 10..=1 << 20).or("64KiB");
-        /// Bytes of a request's body, 0 for no bound; beyond it 413.
-        /// Why: long bodies are streamed and never kept, so a bound is the origin's to set.
+        /// Size of a request's body; 0: unlimited; beyond it 413.
+        /// Why: long bodies are streamed, not stored, so a limit is the origin's to set.
         request_body_max: u64 = bytes(0..=u64::MAX).or(0);
-        /// Client connections of the process; further ones wait in the listen queue.
+        /// Number of client connections; further ones wait in the listen queue.
         /// Why: each may need a second descriptor towards the origin, and 16,000 fit below the common hard
         /// limit of 20,000 open files. It is lowered at start if the process may open fewer.
         connections_max: usize = whole(1..=10_000_000).or(8000);
-        /// Concurrent streams of an HTTP/2 connection. Requests that wait count too, so set it higher for
-        /// proxies in front.
+        /// Concurrent streams of an HTTP/2 connection. Waiting requests count too, so raise it if clients are
+        /// proxies.
         /// Why: the least that RFC 9113 §6.5.2 recommends; also the default of nginx and Apache.
         http2_streams_max: u32 = whole(1..=10_000).or(100);
-        /// Upgraded connections (WebSocket); further ones get 503.
-        /// Why: half of the connections, so that idle tunnels cannot keep all others out.
+        /// Number of tunnels, that is upgraded connections (WebSocket); further ones get 503.
+        /// Why: half of `connections_max`, so that idle tunnels cannot use up all connections.
         tunnels_max: usize = whole(0..=10_000_000).or(4000);
-        /// Bytes kept for slow clients by all requests together, by `buffer_request` and `buffer_response`
-        /// of `[forwarding]`; further bodies are streamed, and slow clients hold slots. Also bounds uploads
-        /// over HTTP/2 that wait for their slots, so that other streams of their connection can go on.
-        /// Why: a thousand slow readers, or thousands of slow uploads; affordable on the smallest servers.
+        /// Total memory for slow clients: what `buffer_request` and `buffer_response` of `[forwarding]` use
+        /// for all requests together. Beyond it bodies are streamed, and slow clients hold slots. Also bounds
+        /// what is buffered of HTTP/2 uploads that wait for a slot, so that they do not block other streams
+        /// of their connection.
+        /// Why: enough for a thousand slow readers or thousands of slow uploads; affordable on the smallest
+        /// servers.
         buffers_max: usize = bytes(0..=u64::MAX).or("256MiB");
     }
 }

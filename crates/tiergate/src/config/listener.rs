@@ -26,9 +26,9 @@ section! {
         tls: Option<At<TlsKeys>> = table().placed().optional("plain HTTP");
         /// Whether HTTP/2 is offered: by ALPN under TLS, by prior knowledge without.
         http2: bool = Flag.or(true);
-        /// Whether connections must begin with a PROXY protocol header, v1 or v2; those from peers that
-        /// are not `trusted`, or without the header, are closed.
-        /// Why: anyone who may connect can forge it, hence it needs `trusted`.
+        /// Whether connections must begin with a PROXY protocol header, v1 or v2; those from peers that are
+        /// not `trusted`, or without the header, are closed.
+        /// Why: any client that can connect could forge it; hence only peers in `trusted` may send it.
         proxy_protocol: bool = Flag.or(false);
     }
 }
@@ -45,7 +45,8 @@ section! {
         /// (SNI), else the first.
         certificates: Vec<Certificate> =
             list(table(), usize::MAX, "certificates").or_else("must not be empty").plain().or_none("none");
-        /// PEM file of the authorities that sign clients' certificates; each connection is asked for one.
+        /// PEM file of the authorities that sign clients' certificates; each client is then asked for a
+        /// certificate.
         client_ca: Option<PathBuf> = FileName.optional("clients are not asked");
         /// PEM file of certificate revocation lists, or several files: one list of each authority that
         /// signs clients' certificates. Needs `client_ca`.

@@ -17,32 +17,34 @@ section! {
     /// The origin: one or several servers that answer alike.
     #[derive(Clone, Debug)]
     pub(super) struct OriginKeys {
-        /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The one with the
-        /// fewest requests gets the next.
+        /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The next request goes
+        /// to the one with the fewest requests in progress.
         servers: Vec<At<Server>> = list(SERVER, SERVERS_MAX, "servers")
             .or_else("must name at least one server")
             .needed("write servers = [\"host:port\"]");
-        /// How many requests all servers together work on at once: `"adaptive"`, or a number up to 1000000.
-        /// Why: the capacity of the server need not be known, and it changes.
+        /// Concurrency limit: the number of requests in progress at all servers together. `"adaptive"`, or a
+        /// number up to 1000000.
+        /// Why: the capacity of a server is rarely known, and it changes.
         slots: Slots = SlotsKind.or("adaptive");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
-        /// Failures in a row (connection refused, reset, timed out) after which a server is left out.
-        /// Why: one failed connect may be chance, three in a row are not.
+        /// Failures in a row (connection refused, reset, timed out) after which a server is taken out of
+        /// rotation.
+        /// Why: one failed connection may be chance, three in a row are not.
         failures_max: u32 = whole(1..=1000).or(3);
-        /// How long a failed server is left out before one request tries it again.
+        /// How long a failed server is out of rotation before one request tries it again.
         /// Why: a restarting server is back within seconds; one trial request a second costs nothing.
         retry_after: Duration = TIME.or("1s");
-        /// Retries, as a share of the requests of the last ten seconds, and `retry_budget_min` besides;
-        /// beyond it a request fails as it would have without a retry.
-        /// Why: as Finagle: when the origin fails, retries would multiply the load just as it comes back.
+        /// Retries allowed, as a share of the requests of the last ten seconds, in addition to
+        /// `retry_budget_min`. Beyond it requests are not retried.
+        /// Why: as in Finagle: when the origin fails, retries would multiply the load just as it comes back.
         retry_budget: f64 = SHARE.or("20%");
-        /// Retries a second that are allowed however few requests there are.
-        /// Why: as Finagle: a quiet site's few requests survive a restart of its server.
+        /// Retries a second that are always allowed, however few requests there are.
+        /// Why: as in Finagle: at low traffic, requests survive the restart of a server.
         retry_budget_min: u32 = whole(0..=1_000_000).or(10);
         /// Idle connections kept to each server by each thread.
-        /// Why: more than the slots of nearly every origin: with fewer, requests beyond them open a
-        /// connection each. `timeouts.origin_idle` soon closes those that are not used.
+        /// Why: more than the slots of nearly every origin: a request for which none is idle opens a
+        /// connection. `timeouts.origin_idle` soon closes those that are not used.
         idle_connections_max: usize = whole(0..=65_536).or(1024);
     }
 }
@@ -57,10 +59,10 @@ section! {
         /// Why: with `fall` 3 a dead server is found in about five seconds.
         interval: Duration = TIME.or("2s");
         /// Longest time that a check may take.
-        /// Why: a server that needs longer for its health page is not well.
+        /// Why: a server that needs longer for its health page is not healthy.
         timeout: Duration = TIME.or("1s");
         /// Failures in a row that make a server unhealthy.
-        /// Why: as for failures of requests.
+        /// Why: the same as `failures_max`.
         fall: u32 = whole(1..=1000).or(3);
         /// Successes in a row that make it healthy again.
         /// Why: one success may come from a server that is still starting.

@@ -19,21 +19,22 @@ section! {
     pub(super) struct PolicerKeys {
         /// Its name in rules and metrics.
         name: Option<String> = Name.required("write name = \"…\"");
-        /// Requests in a time, on average: `"60/s"`, `"10/m"`, `"1.5/h"`, `"10 per minute"`; units s, m, h, d
-        /// or second, minute, hour, day; at most three decimals.
+        /// Average rate of requests: `"60/s"`, `"10/m"`, `"1.5/h"`, `"10 per minute"`; units s, m, h, d or
+        /// second, minute, hour, day; at most three decimals.
         rate: Option<Rate> = RATE.required(RATE_HOW);
-        /// How many at once after a pause; with shares, what the overflow bucket holds.
-        /// Why: with 20, Poisson arrivals lose no more than evenly spaced ones, with 5 they do (Voigt D
-        /// §3.5).
+        /// The size of the bucket: how many requests may come at once after a pause. With shares, the size of
+        /// the overflow bucket.
+        /// Why: with 20, Poisson arrivals are refused no more often than evenly spaced ones; with 5 they are
+        /// (Voigt, Paper D, §3.5).
         burst: u32 = whole(0..=Settings::BURST_MAX.into()).or(20);
         /// `"rule"`: all requests subject to it share a bucket; `"flow"`: each client (IPv6 by /64) has one.
         per: PerWhat = PER.or("rule");
-        /// With `per = "flow"`: clients that are not at rest tracked at once.
-        /// Why: 24 bytes each: 2.4 MB; more clients than are active at once at most sites.
+        /// With `per = "flow"`: how many clients whose bucket is not full are tracked at once.
+        /// Why: at 24 bytes each 2.4 MB; more than the concurrently active clients of most sites.
         flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
-        /// Whether clients are told what is left, by `RateLimit` and `RateLimit-Policy`.
-        /// Why: a client's own bucket tells it how fast it may go; of a shared one the number says what
-        /// others do, and promises nothing.
+        /// Whether responses say what is left of the bucket, in `RateLimit` and `RateLimit-Policy`.
+        /// Why: a bucket of its own tells a client how fast it may go; the level of a shared bucket depends
+        /// on the other clients and promises nothing.
         announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");
         /// Parts of the tokens that classes are guaranteed: `[[policer.share]]` tables.
         share: Vec<At<PolicerShare>> = list(table(), usize::MAX, "shares").or_none("none");
@@ -46,9 +47,10 @@ section! {
     pub(super) struct PolicerShare {
         /// The class.
         class: Option<String> = TEXT.required("write class = \"…\"");
-        /// Its part of the tokens that come; all together at most 100%.
+        /// Its part of the rate; the sum must not exceed 100%.
         share: Option<f64> = SHARE.required("write share = \"50%\"");
-        /// How many tokens it keeps; more ride out larger bursts, so give an important class more.
+        /// The size of the class's bucket; a larger one absorbs larger bursts, so give an important class
+        /// more.
         burst: Option<u32> =
             whole(0..=Settings::BURST_MAX.into()).optional("the policer's `burst`");
     }
@@ -64,7 +66,7 @@ section! {
         burst: u32 = whole(1..=Settings::BURST_MAX.into()).or(20);
         /// What has a bucket of its own.
         per: PerWhat = PER.or("rule");
-        /// With `per = "flow"`: clients that are not at rest tracked at once.
+        /// With `per = "flow"`: how many clients whose bucket is not full are tracked at once.
         flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
         /// Whether clients are told what is left.
         announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");

@@ -67,15 +67,16 @@ section! {
         policer: Vec<At<PolicerKeys>> =
             list(table(), Settings::COUNT_MAX, "policers").or_none("none");
         /// The policer that every request is subject to: its name, or `{ rate, burst, … }`; beyond it 503.
-        /// Why: the slots protect the origin; this is for a bound that you were given.
+        /// Why: the slots already protect the origin; use this for a rate that you must not exceed, such as a
+        /// contractual one.
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
         /// Class of requests that no rule matches.
-        /// Why: requests that no rule mentions are least important; name another class if most of your
-        /// traffic is meant.
+        /// Why: requests that no rule matches are taken to be least important; name another class if they are
+        /// most of your traffic.
         default_class: Option<String> = TEXT.optional("the last class");
-        /// What fairness is counted by where neither rule nor class says it: a
-        /// [flow](#flows-what-fairness-is-counted-by).
-        /// Why: an address is one client; a network of IPv6 is one customer.
+        /// The unit of fair queueing where neither rule nor class sets one: see
+        /// [flows](#flows-the-unit-of-fairness).
+        /// Why: an IPv4 address is usually one client, and an IPv6 /64 one customer.
         flow: Option<Flow> = FLOW.optional("`\"client\"`");
         /// Priorities of clients and paths, whose sum is a request's score.
         score: Option<ScoreKeys> = table().optional("no score");
@@ -92,15 +93,16 @@ section! {
         timeouts: At<Timeouts> = defaults();
         /// Where requests are logged.
         access_log: Option<AccessLog> = table().optional("nowhere");
-        /// Address of metrics and status; `false`: none.
-        /// Why: loopback, because both name paths and clients; 9090 is where Prometheus users look first.
+        /// Address of the admin listener (metrics and status); `false`: no admin listener.
+        /// Why: loopback, because status and metrics expose paths and client addresses; 9090 is the port of
+        /// Prometheus itself.
         admin: Option<SocketAddr> = AddressOrFalse.or("127.0.0.1:9090");
         /// Addresses and networks of peers whose `X-Forwarded-For`, `Forwarded` and PROXY headers are
         /// trusted.
-        /// Why: anybody can write these headers, and rules by `client` rely on them.
+        /// Why: any client can send these headers, and rules with `client` rely on them.
         trusted: Vec<IpNet> = list(NETWORK, TRUSTED_MAX, "networks").plain().or_none("none");
         /// Threads that serve requests.
-        /// Why: a thread never blocks, so more would only take turns.
+        /// Why: threads never block, so more than one for each processor gain nothing.
         threads: Option<usize> = whole(1..=1024).optional("one for each processor");
         /// How requests and responses are passed on.
         forwarding: At<ForwardingKeys> = defaults();

@@ -17,26 +17,28 @@ section! {
     /// What a refused client gets.
     #[derive(Clone, Debug)]
     pub(super) struct RefusalKeys {
-        /// The connection: `"keep"`: 503 (or 429), and it stays open; `"close"`: 503 and close; `"reset"`:
-        /// reset without a response.
-        /// Why: closing costs four times the refusal (measured), and a refused client comes back.
+        /// What happens to the connection: `"keep"`: 503 (or 429), and it stays open; `"close"`: 503 (or
+        /// 429), and it is closed; `"reset"`: it is reset without a response.
+        /// Why: closing costs more than refusing, because a refused client comes back on a new connection.
         connection: RefusalConnection = Choice(&[
             ("keep", RefusalConnection::Keep),
             ("close", RefusalConnection::Close),
             ("reset", RefusalConnection::Reset),
         ]).or("keep");
-        /// The least in `Retry-After`, in whole seconds, rounded up.
-        /// Why: the shortest that the header can say; the limit is updated several times a second.
+        /// The smallest `Retry-After`, in whole seconds, rounded up.
+        /// Why: the shortest that the header can express; the limit is updated several times a second.
         retry_after: Duration = TIME.or("1s");
-        /// The most in `Retry-After`, but for jitter of up to half as much; not less than `retry_after`.
-        /// Why: longer than any queue that is served; a client that is told more leaves, or ignores it.
+        /// The largest `Retry-After` before jitter, which adds up to half as much; not less than
+        /// `retry_after`.
+        /// Why: longer than any backlog takes to be served; clients do not wait for longer, or ignore the
+        /// header.
         retry_after_max: Option<Duration> =
             TIME.optional("`\"30s\"`, or `retry_after` if that is more");
         /// Clients that are blocked for a while because they ignore `Retry-After`.
-        /// Why: not every client can be told apart by its address.
+        /// Why: several clients may share an address.
         block: Option<At<Block>> = table().placed().optional("none");
-        /// Response header that carries the reason, such as `queue_full`.
-        /// Why: why requests are refused is the operator's business unless they say otherwise.
+        /// Name of a response header that carries the reason, such as `queue_full`.
+        /// Why: clients need not know why they are refused.
         reason_header: Option<String> = HEADER.optional("none");
         /// HTML file shown to browsers, at most 256 KiB; JSON and plain text are chosen by `Accept`.
         page_html: Option<PathBuf> = FileName.optional("a built-in page");

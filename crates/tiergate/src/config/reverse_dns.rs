@@ -15,27 +15,27 @@ section! {
     /// Names of clients by forward-confirmed reverse DNS.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ReverseDns {
-        /// DNS servers, `"127.0.0.1:53"`. A resolver on this machine is best: whatever can forge its answers
-        /// can forge names.
+        /// DNS servers, `"127.0.0.1:53"`. Use a resolver on this machine if you can: whoever can forge its
+        /// answers can forge names.
         servers: Vec<SocketAddr> = list(ADDRESS, SERVERS_MAX, "servers")
             .or_else("must not be empty; leave it out for the system's servers")
             .plain()
             .or_none("those of `/etc/resolv.conf`");
-        /// Longest time of a look-up with all its queries; then there is no name for 10 s.
+        /// Longest time of a look-up with all its queries; then the client has no name for 10 s.
         /// Why: a resolver that has to ask others answers within a second; a later answer is useless.
         timeout: Duration = TIME.up_to(30).or("2s");
-        /// Addresses that are remembered: 64 bytes each, and the name (at most 253 bytes).
-        /// Why: every client of a busy site within an hour. 4 MiB, and the names: at most 18 MiB more,
-        /// mostly 3.
+        /// How many addresses are cached, at 64 bytes each plus the name (at most 253 bytes).
+        /// Why: about the clients of a busy site within an hour; 4 MiB, and typically 3 MiB of names (at most
+        /// 18).
         entries_max: usize = whole(64..=1 << 24).or(65_536);
         /// Concurrent look-ups; 1024 more wait.
-        /// Why: with a resolver nearby, thousands a second; little load for a slow one.
+        /// Why: thousands a second with a resolver nearby, and little load for a slow one.
         lookups_max: usize = whole(1..=1024).or(64);
-        /// Shortest time that an answer is cached, whatever its own TTL; also that there is no name.
-        /// Why: shorter ones are meant for balancing load; a client's name does not change by the second.
+        /// Shortest time for which an answer is cached, whatever its TTL; also applies to negative answers.
+        /// Why: shorter TTLs serve load balancing; the name of a client does not change by the second.
         ttl_min: Duration = TIME.or("1m");
-        /// Longest time that an answer is cached, whatever its own TTL.
-        /// Why: an address that changes hands keeps its name for no longer.
+        /// Longest time for which an answer is cached, whatever its TTL.
+        /// Why: an address that is reassigned keeps its old name for no longer.
         ttl_max: Duration = TIME.or("1h");
     }
 }

@@ -27,96 +27,99 @@ section! {
     #[derive(Clone, Debug)]
     #[not_yet("level", "resource")]
     pub(super) struct RuleKeys {
-        /// Its name in logs, metrics and explanations, no number; each has another. A reload knows a rule
-        /// again by it, or else by its conditions.
+        /// Its name in logs, metrics and `explain`; unique, and not a number. A reload recognises a rule by
+        /// its name, or else by its conditions.
         name: Option<String> = Name.optional("its number, from 1");
-        /// The path, without query, normalised. `*` is anything but `/` (at the end: anything), `**`
-        /// anything, `?` one character.
+        /// The path matches a pattern, below; without the query, normalised. `*` is anything but `/` (at the
+        /// end: anything), `**` anything, `?` one character.
         path: Option<Vec<Pattern>> = any_of(PATH).plain().optional("");
-        /// The host of the target or the `Host` header, without port, is `"example.com"`, or below it:
-        /// `"*.example.com"` (at any depth, but not `example.com` itself). Case and a final dot are ignored.
+        /// The host of the request (from its target or `Host` header, without port) is `"example.com"`, or a
+        /// subdomain: `"*.example.com"` (at any depth, but not `example.com` itself). Case and a trailing dot
+        /// are ignored.
         host: Option<Vec<HostPattern>> = any_of(HOST).plain().optional("");
-        /// The method. Case matters, as in HTTP.
+        /// The method. Case-sensitive, as in HTTP.
         method: Option<Vec<Matcher>> = any_of(METHOD).plain().optional("");
-        /// `header.NAME`: a header field of this name has a value that matches a pattern; `true`: there is
-        /// one. The name's case is ignored, the value's matters. Of several fields one is enough; a value is
-        /// taken whole, not split at commas. Fields that the origin gets from `trusted` peers only
-        /// (`X-Forwarded-…`, `Forwarded`, `X-Real-IP`, `X-Tiergate-…`) are hidden from rules if another peer
-        /// sends them.
+        /// `header.NAME`: a header field of this name has a value that matches a pattern; `true`: it is
+        /// present. Names are case-insensitive, values case-sensitive. If the field occurs several times, one
+        /// match is enough; a value is not split at commas. Fields that only `trusted` peers may send to the
+        /// origin (`X-Forwarded-…`, `Forwarded`, `X-Real-IP`, `X-Tiergate-…`) are hidden from rules if
+        /// another peer sends them.
         header: Vec<(String, At<Vec<Pattern>>)> = Named(Values).or_none("");
-        /// `cookie.NAME`: a cookie of this name has a value that matches a pattern; `true`: there is one.
-        /// Case matters; quotes belong to the value.
+        /// `cookie.NAME`: a cookie of this name has a value that matches a pattern; `true`: it is present.
+        /// Case-sensitive; quotes are part of the value.
         cookie: Vec<(String, At<Vec<Pattern>>)> = Named(Values).or_none("");
-        /// The client's address is this, or in this network: `"192.0.2.7"`, `"10.0.0.0/8"`,
-        /// `"2001:db8::/32"`. IPv4 written as IPv6 counts as IPv4. Behind a proxy this is the forwarded
-        /// address if the proxy is `trusted`, else the proxy's.
+        /// The client's address is this one, or in this network: `"192.0.2.7"`, `"10.0.0.0/8"`,
+        /// `"2001:db8::/32"`. An IPv4-mapped IPv6 address counts as IPv4. Behind a proxy this is the
+        /// forwarded address if the proxy is `trusted`, else the proxy's.
         client: Option<Vec<IpNet>> = any_of(NETWORK).plain().optional("");
-        /// The path's last segment ends in this extension, `"cgi"`: what follows its last dot. Case is
-        /// ignored; `/.profile` has none.
+        /// The last segment of the path has this extension (what follows its last dot): `"cgi"`.
+        /// Case-insensitive; `/.profile` has none.
         extension: Option<Vec<Matcher>> = any_of(EXTENSION).plain().optional("");
-        /// A regular expression is found in the normalised path; anchor it by `^` and `$`. The syntax is
-        /// that of Rust's [regex](https://docs.rs/regex/latest/regex/#syntax); time is linear in the path,
-        /// so there is neither look-around nor back-reference. At most 1024 bytes, and 256 KiB of states.
+        /// A regular expression matches somewhere in the normalised path; anchor it with `^` and `$`. The
+        /// syntax is that of Rust's [regex](https://docs.rs/regex/latest/regex/#syntax); matching takes time
+        /// linear in the path, so there are no look-arounds and no back-references. At most 1024 bytes, and
+        /// 256 KiB when compiled.
         path_regex: Option<Vec<PathRegex>> = any_of(REGEX).plain().optional("");
-        /// `query.NAME`: a parameter of the query of this name has a value that matches a pattern; `true`:
-        /// there is one. Name and value are decoded once (`%XX`, `+`) before. Of several one is enough.
+        /// `query.NAME`: a query parameter of this name has a value that matches a pattern; `true`: it is
+        /// present. Names and values are decoded once (`%XX`, `+`). Of several, one match is enough.
         query: Vec<(String, At<Vec<Pattern>>)> = Named(Values).or_none("");
-        /// The body's media type, without parameters, matches a pattern, `"image/*"`. Case is ignored.
+        /// The body's media type, without parameters, matches a pattern, `"image/*"`. Case-insensitive.
         content_type: Option<Vec<Pattern>> = any_of(MEDIA_TYPE).plain().optional("");
-        /// The body's length by `Content-Length` is in a range, both ends included: `"1MiB.."`,
-        /// `"..64KiB"`, `"1KiB..1MiB"`. A body of unknown length is in none.
+        /// `Content-Length` is in a range, inclusive: `"1MiB.."`, `"..64KiB"`, `"1KiB..1MiB"`. A body of
+        /// unknown length matches no range.
         content_length: Option<Vec<Span>> = any_of(SIZES).plain().optional("");
-        /// `true`: the client prefetches, by `Sec-Purpose`, `Purpose` or `X-Moz`.
+        /// `true`: the request is a prefetch, according to its `Sec-Purpose`, `Purpose` or `X-Moz` header.
         prefetch: Option<bool> = Flag.optional("");
-        /// The urgency in `Priority` (RFC 9218) is this: `0` (most urgent) to `7`, `"0..2"`. Requests
-        /// without it have 3. The client may claim any: use it to put requests lower, or among the requests
+        /// The urgency in the `Priority` header (RFC 9218): `0` (most urgent) to `7`, or a range, `"0..2"`; 3
+        /// without the header. Clients may claim any urgency: use it to lower requests, or among the requests
         /// of one client.
         urgency: Option<Vec<Span>> = any_of(URGENCY).plain().optional("");
         /// The client connected to this listener, by its `name` or `address`.
         listener: Option<Vec<At<String>>> = any_of(TEXT).optional("");
-        /// The client connected to this address or network (by the socket, or the PROXY header of a trusted
-        /// peer): sites on several addresses.
+        /// The client connected to this address or network (according to the socket, or to the PROXY header
+        /// of a trusted peer); for sites that have addresses of their own.
         destination: Option<Vec<IpNet>> = any_of(NETWORK).plain().optional("");
-        /// The client asked for this server name in its TLS handshake; as `host`.
+        /// The server name in the client's TLS handshake; patterns as for `host`.
         sni: Option<Vec<HostPattern>> = any_of(HOST).plain().optional("");
-        /// The client's name is this or below it: `"unl.edu"` is `unl.edu` and `cse.unl.edu`, not
-        /// `notunl.edu`. The name is that of forward-confirmed reverse DNS; while it is not known, nothing
-        /// matches.
+        /// The client's host name is this or below it: `"unl.edu"` matches `unl.edu` and `cse.unl.edu`, not
+        /// `notunl.edu`. The name comes from [forward-confirmed reverse
+        /// DNS](#reverse_dns-clients-names-by-reverse-dns); while it is not known, nothing matches.
         domain: Option<Vec<HostPattern>> = any_of(DOMAIN).plain().optional("");
-        /// The client's address belongs to this country (`"DE"`), by the database of `[geo]`.
+        /// The client's address belongs to this country (`"DE"`), according to the database of `[geo]`.
         country: Option<Vec<Matcher>> = any_of(COUNTRY).plain().optional("");
-        /// The client's address belongs to this autonomous system (`64500`, `"64500..64510"`), by the
-        /// database of `[geo]`.
+        /// The client's address belongs to this autonomous system (`64500`, `"64500..64510"`), according to
+        /// the database of `[geo]`.
         asn: Option<Vec<Span>> = any_of(ASN).plain().optional("");
-        /// The name in the client's verified certificate matches a pattern; `true`: there is one.
+        /// The name in the client's verified certificate matches a pattern; `true`: the client has a verified
+        /// certificate.
         certificate: Option<Vec<Pattern>> = Values.optional("");
-        /// The subject of a verified token or key matches a pattern; `true`: there is one. A claim without
-        /// proof is no subject.
+        /// The subject of a verified token or key matches a pattern; `true`: the request has a verified
+        /// subject.
         subject: Option<Vec<Pattern>> = Values.optional("");
-        /// The code point of the client's packets is this, 0 to 63: `46`, `"8..15"`; taken from the SYN of
-        /// its connection.
+        /// The DSCP of the SYN packet with which the client connected, 0 to 63: `46`, `"8..15"`.
         dscp: Option<Vec<Span>> = any_of(DSCP).plain().optional("");
-        /// How much it matters that the request's connection is kept under overload, 0 least to 255 most.
+        /// How important it is to keep the request's connection under overload, 0 (least) to 255: see
+        /// [`[shedding]`](#shedding-which-requests-are-shed-under-overload).
         importance: Option<u8> = whole(0..=255).optional("none: it is shed first");
-        /// Its score, instead of that of the tables of `[score]`.
+        /// Its score, instead of the one computed by [`[score]`](#score-a-number-by-client-and-path).
         score: Option<Points> = PointsNumber.optional("the tables'");
-        /// What fairness inside its class is counted by.
+        /// The unit of fair queueing inside its class: see [flows](#flows-the-unit-of-fairness).
         flow: Option<Flow> = FLOW.optional("the class's");
-        /// It belongs to this class. Must be given unless the rule says anything else.
+        /// The class of the request. Required unless the rule sets something else.
         class: Option<String> = TEXT.optional("the default class");
-        /// `true`: it is always refused, whatever the load; counted in `class`, if given.
+        /// `true`: the request is always refused, whatever the load; counted in `class`, if set.
         refuse: Option<bool> = Flag.optional("`false`");
         /// Longest time that it waits, instead of its class's `deadline`; needs `class`.
         deadline: Option<Duration> = TIME.optional("the class's");
         /// The policer that it is subject to: its name, or `{ rate = "60/s", burst = 10 }`; beyond it 429.
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
         /// How many slots it takes, for requests that occupy several of the origin's workers. When it is
-        /// next, it keeps the free ones until there are enough; one that takes more than there are runs
-        /// alone.
+        /// next, free slots are held for it until there are enough; a request that needs more slots than the
+        /// limit runs alone.
         slots: Option<u16> = whole(1..=SLOTS_MAX).optional("`1`");
-        /// Header in which a `trusted` peer says how many milliseconds the request may still wait: one whole
-        /// number of at most nine digits. It only shortens the rule's or class's deadline. From any other
-        /// peer, or written otherwise, it is ignored.
+        /// Header in which a `trusted` peer states how many milliseconds the request may still wait: an
+        /// integer of at most nine digits. It can only shorten the deadline of the rule or class. From other
+        /// peers, or malformed, it is ignored.
         deadline_header: Option<String> = HEADER.optional("none");
     }
 }

@@ -29,16 +29,16 @@ section! {
     /// Which request gets the next free slot.
     #[derive(Clone, Debug)]
     pub(super) struct Scheduling {
-        /// Which class of a site is served next, below; a site may have another.
+        /// Which class of a site is served next: see the table below. A site may set its own.
         policy: Policy = POLICY.or("strict");
-        /// Points a second that waiting requests gain, with `policy = "score"`; 0: none, until its deadline.
-        /// Why: over the paper's ten points no request is passed for longer than ten seconds, and of equal
-        /// scores the older goes first anyway.
+        /// Points a second that waiting requests gain, with `policy = "score"`; 0: no ageing.
+        /// Why: with the ten points of the DiffServer paper, a request is overtaken by later ones for at most
+        /// ten seconds; of equal scores the older goes first anyway.
         ageing: Points = PointsNumber.or(1);
-        /// What a request costs, for weights and turns of flows: `"seconds"` that it holds its slots,
-        /// `"requests"`: each the same, `"bytes"` of its response. Learned by rule, and corrected when the
-        /// request has ended.
-        /// Why: weights then hold in work, whatever the requests cost.
+        /// What a request costs, for weights and fair queueing: the `"seconds"` for which it holds its slots;
+        /// `"requests"`: each the same; or the `"bytes"` of its response. Estimated from earlier requests of
+        /// the same rule, and corrected when the request has ended.
+        /// Why: weights then apply to the work at the origin, however expensive single requests are.
         cost: Costing = Choice(&[
             ("requests", Costing::Requests),
             ("seconds", Costing::Seconds),
@@ -46,8 +46,8 @@ section! {
         ]).or("seconds");
         /// Which site is served next, where there are several; values as of `policy`.
         between_sites: Policy = POLICY.or("strict");
-        /// How many requests of all classes together may wait; beyond it the newest of the least important
-        /// class makes room for one of a class above.
+        /// How many requests of all classes together may wait; beyond it, the newest request of the least
+        /// important class is dropped for one of a more important class.
         queue: Option<u32> = whole(1..=QUEUE_MAX).optional("only the classes' own bounds");
     }
 }
@@ -56,7 +56,7 @@ section! {
     /// Classes that are served as one, such as a host's or a customer's.
     #[derive(Clone, Debug)]
     pub(super) struct SiteKeys {
-        /// The name by which classes belong to it.
+        /// The name by which classes refer to it.
         name: Option<String> = Name.required("write name = \"…\"");
         /// Which of its classes is served next.
         policy: Option<Policy> = POLICY.optional("as `[scheduling]` says");

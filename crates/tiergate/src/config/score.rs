@@ -22,14 +22,14 @@ section! {
         client_factor: Points = PointsNumber.or(1);
         /// What the path's priority is multiplied by (the paper's `FILE_NAME_FACTOR`).
         path_factor: Points = PointsNumber.or(1);
-        /// Priorities by client: `client."NAME"` for a host and all below it (`"andes.unl.edu"`, `"edu"`),
-        /// by the client's verified name; or for an address or network (`"10.0.0.0/8"`), which counts where
-        /// no name matches, as while the name is not known. The most specific counts.
+        /// Priorities by client: `client."NAME"` for a host name or domain (`"andes.unl.edu"`, `"edu"`),
+        /// matched with the client's verified name; or for an address or network (`"10.0.0.0/8"`), used where
+        /// no name matches or the name is not known. The most specific entry counts.
         client: Vec<(String, At<Points>)> = Named(PointsNumber).or_none("1 for all");
-        /// Priorities by path: `path."/PATH"` for a file (`"/index.html"`), or a directory and all in it
-        /// (`"/images/"`); normalised, without wildcards. The most specific counts.
+        /// Priorities by path: `path."/PATH"` for a file (`"/index.html"`), or a directory and everything in
+        /// it (`"/images/"`); normalised, without wildcards. The most specific entry counts.
         path: Vec<(String, At<Points>)> = Named(PointsNumber).or_none("1 for all");
-        /// Classes by score, for requests that no rule gives a class: the highest band reached counts.
+        /// Classes by score, for requests whose class no rule sets: the highest band reached counts.
         band: Vec<At<Band>> =
             list(table(), usize::MAX, "bands").or_none("none: the default class");
     }
@@ -39,7 +39,7 @@ section! {
     /// The class of requests of at least a score.
     #[derive(Clone, Debug)]
     pub(super) struct Band {
-        /// The least score.
+        /// The lowest score of the band.
         from: Option<Points> = PointsNumber.required("write from = 8");
         /// The class.
         class: Option<String> = TEXT.required("write class = \"…\"");

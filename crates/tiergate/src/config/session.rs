@@ -17,25 +17,26 @@ section! {
     pub(super) struct SessionKeys {
         /// Name of the application's cookie, such as `"JSESSIONID"`. Case matters.
         cookie: Option<String> = COOKIE.optional("either this or `own`");
-        /// Whether Tiergate sets a cookie of its own, `tiergate_session`, on the first good response.
+        /// Whether Tiergate sets a cookie of its own, `tiergate_session`, on the first response below 400.
         own: bool = Flag.or(false);
-        /// File of 1 to 4 secrets that sign our own cookie, one a line, as text or as `base64:…`, each of
-        /// at least 32 bytes; the first signs, all are accepted. Use the same file for all gateways of a
+        /// File of 1 to 4 secrets for signing Tiergate's own cookie, one per line, as text or as `base64:…`,
+        /// each of at least 32 bytes. The first signs, all verify. Use the same file for all gateways of a
         /// site. To replace a secret, add a new first line, and remove the old one after `lifetime`.
         secret_file: Option<NamedFile> =
             FileToRead.optional("made at start: sessions end with the process");
-        /// Time without a request after which a session is over.
-        /// Why: as servlet containers.
+        /// Time without a request after which a session ends.
+        /// Why: as in servlet containers.
         idle: Duration = TIME.or("30m");
-        /// Time after which it is over in any case.
-        /// Why: a working day: a session is no licence to be served first for ever.
+        /// Time after which it ends in any case.
+        /// Why: a working day; priority should not last for ever.
         lifetime: Duration = TIME.or("12h");
-        /// Sessions that are kept; for one more, the one idle longest is evicted.
-        /// Why: at most 152 bytes each: 15 MB; what a busy site begins in half an hour at 50 a second.
+        /// How many sessions are tracked; beyond it, the one that has been idle longest is evicted.
+        /// Why: at most 152 bytes each, 15 MB; enough for half an hour of 50 new sessions a second.
         sessions_max: usize = whole(1..=10_000_000).or(100_000);
-        /// Concurrent requests of one session that have priority; further ones wait as if they began one.
-        /// Why: a browser has 6 connections to a host; over HTTP/2 a page asks for a few dozen things at
-        /// once. One cookie in a thousand hands is not a thousand sessions.
+        /// How many concurrent requests of one session have priority; further ones wait like those of new
+        /// sessions.
+        /// Why: browsers open 6 connections to a host, and over HTTP/2 a page requests a few dozen objects at
+        /// once. A cookie shared by a thousand clients is still one session.
         at_once_max: u16 = whole(1..=1000).or(32);
     }
 }

@@ -13,10 +13,11 @@ section! {
     /// connection.
     #[derive(Clone, Debug)]
     pub(super) struct Shedding {
-        /// The queueing delay that may stand (what waits, by the rate at which it is served), less than the
-        /// classes' `deadline`; while it is longer for three periods of 100 ms, requests are shed.
-        /// Why: people do not notice it, and a longer standing queue is no burst (CoDel's interval, RFC
-        /// 8289 §3.2).
+        /// The acceptable standing queueing delay (the backlog divided by the rate at which it is served);
+        /// less than the `deadline` of the classes. Requests are shed once it has been exceeded for three
+        /// periods of 100 ms.
+        /// Why: people do not notice it, and a queue that stands for longer is not a burst (CoDel's interval,
+        /// RFC 8289 §3.2).
         delay: Duration = TIME.or("100ms");
         /// How connections are closed: `"close"`: 503 and close, over HTTP/2 503 and GOAWAY; `"reset"`:
         /// reset without a response, over HTTP/2 RST_STREAM and GOAWAY.

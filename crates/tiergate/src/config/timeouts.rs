@@ -10,28 +10,29 @@ section! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Timeouts {
         /// From a request's first byte to the end of its head; then 408.
-        /// Why: a head fits a few packets; even with two lost ones on a poor link it takes seconds.
+        /// Why: a head fits into a few packets; even if two of them are lost on a poor link, it takes
+        /// seconds.
         request_head: Duration = TIME.or("10s");
         /// Between two reads of a request's body; then 408.
         /// Why: slow uploads are allowed, stalled ones are not.
         request_body: Duration = TIME.or("30s");
-        /// A kept-alive client connection without a request; then it is closed.
-        /// Why: as long as browsers profit from it; an idle connection costs about a KiB.
+        /// A client connection without a request (keep-alive); then it is closed.
+        /// Why: as long as browsers profit from it; an idle connection costs a few KiB.
         idle: Duration = TIME.or("60s");
-        /// The handshake of TLS and the PROXY header; then the connection is closed.
-        /// Why: two round trips and some arithmetic, on a poor link.
+        /// The TLS handshake and the PROXY header; then the connection is closed.
+        /// Why: two round trips on a poor link, and some computing.
         handshake: Duration = TIME.or("10s");
         /// Connecting to an origin server; then the next server, or 504.
         /// Why: two lost packets: TCP retransmits after 1 s and 3 s.
         connect: Duration = TIME.or("3s");
-        /// From the whole request sent to the head of the response; then 504.
-        /// Why: as nginx and Apache: reports that take most of a minute exist.
+        /// From the end of the request to the head of the response; then 504.
+        /// Why: as in nginx and Apache; some reports take most of a minute.
         response_head: Duration = TIME.or("60s");
-        /// Between two reads of a response's body; then the connection is cut. Raise it for long polls and
-        /// streams of events that are silent for longer.
-        /// Why: as nginx.
+        /// Between two reads of a response's body; then the response is aborted. Raise it for event streams
+        /// that are silent for longer.
+        /// Why: as in nginx.
         response_body: Duration = TIME.or("60s");
-        /// A write of at most 64 KiB that the client does not take; then the connection is cut.
+        /// A write of at most 64 KiB that the client does not read; then the connection is closed.
         /// Why: a phone in a tunnel comes back within this time, or not at all.
         write: Duration = TIME.or("30s");
         /// An idle connection kept to an origin server.
@@ -39,10 +40,10 @@ section! {
         /// connection that is just being closed.
         origin_idle: Duration = TIME.or("4s");
         /// A tunnel without traffic; then it is closed.
-        /// Why: applications that care send pings at least every minute; this only clears away the dead.
+        /// Why: applications that need it send pings at least every minute; this only removes dead tunnels.
         tunnel_idle: Duration = TIME.or("1h");
-        /// From SIGTERM to the end, at most.
-        /// Why: the patience of Kubernetes; systemd waits for 90 s.
+        /// Longest time from SIGTERM to the end of the process.
+        /// Why: the default grace period of Kubernetes; systemd waits for 90 s.
         drain: Duration = TIME.or("30s");
     }
 }
