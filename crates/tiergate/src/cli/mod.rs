@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use stdout::print;
 
-/// Keeps the requests that matter fast when the web server behind is overloaded.
+/// Keeps the requests that matter fast when the web server behind it is overloaded.
 #[derive(Debug, Parser)]
 #[command(name = "tiergate", version, propagate_version = true)]
 struct Arguments {
@@ -29,7 +29,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the gateway by a policy file, or by the defaults in front of one origin
+    /// Run the gateway with a policy file, or with the defaults in front of one origin
     Run(run::Options),
     /// Say in words what a policy file means, and warn of what has no effect
     Check {
@@ -55,11 +55,11 @@ enum Command {
         #[command(flatten)]
         known: explain::Known,
     },
-    /// Print the policy that means the same as DiffServer's options.conf
+    /// Convert DiffServer's options.conf to a policy, and print it
     Import {
         /// The options.conf
         file: PathBuf,
-        /// The server behind
+        /// The origin server
         #[arg(long, value_name = "HOST:PORT", default_value = import::ORIGIN)]
         origin: String,
     },
@@ -67,15 +67,15 @@ enum Command {
     Simulate(Box<simulate::Options>),
     /// Print the JSON schema of policy files, for editors
     Schema,
-    /// Show live what a running gateway does
+    /// Show live statistics of a running gateway
     Top {
         /// The gateway's admin listener
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
         admin: String,
-        /// Seconds between two looks
+        /// Seconds between two readings
         #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
         interval: f64,
-        /// Print one table and end
+        /// Print one table and exit
         #[arg(long)]
         once: bool,
     },
@@ -112,7 +112,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The program's own log; the level by TIERGATE_LOG (error, warn, info, debug, trace).
+/// The program's own log; its level is set by TIERGATE_LOG (error, warn, info, debug, trace).
 fn log_to_stderr() {
     use std::io::IsTerminal;
     use tracing_subscriber::EnvFilter;

@@ -38,31 +38,31 @@ pub struct Options {
     /// An access log to replay (common, combined or Tiergate's own; plain or gzip)
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// How many times as fast as in the log requests come; a range (1x..10x) tries several
+    /// Replay speed of the log; a range (1x..10x) tries eight speeds
     #[arg(long, default_value = "1x", value_parser = values::speeds, requires = "log")]
     speed: Speeds,
-    /// How requests of one second of the log are spread within it
+    /// How requests that the log places in the same second are spread within it
     #[arg(long, value_enum, default_value_t = Spread::Random, requires = "log")]
     within: Spread,
-    /// What the number behind a line of the log is
+    /// Unit of the number at the end of a line of the log
     #[arg(long, value_enum, default_value_t = Unit::Guess, requires = "log", value_name = "UNIT")]
     took: Unit,
-    /// Time that a request takes where neither log nor scenario says it: 20ms, exponential:20ms,
+    /// Service time of requests for which the log has none: 20ms, exponential:20ms,
     /// uniform:10ms:30ms, lognormal:20ms:1.5
     #[arg(long, default_value = "exponential:20ms", value_parser = values::service)]
     #[arg(conflicts_with = "scenario")]
     service: Distribution,
-    /// More of it for each MiB of an answer of the log
+    /// Additional service time for each MiB of a response in the log
     #[arg(long, default_value = "0ms", value_parser = values::time, value_name = "TIME")]
     per_mib: Duration,
-    /// Requests that the server works on at once, where no scenario says it
+    /// Concurrent requests of the simulated server
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     #[arg(conflicts_with = "scenario", value_name = "NUMBER")]
     workers: u32,
-    /// How long the clients of a log wait for an answer
+    /// How long the clients of a log wait for a response
     #[arg(long, default_value = "8s", value_parser = values::time, requires = "log")]
     patience: Duration,
-    /// The seed of everything random [default: the scenario's, or 1]
+    /// Seed of the random numbers [default: the scenario's, or 1]
     #[arg(long)]
     seed: Option<u64>,
     /// Print JSON instead of tables
@@ -97,7 +97,7 @@ enum Unit {
     Ms,
     /// Seconds
     S,
-    /// Nothing that matters
+    /// Not a time: ignore it
     Ignore,
 }
 
