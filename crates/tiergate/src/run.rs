@@ -17,6 +17,7 @@ use anyhow::{Context, anyhow};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -71,7 +72,7 @@ impl Process {
         let result = self.try_reload();
         match &result {
             Ok(generation) => tracing::info!(generation, "configuration reloaded"),
-            Err(fault) => tracing::error!("configuration not reloaded, the old one stays: {fault}"),
+            Err(fault) => tracing::error!("reload rejected, the old policy stays: {fault}"),
         }
         self.shared.counters.reloaded(result.as_ref().map(|_| ()).map_err(String::as_str));
         result
@@ -445,8 +446,9 @@ fn open_log(shared: &Shared, policy: &Policy) -> anyhow::Result<()> {
         None => None,
         Some(settings) => {
             let options = Options::from(settings);
+            let path = settings.path.as_deref().unwrap_or(Path::new("standard output"));
             let log = Log::start(&options, shared.counters.clone())
-                .with_context(|| format!("cannot open the access log {:?}", settings.path))?;
+                .with_context(|| format!("cannot open the access log {}", path.display()))?;
             Some(Arc::new(log))
         }
     };
@@ -487,7 +489,7 @@ fn bound_connections(policy: &mut Policy) {
     let most = usize::try_from(files / 2).unwrap_or(usize::MAX).max(1);
     if policy.limits.connections_max > most {
         tracing::info!(
-            "limits.connections bounded to {most} by the limit of open files (ulimit -n)"
+            "limits.connections_max lowered to {most} by the limit of open files (ulimit -n)"
         );
         policy.limits.connections_max = most;
     }

@@ -136,10 +136,10 @@ fn config(status: &Status) -> String {
     let config = &status.config;
     let path = config.path.as_deref().unwrap_or("no file");
     let fault = config.last_fault.as_ref().map_or(String::new(), |fault| {
-        format!("<p class=bad>The last reload was refused:</p><pre>{}</pre>", escaped(fault))
+        format!("<p class=bad>The last reload was rejected:</p><pre>{}</pre>", escaped(fault))
     });
     format!(
-        "<h2>Configuration</h2><p>{}, generation {}; {} reloads, {} refused.</p>{fault}\
+        "<h2>Configuration</h2><p>{}, generation {}; {} reloads, {} rejected.</p>{fault}\
          <p class=soft>Reload: <code>curl -X POST http://…/reload</code> or SIGHUP.</p>",
         escaped(path),
         config.generation,

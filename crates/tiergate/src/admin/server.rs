@@ -50,7 +50,7 @@ pub fn spawn(listener: std::net::TcpListener, context: Arc<Context>) -> io::Resu
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("admin".to_owned()).spawn(move || {
         if let Err(fault) = runtime.block_on(serve(listener, context)) {
-            tracing::error!(%fault, "the admin listener has ended");
+            tracing::error!(error = %fault, "the admin listener has ended");
         }
     })?;
     Ok(())
@@ -84,7 +84,7 @@ pub async fn serve(listener: std::net::TcpListener, context: Arc<Context>) -> io
                     });
                 }
                 Err(fault) => {
-                    tracing::warn!(%fault, "the admin listener cannot accept");
+                    tracing::warn!(error = %fault, "the admin listener cannot accept");
                     sleep(ACCEPT_PAUSE).await;
                 }
             },

@@ -55,7 +55,7 @@ enum Command {
         #[command(flatten)]
         known: explain::Known,
     },
-    /// Print a policy equivalent to DiffServer's options.conf
+    /// Convert DiffServer's options.conf to a policy, and print it
     Import {
         /// The options.conf
         file: PathBuf,
@@ -112,7 +112,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The program's own log; the level by TIERGATE_LOG (error, warn, info, debug, trace).
+/// The program's own log; its level is set by TIERGATE_LOG (error, warn, info, debug, trace).
 fn log_to_stderr() {
     use std::io::IsTerminal;
     use tracing_subscriber::EnvFilter;

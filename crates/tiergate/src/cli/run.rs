@@ -15,8 +15,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// The part of the help on what is not an option.
+const SIGNALS: &str = "\
+Signals:
+  SIGHUP   Reload the policy with its certificates and other files, and reopen the access log
+  SIGTERM  Drain: close the listeners, finish the requests in progress, exit; a second one exits at once
+
+Environment:
+  TIERGATE_LOG  Level of the program's log on standard error: error, warn, info (default), debug, trace";
+
 /// What `tiergate run` is asked for.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = SIGNALS)]
 pub struct Options {
     /// The policy file; without one, give --origin
     #[arg(value_name = "POLICY.toml", required_unless_present = "origin")]
@@ -34,7 +44,7 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
     admin: Option<SocketAddr>,
 
-    /// Reload when the policy file changes
+    /// Reload when the policy file changes (not when certificates, keys or other files do)
     #[arg(long, conflicts_with = "origin")]
     watch: bool,
 }
@@ -63,7 +73,7 @@ fn source(options: &Options) -> Source {
 async fn beside(process: Arc<Process>, options: Options) -> anyhow::Result<()> {
     if let Some(address) = process.shared.config.load().policy.admin {
         let listener = admin::bind(address)
-            .with_context(|| format!("cannot listen on {address} for the admin"))?;
+            .with_context(|| format!("cannot bind the admin listener to {address}"))?;
         admin::spawn(listener, Arc::new(context(&process, options.policy.clone())))?;
         tracing::info!("metrics and status on http://{address}/");
     }
@@ -160,7 +170,10 @@ fn origin_status(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
                 (false, false) => Health::Down,
             },
             outstanding: state.outstanding,
-            detail: (!state.up).then(|| format!("{} failures in a row", state.failures)),
+            detail: (!state.up).then(|| match state.failures {
+                0 => "its health check fails".to_owned(),
+                failures => format!("{failures} failures in a row"),
+            }),
             ..ServerStatus::default()
         };
         status.counted(&server.counters)

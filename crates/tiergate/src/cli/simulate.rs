@@ -41,7 +41,7 @@ pub struct Options {
     /// Replay speed, relative to the log; a range (1x..10x) tries eight speeds
     #[arg(long, default_value = "1x", value_parser = values::speeds, requires = "log")]
     speed: Speeds,
-    /// How requests of one second of the log are spread within it
+    /// How requests that the log places in the same second are spread within it
     #[arg(long, value_enum, default_value_t = Spread::Random, requires = "log")]
     within: Spread,
     /// Unit of the service time at the end of a line of the log

@@ -107,8 +107,9 @@ fn log(
 ) {
     let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
     let policer = record.policer.and_then(|id| config.policy.plan.policer(id));
+    let duration = clock::now().since(record.arrived);
     let entry = Entry {
-        time: SystemTime::now(),
+        time: SystemTime::now() - duration,
         client: facts.client,
         method: fields.head.method,
         target: fields.head.target,
@@ -117,7 +118,7 @@ fn log(
         status: record.status,
         sent_bytes: record.sent_bytes,
         received_bytes: fields.received_bytes,
-        duration: clock::now().since(record.arrived),
+        duration,
         waited: record.waited,
         first_byte: record.first_byte,
         class: Some(class_name(config, &facts.arrival)),

@@ -183,7 +183,7 @@ impl Writer {
             Err(fault) => {
                 self.counters.access_log.errors.one();
                 let path = path.display();
-                tracing::warn!(%path, %fault, "cannot reopen the access log: the old file is kept");
+                tracing::warn!(%path, error = %fault, "cannot reopen the access log, keeping the old file");
             }
         }
     }
@@ -192,7 +192,7 @@ impl Writer {
     fn failed(&mut self, fault: &io::Error) {
         self.counters.access_log.errors.one();
         if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(%fault, "cannot write the access log: retrying every second");
+            tracing::warn!(error = %fault, "cannot write the access log: retrying every second");
         }
     }
 }

@@ -23,8 +23,11 @@ impl Readings<'_> {
         page.counter("requests_refused_total", "Requests refused, by reason")
             .each(self.by_class_and("reason", &Reason::ALL, Reason::name, refused));
         let finished = |it: &ClassSnapshot, end: End| it.account.finished[end.index()];
-        page.counter("requests_finished_total", "Requests served, by end; `served` is goodput")
-            .each(self.by_class_and("end", &End::ALL, End::name, finished));
+        page.counter(
+            "requests_finished_total",
+            "Requests that held a slot, by end; `served` is goodput",
+        )
+        .each(self.by_class_and("end", &End::ALL, End::name, finished));
         page.gauge("requests_waiting", "Requests in the queue")
             .each(self.by_class(|it| it.state.waiting));
         page.gauge("requests_running", "Slots in use").each(self.by_class(|it| it.state.running));
