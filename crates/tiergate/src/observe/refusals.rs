@@ -89,7 +89,10 @@ struct Record {
 type Prefix<const N: usize> = ArrayVec<u8, N>;
 
 fn prefix<const N: usize>(of: &[u8]) -> Prefix<N> {
-    of.iter().copied().take(N).collect()
+    let mut prefix = Prefix::new();
+    let kept = prefix.try_extend_from_slice(&of[..of.len().min(N)]);
+    kept.expect("no longer than its capacity");
+    prefix
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -78,7 +78,7 @@ fn remember(
         reason,
         client: facts.client,
         method,
-        path: target.split(|&byte| byte == b'?').next().unwrap_or_default(),
+        path: &target[..memchr::memchr(b'?', target).unwrap_or(target.len())],
     });
 }
 

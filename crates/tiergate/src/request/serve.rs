@@ -14,66 +14,56 @@ use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
 use std::task::Poll;
 
-/// Serves one request. What becomes of the connection is for the client's side to know.
+/// Serves one request: reads what it takes to decide, and does what was decided. What becomes of the
+/// connection is for the client's side to know.
 pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Shared) {
     let mut config = shared.config.load_full();
-    let (decision, record) = match settle(client, shared, &mut config).await {
-        Some(decided) => decided,
-        None => return,
-    };
-    match decision {
-        Decision::Partial | Decision::Gather(_) => unreachable!("`settle` goes on after these"),
-        Decision::Bad(error) => {
-            shared.tally().bad_request(error.status);
-            client.fail(error.status, error.why, false, &config.policy.timeouts).await;
-        }
-        Decision::Refuse(facts, refused, format) => {
-            Request::new(client, shared, &config, &facts, record).refuse(&refused, format).await;
-        }
-        Decision::Go(Go { facts, head, entry, format }) => {
-            let mut request = Request::new(client, shared, &config, &facts, record);
-            request.head = head;
-            if request.enter(entry, format).await {
-                request.forward().await;
-            }
-            request.put_head_away();
-        }
-    }
-}
-
-/// Reads what it takes to decide, and decides; `None`: the request has ended before. `config` is what is
-/// in force in the end.
-async fn settle<'d, C: Client>(
-    client: &mut C,
-    shared: &'d Shared,
-    config: &mut Arc<Config>,
-) -> Option<(Decision<'d>, Record)> {
     client.timer().arm(config.policy.timeouts.request_head);
-    let mut arrived = None;
+    let mut gathered_since = None;
     loop {
         let decision = poll_fn(|context| {
             client.poll_early_body(context);
-            Poll::Ready(decide(shared, config, client, arrived.is_some(), context))
+            Poll::Ready(decide(shared, &config, client, gathered_since.is_some(), context))
         });
-        match decision.await {
-            Decision::Partial => read_head(client, shared, config).await.ok()?,
+        let decision = decision.await;
+        let arrived = gathered_since.unwrap_or_else(clock::recent);
+        // Matched where it was made: a decision is large, and each move of it a copy.
+        match decision {
+            Decision::Partial => match read_head(client, shared, &config).await {
+                Ok(()) => {}
+                Err(_) => return,
+            },
             Decision::Gather(facts) => {
-                let record = Record::new(*arrived.insert(clock::recent()));
+                gathered_since = Some(arrived);
                 // In a box: a connection that only waits shall not keep room for it.
-                let gathered = Box::pin(gather(client, shared, config, &facts)).await;
+                let gathered = Box::pin(gather(client, shared, &config, &facts)).await;
                 if let Err(fault) = gathered {
-                    let mut request = Request::new(client, shared, config, &facts, record);
-                    request.fail(fault).await;
-                    return None;
+                    let record = Record::new(arrived);
+                    return Request::new(client, shared, &config, &facts, record).fail(fault).await;
                 }
                 // It may have taken long: what is in force now decides.
-                *config = shared.config.load_full();
+                config = shared.config.load_full();
             }
-            decision => {
-                return Some((decision, Record::new(arrived.unwrap_or_else(clock::recent))));
+            Decision::Bad(error) => {
+                shared.tally().bad_request(error.status);
+                let timeouts = &config.policy.timeouts;
+                return client.fail(error.status, error.why, false, timeouts).await;
+            }
+            Decision::Refuse(facts, refused, format) => {
+                let record = Record::new(arrived);
+                let mut request = Request::new(client, shared, &config, &facts, record);
+                return request.refuse(&refused, format).await;
+            }
+            Decision::Go(Go { facts, head, entry, format }) => {
+                let record = Record::new(arrived);
+                let mut request = Request::new(client, shared, &config, &facts, record);
+                request.head = head;
+                if request.enter(entry, format).await {
+                    request.forward().await;
+                }
+                return request.put_head_away();
             }
         }
     }

@@ -414,6 +414,7 @@ impl<S: ClientStream> Client for Http1<S> {
         }
         self.input.use_up(refusal.facts.head_len);
         self.next = match Self::drainable(refusal) {
+            Some(0) if self.keep => Next::Keep,
             Some(len) if self.keep => {
                 self.input.timer.arm(timeouts.request_body);
                 match self.input.skip(len).await {
