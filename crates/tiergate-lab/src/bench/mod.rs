@@ -12,7 +12,8 @@ mod result;
 pub(crate) mod tool;
 
 use crate::cpu::Ticks;
-use crate::process::{Program, Running, free_address, scratch};
+use crate::origin;
+use crate::process::{free_address, scratch};
 use anyhow::{Context, Result, ensure};
 use tiergate_draw::{Paint, Tone};
 
@@ -22,8 +23,8 @@ use peer::{Entry, Peer, Places};
 use result::{Measurement, Rounds, RowResult};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 use tool::Tools;
 
 /// Command line of `tiergate-lab bench`.
@@ -71,8 +72,12 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let scratch = scratch()?;
     peer::make_certificate(scratch.path()).await?;
     let split = Split::of_machine();
-    let (origin, _running) = start_origin(scratch.path(), split.load.as_deref()).await?;
-    let places = Places { scratch: scratch.path(), origin, processors: split.proxy.as_deref() };
+    // It answers at once, as fast as one processor lets it.
+    let (listen, service) = (free_address()?, Duration::ZERO);
+    let origin = origin::Settings { listen, service, ..origin::Settings::default() };
+    let _running = origin.start(scratch.path(), split.load.as_deref()).await?;
+    let processors = split.proxy.as_deref();
+    let places = Places { scratch: scratch.path(), origin: listen, processors };
     let entries = entries(&settings);
     let mut peers = Vec::new();
     for entry in &entries {
@@ -199,7 +204,8 @@ impl Bench {
 
 /// Who takes part, in the order of the result.
 fn entries(settings: &Settings) -> Vec<Entry> {
-    let entry = |name, kind, program: &Option<PathBuf>| Entry { name, kind, program: program.clone() };
+    let entry =
+        |name, kind, program: &Option<PathBuf>| Entry { name, kind, program: program.clone() };
     let mut entries = vec![entry("tiergate", Contender::Tiergate, &settings.gateway)];
     if settings.against.is_some() {
         entries.push(entry("other build", Contender::Tiergate, &settings.against));
@@ -222,15 +228,4 @@ fn print_versions(entries: &[Entry], peers: &[Result<Peer, String>]) {
         }
     }
     println!();
-}
-
-/// An origin that answers at once, as fast as one processor lets it.
-async fn start_origin(scratch: &Path, processors: Option<&str>) -> Result<(SocketAddr, Running)> {
-    let listen = free_address()?;
-    let mut running = Program::new("the origin", std::env::current_exe()?)
-        .args(["origin", "--service", "0", "--listen", &listen.to_string()])
-        .processors(processors)
-        .start(&scratch.join("origin.log"))?;
-    running.ready(listen).await?;
-    Ok((listen, running))
 }

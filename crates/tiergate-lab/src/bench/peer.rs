@@ -56,18 +56,12 @@ impl Peer {
             .with_context(|| format!("cannot make {}", scratch.display()))?;
         let (plain, tls, admin) = (free_address()?, free_address()?, free_address()?);
         let values = values(tls, places.scratch);
+        let addresses = [plain, admin, places.origin];
         let place = Place {
-            scratch: &scratch,
-            listen: plain,
-            admin,
-            origin: places.origin,
-            slots: 0,
-            rate: 0.0,
-            namespace: None,
             processors: places.processors,
-            program: entry.program.as_deref(),
             template: Some(template(entry.kind)),
             values: &values,
+            ..Place::new(&scratch, addresses, entry.program.as_deref())
         };
         let mut front = entry.kind.start(&place).await?;
         front.ready(tls).await?;

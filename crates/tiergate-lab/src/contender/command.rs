@@ -47,18 +47,13 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let scratch = crate::process::scratch()?;
     let template = settings.template.as_deref().map(std::fs::read_to_string);
     let template = template.transpose().context("cannot read the template")?;
+    let addresses = [settings.listen, settings.admin, settings.origin];
     let place = Place {
-        scratch: scratch.path(),
-        listen: settings.listen,
-        admin: settings.admin,
-        origin: settings.origin,
         slots: settings.slots,
         rate: settings.rate,
-        namespace: None,
         processors: settings.processors.as_deref(),
-        program: settings.gateway.as_deref(),
         template: template.as_deref(),
-        values: &[],
+        ..Place::new(scratch.path(), addresses, settings.gateway.as_deref())
     };
     let contender = settings.contender;
     let mut front = contender

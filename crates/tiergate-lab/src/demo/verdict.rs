@@ -36,19 +36,10 @@ struct Overload {
 impl Passes {
     /// The table.
     pub(super) fn table(&self, paint: Paint) -> String {
-        let mut table = Table::new([
-            "<class",
-            "<load",
-            "<Tiergate",
-            "offered",
-            "goodput",
-            "",
-            "refused",
-            "timed out",
-            "failed",
-            "p50 ms",
-            "p99 ms",
-        ]);
+        let mut table = Table::new(
+            "<class|<load|<Tiergate|offered|goodput||refused|timed out|failed|p50 ms|p99 ms"
+                .split('|'),
+        );
         for (class, name) in CLASSES.iter().enumerate() {
             let (without, with) = (&self.without.populations[class], &self.with.populations[class]);
             for (number, stage) in STAGES.iter().enumerate() {
@@ -99,7 +90,7 @@ impl Passes {
 
     fn overload(&self, report: &Report) -> Overload {
         let stages: Vec<usize> = (0..STAGES.len()).filter(|n| STAGES[*n].overload()).collect();
-        let mut premium = Tally::new();
+        let mut premium = Tally::default();
         let mut ok = 0;
         for stage in &stages {
             premium.add(&report.populations[0].steps[*stage]);
@@ -166,7 +157,7 @@ mod tests {
         let target = "127.0.0.1:1".parse().unwrap();
         let plan = scenario::clients(target, CAPACITY, LASTING);
         let tally = |ok: u64, lost: u64, ms: u64| {
-            let mut tally = Tally::new();
+            let mut tally = Tally::default();
             tally.counts.sent = ok + lost;
             (0..ok).for_each(|_| tally.ended(Outcome::Ok, Duration::from_millis(ms)));
             (0..lost).for_each(|_| tally.ended(Outcome::TimedOut, Duration::from_secs(1)));

@@ -104,17 +104,10 @@ impl<'a> View<'a> {
             percent(stage.load),
             bar(now / total, 20),
         );
-        let mut table = Table::new([
-            "<class",
-            "offered/s",
-            "goodput/s",
-            "refused/s",
-            "timed out/s",
-            "p99 ms",
-            "wait p99",
-            "waiting",
-            "running",
-        ]);
+        let mut table = Table::new(
+            "<class|offered/s|goodput/s|refused/s|timed out/s|p99 ms|wait p99|waiting|running"
+                .split('|'),
+        );
         for (name, tally) in CLASSES.iter().zip(&moment.recent) {
             let counts = tally.counts;
             let rate = |n: u64| thousands((n as f64 / moment.seconds).round() as u64);

@@ -1,7 +1,7 @@
 //! Do two runs of the whole lab come to the same? Every measure of every contender is compared.
 
 use super::page::judge::is_latency;
-use super::page::spread::{Spread, valid, values};
+use super::page::spread::{Spread, valid};
 use super::page::words;
 use super::result::{ContenderResult, ExperimentResult, Measure, Results, Unit};
 use tiergate_draw::{Paint, Table};
@@ -45,14 +45,14 @@ pub(crate) fn agree(first: &Results, second: &Results) -> Agreement {
     for experiment in &first.experiments {
         let other = second.experiments.iter().find(|e| e.name == experiment.name);
         for contender in &experiment.contenders {
-            let other = other.and_then(|e| find(e, &contender.name).map(|c| (e, c)));
+            let other = other.and_then(|e| Some((e, e.contender(&contender.name)?)));
             agreement.add(experiment, contender, other);
         }
     }
     for experiment in &second.experiments {
         let known = first.experiments.iter().find(|e| e.name == experiment.name);
         for contender in &experiment.contenders {
-            if known.is_none_or(|e| find(e, &contender.name).is_none()) {
+            if known.is_none_or(|e| e.contender(&contender.name).is_none()) {
                 let present = has_figures(contender);
                 agreement.present(experiment, contender, false, present);
             }
@@ -70,14 +70,9 @@ impl Agreement {
 
     /// A table of what does not agree, and how much does.
     pub(crate) fn render(&self, paint: Paint) -> String {
-        let mut table = Table::new([
-            "<experiment",
-            "<contender",
-            "<measure",
-            "first run",
-            "second run",
-            "may differ by",
-        ]);
+        let mut table = Table::new(
+            "<experiment|<contender|<measure|first run|second run|may differ by".split('|'),
+        );
         for d in &self.disagreements {
             let measure = d.measure.as_deref().unwrap_or("(all)");
             let cells =
@@ -107,8 +102,8 @@ impl Agreement {
             let Some(at) = theirs.measures.iter().position(|m| m == measure) else {
                 continue;
             };
-            let spread = |values: Vec<Option<f64>>| Spread::of(&values, measure.better);
-            let pair = spread(values(contender, place)).zip(spread(values(other, at)));
+            let spread = |contender, place| Spread::of_measure(contender, place, measure.better);
+            let pair = spread(contender, place).zip(spread(other, at));
             let (first, second) = pair.expect("both have valid rounds");
             self.compared += 1;
             let allowed = allowed(measure.unit, &first, &second);
@@ -147,10 +142,6 @@ impl Agreement {
             allowed: String::new(),
         });
     }
-}
-
-fn find<'a>(experiment: &'a ExperimentResult, name: &str) -> Option<&'a ContenderResult> {
-    experiment.contenders.iter().find(|c| c.name == name)
 }
 
 fn has_figures(contender: &ContenderResult) -> bool {

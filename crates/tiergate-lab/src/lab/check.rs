@@ -12,10 +12,9 @@ pub(super) fn broken(experiment: &Experiment, result: &ExperimentResult) -> Vec<
 
 fn judge(promise: &Promise, result: &ExperimentResult) -> Option<String> {
     let measure = result.measures.iter().position(|m| m.name == promise.measure)?;
-    let of = |name: &str| result.contenders.iter().find(|c| c.name == name);
-    let ours = of("tiergate").and_then(|c| median(c, measure));
+    let of = |name: &str| median(result.contender(name)?, measure);
     let what = format!("{}: {}", result.name, promise.measure);
-    let Some(ours) = ours else {
+    let Some(ours) = of("tiergate") else {
         return Some(format!("{what}: no valid run"));
     };
     if let Some(least) = promise.at_least
@@ -30,7 +29,7 @@ fn judge(promise: &Promise, result: &ExperimentResult) -> Option<String> {
     }
     let (other, times) = (promise.of?, promise.times.unwrap_or(1.0));
     // A contender that is not there, or had nothing to measure, cannot be compared with.
-    let theirs = of(other.name()).and_then(|c| median(c, measure))?;
+    let theirs = of(other.name())?;
     (ours < theirs * times).then(|| {
         format!("{what}: {ours:.3}, promised {times} times that of {}, {theirs:.3}", other.name())
     })

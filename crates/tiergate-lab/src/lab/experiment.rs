@@ -120,22 +120,16 @@ pub(super) struct Clients {
     #[serde(default)]
     close: bool,
     /// Which of the clients' addresses it uses: first and how many; none: all alike.
-    #[serde(default)]
     addresses: Option<(u8, u8)>,
     /// Every arrival is a session of so many requests, with a pause of this mean in between.
-    #[serde(default)]
     session: Option<Session>,
     /// A request that comes to nothing is asked again.
-    #[serde(default)]
     retry: Option<Retry>,
     /// Every request carries a body, sent at a speed.
-    #[serde(default)]
     upload: Option<Upload>,
     /// How the rate changes over time.
-    #[serde(default)]
     trace: Option<TraceText>,
     /// The client takes the answer no faster.
-    #[serde(default)]
     read_bytes_per_second: Option<u64>,
 }
 

@@ -96,24 +96,19 @@ enum What {
 }
 
 impl What {
-    fn unit(self) -> Unit {
+    /// What it is in, and which values are better.
+    fn kind(self) -> (Unit, Better) {
+        use Better::{Higher, Lower};
         match self {
-            Self::Answered | Self::Refused | Self::Failed | Self::Goodput => Unit::Share,
-            Self::Completed | Self::Kept | Self::Wasted => Unit::Share,
-            Self::Rate | Self::SessionRate => Unit::Rate,
-            Self::Megabits => Unit::Megabits,
-            Self::Attempts => Unit::Ratio,
-            Self::Mean | Self::P50 | Self::P99 | Self::SessionMean | Self::SessionP99 => Unit::Ms,
-            Self::Recovery => Unit::S,
-            Self::FrontCpu => Unit::Us,
-        }
-    }
-
-    fn better(self) -> Better {
-        match self {
-            Self::Answered | Self::Goodput | Self::Rate | Self::Megabits => Better::Higher,
-            Self::Completed | Self::Kept | Self::SessionRate => Better::Higher,
-            _ => Better::Lower,
+            Self::Answered | Self::Goodput | Self::Completed | Self::Kept => (Unit::Share, Higher),
+            Self::Refused | Self::Failed | Self::Wasted => (Unit::Share, Lower),
+            Self::Rate | Self::SessionRate => (Unit::Rate, Higher),
+            Self::Megabits => (Unit::Megabits, Higher),
+            Self::Attempts => (Unit::Ratio, Lower),
+            Self::Mean | Self::P50 | Self::P99 => (Unit::Ms, Lower),
+            Self::SessionMean | Self::SessionP99 => (Unit::Ms, Lower),
+            Self::Recovery => (Unit::S, Lower),
+            Self::FrontCpu => (Unit::Us, Lower),
         }
     }
 }
@@ -135,12 +130,9 @@ pub(super) struct Observed<'a> {
 impl Taken {
     /// The measure as results keep it.
     pub(super) fn measure(&self) -> Measure {
-        Measure {
-            name: self.name.clone(),
-            unit: if self.is_multiple() { Unit::Ratio } else { self.what.unit() },
-            better: self.what.better(),
-            judged: !self.only_shown,
-        }
+        let (unit, better) = self.what.kind();
+        let unit = if self.is_multiple() { Unit::Ratio } else { unit };
+        Measure { name: self.name.clone(), unit, better, judged: !self.only_shown }
     }
 
     /// Its value in a run; `None`: there was nothing to take it from.
@@ -176,11 +168,7 @@ impl Taken {
 impl Line {
     /// The plot as results keep it.
     pub(super) fn plot(&self) -> Plot {
-        let unit = match (self.what, self.along) {
-            (What::Goodput, Along::Time) => Unit::Share,
-            (what, _) => what.unit(),
-        };
-        Plot { title: self.title.clone(), unit, along: self.along }
+        Plot { title: self.title.clone(), unit: self.what.kind().0, along: self.along }
     }
 
     /// Its values in a run, by phase or second.

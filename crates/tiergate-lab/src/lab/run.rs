@@ -63,18 +63,15 @@ impl Run<'_> {
             processors: split.origin.as_deref(),
         };
         let mut origin = self.experiment.origin.start(&place).await?;
+        let addresses = [Network::listen(), Network::admin(), Network::origin()];
+        let gateway = self.contender.is_ours().then_some(self.gateway);
         let place = FrontPlace {
-            scratch: scratch.path(),
-            listen: Network::listen(),
-            admin: Network::admin(),
-            origin: Network::origin(),
             slots: self.slots,
             rate: self.capacity,
             namespace: Some(&network.gateway),
             processors: split.front.as_deref(),
-            program: self.contender.is_ours().then_some(self.gateway),
             template: self.policy,
-            values: &[],
+            ..FrontPlace::new(scratch.path(), addresses, gateway)
         };
         let mut front = self.contender.start(&place).await?;
         let before = front.used()?;

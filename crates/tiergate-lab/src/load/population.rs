@@ -76,7 +76,6 @@ pub(crate) struct Session {
     #[serde(default, with = "units::text")]
     pub(crate) think: Duration,
     /// A cookie that its later requests carry, as if the application had set it then.
-    #[serde(default)]
     pub(crate) marked: Option<Marked>,
 }
 

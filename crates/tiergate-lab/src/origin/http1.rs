@@ -1,8 +1,10 @@
 //! Connections of the origins: HTTP/1.1, kept open, bounded in number.
 
+use super::counts::Counts;
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use http_body_util::Full;
+use http::Uri;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -17,8 +19,34 @@ use tokio::sync::Semaphore;
 /// A client that does not send a whole head in this time is cut off.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Prints the greeting and answers requests until SIGTERM or Ctrl-C, then prints one line: what was
+/// served, and for whom. At most `connections_max` connections are open at once, and as many as
+/// `accept_queue` wait in the kernel.
+pub(super) async fn run<R, F>(
+    address: SocketAddr,
+    accept_queue: u32,
+    connections_max: usize,
+    greeting: &str,
+    counts: &Counts,
+    respond: R,
+) -> Result<()>
+where
+    R: Fn(Uri) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let mut interruption = crate::Interruption::catch()?;
+    let listener = listen(address, accept_queue)?;
+    println!("{greeting}");
+    tokio::select! {
+        () = serve(listener, connections_max, respond) => {}
+        () = interruption.happens() => {}
+    }
+    println!("{}", counts.line());
+    Ok(())
+}
+
 /// Listens with a queue of `backlog` connections in the kernel.
-pub(super) fn listen(address: SocketAddr, backlog: u32) -> Result<TcpListener> {
+fn listen(address: SocketAddr, backlog: u32) -> Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     socket.bind(address).with_context(|| format!("cannot bind {address}"))?;
@@ -27,9 +55,9 @@ pub(super) fn listen(address: SocketAddr, backlog: u32) -> Result<TcpListener> {
 
 /// Answers the requests of at most `connections_max` connections at once, for ever; further
 /// connections wait in the listen queue.
-pub(super) async fn serve<R, F>(listener: TcpListener, connections_max: usize, respond: R)
+async fn serve<R, F>(listener: TcpListener, connections_max: usize, respond: R)
 where
-    R: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    R: Fn(Uri) -> F + Clone + Send + 'static,
     F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(connections_max));
@@ -53,14 +81,23 @@ where
 
 async fn converse<R, F>(stream: TcpStream, respond: R)
 where
-    R: Fn(Request<Incoming>) -> F,
+    R: Fn(Uri) -> F,
     F: Future<Output = Response<Full<Bytes>>>,
 {
     // Without it, an answer of several segments waits for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| {
-        let answer = respond(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (head, mut upload) = request.into_parts();
+        let answer = respond(head.uri);
+        async move {
+            // An upload is read to its end, as an application would.
+            while let Some(frame) = upload.frame().await {
+                if frame.is_err() {
+                    return Ok(plain(StatusCode::BAD_REQUEST, Bytes::new()));
+                }
+            }
+            Ok::<_, Infallible>(answer.await)
+        }
     });
     // A client that goes away ends its connection with an error, which is no news here.
     let _ = hyper::server::conn::http1::Builder::new()

@@ -179,7 +179,7 @@ mod tests {
     use std::time::Duration;
 
     fn settings(args: &[&str]) -> Settings {
-        Settings::from_words(args)
+        crate::origin::settings::from_words(args)
     }
 
     /// Sends so many requests at once and returns when each was answered, in seconds.

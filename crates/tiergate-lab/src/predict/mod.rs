@@ -6,6 +6,7 @@
 mod figures;
 mod scenario;
 
+use crate::contender::Place;
 use crate::load::{self, Report};
 use crate::origin;
 use crate::process::{self, Program, free_address};
@@ -73,7 +74,8 @@ impl Stage {
         let seconds = f64::from(settings.seconds);
         let [policy, scenario, log] =
             ["policy.toml", "scenario.toml", "access.log"].map(|name| scratch.join(name));
-        std::fs::write(&policy, scenario::policy(listen, origin, admin, &log))?;
+        let place = Place::new(scratch, [listen, admin, origin], None);
+        std::fs::write(&policy, scenario::policy(&place, &log)?)?;
         std::fs::write(&scenario, scenario::simulated(seconds, settings.seed))?;
         Ok(Self {
             origin: scenario::origin(origin, settings.seed),
@@ -96,10 +98,7 @@ impl Stage {
 
     /// What the gateway does.
     async fn act(&self, gateway: &Path) -> Result<(Vec<Figures>, Report)> {
-        let mut origin = Program::new("the origin", std::env::current_exe()?)
-            .args(self.origin.args())
-            .start(&self.scratch.join("origin.log"))?;
-        origin.ready(self.origin.listen).await?;
+        let mut origin = self.origin.start(&self.scratch, None).await?;
         let mut front = Program::new("tiergate", gateway)
             .args([Path::new("run"), &self.policy])
             .start(&self.scratch.join("tiergate.log"))?;
@@ -118,15 +117,9 @@ impl Stage {
 
 /// A table, and whether everything is as near as it must be.
 fn compare(predicted: &[Figures], found: &[Figures], paint: Paint) -> (String, bool) {
-    let mut table = Table::new([
-        "<class",
-        "goodput/s predicted",
-        "measured",
-        "off by",
-        "p99 wait predicted",
-        "measured",
-        "off by",
-    ]);
+    let mut table = Table::new(
+        "<class|goodput/s predicted|measured|off by|p99 wait predicted|measured|off by".split('|'),
+    );
     let mut agree = true;
     for ((class, predicted), found) in CLASSES.iter().zip(predicted).zip(found) {
         let mut row = vec![Cell::from(*class)];

@@ -1,6 +1,6 @@
 //! The price of not knowing the capacity: Tiergate's goodput compared with haproxy's best setting.
 
-use super::spread::{Spread, values};
+use super::spread::Spread;
 use super::words::{plain, quantity};
 use crate::lab::result::{ContenderResult, ExperimentResult, Results, Unit};
 use tiergate_draw::Table;
@@ -30,13 +30,10 @@ pub(super) fn unknown(results: &Results) -> String {
 
 fn row(experiment: &ExperimentResult) -> Option<([String; 4], bool)> {
     let place = experiment.measures.iter().position(|m| m.name == GOODPUT)?;
-    let of = |name: &str| experiment.contenders.iter().find(|c| c.name == name);
-    let median = |contender: &ContenderResult| {
-        let better = experiment.measures[place].better;
-        Spread::of(&values(contender, place), better).and_then(|spread| spread.median)
-    };
-    let haproxy = of("haproxy").filter(|c| c.setting.is_some())?;
-    let (ours, theirs) = (median(of("tiergate")?)?, median(haproxy)?);
+    let better = experiment.measures[place].better;
+    let median = |c: &ContenderResult| Spread::of_measure(c, place, better)?.median;
+    let haproxy = experiment.contender("haproxy").filter(|c| c.setting.is_some())?;
+    let (ours, theirs) = (median(experiment.contender("tiergate")?)?, median(haproxy)?);
     let ratio = ours / theirs;
     let bold = if ratio >= CLOSE { "" } else { "**" };
     let row = [
