@@ -23,7 +23,7 @@ impl Lab<'_> {
             experiment.contenders().into_iter().filter(wanted).collect();
         let mut slots = BTreeMap::new();
         let mut setting = None;
-        // A check is quick: haproxy has what its operator types in.
+        // A check is quick: haproxy has the limit that its operator configures.
         let searches = !self.settings.check && !experiment.search.is_empty();
         if searches && contenders.contains(&Contender::Haproxy) {
             let found = search::best(self, experiment, capacity).await?;

@@ -22,7 +22,7 @@ pub(super) fn section(experiment: &ExperimentResult, drawing: Option<&str>) -> S
     if !notes.is_empty() {
         out += &format!("{notes}\n");
     }
-    out += &format!("**Who is ahead?**\n\n{}\n", verdict::verdicts(experiment));
+    out += &format!("**Comparison**\n\n{}\n", verdict::verdicts(experiment));
     out
 }
 

@@ -21,9 +21,9 @@ pub(super) fn unknown(results: &Results) -> String {
     let total = rows.len();
     rows.into_iter().for_each(|(row, _)| table.row(row));
     format!(
-        "## With no capacity typed in\n\nHAProxy's `maxconn` was searched for in each of these experiments; \
-         Tiergate found its limit by itself, from cold, while the experiment ran. Tiergate's goodput is \
-         within 5 % of the best fixed setting's in {close} of {total}.\n\n{}\n",
+        "## Without a configured capacity\n\nIn each of these experiments, HAProxy's `maxconn` was tuned by \
+         trial; Tiergate found its limit by itself, from a cold start, during the run. Tiergate's goodput is \
+         within 5 % of that of the best fixed setting in {close} of {total}.\n\n{}\n",
         table.markdown()
     )
 }

@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Requests that it serves at once: what an operator would type into a gateway.
+    /// Requests that it serves at once: what an operator would configure in a gateway.
     pub(crate) fn slots(&self) -> u32 {
         let workers = |workers: usize| u32::try_from(workers).unwrap_or(u32::MAX);
         match self {
