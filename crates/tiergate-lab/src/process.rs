@@ -6,9 +6,11 @@
 //! ends by itself, which [`Running::ended`] tells.
 
 use anyhow::{Context, Result, bail};
+use procfs::net::TcpState;
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -178,26 +180,13 @@ impl Drop for Running {
 /// Whether a socket listens on that address, or on its port on every address, in the network of a
 /// process. The kernel's table shows what connecting would, from outside the namespace too.
 fn listens(pid: u32, address: SocketAddr) -> bool {
-    let table = |name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
-    let (tcp, tcp6) = (table("tcp").unwrap_or_default(), table("tcp6").unwrap_or_default());
-    let port = format!(":{:04X}", address.port());
-    let host = match address.ip() {
-        IpAddr::V4(ip) => format!("{:08X}", u32::from_ne_bytes(ip.octets())),
-        IpAddr::V6(ip) => ip.octets().chunks(4).fold(String::new(), |out, word| {
-            let word: [u8; 4] = word.try_into().expect("16 octets are four words");
-            out + &format!("{:08X}", u32::from_ne_bytes(word))
-        }),
-    };
-    let listening = |line: &str| {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let local = fields.next().unwrap_or_default();
-        let here = local.strip_suffix(&port).is_some_and(|ip| {
-            // An IPv4 address may be listened on by an IPv6 socket for all addresses.
-            ip == host || ip.bytes().all(|digit| digit == b'0')
-        });
-        here && fields.nth(1) == Some("0A")
-    };
-    tcp.lines().chain(tcp6.lines()).any(listening)
+    let tables = Process::new(pid as i32).map(|process| [process.tcp(), process.tcp6()]);
+    tables.into_iter().flatten().flatten().flatten().any(|socket| {
+        let local = socket.local_address;
+        // An IPv4 address may be listened on by an IPv6 socket for all addresses.
+        let here = local.ip() == address.ip() || local.ip().is_unspecified();
+        here && local.port() == address.port() && socket.state == TcpState::Listen
+    })
 }
 
 /// Runs a program to its end within `patience` and returns what it printed on standard output;

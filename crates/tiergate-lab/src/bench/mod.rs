@@ -19,7 +19,7 @@ use tiergate_draw::{Paint, Tone};
 
 use crate::contender::Contender;
 use matrix::Row;
-use peer::{Entry, Peer, Places};
+use peer::{Entry, Peer};
 use result::{Measurement, Rounds, RowResult};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -76,12 +76,10 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let (listen, service) = (free_address()?, Duration::ZERO);
     let origin = origin::Settings { listen, service, ..origin::Settings::default() };
     let _running = origin.start(scratch.path(), split.load.as_deref()).await?;
-    let processors = split.proxy.as_deref();
-    let places = Places { scratch: scratch.path(), origin: listen, processors };
     let entries = entries(&settings);
     let mut peers = Vec::new();
     for entry in &entries {
-        let peer = Peer::start(entry, &places).await;
+        let peer = Peer::start(entry, scratch.path(), listen, split.proxy.as_deref()).await;
         peers.push(peer.map_err(|error| format!("{error:#}")));
     }
     print_versions(&entries, &peers);
@@ -162,24 +160,17 @@ impl Bench {
                 };
                 match self.measure(&row, peer, self.seconds).await {
                     Ok(measurement) => rounds.push(measurement),
-                    Err(why) => results[place] = Err(why),
+                    Err(error) => {
+                        let why = peer.front.ended().unwrap_or_else(|| format!("{error:#}"));
+                        results[place] = Err(why);
+                    }
                 }
             }
         }
         RowResult { row, peers: results }
     }
 
-    async fn measure(
-        &self,
-        row: &Row,
-        peer: &mut Peer,
-        seconds: u64,
-    ) -> Result<Measurement, String> {
-        let measured = self.measure_running(row, peer, seconds).await;
-        measured.map_err(|error| peer.front.ended().unwrap_or_else(|| format!("{error:#}")))
-    }
-
-    async fn measure_running(&self, row: &Row, peer: &Peer, seconds: u64) -> Result<Measurement> {
+    async fn measure(&self, row: &Row, peer: &Peer, seconds: u64) -> Result<Measurement> {
         let target = if row.tool.tls() { peer.tls } else { peer.plain };
         let ticks = || {
             let of = |list: &Option<String>| Ticks::now(list.as_deref().unwrap_or("0"));

@@ -28,16 +28,6 @@ fn template(proxy: Contender) -> &'static str {
     }
 }
 
-/// Where everything is.
-pub(super) struct Places<'a> {
-    /// A directory that is removed in the end.
-    pub(super) scratch: &'a Path,
-    /// Whom the proxies forward to.
-    pub(super) origin: SocketAddr,
-    /// Where the proxies run, in the words of `taskset`.
-    pub(super) processors: Option<&'a str>,
-}
-
 /// A proxy under way.
 pub(super) struct Peer {
     /// The proxy itself.
@@ -49,16 +39,19 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Writes its configuration and starts it. An error is a reason why it is left out.
-    pub(super) async fn start(entry: &Entry, places: &Places<'_>) -> Result<Self> {
-        let scratch = places.scratch.join(entry.name);
-        std::fs::create_dir_all(&scratch)
-            .with_context(|| format!("cannot make {}", scratch.display()))?;
+    /// Writes its configuration and starts it on those processors (in the words of `taskset`) in
+    /// front of the origin. An error is a reason why it is left out.
+    pub(super) async fn start(
+        entry: &Entry,
+        scratch: &Path,
+        origin: SocketAddr,
+        processors: Option<&str>,
+    ) -> Result<Self> {
         let (plain, tls, admin) = (free_address()?, free_address()?, free_address()?);
-        let values = values(tls, places.scratch);
-        let addresses = [plain, admin, places.origin];
+        let (values, addresses) = (values(tls, scratch), [plain, admin, origin]);
+        let scratch = scratch.join(entry.name);
         let place = Place {
-            processors: places.processors,
+            processors,
             template: Some(template(entry.kind)),
             values: &values,
             ..Place::new(&scratch, addresses, entry.program.as_deref())

@@ -20,8 +20,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What stands in front of the origin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Contender {
     /// Nothing: clients ask the origin itself.
     None,
@@ -53,15 +54,7 @@ impl Contender {
 
     /// Its name on the command line and in results.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Tiergate => "tiergate",
-            Self::Haproxy => "haproxy",
-            Self::Nginx => "nginx",
-            Self::ModQos => "modqos",
-            Self::Envoy => "envoy",
-            Self::Failsafe => "failsafe",
-        }
+        self.into()
     }
 
     /// The contender of that name.

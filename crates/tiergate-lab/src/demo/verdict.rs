@@ -63,16 +63,13 @@ impl Passes {
             (Some(p99), Some(unloaded)) => p99.as_secs_f64() / unloaded.as_secs_f64(),
             _ => f64::INFINITY,
         };
-        let mut missed = Vec::new();
-        if with.premium_kept < 1.0 {
-            missed.push("premium lost requests");
-        }
-        if ratio > P99_RATIO_MAX {
-            missed.push("premium became slow");
-        }
-        if with.goodput < GOODPUT_MIN {
-            missed.push("capacity was left unused");
-        }
+        let promises = [
+            (with.premium_kept >= 1.0, "premium lost requests"),
+            (ratio <= P99_RATIO_MAX, "premium became slow"),
+            (with.goodput >= GOODPUT_MIN, "capacity was left unused"),
+        ];
+        let missed = promises.iter().filter(|(kept, _)| !kept).map(|(_, missed)| *missed);
+        let missed: Vec<&str> = missed.collect();
         let mut line = format!(
             "Under overload Tiergate kept {} of premium (without it: {}) at a p99 of {} ms, {ratio:.2}x \
              of unloaded, and {} of the origin's capacity in use for answers in time (without: {}).",

@@ -32,11 +32,10 @@ pub(super) async fn httperf(
     };
     let mut report = RunFigures {
         populations: populations.iter().map(nothing_yet).collect(),
-        lateness_p99_ms: 0.0,
         // It never sleeps; what tells whether it kept up is its lateness.
         cpu: 1.0,
         cpu_peak: 1.0,
-        void: None,
+        ..RunFigures::default()
     };
     for phase in 0..experiment.phases.len() {
         let asking = populations.iter().enumerate().filter(|(_, p)| p.steps[phase].rate > 0.0);
@@ -56,15 +55,13 @@ fn nothing_yet(population: &Population) -> PopulationFigures {
     let step = |step: &crate::load::Step| StepFigures {
         rate: step.rate,
         seconds: step.lasting.as_secs_f64(),
-        answered_in_it: 0,
-        figures: Figures::default(),
+        ..StepFigures::default()
     };
     PopulationFigures {
         name: population.name.clone(),
         steps: population.steps.iter().map(step).collect(),
-        overall: Figures::default(),
-        sessions_by_step: population.steps.iter().map(|_| SessionFigures::default()).collect(),
-        series: Vec::new(),
+        sessions_by_step: vec![SessionFigures::default(); population.steps.len()],
+        ..PopulationFigures::default()
     }
 }
 

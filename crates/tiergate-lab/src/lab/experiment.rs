@@ -7,6 +7,7 @@ use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::result::Phase;
 use super::server::Server;
+use super::settings::Settings;
 use crate::contender::Contender;
 use crate::load::population::{Retry, Session, Upload};
 use crate::load::trace::Trace;
@@ -108,7 +109,7 @@ pub(super) struct Clients {
     #[serde(deserialize_with = "one_or_many")]
     rate: Vec<String>,
     /// How they are spread.
-    #[serde(default = "poisson")]
+    #[serde(default)]
     arrivals: Arrivals,
     /// How long a client waits.
     #[serde(default = "second", with = "units::text")]
@@ -219,10 +220,11 @@ impl Experiment {
         self.origin.computes() && self.generator == Generator::Load
     }
 
-    /// Who takes part.
-    pub(super) fn contenders(&self) -> Vec<Contender> {
-        let all = Contender::ALL.into_iter();
-        all.filter(|c| self.contenders.is_empty() || self.contenders.contains(c)).collect()
+    /// Who takes part, of those that the lab is asked for.
+    pub(super) fn contenders(&self, settings: &Settings) -> Vec<Contender> {
+        let chosen = [&self.contenders, &settings.contenders];
+        let wanted = |c: &Contender| chosen.iter().all(|of| of.is_empty() || of.contains(c));
+        Contender::ALL.into_iter().filter(wanted).collect()
     }
 
     /// The clients, for an origin of that capacity with those static files.
@@ -310,10 +312,6 @@ impl Clients {
         let requests = self.session.as_ref().map_or(1, |session| session.requests);
         self.patience * attempts * requests
     }
-}
-
-fn poisson() -> Arrivals {
-    Arrivals::Poisson
 }
 
 fn second() -> Duration {

@@ -33,11 +33,11 @@ use anyhow::{Context, Result, ensure};
 use experiment::Experiment;
 use progress::Progress;
 use result::Results;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use store::Store;
+use tiergate_draw::Paint;
 use turns::Lab;
 
 /// Runs what is asked for.
@@ -92,7 +92,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 fn finish(settings: &Settings, results: &Results) -> Result<()> {
     let file = settings.store.join("results.json");
     write_json(&file, results)?;
-    println!("\n{}", page::summary(results).render(tiergate_draw::Paint::stdout()));
+    println!("\n{}", page::summary(results).render(Paint::stdout()));
     println!("  written to {}", file.display());
     if let Some(docs) = &settings.docs {
         page::write(results, docs)?;
@@ -100,10 +100,7 @@ fn finish(settings: &Settings, results: &Results) -> Result<()> {
         println!("  page: {}", docs.join("results.md").display());
     }
     if let Some(other) = &settings.agree {
-        println!(
-            "\n{}",
-            agree::agree(&read(other)?, results).render(tiergate_draw::Paint::stdout())
-        );
+        println!("\n{}", agree::agree(&read(other)?, results).render(Paint::stdout()));
     }
     Ok(())
 }
@@ -147,14 +144,10 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
     let entries = std::fs::read_dir(directory)
         .with_context(|| format!("no experiments in {}", directory.display()))?;
     for entry in entries.flatten() {
-        let path = entry.path();
-        let (Some(name), Some("toml")) = (
-            path.file_stem().and_then(|stem| stem.to_str()),
-            path.extension().and_then(|end| end.to_str()),
-        ) else {
-            continue;
-        };
-        all.push(Experiment::read(name, &std::fs::read_to_string(&path)?)?);
+        let name = entry.file_name();
+        if let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".toml")) {
+            all.push(Experiment::read(name, &std::fs::read_to_string(entry.path())?)?);
+        }
     }
     all.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
     let names = all.iter().map(|e| e.name.clone()).collect::<Vec<_>>().join(", ");

@@ -114,24 +114,20 @@ impl Network {
     }
 
     /// Where the gateway takes requests.
-    pub(super) fn listen() -> SocketAddr {
-        SocketAddr::from(([10, 77, 0, 1], 8080))
-    }
-
+    pub(super) const LISTEN: SocketAddr = address([10, 77, 0, 1], 8080);
     /// Where the gateway takes its operator's, on its own machine.
-    pub(super) fn admin() -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], 9900))
-    }
-
+    pub(super) const ADMIN: SocketAddr = address([127, 0, 0, 1], 9900);
     /// Where the origin listens.
-    pub(super) fn origin() -> SocketAddr {
-        SocketAddr::from(([10, 77, 1, 2], 8081))
-    }
+    pub(super) const ORIGIN: SocketAddr = address([10, 77, 1, 2], 8081);
 
     /// Address number `n` of the clients' machine, from 0.
     pub(super) fn client(n: u8) -> IpAddr {
         Ipv4Addr::new(10, 77, 0, 2 + n % CLIENT_ADDRESSES).into()
     }
+}
+
+const fn address([a, b, c, d]: [u8; 4], port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), port)
 }
 
 impl Drop for Network {

@@ -16,19 +16,26 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
+/// One of an experiment's runs.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    /// Who stands in front.
+    pub(super) contender: Contender,
+    /// How many requests at once it is told that the origin can work on.
+    pub(super) slots: u32,
+    /// From 1; also the seed of the sending times.
+    pub(super) round: u64,
+}
+
 /// What is to be run.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'a> {
     /// The experiment.
     pub(super) experiment: &'a Experiment,
-    /// Who stands in front.
-    pub(super) contender: Contender,
+    /// Who stands in front, and what it is told.
+    pub(super) turn: Turn,
     /// The origin's capacity in requests a second.
     pub(super) capacity: f64,
-    /// How many requests at once the contender is told that the origin can work on.
-    pub(super) slots: u32,
-    /// Seed of the sending times.
-    pub(super) seed: u64,
     /// Which of how many runs at the same time it is.
     pub(super) job: usize,
     /// See `job`.
@@ -54,35 +61,34 @@ impl Run<'_> {
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
         let split = Split::new(self.experiment.origin_alone(), self.job, self.jobs);
-        let lab = std::env::current_exe()?;
         let place = server::Place {
-            lab: &lab,
             scratch: scratch.path(),
-            listen: Network::origin(),
+            listen: Network::ORIGIN,
             namespace: Some(&network.origin),
             processors: split.origin.as_deref(),
         };
         let mut origin = self.experiment.origin.start(&place).await?;
-        let addresses = [Network::listen(), Network::admin(), Network::origin()];
-        let gateway = self.contender.is_ours().then_some(self.gateway);
+        let addresses = [Network::LISTEN, Network::ADMIN, Network::ORIGIN];
+        let Turn { contender, slots, round: seed } = self.turn;
+        let gateway = contender.is_ours().then_some(self.gateway);
         let place = FrontPlace {
-            slots: self.slots,
+            slots,
             rate: self.capacity,
             namespace: Some(&network.gateway),
             processors: split.front.as_deref(),
             template: self.policy,
             ..FrontPlace::new(scratch.path(), addresses, gateway)
         };
-        let mut front = self.contender.start(&place).await?;
+        let mut front = contender.start(&place).await?;
         let before = front.used()?;
-        let target = match self.contender {
-            Contender::None => Network::origin(),
-            _ => Network::listen(),
+        let target = match contender {
+            Contender::None => Network::ORIGIN,
+            _ => Network::LISTEN,
         };
         let populations = self.experiment.populations(self.capacity, &origin.paths)?;
         let report = match self.experiment.generator {
             Generator::Load => {
-                let plan = Plan { target, seed: self.seed, populations };
+                let plan = Plan { target, seed, populations };
                 load(&plan, scratch.path(), &network, &split, self.experiment.patience()).await?
             }
             Generator::Httperf => {
@@ -106,7 +112,7 @@ impl Run<'_> {
             front_cpu_s,
         };
         let round = Round {
-            seed: self.seed,
+            seed,
             void: report.void.clone(),
             values: self.experiment.measure.iter().map(|m| m.value(&observed)).collect(),
             lines: self.experiment.plot.iter().map(|p| p.values(&observed)).collect(),

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How arrivals are spread over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Arrivals {
     /// Independent of each other, as those of many people.
+    #[default]
     Poisson,
     /// Evenly spaced.
     Constant,

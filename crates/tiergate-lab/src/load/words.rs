@@ -20,11 +20,8 @@ impl Population {
                 "header" => population.headers.push(parse_header(value)?),
                 "patience" => population.patience = parse_duration(value)?,
                 "connections" => {
-                    population.connections_max = value
-                        .parse()
-                        .ok()
-                        .filter(|n| (1..=CONNECTIONS_MAX).contains(n))
-                        .ok_or_else(|| wrong("1 to 60000"))?;
+                    let number = value.parse().ok().filter(|n| (1..=CONNECTIONS_MAX).contains(n));
+                    population.connections_max = number.ok_or_else(|| wrong("1 to 60000"))?;
                 }
                 "arrivals" => {
                     population.arrivals = match value {

@@ -5,6 +5,8 @@ use super::timeline::{Timeline, WORKERS_MAX};
 use crate::process::{Program, Running};
 use crate::units::{self, parse_duration};
 use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -13,9 +15,7 @@ use std::time::Duration;
 pub(super) const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Whether serving a request waits or computes.
-#[derive(
-    clap::ValueEnum, serde::Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq,
-)]
+#[derive(ValueEnum, Deserialize, Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     /// The worker waits, as for a database.
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 /// What kind of server it is. In an experiment's file the same, `kind` called `work`.
-#[derive(clap::Args, serde::Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+#[derive(clap::Args, Deserialize, Serialize, Clone, Debug, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
     /// Address to listen on
@@ -85,11 +85,7 @@ pub(super) fn from_words<S: clap::Args>(words: &[&str]) -> S {
 
 /// The words of the command line that starts an origin with these settings. An option is called as
 /// the setting is in a file, or has that name as an alias.
-pub(super) fn words(
-    command: &str,
-    listen: SocketAddr,
-    settings: &impl serde::Serialize,
-) -> Vec<String> {
+pub(super) fn words(command: &str, listen: SocketAddr, settings: &impl Serialize) -> Vec<String> {
     let settings = serde_json::to_value(settings).expect("settings are texts and numbers");
     let mut words = vec![command.to_owned(), format!("--listen={listen}")];
     for (key, value) in settings.as_object().expect("settings have names") {

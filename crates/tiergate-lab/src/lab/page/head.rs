@@ -82,13 +82,15 @@ fn matrix(results: &Results) -> String {
         }
         table.row(row);
     }
-    format!(
-        "## Summary\n\n{}\n\n{}\n{}{}",
-        count(&cells, results),
-        table.markdown(),
-        left_out(&cells),
-        behind(&all_shortfalls)
-    )
+    let mut out = format!("## Summary\n\n{}\n\n{}\n", count(&cells, results), table.markdown());
+    if cells.contains(&Cell::LeftOut) {
+        out += "–: could not take part, or had no valid round; the section says why.\n\n";
+    }
+    if !all_shortfalls.is_empty() {
+        out += "**Where Tiergate is behind** (Tiergate against the peer):\n\n";
+        out += &format!("{all_shortfalls}\n");
+    }
+    out
 }
 
 /// The summary in one sentence.
@@ -107,21 +109,6 @@ fn count(cells: &[Cell], results: &Results) -> String {
          and behind in {behind}.",
         compared.iter().sum::<usize>(),
     )
-}
-
-fn left_out(cells: &[Cell]) -> &'static str {
-    if cells.contains(&Cell::LeftOut) {
-        "–: could not take part, or had no valid round; the section says why.\n\n"
-    } else {
-        ""
-    }
-}
-
-fn behind(shortfalls: &str) -> String {
-    if shortfalls.is_empty() {
-        return String::new();
-    }
-    format!("**Where Tiergate is behind** (Tiergate against the peer):\n\n{shortfalls}\n")
 }
 
 fn machine(results: &Results) -> String {

@@ -75,7 +75,13 @@ pub(crate) fn compare<'a>(
         judged.push(Judged { measure, tiergate, peer, standing, discounted: false });
     }
     discount_latencies(&mut judged);
-    let overall = overall(judged.iter().map(|j| j.standing));
+    let any = |standing| judged.iter().any(|j: &Judged| j.standing == standing);
+    let overall = match (any(Standing::Ahead), any(Standing::Behind)) {
+        (true, false) => Overall::Ahead,
+        (false, false) => Overall::Level,
+        (false, true) => Overall::Behind,
+        (true, true) => Overall::Mixed,
+    };
     Some(Comparison { judged, overall })
 }
 
@@ -122,20 +128,6 @@ fn discount_latencies(judged: &mut [Judged]) {
     };
     for latency in judged.iter_mut().filter(|j| is_latency(j.measure.unit) && j.standing == void) {
         (latency.standing, latency.discounted) = (Standing::Level, true);
-    }
-}
-
-fn overall(standings: impl Iterator<Item = Standing>) -> Overall {
-    let (mut ahead, mut behind) = (false, false);
-    for standing in standings {
-        ahead |= standing == Standing::Ahead;
-        behind |= standing == Standing::Behind;
-    }
-    match (ahead, behind) {
-        (true, false) => Overall::Ahead,
-        (false, false) => Overall::Level,
-        (false, true) => Overall::Behind,
-        (true, true) => Overall::Mixed,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::process::{Program, Running, find, output};
 use crate::units;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use std::env::current_exe;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,8 +76,6 @@ impl Default for Nginx {
 
 /// Where a server runs.
 pub(crate) struct Place<'a> {
-    /// The lab's own program.
-    pub(crate) lab: &'a Path,
     /// A directory that is removed in the end ([`crate::process::scratch`]).
     pub(crate) scratch: &'a Path,
     /// Where it listens.
@@ -93,16 +92,17 @@ impl Server {
         let dir = place.scratch.join("origin");
         std::fs::create_dir_all(&dir)?;
         let files = dir.join("files");
+        let ours = |words| anyhow::Ok(Program::new("the origin", current_exe()?).args(words));
         let (program, paths) = match self {
             Self::Workers(settings) => {
                 settings.check()?;
                 let settings = origin::Settings { listen: place.listen, ..settings.clone() };
-                (Program::new("the origin", place.lab).args(settings.args()), Vec::new())
+                (ours(settings.args())?, Vec::new())
             }
             Self::App(settings) => {
                 settings.check()?;
                 let settings = app::Settings { listen: place.listen, ..settings.clone() };
-                (Program::new("the application", place.lab).args(settings.args()), Vec::new())
+                (ours(settings.args())?, Vec::new())
             }
             Self::Apache(apache) => {
                 let paths = surge::write(&files, apache.files, apache.seed)?;
