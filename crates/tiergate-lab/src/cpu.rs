@@ -2,8 +2,15 @@
 
 use anyhow::{Context, Result};
 use procfs::process::{Process, all_processes};
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Duration;
+
+/// Processor time that this thread has used.
+pub(crate) fn thread_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
+}
 
 /// A server's processes: what was started, and all that descends from it (nginx's and Apache's
 /// workers).

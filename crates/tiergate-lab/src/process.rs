@@ -22,6 +22,7 @@ const TERM_PATIENCE: Duration = Duration::from_secs(2);
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A command line, the processors that it may use and the network that it sees.
+#[derive(Default)]
 pub(crate) struct Program {
     name: String,
     argv: Vec<OsString>,
@@ -32,12 +33,7 @@ pub(crate) struct Program {
 impl Program {
     /// A program by path, called `name` in messages.
     pub(crate) fn new(name: &str, path: impl AsRef<OsStr>) -> Self {
-        Self {
-            name: name.into(),
-            argv: vec![path.as_ref().into()],
-            processors: None,
-            namespace: None,
-        }
+        Self { name: name.into(), argv: vec![path.as_ref().into()], ..Self::default() }
     }
 
     /// Adds arguments.
@@ -66,11 +62,8 @@ impl Program {
             ["setpriv", "--pdeathsig", "TERM", "--"].map(Into::into).into();
         if let Some(name) = &self.namespace {
             // `ip netns exec` would mount /sys anew and hide the control groups.
-            words.extend([
-                "nsenter".into(),
-                format!("--net=/run/netns/{name}").into(),
-                "--".into(),
-            ]);
+            let network = format!("--net=/run/netns/{name}");
+            words.extend(["nsenter", &network, "--"].map(Into::into));
         }
         if let Some(list) = &self.processors {
             words.extend(["taskset", "-c", list].map(Into::into));

@@ -62,11 +62,8 @@ pub(crate) struct Settings {
 /// Measures the chosen rows, prints the table and writes the JSON.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     let rows = matrix::chosen(settings.only.as_deref(), settings.quick);
-    ensure!(
-        !rows.is_empty(),
-        "no such row; there are: {}",
-        matrix::ROWS.map(|r| r.name).join(", ")
-    );
+    let names = || matrix::ROWS.map(|row| row.name).join(", ");
+    ensure!(!rows.is_empty(), "no such row; there are: {}", names());
     let rounds = settings.rounds.unwrap_or(if settings.quick { 2 } else { 5 });
     let seconds = settings.seconds.unwrap_or(if settings.quick { 1 } else { 3 });
     let scratch = scratch()?;

@@ -30,9 +30,8 @@ impl Place<'_> {
             None => (word, 1.0),
         };
         // Of an address also its parts: `LISTEN_HOST`, `LISTEN_PORT`.
-        for (known, address) in
-            [("LISTEN", self.listen), ("ADMIN", self.admin), ("ORIGIN", self.origin)]
-        {
+        let addresses = [("LISTEN", self.listen), ("ADMIN", self.admin), ("ORIGIN", self.origin)];
+        for (known, address) in addresses {
             match name.strip_prefix(known) {
                 Some("") => return Ok(address.to_string()),
                 Some("_HOST") => return Ok(address.ip().to_string()),

@@ -129,18 +129,13 @@ impl<'a> View<'a> {
             ]);
         }
         out += &table.render(self.paint);
-        let goodput = moment.goodput();
-        out += &format!(
-            "\n  goodput {goodput:>5.0} of {:.0}/s  {}\n",
-            self.capacity,
-            spark(self.goodput.iter().copied(), self.capacity)
-        );
+        let (goodput, capacity) = (moment.goodput(), self.capacity);
+        let course = spark(self.goodput.iter().copied(), capacity);
+        out += &format!("\n  goodput {goodput:>5.0} of {capacity:.0}/s  {course}\n");
         if let Some(slots) = self.slots.back() {
             let most = self.slots.iter().copied().fold(1.0, f64::max);
-            out += &format!(
-                "  slots   {slots:>5.0} found    {}\n",
-                spark(self.slots.iter().copied(), most)
-            );
+            let course = spark(self.slots.iter().copied(), most);
+            out += &format!("  slots   {slots:>5.0} found    {course}\n");
         }
         out
     }

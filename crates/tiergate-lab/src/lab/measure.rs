@@ -208,9 +208,8 @@ fn figure(
     let answers: f64 = steps().map(|step| step.answered_in_it as f64).sum();
     let (sent, ok, refused) =
         (sum(&|f| f.counts.sent), sum(&|f| f.counts.ok), sum(&|f| f.counts.refused));
-    let sessions = || {
-        populations.iter().flat_map(|p| phases.iter().filter_map(|n| p.sessions_by_step.get(*n)))
-    };
+    let by_step = populations.iter().map(|p| &p.sessions_by_step);
+    let sessions = || by_step.clone().flat_map(|by| phases.iter().filter_map(|n| by.get(*n)));
     let of_sessions =
         |count: fn(&SessionFigures) -> u64| -> f64 { sessions().map(|s| count(s) as f64).sum() };
     let completed = of_sessions(|s| s.completed);
@@ -246,9 +245,8 @@ fn figure(
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
         What::FrontCpu => {
-            let all =
-                populations.iter().map(|p| p.overall.attempts.max(p.overall.counts.sent) as f64);
-            ratio(run.front_cpu_s * 1e6, all.sum())
+            let all = populations.iter().map(|p| p.overall.attempts.max(p.overall.counts.sent));
+            ratio(run.front_cpu_s * 1e6, all.sum::<u64>() as f64)
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How arrivals are spread over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Arrivals {
     /// Independent of each other, as those of many people.
@@ -32,10 +32,9 @@ pub(super) struct Ends(Vec<Duration>);
 impl Ends {
     /// The ends of those steps, one after another.
     pub(super) fn of(steps: &[Step]) -> Self {
-        let mut end = Duration::ZERO;
-        let ends = steps.iter().map(|step| {
-            end += step.lasting;
-            end
+        let ends = steps.iter().scan(Duration::ZERO, |end, step| {
+            *end += step.lasting;
+            Some(*end)
         });
         Self(ends.collect())
     }

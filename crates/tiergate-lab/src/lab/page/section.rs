@@ -75,11 +75,8 @@ fn notes(contender: &ContenderResult) -> Vec<String> {
         format!("- **{name}** was searched for its best setting: {}\n", sentence(setting))
     };
     let mut notes: Vec<String> = contender.setting.iter().map(best).collect();
-    let void: Vec<String> = contender
-        .rounds
-        .iter()
-        .filter_map(|round| Some(format!("seed {}: {}", round.seed, plain(round.void.as_ref()?))))
-        .collect();
+    let why = |round: &Round| Some(format!("seed {}: {}", round.seed, plain(round.void.as_ref()?)));
+    let void: Vec<String> = contender.rounds.iter().filter_map(why).collect();
     if !void.is_empty() {
         let all = void.len() == contender.rounds.len();
         let what = if all { "all rounds are void, so that it has no row" } else { "void" };

@@ -133,19 +133,14 @@ impl Server {
     /// Requests a second that it can serve; `None`: must be measured.
     pub(crate) fn capacity(&self) -> Option<f64> {
         match self {
-            Self::Workers(settings) => {
-                Some(settings.capacity()).filter(|_| settings.routes.is_empty())
-            }
-            Self::App(_) | Self::Apache(_) | Self::Nginx(_) => None,
+            Self::Workers(settings) if settings.routes.is_empty() => Some(settings.capacity()),
+            _ => None,
         }
     }
 
     /// Whether it needs a processor rather than time.
     pub(crate) fn computes(&self) -> bool {
-        match self {
-            Self::Workers(settings) => settings.kind == origin::Kind::Cpu,
-            Self::App(_) | Self::Apache(_) | Self::Nginx(_) => true,
-        }
+        !matches!(self, Self::Workers(settings) if settings.kind == origin::Kind::Io)
     }
 
     /// Requests that it serves at once: what an operator would configure in a gateway.
