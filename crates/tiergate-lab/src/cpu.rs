@@ -127,7 +127,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for name in ["sleep", "a) b (c) S 1 2"] {
             let program = dir.path().join(name);
-            fs::copy("/bin/sleep", &program).unwrap();
+            std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
             let mut child = std::process::Command::new(program).arg("30").spawn().unwrap();
             assert!(Processes::of(std::process::id()).pids.contains(&child.id()), "{name}");
             child.kill().unwrap();

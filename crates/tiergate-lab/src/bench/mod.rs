@@ -207,13 +207,11 @@ fn print_versions(entries: &[Entry], peers: &[Result<Peer, String>]) {
     let paint = Paint::stdout();
     println!();
     for (entry, peer) in entries.iter().zip(peers) {
-        match peer {
-            Ok(peer) => println!("  {} {}", entry.name, peer.front.version),
-            Err(why) => {
-                let line = format!("{} is left out: {why}", entry.name);
-                println!("  {}", paint.tone(Tone::Bad, &line));
-            }
-        }
+        let line = match peer {
+            Ok(peer) => format!("{} {}", entry.name, peer.front.version),
+            Err(why) => paint.tone(Tone::Bad, &format!("{} is left out: {why}", entry.name)),
+        };
+        println!("  {line}");
     }
     println!();
 }

@@ -61,13 +61,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         .await
         .map_err(|error| error.context(format!("{} is left out", contender.name())))?;
     let pid = front.pid().map_or(String::new(), |pid| format!(", process {pid}"));
-    println!(
-        "{} {} on {}{pid}: {}",
-        contender.name(),
-        front.version,
-        settings.listen,
-        contender.about()
-    );
+    let (name, version, listen) = (contender.name(), &front.version, settings.listen);
+    println!("{name} {version} on {listen}{pid}: {}", contender.about());
     tokio::select! {
         why = end_of(&mut front) => bail!("{why}"),
         () = interruption.happens() => {}

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn each_peer_is_told_the_capacity_and_tiergate_is_not() {
-        for contender in Contender::ALL {
+        for contender in Contender::ALL.iter().copied() {
             let template = contender.template();
             let text = filled(template).unwrap();
             let told = template.contains("@SLOTS") || template.contains("@RATE");

@@ -35,7 +35,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let paint = Paint::stdout();
     let stage_lasting = Duration::from_secs(if settings.quick { 3 } else { 8 });
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let lab = Lab { scratch: scratch.path(), paint, stage_lasting };
+    let lab = Lab { scratch: scratch.path(), stage_lasting };
     let capacity = scenario::origin(free_address()?).capacity();
     println!(
         "\n  An origin that can serve {capacity:.0} requests/s; premium clients send 80/s, basic \
@@ -56,7 +56,6 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 
 struct Lab<'a> {
     scratch: &'a Path,
-    paint: Paint,
     stage_lasting: Duration,
 }
 
@@ -77,7 +76,7 @@ impl Lab<'_> {
         };
         let mut front = contender.start(&place).await?;
         let plan = scenario::clients(target, capacity, self.stage_lasting);
-        let view = View::new(title, &plan, capacity, gateway.map(|_| admin), self.paint);
+        let view = View::new(title, &plan, capacity, gateway.map(|_| admin));
         let report = view::watch(view, load::start(plan.clone())?).await?;
         // A server that died in between is the cause, whatever the figures say.
         if let Some(why) = front.ended().or_else(|| origin.ended()) {

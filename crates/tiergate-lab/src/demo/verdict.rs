@@ -44,9 +44,11 @@ impl Passes {
             let (without, with) = (&self.without.populations[class], &self.with.populations[class]);
             for (number, stage) in STAGES.iter().enumerate() {
                 let name = if number == 0 { name } else { "" };
-                pair(&mut table, name, stage.name, &without.steps[number], &with.steps[number]);
+                table.row(cells(name, stage.name, "without", &without.steps[number]));
+                table.row(cells("", "", "with", &with.steps[number]));
             }
-            pair(&mut table, "", "overall", &without.overall, &with.overall);
+            table.row(cells("", "overall", "without", &without.overall));
+            table.row(cells("", "", "with", &with.overall));
             table.row::<Cell>([]);
         }
         table.render(paint)
@@ -107,11 +109,6 @@ impl Passes {
 pub(super) fn percent(part: f64) -> String {
     let tenths = (part * 1000.0).floor() / 10.0;
     if tenths.fract() == 0.0 { format!("{tenths:.0} %") } else { format!("{tenths:.1} %") }
-}
-
-fn pair(table: &mut Table, class: &str, load: &str, without: &Tally, with: &Tally) {
-    table.row(cells(class, load, "without", without));
-    table.row(cells("", "", "with", with));
 }
 
 fn cells(class: &str, load: &str, pass: &str, tally: &Tally) -> Vec<Cell> {

@@ -35,14 +35,13 @@ impl<'a> View<'a> {
         plan: &'a Plan,
         capacity: f64,
         admin: Option<SocketAddr>,
-        paint: Paint,
     ) -> Self {
         Self {
             title,
             plan,
             capacity,
             admin,
-            paint,
+            paint: Paint::stdout(),
             block: Block::stdout(),
             begun: Instant::now(),
             goodput: VecDeque::new(),

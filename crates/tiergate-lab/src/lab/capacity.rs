@@ -24,12 +24,9 @@ pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
     let scratch = scratch()?;
     let network = Network::make(&experiment.link)?;
     let split = Split::new(experiment.origin_alone(), 0, 1);
-    let place = server::Place {
-        scratch: scratch.path(),
-        listen: Network::ORIGIN,
-        namespace: Some(&network.origin),
-        processors: split.origin.as_deref(),
-    };
+    let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
+    let namespace = Some(network.origin.as_str());
+    let place = server::Place { scratch: scratch.path(), listen, namespace, processors };
     let origin = experiment.origin.start(&place).await?;
     let clients = experiment.clients.first().context("no clients")?;
     let script = script(&clients.paths(&origin.paths), scratch.path())?;

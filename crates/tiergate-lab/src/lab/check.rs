@@ -17,14 +17,10 @@ fn judge(promise: &Promise, result: &ExperimentResult) -> Option<String> {
     let Some(ours) = of("tiergate") else {
         return Some(format!("{what}: no valid run"));
     };
-    if let Some(least) = promise.at_least
-        && ours < least
-    {
+    if let Some(least) = promise.at_least.filter(|least| ours < *least) {
         return Some(format!("{what}: {ours:.3}, promised at least {least}"));
     }
-    if let Some(most) = promise.at_most
-        && ours > most
-    {
+    if let Some(most) = promise.at_most.filter(|most| ours > *most) {
         return Some(format!("{what}: {ours:.3}, promised at most {most}"));
     }
     let (other, times) = (promise.of?, promise.times.unwrap_or(1.0));

@@ -36,9 +36,8 @@ pub(super) struct Experiment {
     pub(super) title: String,
     /// What was asked and done, in a few sentences.
     pub(super) asks: String,
-    /// Where on the page.
-    #[serde(default = "last")]
-    pub(super) order: u32,
+    /// Where on the page; `None`: last.
+    pub(super) order: Option<u32>,
     /// `NAME TIME`, for example `3x 5s`.
     #[serde(deserialize_with = "phases")]
     pub(super) phases: Vec<Phase>,
@@ -73,10 +72,6 @@ pub(super) struct Experiment {
     /// Why a row is as it is, by contender.
     #[serde(default)]
     pub(super) remarks: BTreeMap<String, String>,
-}
-
-fn last() -> u32 {
-    1000
 }
 
 /// What sends the requests.
@@ -172,13 +167,9 @@ impl Experiment {
     fn validate(&self) -> Result<()> {
         ensure!(!self.phases.is_empty(), "phases: at least one");
         for clients in &self.clients {
-            let rates = clients.rate.len();
-            ensure!(
-                rates == 1 || rates == self.phases.len(),
-                "clients {}: {rates} rates for {} phases",
-                clients.name,
-                self.phases.len()
-            );
+            let (name, rates, phases) = (&clients.name, clients.rate.len(), self.phases.len());
+            let fitting = rates == 1 || rates == phases;
+            ensure!(fitting, "clients {name}: {rates} rates for {phases} phases");
             clients.population(&self.phases, 1.0, &["/file".into()])?;
         }
         let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
@@ -224,7 +215,7 @@ impl Experiment {
     pub(super) fn contenders(&self, settings: &Settings) -> Vec<Contender> {
         let chosen = [&self.contenders, &settings.contenders];
         let wanted = |c: &Contender| chosen.iter().all(|of| of.is_empty() || of.contains(c));
-        Contender::ALL.into_iter().filter(wanted).collect()
+        Contender::ALL.iter().copied().filter(wanted).collect()
     }
 
     /// The clients, for an origin of that capacity with those static files.

@@ -18,9 +18,8 @@ pub(super) struct Taken {
     /// In these phases; none named: in all.
     #[serde(default)]
     pub(super) phases: Vec<String>,
-    /// The capacity in those phases, as a part of the usual one.
-    #[serde(default = "whole")]
-    capacity: f64,
+    /// The capacity in those phases, as a part of the usual one; `None`: all of it.
+    capacity: Option<f64>,
     /// As a multiple of the same in these phases.
     #[serde(default)]
     pub(super) over: Vec<String>,
@@ -30,10 +29,6 @@ pub(super) struct Taken {
     /// Shown, but nobody is ahead by it.
     #[serde(default)]
     only_shown: bool,
-}
-
-fn whole() -> f64 {
-    1.0
 }
 
 /// What an experiment's file says is drawn.
@@ -161,7 +156,8 @@ impl Taken {
             What::Recovery => recovery(run, &populations, *phases.first()?),
             what => figure(run, &populations, &phases, what),
         };
-        value.map(|value| if self.what == What::Goodput { value / self.capacity } else { value })
+        let capacity = self.capacity.filter(|_| self.what == What::Goodput).unwrap_or(1.0);
+        value.map(|value| value / capacity)
     }
 }
 

@@ -90,13 +90,12 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 
 /// Writes the results and the page, and compares with other results.
 fn finish(settings: &Settings, results: &Results) -> Result<()> {
-    let file = settings.store.join("results.json");
-    write_json(&file, results)?;
+    write_json(&settings.store, results)?;
     println!("\n{}", page::summary(results).render(Paint::stdout()));
-    println!("  written to {}", file.display());
+    println!("  written to {}", settings.store.join("results.json").display());
     if let Some(docs) = &settings.docs {
         page::write(results, docs)?;
-        write_json(&docs.join("results").join("results.json"), results)?;
+        write_json(&docs.join("results"), results)?;
         println!("  page: {}", docs.join("results.md").display());
     }
     if let Some(other) = &settings.agree {
@@ -129,11 +128,10 @@ impl Results {
     }
 }
 
-fn write_json(file: &Path, results: &Results) -> Result<()> {
-    if let Some(directory) = file.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    std::fs::write(file, serde_json::to_string_pretty(results)? + "\n")
+fn write_json(directory: &Path, results: &Results) -> Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let file = directory.join("results.json");
+    std::fs::write(&file, serde_json::to_string_pretty(results)? + "\n")
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -149,7 +147,8 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
             all.push(Experiment::read(name, &std::fs::read_to_string(entry.path())?)?);
         }
     }
-    all.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
+    let place = |e: &Experiment| (e.order.unwrap_or(u32::MAX), e.name.clone());
+    all.sort_by_key(place);
     let names = all.iter().map(|e| e.name.clone()).collect::<Vec<_>>().join(", ");
     if let Some(only) = &settings.only {
         all.retain(|e| only.split(',').any(|part| e.name.contains(part)));

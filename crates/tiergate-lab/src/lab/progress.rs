@@ -65,14 +65,10 @@ impl Progress {
 
     fn show(&mut self, what: &str, elapsed: Duration, lasting: Duration) {
         let left = self.left.iter().sum::<Duration>().saturating_sub(elapsed);
-        let line = format!(
-            "  {}/{}  {what}: {:.0} of {:.0} s; {:.0} min left in all",
-            self.done + 1,
-            self.runs,
-            elapsed.as_secs_f64(),
-            lasting.as_secs_f64(),
-            left.as_secs_f64() / 60.0
-        );
+        let [elapsed, lasting, left] = [elapsed, lasting, left / 60].map(|time| time.as_secs_f64());
+        let run = format!("{}/{}", self.done + 1, self.runs);
+        let times = format!("{elapsed:.0} of {lasting:.0} s; {left:.0} min left in all");
+        let line = format!("  {run}  {what}: {times}");
         self.block.draw(&self.paint.tone(Tone::Faint, &line));
     }
 

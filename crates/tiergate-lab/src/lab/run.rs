@@ -1,12 +1,12 @@
 //! One run: an origin, one contender in front of it, and the clients, each on its own machine.
 
-use super::drive;
 use super::experiment::{Experiment, Generator};
 use super::machine::Split;
 use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
+use super::{drive, httperf};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::load::figures::RunFigures;
@@ -61,12 +61,9 @@ impl Run<'_> {
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
         let split = Split::new(self.experiment.origin_alone(), self.job, self.jobs);
-        let place = server::Place {
-            scratch: scratch.path(),
-            listen: Network::ORIGIN,
-            namespace: Some(&network.origin),
-            processors: split.origin.as_deref(),
-        };
+        let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
+        let namespace = Some(network.origin.as_str());
+        let place = server::Place { scratch: scratch.path(), listen, namespace, processors };
         let mut origin = self.experiment.origin.start(&place).await?;
         let addresses = [Network::LISTEN, Network::ADMIN, Network::ORIGIN];
         let Turn { contender, slots, round: seed } = self.turn;
@@ -92,9 +89,10 @@ impl Run<'_> {
                 load(&plan, scratch.path(), &network, &split, self.experiment.patience()).await?
             }
             Generator::Httperf => {
-                let experiment = self.experiment;
-                drive::httperf(experiment, &populations, target, scratch.path(), &network, &split)
-                    .await?
+                let (scratch, processors) = (scratch.path(), split.load.as_deref());
+                let namespace = Some(network.clients.as_str());
+                let place = httperf::Place { target, scratch, namespace, processors };
+                drive::httperf(self.experiment, &populations, &place).await?
             }
         };
         if let Some(why) = front.ended().or_else(|| origin.ended()) {

@@ -116,11 +116,10 @@ impl Lab<'_> {
 
 /// The experiment's own policy for a contender, where it has one.
 fn policy(experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
-    let Some(name) = experiment.policy.get(contender.name()) else {
-        return Ok(None);
+    let name = experiment.policy.get(contender.name());
+    let file = name.map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+    let read = |file: PathBuf| {
+        std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
     };
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(Some(text))
+    file.map(read).transpose()
 }

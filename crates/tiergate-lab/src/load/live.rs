@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// One population's part.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Course {
     /// By step.
     pub(super) steps: Vec<Tally>,
@@ -37,8 +37,7 @@ impl Course {
             steps: vec![Tally::default(); steps],
             answered: vec![0; steps],
             sessions: vec![SessionTally::default(); sessions],
-            series: Series::default(),
-            recent: Tally::default(),
+            ..Self::default()
         }
     }
 }

@@ -66,14 +66,9 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// The times of `steps`, one after another.
     pub(crate) fn new(steps: &[Step], arrivals: Arrivals, seed: u64) -> Self {
-        Self {
-            steps: steps.to_vec(),
-            arrivals,
-            random: fastrand::Rng::with_seed(seed),
-            step: 0,
-            step_begin: Duration::ZERO,
-            elapsed: Duration::ZERO,
-        }
+        let (step_begin, elapsed) = (Duration::ZERO, Duration::ZERO);
+        let random = fastrand::Rng::with_seed(seed);
+        Self { steps: steps.to_vec(), arrivals, random, step: 0, step_begin, elapsed }
     }
 
     /// Time until the next arrival; `None` at rate 0.

@@ -6,14 +6,12 @@
 //! its capacity beforehand: it depends on the processors, on the caches, and on who else runs.
 
 use super::counts::Counts;
-use super::http1::{self, plain};
+use super::http1::{self, Answer, plain};
 use super::settings::{anywhere, from_words, words};
 use super::work::{burn, walk};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{StatusCode, Uri};
-use http_body_util::Full;
-use hyper::Response;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -135,7 +133,7 @@ fn start_threads(settings: &Settings, counts: &Arc<Counts>) -> Result<mpsc::Send
     Ok(queue)
 }
 
-async fn respond(uri: Uri, queue: mpsc::Sender<Job>) -> Response<Full<Bytes>> {
+async fn respond(uri: Uri, queue: mpsc::Sender<Job>) -> Answer {
     let Some(page) = Page::of(uri.path()) else {
         let known = "/cpu/MICROSECONDS, /io/MILLISECONDS (a minute at most), /memory/MIB (64)\n";
         return plain(StatusCode::NOT_FOUND, known.into());

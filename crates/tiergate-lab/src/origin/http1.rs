@@ -16,12 +16,15 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
+/// What an origin answers.
+pub(super) type Answer = Response<Full<Bytes>>;
+
 /// A client that does not send a whole head in this time is cut off.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Prints the greeting and answers requests until SIGTERM or Ctrl-C, then prints one line: what was
 /// served, and for whom. At most `connections_max` connections are open at once, and as many as
-/// `accept_queue` wait in the kernel.
+/// `accept_queue` wait in the kernel's listen queue.
 pub(super) async fn run<R, F>(
     address: SocketAddr,
     accept_queue: u32,
@@ -32,13 +35,29 @@ pub(super) async fn run<R, F>(
 ) -> Result<()>
 where
     R: Fn(Uri) -> F + Clone + Send + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+    F: Future<Output = Answer> + Send + 'static,
 {
     let mut interruption = crate::Interruption::catch()?;
     let listener = listen(address, accept_queue)?;
     println!("{greeting}");
+    let places = Arc::new(Semaphore::new(connections_max));
+    let serve = async {
+        loop {
+            let place = Arc::clone(&places).acquire_owned().await.expect("never closed");
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of descriptors: wait for some connection to end instead of spinning.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let respond = respond.clone();
+            tokio::spawn(async move {
+                converse(stream, respond).await;
+                drop(place);
+            });
+        }
+    };
     tokio::select! {
-        () = serve(listener, connections_max, respond) => {}
+        () = serve => {}
         () = interruption.happens() => {}
     }
     println!("{}", counts.line());
@@ -53,37 +72,7 @@ fn listen(address: SocketAddr, backlog: u32) -> Result<TcpListener> {
     Ok(socket.listen(backlog)?)
 }
 
-/// Answers the requests of at most `connections_max` connections at once, for ever; further
-/// connections wait in the listen queue.
-async fn serve<R, F>(listener: TcpListener, connections_max: usize, respond: R)
-where
-    R: Fn(Uri) -> F + Clone + Send + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
-{
-    let places = Arc::new(Semaphore::new(connections_max));
-    loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(_) => {
-                // Out of descriptors: wait for some connection to end instead of spinning.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            }
-        };
-        let respond = respond.clone();
-        tokio::spawn(async move {
-            converse(stream, respond).await;
-            drop(place);
-        });
-    }
-}
-
-async fn converse<R, F>(stream: TcpStream, respond: R)
-where
-    R: Fn(Uri) -> F,
-    F: Future<Output = Response<Full<Bytes>>>,
-{
+async fn converse<F: Future<Output = Answer>>(stream: TcpStream, respond: impl Fn(Uri) -> F) {
     // Without it, an answer of several segments waits for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -108,7 +97,7 @@ where
 }
 
 /// An answer of plain text.
-pub(super) fn plain(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+pub(super) fn plain(status: StatusCode, body: Bytes) -> Answer {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     response

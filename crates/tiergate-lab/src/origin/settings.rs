@@ -133,11 +133,9 @@ impl Settings {
         ensure!(self.service <= SERVICE_MAX, "--service must be at most an hour");
         ensure!(self.bytes <= ANSWER_BYTES_MAX, "--bytes must be at most 16 MiB");
         let at_once = self.service.is_zero() && self.routes.iter().all(|r| r.service.is_zero());
-        let changes = !self.timeline.0.is_empty() || self.thrash.is_some();
-        ensure!(
-            !(at_once && changes),
-            "--timeline and --thrash need a --service or --route above 0"
-        );
+        let steady = self.timeline.0.is_empty() && self.thrash.is_none();
+        let fine = steady || !at_once;
+        ensure!(fine, "--timeline and --thrash need a --service or --route above 0");
         Ok(())
     }
 }

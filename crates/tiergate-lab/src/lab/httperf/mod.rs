@@ -56,9 +56,6 @@ pub(crate) struct Place<'a> {
 /// Runs workloads at the same time, each to its end, and returns their figures in the same order.
 /// Cancel safe: dropped, every httperf is killed.
 pub(crate) async fn run(workloads: &[Workload<'_>], place: &Place<'_>) -> Result<Vec<Figures>> {
-    if let Some(namespace) = place.namespace {
-        give_ports(namespace).await?;
-    }
     let mut all = JoinSet::new();
     for (number, workload) in workloads.iter().enumerate() {
         let patience = workload.step.lasting + workload.holds_at_most() + PATIENCE;
@@ -77,17 +74,6 @@ pub(crate) async fn run(workloads: &[Workload<'_>], place: &Place<'_>) -> Result
         parts[number].push(figures.with_context(unexpected)?);
     }
     Ok(parts.iter().map(|parts| figures::merge(parts)).collect())
-}
-
-/// Lets clients use every port, again after a second. The client closes, so each port rests for a
-/// minute by default: at 2,000 connections a second none was left after 7 seconds, and httperf
-/// reported want of descriptors.
-async fn give_ports(namespace: &str) -> Result<()> {
-    let settings = "cd /proc/sys/net/ipv4 && echo 1 >tcp_tw_reuse && \
-                    echo 1024 65535 >ip_local_port_range";
-    let program = Program::new("setting the clients' ports", "sh").args(["-c", settings]);
-    output(program.namespace(Some(namespace)), PATIENCE).await?;
-    Ok(())
 }
 
 impl Workload<'_> {

@@ -192,19 +192,16 @@ fn counts_in(said: &str) -> Option<Counts> {
 
 impl Apache {
     fn configuration(&self, listen: SocketAddr, dir: &Path, files: &Path) -> Result<String> {
-        let workers = 1..=APACHE_WORKERS_MAX;
-        ensure!(
-            workers.contains(&self.workers),
-            "origin.workers: Apache has 1 to {APACHE_WORKERS_MAX}, not {}",
-            self.workers
-        );
+        let workers = self.workers;
+        let fine = (1..=APACHE_WORKERS_MAX).contains(&workers);
+        ensure!(fine, "origin.workers: Apache has 1 to {APACHE_WORKERS_MAX}, not {workers}");
         let kept = if self.keep_alive.is_zero() { "Off" } else { "On" };
         Ok(include_str!("../../../origins/apache.conf")
             .replace("@LISTEN@", &listen.to_string())
             .replace("@DIR@", &dir.display().to_string())
             .replace("@FILES@", &files.display().to_string())
             .replace("@MODULES@", APACHE_MODULES)
-            .replace("@WORKERS@", &self.workers.to_string())
+            .replace("@WORKERS@", &workers.to_string())
             .replace("@KEEP_ALIVE@", kept)
             .replace("@KEEP_ALIVE_MS@", &self.keep_alive.as_millis().to_string()))
     }
