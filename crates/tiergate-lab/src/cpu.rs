@@ -1,8 +1,16 @@
 //! Processor time: of a server with all its threads and children, and of a processor as a whole.
 
 use anyhow::{Context, Result};
+use procfs::process::{Process, all_processes};
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::Duration;
+
+/// Processor time that this thread has used.
+pub(crate) fn thread_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
+}
 
 /// A server's processes: what was started, and all that descends from it (nginx's and Apache's
 /// workers).
@@ -13,14 +21,9 @@ pub(crate) struct Processes {
 impl Processes {
     /// The process and its descendants, as they are now.
     pub(crate) fn of(pid: u32) -> Self {
-        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let families: Vec<(u32, u32)> = numbers
-            .filter_map(|child| {
-                let stat = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
-                Some((child, parent_of(&stat)?))
-            })
-            .collect();
+        let stats = all_processes().into_iter().flatten().filter_map(|one| one.ok()?.stat().ok());
+        let families: Vec<(u32, u32)> =
+            stats.map(|stat| (stat.pid as u32, stat.ppid as u32)).collect();
         let mut pids = vec![pid];
         // Each process has one parent and so is found once.
         for generation in 0.. {
@@ -37,26 +40,14 @@ impl Processes {
     pub(crate) fn used(&self) -> Result<Duration> {
         let mut sum = 0;
         for pid in &self.pids {
-            let threads = fs::read_dir(format!("/proc/{pid}/task"))
-                .with_context(|| format!("process {pid} is gone"))?;
-            for thread in threads.flatten() {
-                // A thread may end between the listing and the reading.
-                let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-                sum += first_number(&text).unwrap_or(0);
-            }
+            let process = Process::new(*pid as i32).and_then(|process| process.tasks());
+            let threads = process.with_context(|| format!("process {pid} is gone"))?;
+            // A thread may end between the listing and the reading.
+            let stats = threads.filter_map(|thread| thread.ok()?.schedstat().ok());
+            sum += stats.map(|stat| stat.sum_exec_runtime).sum::<u64>();
         }
         Ok(Duration::from_nanos(sum))
     }
-}
-
-/// Parent of a process, from its `stat` line. Its name stands in parentheses and may hold any
-/// character, so the fields are counted from the last closing one.
-fn parent_of(stat: &str) -> Option<u32> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-fn first_number(text: &str) -> Option<u64> {
-    text.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Time that processors were busy, and time that passed on them, in clock ticks.
@@ -133,13 +124,15 @@ mod tests {
 
     #[test]
     fn children_are_found_whatever_their_name() {
-        assert_eq!(parent_of("12 (nginx) S 7 12 12 0"), Some(7));
-        assert_eq!(parent_of("12 (a) b (c) S 7 12 12 0"), Some(7));
-        assert_eq!(parent_of(""), None);
-        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        assert!(Processes::of(std::process::id()).pids.contains(&child.id()));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["sleep", "a) b (c) S 1 2"] {
+            let program = dir.path().join(name);
+            std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+            let mut child = std::process::Command::new(program).arg("30").spawn().unwrap();
+            assert!(Processes::of(std::process::id()).pids.contains(&child.id()), "{name}");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod predict;
 mod process;
 mod units;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
@@ -100,13 +100,10 @@ fn open_files_as_many_as_allowed() {
 
 /// The gateway's program: as given, or `tiergate` in the directory of this program.
 fn gateway_program(given: Option<&Path>) -> Result<PathBuf> {
-    let beside = || Ok(std::env::current_exe()?.with_file_name("tiergate"));
-    let path = given.map_or_else(beside, |path| Ok::<_, anyhow::Error>(path.into()))?;
-    anyhow::ensure!(
-        path.is_file(),
-        "no gateway at {}; build it with `cargo build --release`",
-        path.display()
-    );
+    let beside = std::env::current_exe()?.with_file_name("tiergate");
+    let path = given.map_or(beside, Path::to_path_buf);
+    let name = path.display();
+    ensure!(path.is_file(), "no gateway at {name}; build it with `cargo build --release`");
     Ok(path)
 }
 

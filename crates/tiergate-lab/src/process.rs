@@ -6,9 +6,11 @@
 //! ends by itself, which [`Running::ended`] tells.
 
 use anyhow::{Context, Result, bail};
+use procfs::net::TcpState;
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,6 +22,7 @@ const TERM_PATIENCE: Duration = Duration::from_secs(2);
 const READY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A command line, the processors that it may use and the network that it sees.
+#[derive(Default)]
 pub(crate) struct Program {
     name: String,
     argv: Vec<OsString>,
@@ -30,12 +33,7 @@ pub(crate) struct Program {
 impl Program {
     /// A program by path, called `name` in messages.
     pub(crate) fn new(name: &str, path: impl AsRef<OsStr>) -> Self {
-        Self {
-            name: name.into(),
-            argv: vec![path.as_ref().into()],
-            processors: None,
-            namespace: None,
-        }
+        Self { name: name.into(), argv: vec![path.as_ref().into()], ..Self::default() }
     }
 
     /// Adds arguments.
@@ -64,11 +62,8 @@ impl Program {
             ["setpriv", "--pdeathsig", "TERM", "--"].map(Into::into).into();
         if let Some(name) = &self.namespace {
             // `ip netns exec` would mount /sys anew and hide the control groups.
-            words.extend([
-                "nsenter".into(),
-                format!("--net=/run/netns/{name}").into(),
-                "--".into(),
-            ]);
+            let network = format!("--net=/run/netns/{name}");
+            words.extend(["nsenter", &network, "--"].map(Into::into));
         }
         if let Some(list) = &self.processors {
             words.extend(["taskset", "-c", list].map(Into::into));
@@ -178,26 +173,13 @@ impl Drop for Running {
 /// Whether a socket listens on that address, or on its port on every address, in the network of a
 /// process. The kernel's table shows what connecting would, from outside the namespace too.
 fn listens(pid: u32, address: SocketAddr) -> bool {
-    let table = |name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}"));
-    let (tcp, tcp6) = (table("tcp").unwrap_or_default(), table("tcp6").unwrap_or_default());
-    let port = format!(":{:04X}", address.port());
-    let host = match address.ip() {
-        IpAddr::V4(ip) => format!("{:08X}", u32::from_ne_bytes(ip.octets())),
-        IpAddr::V6(ip) => ip.octets().chunks(4).fold(String::new(), |out, word| {
-            let word: [u8; 4] = word.try_into().expect("16 octets are four words");
-            out + &format!("{:08X}", u32::from_ne_bytes(word))
-        }),
-    };
-    let listening = |line: &str| {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let local = fields.next().unwrap_or_default();
-        let here = local.strip_suffix(&port).is_some_and(|ip| {
-            // An IPv4 address may be listened on by an IPv6 socket for all addresses.
-            ip == host || ip.bytes().all(|digit| digit == b'0')
-        });
-        here && fields.nth(1) == Some("0A")
-    };
-    tcp.lines().chain(tcp6.lines()).any(listening)
+    let tables = Process::new(pid as i32).map(|process| [process.tcp(), process.tcp6()]);
+    tables.into_iter().flatten().flatten().flatten().any(|socket| {
+        let local = socket.local_address;
+        // An IPv4 address may be listened on by an IPv6 socket for all addresses.
+        let here = local.ip() == address.ip() || local.ip().is_unspecified();
+        here && local.port() == address.port() && socket.state == TcpState::Listen
+    })
 }
 
 /// Runs a program to its end within `patience` and returns what it printed on standard output;

@@ -12,9 +12,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "" if number == "0" => 1.0,
-        _ => {
-            return Err(format!("expected a time such as 40ms or 1.5s, got {text:?}"));
-        }
+        _ => return Err(format!("expected a time such as 40ms or 1.5s, got {text:?}")),
     };
     let number: f64 = number.parse().map_err(|_| format!("not a number: {number:?}"))?;
     Duration::try_from_secs_f64(number * seconds).map_err(|e| format!("{text:?}: {e}"))

@@ -40,7 +40,7 @@ what = "answered"
 phases = ["twice"]
 
 [[measure]]
-name = "work for nobody"
+name = "wasted work"
 what = "wasted"
 
 [[plot]]

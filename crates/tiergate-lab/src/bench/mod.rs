@@ -12,18 +12,19 @@ mod result;
 pub(crate) mod tool;
 
 use crate::cpu::Ticks;
-use crate::process::{Program, Running, free_address, scratch};
+use crate::origin;
+use crate::process::{free_address, scratch};
 use anyhow::{Context, Result, ensure};
 use tiergate_draw::{Paint, Tone};
 
 use crate::contender::Contender;
 use matrix::Row;
-use peer::{Entry, Peer, Places};
+use peer::{Entry, Peer};
 use result::{Measurement, Rounds, RowResult};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 use tool::Tools;
 
 /// Command line of `tiergate-lab bench`.
@@ -61,22 +62,21 @@ pub(crate) struct Settings {
 /// Measures the chosen rows, prints the table and writes the JSON.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     let rows = matrix::chosen(settings.only.as_deref(), settings.quick);
-    ensure!(
-        !rows.is_empty(),
-        "no such row; there are: {}",
-        matrix::ROWS.map(|r| r.name).join(", ")
-    );
+    let names = || matrix::ROWS.map(|row| row.name).join(", ");
+    ensure!(!rows.is_empty(), "no such row; there are: {}", names());
     let rounds = settings.rounds.unwrap_or(if settings.quick { 2 } else { 5 });
     let seconds = settings.seconds.unwrap_or(if settings.quick { 1 } else { 3 });
     let scratch = scratch()?;
     peer::make_certificate(scratch.path()).await?;
     let split = Split::of_machine();
-    let (origin, _running) = start_origin(scratch.path(), split.load.as_deref()).await?;
-    let places = Places { scratch: scratch.path(), origin, processors: split.proxy.as_deref() };
+    // It answers at once, as fast as one processor lets it.
+    let (listen, service) = (free_address()?, Duration::ZERO);
+    let origin = origin::Settings { listen, service, ..origin::Settings::default() };
+    let _running = origin.start(scratch.path(), split.load.as_deref()).await?;
     let entries = entries(&settings);
     let mut peers = Vec::new();
     for entry in &entries {
-        let peer = Peer::start(entry, &places).await;
+        let peer = Peer::start(entry, scratch.path(), listen, split.proxy.as_deref()).await;
         peers.push(peer.map_err(|error| format!("{error:#}")));
     }
     print_versions(&entries, &peers);
@@ -157,24 +157,17 @@ impl Bench {
                 };
                 match self.measure(&row, peer, self.seconds).await {
                     Ok(measurement) => rounds.push(measurement),
-                    Err(why) => results[place] = Err(why),
+                    Err(error) => {
+                        let why = peer.front.ended().unwrap_or_else(|| format!("{error:#}"));
+                        results[place] = Err(why);
+                    }
                 }
             }
         }
         RowResult { row, peers: results }
     }
 
-    async fn measure(
-        &self,
-        row: &Row,
-        peer: &mut Peer,
-        seconds: u64,
-    ) -> Result<Measurement, String> {
-        let measured = self.measure_running(row, peer, seconds).await;
-        measured.map_err(|error| peer.front.ended().unwrap_or_else(|| format!("{error:#}")))
-    }
-
-    async fn measure_running(&self, row: &Row, peer: &Peer, seconds: u64) -> Result<Measurement> {
+    async fn measure(&self, row: &Row, peer: &Peer, seconds: u64) -> Result<Measurement> {
         let target = if row.tool.tls() { peer.tls } else { peer.plain };
         let ticks = || {
             let of = |list: &Option<String>| Ticks::now(list.as_deref().unwrap_or("0"));
@@ -199,7 +192,8 @@ impl Bench {
 
 /// Who takes part, in the order of the result.
 fn entries(settings: &Settings) -> Vec<Entry> {
-    let entry = |name, kind, program: &Option<PathBuf>| Entry { name, kind, program: program.clone() };
+    let entry =
+        |name, kind, program: &Option<PathBuf>| Entry { name, kind, program: program.clone() };
     let mut entries = vec![entry("tiergate", Contender::Tiergate, &settings.gateway)];
     if settings.against.is_some() {
         entries.push(entry("other build", Contender::Tiergate, &settings.against));
@@ -213,24 +207,11 @@ fn print_versions(entries: &[Entry], peers: &[Result<Peer, String>]) {
     let paint = Paint::stdout();
     println!();
     for (entry, peer) in entries.iter().zip(peers) {
-        match peer {
-            Ok(peer) => println!("  {} {}", entry.name, peer.front.version),
-            Err(why) => {
-                let line = format!("{} is left out: {why}", entry.name);
-                println!("  {}", paint.tone(Tone::Bad, &line));
-            }
-        }
+        let line = match peer {
+            Ok(peer) => format!("{} {}", entry.name, peer.front.version),
+            Err(why) => paint.tone(Tone::Bad, &format!("{} is left out: {why}", entry.name)),
+        };
+        println!("  {line}");
     }
     println!();
-}
-
-/// An origin that answers at once, as fast as one processor lets it.
-async fn start_origin(scratch: &Path, processors: Option<&str>) -> Result<(SocketAddr, Running)> {
-    let listen = free_address()?;
-    let mut running = Program::new("the origin", std::env::current_exe()?)
-        .args(["origin", "--service", "0", "--listen", &listen.to_string()])
-        .processors(processors)
-        .start(&scratch.join("origin.log"))?;
-    running.ready(listen).await?;
-    Ok((listen, running))
 }

@@ -28,16 +28,6 @@ fn template(proxy: Contender) -> &'static str {
     }
 }
 
-/// Where everything is.
-pub(super) struct Places<'a> {
-    /// A directory that is removed in the end.
-    pub(super) scratch: &'a Path,
-    /// Whom the proxies forward to.
-    pub(super) origin: SocketAddr,
-    /// Where the proxies run, in the words of `taskset`.
-    pub(super) processors: Option<&'a str>,
-}
-
 /// A proxy under way.
 pub(super) struct Peer {
     /// The proxy itself.
@@ -49,25 +39,22 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Writes its configuration and starts it. An error is a reason why it is left out.
-    pub(super) async fn start(entry: &Entry, places: &Places<'_>) -> Result<Self> {
-        let scratch = places.scratch.join(entry.name);
-        std::fs::create_dir_all(&scratch)
-            .with_context(|| format!("cannot make {}", scratch.display()))?;
+    /// Writes its configuration and starts it on those processors (in the words of `taskset`) in
+    /// front of the origin. An error is a reason why it is left out.
+    pub(super) async fn start(
+        entry: &Entry,
+        scratch: &Path,
+        origin: SocketAddr,
+        processors: Option<&str>,
+    ) -> Result<Self> {
         let (plain, tls, admin) = (free_address()?, free_address()?, free_address()?);
-        let values = values(tls, places.scratch);
+        let (values, addresses) = (values(tls, scratch), [plain, admin, origin]);
+        let scratch = scratch.join(entry.name);
         let place = Place {
-            scratch: &scratch,
-            listen: plain,
-            admin,
-            origin: places.origin,
-            slots: 0,
-            rate: 0.0,
-            namespace: None,
-            processors: places.processors,
-            program: entry.program.as_deref(),
+            processors,
             template: Some(template(entry.kind)),
             values: &values,
+            ..Place::new(&scratch, addresses, entry.program.as_deref())
         };
         let mut front = entry.kind.start(&place).await?;
         front.ready(tls).await?;

@@ -58,9 +58,8 @@ impl RowResult {
     pub(super) fn line(&self, entries: &[Entry]) -> String {
         let mut out = format!("  {:<14}", self.row.name);
         for (place, entry) in entries.iter().enumerate() {
-            let cost =
-                self.cpu_us(place).map_or("-".into(), |range| format!("{:.1} µs", range.median));
-            out += &format!("  {} {cost:>8}", entry.name);
+            let cost = self.cpu_us(place).map(|range| format!("{:.1} µs", range.median));
+            out += &format!("  {} {:>8}", entry.name, cost.as_deref().unwrap_or("-"));
         }
         out
     }
@@ -125,19 +124,14 @@ pub(super) fn table(entries: &[Entry], rows: &[RowResult], paint: Paint) -> Stri
     }
     let mut out = table.render(paint);
     if limited {
-        out += &paint.tone(
-            Tone::Faint,
-            "  ~ limited by the load and the origin, not by the proxy; the time per request is valid\n",
-        );
+        let note = "limited by the load and the origin, not by the proxy";
+        out += &paint.tone(Tone::Faint, &format!("  ~ {note}; the time per request is valid\n"));
     }
     let measured = rows.iter().flat_map(|row| row.peers.iter().flatten()).flatten();
     let foreign = measured.map(|m| m.foreign_busy).fold(0.0, f64::max);
     if foreign > FOREIGN_MAX {
-        let percent = foreign * 100.0;
-        out += &paint.tone(
-            Tone::Bad,
-            &format!("  other programs used up to {percent:.0} % of the proxies' processor: rough figures\n"),
-        );
+        let used = format!("used up to {:.0} % of the proxies' processor", foreign * 100.0);
+        out += &paint.tone(Tone::Bad, &format!("  other programs {used}: rough figures\n"));
     }
     for (place, entry) in entries.iter().enumerate() {
         let whys = rows.iter().filter_map(|row| Some((row, row.peers.get(place)?.as_ref().err()?)));

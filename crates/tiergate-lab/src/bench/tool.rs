@@ -54,28 +54,20 @@ impl Tools {
     ) -> Result<Driven> {
         let scheme = if row.tool.tls() { "https" } else { "http" };
         let url = format!("{scheme}://{target}{}", row.path());
-        let connections = row.connections.to_string();
-        let (name, path, args): (_, _, Vec<String>) = match row.tool {
-            Tool::Plain | Tool::Close => {
-                let mut args = vec!["-t1".into(), format!("-c{connections}")];
-                args.push(format!("-d{seconds}s"));
-                if row.tool == Tool::Close {
-                    args.extend(["-H".into(), "Connection: close".into()]);
-                }
-                ("wrk", &self.wrk, args)
-            }
-            Tool::TlsHttp1 | Tool::TlsHttp2 => {
-                let mut args = vec!["-t1".into(), format!("-c{connections}"), "-m1".into()];
-                args.push(format!("-D{seconds}"));
-                if row.tool == Tool::TlsHttp1 {
-                    args.push("--h1".into());
-                }
-                ("h2load", &self.h2load, args)
-            }
+        let (wrk, h2load) = (("wrk", &self.wrk), ("h2load", &self.h2load));
+        let ((name, path), mode): (_, &[&str]) = match row.tool {
+            Tool::Plain => (wrk, &[]),
+            Tool::Close => (wrk, &["-H", "Connection: close"]),
+            Tool::TlsHttp1 => (h2load, &["-m1", "--h1"]),
+            Tool::TlsHttp2 => (h2load, &["-m1"]),
         };
         let path = path.as_ref().with_context(|| format!("{name} is not installed"))?;
-        let program =
-            Program::new(name, path).args(args).args([&url]).processors(self.processors.as_deref());
+        let lasting = if row.tool.tls() { format!("-D{seconds}") } else { format!("-d{seconds}s") };
+        let program = Program::new(name, path)
+            .args(["-t1", &format!("-c{}", row.connections), &lasting])
+            .args(mode)
+            .args([&url])
+            .processors(self.processors.as_deref());
         let text = output(program, Duration::from_secs(seconds + 20)).await?;
         let driven = if name == "wrk" { read_wrk(&text) } else { read_h2load(&text) };
         driven.with_context(|| format!("{name} printed something else than expected:\n{text}"))

@@ -47,18 +47,13 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let scratch = crate::process::scratch()?;
     let template = settings.template.as_deref().map(std::fs::read_to_string);
     let template = template.transpose().context("cannot read the template")?;
+    let addresses = [settings.listen, settings.admin, settings.origin];
     let place = Place {
-        scratch: scratch.path(),
-        listen: settings.listen,
-        admin: settings.admin,
-        origin: settings.origin,
         slots: settings.slots,
         rate: settings.rate,
-        namespace: None,
         processors: settings.processors.as_deref(),
-        program: settings.gateway.as_deref(),
         template: template.as_deref(),
-        values: &[],
+        ..Place::new(scratch.path(), addresses, settings.gateway.as_deref())
     };
     let contender = settings.contender;
     let mut front = contender
@@ -66,13 +61,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         .await
         .map_err(|error| error.context(format!("{} is left out", contender.name())))?;
     let pid = front.pid().map_or(String::new(), |pid| format!(", process {pid}"));
-    println!(
-        "{} {} on {}{pid}: {}",
-        contender.name(),
-        front.version,
-        settings.listen,
-        contender.about()
-    );
+    let (name, version, listen) = (contender.name(), &front.version, settings.listen);
+    println!("{name} {version} on {listen}{pid}: {}", contender.about());
     tokio::select! {
         why = end_of(&mut front) => bail!("{why}"),
         () = interruption.happens() => {}

@@ -18,10 +18,12 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strum::{IntoStaticStr, VariantArray};
 
 /// What stands in front of the origin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Contender {
     /// Nothing: clients ask the origin itself.
     None,
@@ -41,33 +43,18 @@ pub(crate) enum Contender {
 
 impl Contender {
     /// All of them, in the order of the results.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::None,
-        Self::Tiergate,
-        Self::Haproxy,
-        Self::Nginx,
-        Self::ModQos,
-        Self::Envoy,
-        Self::Failsafe,
-    ];
+    pub(crate) const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name on the command line and in results.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Tiergate => "tiergate",
-            Self::Haproxy => "haproxy",
-            Self::Nginx => "nginx",
-            Self::ModQos => "modqos",
-            Self::Envoy => "envoy",
-            Self::Failsafe => "failsafe",
-        }
+        self.into()
     }
 
     /// The contender of that name.
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|contender| contender.name() == name).ok_or_else(|| {
-            format!("no contender {name:?}; there are: {}", Self::ALL.map(Self::name).join(", "))
+        Self::ALL.iter().copied().find(|contender| contender.name() == name).ok_or_else(|| {
+            let all: Vec<&str> = Self::ALL.iter().map(|contender| contender.name()).collect();
+            format!("no contender {name:?}; there are: {}", all.join(", "))
         })
     }
 
@@ -252,7 +239,7 @@ mod tests {
 
     #[test]
     fn every_contender_is_found_by_its_name() {
-        for contender in Contender::ALL {
+        for contender in Contender::ALL.iter().copied() {
             assert_eq!(Contender::parse(contender.name()), Ok(contender));
             assert!(!contender.about().is_empty() && !contender.about().contains('\n'));
         }

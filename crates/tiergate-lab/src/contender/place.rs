@@ -28,3 +28,27 @@ pub(crate) struct Place<'a> {
     /// What may be filled in besides, by name.
     pub(crate) values: &'a [(&'a str, String)],
 }
+
+impl<'a> Place<'a> {
+    /// Here, on every processor, with the usual program and configuration, which is told nothing of
+    /// the origin.
+    pub(crate) fn new(
+        scratch: &'a Path,
+        [listen, admin, origin]: [SocketAddr; 3],
+        program: Option<&'a Path>,
+    ) -> Self {
+        Self {
+            scratch,
+            listen,
+            admin,
+            origin,
+            slots: 0,
+            rate: 0.0,
+            namespace: None,
+            processors: None,
+            program,
+            template: None,
+            values: &[],
+        }
+    }
+}

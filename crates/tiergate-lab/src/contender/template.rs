@@ -30,9 +30,8 @@ impl Place<'_> {
             None => (word, 1.0),
         };
         // Of an address also its parts: `LISTEN_HOST`, `LISTEN_PORT`.
-        for (known, address) in
-            [("LISTEN", self.listen), ("ADMIN", self.admin), ("ORIGIN", self.origin)]
-        {
+        let addresses = [("LISTEN", self.listen), ("ADMIN", self.admin), ("ORIGIN", self.origin)];
+        for (known, address) in addresses {
             match name.strip_prefix(known) {
                 Some("") => return Ok(address.to_string()),
                 Some("_HOST") => return Ok(address.ip().to_string()),
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn each_peer_is_told_the_capacity_and_tiergate_is_not() {
-        for contender in Contender::ALL {
+        for contender in Contender::ALL.iter().copied() {
             let template = contender.template();
             let text = filled(template).unwrap();
             let told = template.contains("@SLOTS") || template.contains("@RATE");

@@ -83,12 +83,7 @@ pub(super) fn clients(target: SocketAddr, capacity: f64, stage_lasting: Duration
 }
 
 /// The policy: which requests matter, and nothing about how much the origin can take.
-pub(super) fn policy(listen: SocketAddr, origin: SocketAddr, admin: SocketAddr) -> String {
-    include_str!("../../demo.toml")
-        .replace("@LISTEN@", &listen.to_string())
-        .replace("@ORIGIN@", &origin.to_string())
-        .replace("@ADMIN@", &admin.to_string())
-}
+pub(super) const POLICY: &str = include_str!("../../demo.toml");
 
 #[cfg(test)]
 mod tests {
@@ -113,8 +108,10 @@ mod tests {
 
     #[test]
     fn the_policy_has_no_capacity_and_nothing_left_to_fill_in() {
-        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let policy = policy(address(1), address(2), address(3));
+        let addresses = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let dir = std::path::Path::new("/scratch");
+        let place = crate::contender::Place::new(dir, addresses, None);
+        let policy = place.configuration(POLICY, dir).unwrap();
         assert!(!policy.contains('@'), "{policy}");
         let uncommented: Vec<&str> =
             policy.lines().map(|l| l.split('#').next().unwrap_or("")).collect();

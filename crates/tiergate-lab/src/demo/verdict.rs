@@ -36,26 +36,19 @@ struct Overload {
 impl Passes {
     /// The table.
     pub(super) fn table(&self, paint: Paint) -> String {
-        let mut table = Table::new([
-            "<class",
-            "<load",
-            "<Tiergate",
-            "offered",
-            "goodput",
-            "",
-            "refused",
-            "timed out",
-            "failed",
-            "p50 ms",
-            "p99 ms",
-        ]);
+        let mut table = Table::new(
+            "<class|<load|<Tiergate|offered|goodput||refused|timed out|failed|p50 ms|p99 ms"
+                .split('|'),
+        );
         for (class, name) in CLASSES.iter().enumerate() {
             let (without, with) = (&self.without.populations[class], &self.with.populations[class]);
             for (number, stage) in STAGES.iter().enumerate() {
                 let name = if number == 0 { name } else { "" };
-                pair(&mut table, name, stage.name, &without.steps[number], &with.steps[number]);
+                table.row(cells(name, stage.name, "without", &without.steps[number]));
+                table.row(cells("", "", "with", &with.steps[number]));
             }
-            pair(&mut table, "", "overall", &without.overall, &with.overall);
+            table.row(cells("", "overall", "without", &without.overall));
+            table.row(cells("", "", "with", &with.overall));
             table.row::<Cell>([]);
         }
         table.render(paint)
@@ -72,16 +65,13 @@ impl Passes {
             (Some(p99), Some(unloaded)) => p99.as_secs_f64() / unloaded.as_secs_f64(),
             _ => f64::INFINITY,
         };
-        let mut missed = Vec::new();
-        if with.premium_kept < 1.0 {
-            missed.push("premium lost requests");
-        }
-        if ratio > P99_RATIO_MAX {
-            missed.push("premium became slow");
-        }
-        if with.goodput < GOODPUT_MIN {
-            missed.push("capacity was left unused");
-        }
+        let promises = [
+            (with.premium_kept >= 1.0, "premium lost requests"),
+            (ratio <= P99_RATIO_MAX, "premium became slow"),
+            (with.goodput >= GOODPUT_MIN, "capacity was left unused"),
+        ];
+        let missed = promises.iter().filter(|(kept, _)| !kept).map(|(_, missed)| *missed);
+        let missed: Vec<&str> = missed.collect();
         let mut line = format!(
             "Under overload Tiergate kept {} of premium (without it: {}) at a p99 of {} ms, {ratio:.2}x \
              of unloaded, and {} of the origin's capacity in use for answers in time (without: {}).",
@@ -99,7 +89,7 @@ impl Passes {
 
     fn overload(&self, report: &Report) -> Overload {
         let stages: Vec<usize> = (0..STAGES.len()).filter(|n| STAGES[*n].overload()).collect();
-        let mut premium = Tally::new();
+        let mut premium = Tally::default();
         let mut ok = 0;
         for stage in &stages {
             premium.add(&report.populations[0].steps[*stage]);
@@ -119,11 +109,6 @@ impl Passes {
 pub(super) fn percent(part: f64) -> String {
     let tenths = (part * 1000.0).floor() / 10.0;
     if tenths.fract() == 0.0 { format!("{tenths:.0} %") } else { format!("{tenths:.1} %") }
-}
-
-fn pair(table: &mut Table, class: &str, load: &str, without: &Tally, with: &Tally) {
-    table.row(cells(class, load, "without", without));
-    table.row(cells("", "", "with", with));
 }
 
 fn cells(class: &str, load: &str, pass: &str, tally: &Tally) -> Vec<Cell> {
@@ -166,7 +151,7 @@ mod tests {
         let target = "127.0.0.1:1".parse().unwrap();
         let plan = scenario::clients(target, CAPACITY, LASTING);
         let tally = |ok: u64, lost: u64, ms: u64| {
-            let mut tally = Tally::new();
+            let mut tally = Tally::default();
             tally.counts.sent = ok + lost;
             (0..ok).for_each(|_| tally.ended(Outcome::Ok, Duration::from_millis(ms)));
             (0..lost).for_each(|_| tally.ended(Outcome::TimedOut, Duration::from_secs(1)));

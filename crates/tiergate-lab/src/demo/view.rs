@@ -35,14 +35,13 @@ impl<'a> View<'a> {
         plan: &'a Plan,
         capacity: f64,
         admin: Option<SocketAddr>,
-        paint: Paint,
     ) -> Self {
         Self {
             title,
             plan,
             capacity,
             admin,
-            paint,
+            paint: Paint::stdout(),
             block: Block::stdout(),
             begun: Instant::now(),
             goodput: VecDeque::new(),
@@ -104,17 +103,10 @@ impl<'a> View<'a> {
             percent(stage.load),
             bar(now / total, 20),
         );
-        let mut table = Table::new([
-            "<class",
-            "offered/s",
-            "goodput/s",
-            "refused/s",
-            "timed out/s",
-            "p99 ms",
-            "wait p99",
-            "waiting",
-            "running",
-        ]);
+        let mut table = Table::new(
+            "<class|offered/s|goodput/s|refused/s|timed out/s|p99 ms|wait p99|waiting|running"
+                .split('|'),
+        );
         for (name, tally) in CLASSES.iter().zip(&moment.recent) {
             let counts = tally.counts;
             let rate = |n: u64| thousands((n as f64 / moment.seconds).round() as u64);
@@ -136,18 +128,13 @@ impl<'a> View<'a> {
             ]);
         }
         out += &table.render(self.paint);
-        let goodput = moment.goodput();
-        out += &format!(
-            "\n  goodput {goodput:>5.0} of {:.0}/s  {}\n",
-            self.capacity,
-            spark(self.goodput.iter().copied(), self.capacity)
-        );
+        let (goodput, capacity) = (moment.goodput(), self.capacity);
+        let course = spark(self.goodput.iter().copied(), capacity);
+        out += &format!("\n  goodput {goodput:>5.0} of {capacity:.0}/s  {course}\n");
         if let Some(slots) = self.slots.back() {
             let most = self.slots.iter().copied().fold(1.0, f64::max);
-            out += &format!(
-                "  slots   {slots:>5.0} found    {}\n",
-                spark(self.slots.iter().copied(), most)
-            );
+            let course = spark(self.slots.iter().copied(), most);
+            out += &format!("  slots   {slots:>5.0} found    {course}\n");
         }
         out
     }

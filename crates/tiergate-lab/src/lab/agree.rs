@@ -1,7 +1,7 @@
 //! Do two runs of the whole lab come to the same? Every measure of every contender is compared.
 
 use super::page::judge::is_latency;
-use super::page::spread::{Spread, valid, values};
+use super::page::spread::{Spread, valid};
 use super::page::words;
 use super::result::{ContenderResult, ExperimentResult, Measure, Results, Unit};
 use tiergate_draw::{Paint, Table};
@@ -39,26 +39,32 @@ pub(crate) struct Disagreement {
     pub(crate) allowed: String,
 }
 
+/// A contender with figures, and the experiment that they are of.
+type Entry<'a> = (&'a ExperimentResult, &'a ContenderResult);
+
 /// Compares two runs. Who has no figures in either is not compared.
 pub(crate) fn agree(first: &Results, second: &Results) -> Agreement {
     let mut agreement = Agreement { compared: 0, disagreements: Vec::new() };
-    for experiment in &first.experiments {
-        let other = second.experiments.iter().find(|e| e.name == experiment.name);
-        for contender in &experiment.contenders {
-            let other = other.and_then(|e| find(e, &contender.name).map(|c| (e, c)));
-            agreement.add(experiment, contender, other);
+    for entry in entries(first) {
+        match find(second, entry) {
+            Some(other) => agreement.add(entry, other),
+            None => agreement.count(entry, None, false, ["has figures", "has none", ""]),
         }
     }
-    for experiment in &second.experiments {
-        let known = first.experiments.iter().find(|e| e.name == experiment.name);
-        for contender in &experiment.contenders {
-            if known.is_none_or(|e| find(e, &contender.name).is_none()) {
-                let present = has_figures(contender);
-                agreement.present(experiment, contender, false, present);
-            }
-        }
+    for entry in entries(second).filter(|entry| find(first, *entry).is_none()) {
+        agreement.count(entry, None, false, ["has none", "has figures", ""]);
     }
     agreement
+}
+
+fn entries(results: &Results) -> impl Iterator<Item = Entry<'_>> {
+    let all = results.experiments.iter().flat_map(|e| e.contenders.iter().map(move |c| (e, c)));
+    all.filter(|(_, contender)| valid(contender).next().is_some())
+}
+
+fn find<'a>(results: &'a Results, like: Entry<'_>) -> Option<Entry<'a>> {
+    let same = |(e, c): &Entry<'_>| (&e.name, &c.name) == (&like.0.name, &like.1.name);
+    entries(results).find(same)
 }
 
 impl Agreement {
@@ -70,96 +76,65 @@ impl Agreement {
 
     /// A table of what does not agree, and how much does.
     pub(crate) fn render(&self, paint: Paint) -> String {
-        let mut table = Table::new([
-            "<experiment",
-            "<contender",
-            "<measure",
-            "first run",
-            "second run",
-            "may differ by",
-        ]);
+        let mut table = Table::new(
+            "<experiment|<contender|<measure|first run|second run|may differ by".split('|'),
+        );
         for d in &self.disagreements {
             let measure = d.measure.as_deref().unwrap_or("(all)");
             let cells =
                 [&d.experiment, &d.contender, measure, &d.first, &d.second, d.allowed.as_str()];
             table.row(cells);
         }
-        let table =
-            if self.disagreements.is_empty() { String::new() } else { table.render(paint) + "\n" };
+        let table = if table.is_empty() { String::new() } else { table.render(paint) + "\n" };
         let agreeing = self.compared - self.disagreements.len();
         let percent = self.share() * 100.0;
         format!("{table}  {agreeing} of {} figures agree ({percent:.1} %)\n", self.compared)
     }
 
-    fn add(
-        &mut self,
-        experiment: &ExperimentResult,
-        contender: &ContenderResult,
-        other: Option<(&ExperimentResult, &ContenderResult)>,
-    ) {
-        let here = has_figures(contender);
-        let there = other.is_some_and(|(_, c)| has_figures(c));
-        let (true, Some((theirs, other))) = (here && there, other) else {
-            self.present(experiment, contender, here, there);
-            return;
-        };
-        for (place, measure) in experiment.measures.iter().enumerate() {
-            let Some(at) = theirs.measures.iter().position(|m| m == measure) else {
+    /// Compares the measures that both have.
+    fn add(&mut self, entry: Entry<'_>, other: Entry<'_>) {
+        for (place, measure) in entry.0.measures.iter().enumerate() {
+            let Some(at) = other.0.measures.iter().position(|m| m == measure) else {
                 continue;
             };
-            let spread = |values: Vec<Option<f64>>| Spread::of(&values, measure.better);
-            let pair = spread(values(contender, place)).zip(spread(values(other, at)));
-            let (first, second) = pair.expect("both have valid rounds");
-            self.compared += 1;
+            let spread = |contender, place| {
+                Spread::of_measure(contender, place, measure.better).expect("both have figures")
+            };
+            let (first, second) = (spread(entry.1, place), spread(other.1, at));
             let allowed = allowed(measure.unit, &first, &second);
-            if !medians_agree(&first, &second, allowed) {
-                self.disagreements.push(Disagreement {
-                    experiment: experiment.name.clone(),
-                    contender: contender.name.clone(),
-                    measure: Some(measure.name.clone()),
-                    first: shown(&first, measure),
-                    second: shown(&second, measure),
-                    allowed: words::quantity(Some(allowed), measure.unit),
-                });
-            }
+            let agree = medians_agree(&first, &second, allowed);
+            let (first, second) = (shown(&first, measure), shown(&second, measure));
+            let allowed = words::quantity(Some(allowed), measure.unit);
+            self.count(entry, Some(measure), agree, [&first, &second, &allowed]);
         }
     }
 
-    /// A contender with figures in only one run is one figure that does not agree.
-    fn present(
+    /// Counts a figure, or, without a measure, a contender with figures in only one run.
+    fn count(
         &mut self,
-        experiment: &ExperimentResult,
-        contender: &ContenderResult,
-        first: bool,
-        second: bool,
+        (experiment, contender): Entry<'_>,
+        measure: Option<&Measure>,
+        agree: bool,
+        figures: [&str; 3],
     ) {
-        if first == second {
-            return;
-        }
-        let word = |present| if present { "has figures" } else { "has none" };
         self.compared += 1;
-        self.disagreements.push(Disagreement {
-            experiment: experiment.name.clone(),
-            contender: contender.name.clone(),
-            measure: None,
-            first: word(first).into(),
-            second: word(second).into(),
-            allowed: String::new(),
-        });
+        if !agree {
+            let [first, second, allowed] = figures.map(String::from);
+            self.disagreements.push(Disagreement {
+                experiment: experiment.name.clone(),
+                contender: contender.name.clone(),
+                measure: measure.map(|measure| measure.name.clone()),
+                first,
+                second,
+                allowed,
+            });
+        }
     }
-}
-
-fn find<'a>(experiment: &'a ExperimentResult, name: &str) -> Option<&'a ContenderResult> {
-    experiment.contenders.iter().find(|c| c.name == name)
-}
-
-fn has_figures(contender: &ContenderResult) -> bool {
-    valid(contender).next().is_some()
 }
 
 fn allowed(unit: Unit, first: &Spread, second: &Spread) -> f64 {
-    let larger = [first.median, second.median].into_iter().flatten().map(f64::abs);
-    let larger = larger.fold(0.0, f64::max);
+    let medians = [first.median, second.median].into_iter().flatten();
+    let larger = medians.map(f64::abs).fold(0.0, f64::max);
     let floor = match unit {
         Unit::Share => SHARE_FLOOR,
         unit if is_latency(unit) => LATENCY_FLOOR * larger,
@@ -169,10 +144,9 @@ fn allowed(unit: Unit, first: &Spread, second: &Spread) -> f64 {
 }
 
 fn medians_agree(first: &Spread, second: &Spread, allowed: f64) -> bool {
-    match (first.median, second.median) {
-        (Some(first), Some(second)) => (first - second).abs() <= allowed + 1e-9,
-        (None, None) => true,
-        _ => false,
+    match first.median.zip(second.median) {
+        Some((first, second)) => (first - second).abs() <= allowed + 1e-9,
+        None => first.median == second.median,
     }
 }
 

@@ -24,14 +24,9 @@ pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
     let scratch = scratch()?;
     let network = Network::make(&experiment.link)?;
     let split = Split::new(experiment.origin_alone(), 0, 1);
-    let lab = std::env::current_exe()?;
-    let place = server::Place {
-        lab: &lab,
-        scratch: scratch.path(),
-        listen: Network::origin(),
-        namespace: Some(&network.origin),
-        processors: split.origin.as_deref(),
-    };
+    let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
+    let namespace = Some(network.origin.as_str());
+    let place = server::Place { scratch: scratch.path(), listen, namespace, processors };
     let origin = experiment.origin.start(&place).await?;
     let clients = experiment.clients.first().context("no clients")?;
     let script = script(&clients.paths(&origin.paths), scratch.path())?;
@@ -42,7 +37,7 @@ pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
             .args(["-t1", "--timeout=20s", &format!("-c{}", experiment.origin.slots())])
             .args([&format!("-d{seconds}s"), "-s"])
             .args([&script])
-            .args([format!("http://{}/", Network::origin())])
+            .args([format!("http://{}/", Network::ORIGIN)])
             .namespace(Some(&network.clients))
             .processors(split.load.as_deref());
         let said = output(program, Duration::from_secs(seconds + 30)).await?;

@@ -12,25 +12,20 @@ pub(super) fn broken(experiment: &Experiment, result: &ExperimentResult) -> Vec<
 
 fn judge(promise: &Promise, result: &ExperimentResult) -> Option<String> {
     let measure = result.measures.iter().position(|m| m.name == promise.measure)?;
-    let of = |name: &str| result.contenders.iter().find(|c| c.name == name);
-    let ours = of("tiergate").and_then(|c| median(c, measure));
+    let of = |name: &str| median(result.contender(name)?, measure);
     let what = format!("{}: {}", result.name, promise.measure);
-    let Some(ours) = ours else {
+    let Some(ours) = of("tiergate") else {
         return Some(format!("{what}: no valid run"));
     };
-    if let Some(least) = promise.at_least
-        && ours < least
-    {
+    if let Some(least) = promise.at_least.filter(|least| ours < *least) {
         return Some(format!("{what}: {ours:.3}, promised at least {least}"));
     }
-    if let Some(most) = promise.at_most
-        && ours > most
-    {
+    if let Some(most) = promise.at_most.filter(|most| ours > *most) {
         return Some(format!("{what}: {ours:.3}, promised at most {most}"));
     }
     let (other, times) = (promise.of?, promise.times.unwrap_or(1.0));
     // A contender that is not there, or had nothing to measure, cannot be compared with.
-    let theirs = of(other.name()).and_then(|c| median(c, measure))?;
+    let theirs = of(other.name())?;
     (ours < theirs * times).then(|| {
         format!("{what}: {ours:.3}, promised {times} times that of {}, {theirs:.3}", other.name())
     })

@@ -2,14 +2,10 @@
 
 use super::experiment::Experiment;
 use super::httperf::{self, Workload};
-use super::machine::Split;
-use super::network::Network;
 use super::surge;
 use crate::load::Population;
 use crate::load::figures::{Figures, PopulationFigures, RunFigures, SessionFigures, StepFigures};
 use anyhow::Result;
-use std::net::SocketAddr;
-use std::path::Path;
 
 /// Requests in httperf's list, which it goes through again and again.
 const URIS: usize = 5000;
@@ -19,30 +15,20 @@ const URIS: usize = 5000;
 pub(super) async fn httperf(
     experiment: &Experiment,
     populations: &[Population],
-    target: SocketAddr,
-    scratch: &Path,
-    network: &Network,
-    split: &Split,
+    place: &httperf::Place<'_>,
 ) -> Result<RunFigures> {
-    let place = httperf::Place {
-        target,
-        scratch,
-        namespace: Some(&network.clients),
-        processors: split.load.as_deref(),
-    };
     let mut report = RunFigures {
         populations: populations.iter().map(nothing_yet).collect(),
-        lateness_p99_ms: 0.0,
         // It never sleeps; what tells whether it kept up is its lateness.
         cpu: 1.0,
         cpu_peak: 1.0,
-        void: None,
+        ..RunFigures::default()
     };
     for phase in 0..experiment.phases.len() {
         let asking = populations.iter().enumerate().filter(|(_, p)| p.steps[phase].rate > 0.0);
         let asking: Vec<(usize, &Population)> = asking.collect();
         let workloads: Vec<Workload<'_>> = asking.iter().map(|(_, p)| workload(p, phase)).collect();
-        let all = httperf::run(&workloads, &place).await?;
+        let all = httperf::run(&workloads, place).await?;
         for ((number, population), figures) in asking.iter().zip(&all) {
             report.lateness_p99_ms = report.lateness_p99_ms.max(figures.late_ms);
             report.void = report.void.or_else(|| figures.void());
@@ -56,15 +42,13 @@ fn nothing_yet(population: &Population) -> PopulationFigures {
     let step = |step: &crate::load::Step| StepFigures {
         rate: step.rate,
         seconds: step.lasting.as_secs_f64(),
-        answered_in_it: 0,
-        figures: Figures::default(),
+        ..StepFigures::default()
     };
     PopulationFigures {
         name: population.name.clone(),
         steps: population.steps.iter().map(step).collect(),
-        overall: Figures::default(),
-        sessions_by_step: population.steps.iter().map(|_| SessionFigures::default()).collect(),
-        series: Vec::new(),
+        sessions_by_step: vec![SessionFigures::default(); population.steps.len()],
+        ..PopulationFigures::default()
     }
 }
 

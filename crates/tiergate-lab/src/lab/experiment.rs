@@ -7,6 +7,7 @@ use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::result::Phase;
 use super::server::Server;
+use super::settings::Settings;
 use crate::contender::Contender;
 use crate::load::population::{Retry, Session, Upload};
 use crate::load::trace::Trace;
@@ -35,9 +36,8 @@ pub(super) struct Experiment {
     pub(super) title: String,
     /// What was asked and done, in a few sentences.
     pub(super) asks: String,
-    /// Where on the page.
-    #[serde(default = "last")]
-    pub(super) order: u32,
+    /// Where on the page; `None`: last.
+    pub(super) order: Option<u32>,
     /// `NAME TIME`, for example `3x 5s`.
     #[serde(deserialize_with = "phases")]
     pub(super) phases: Vec<Phase>,
@@ -74,10 +74,6 @@ pub(super) struct Experiment {
     pub(super) remarks: BTreeMap<String, String>,
 }
 
-fn last() -> u32 {
-    1000
-}
-
 /// What sends the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -108,7 +104,7 @@ pub(super) struct Clients {
     #[serde(deserialize_with = "one_or_many")]
     rate: Vec<String>,
     /// How they are spread.
-    #[serde(default = "poisson")]
+    #[serde(default)]
     arrivals: Arrivals,
     /// How long a client waits.
     #[serde(default = "second", with = "units::text")]
@@ -120,22 +116,16 @@ pub(super) struct Clients {
     #[serde(default)]
     close: bool,
     /// Which of the clients' addresses it uses: first and how many; none: all alike.
-    #[serde(default)]
     addresses: Option<(u8, u8)>,
     /// Every arrival is a session of so many requests, with a pause of this mean in between.
-    #[serde(default)]
     session: Option<Session>,
     /// A request that comes to nothing is asked again.
-    #[serde(default)]
     retry: Option<Retry>,
     /// Every request carries a body, sent at a speed.
-    #[serde(default)]
     upload: Option<Upload>,
     /// How the rate changes over time.
-    #[serde(default)]
     trace: Option<TraceText>,
     /// The client takes the answer no faster.
-    #[serde(default)]
     read_bytes_per_second: Option<u64>,
 }
 
@@ -177,13 +167,9 @@ impl Experiment {
     fn validate(&self) -> Result<()> {
         ensure!(!self.phases.is_empty(), "phases: at least one");
         for clients in &self.clients {
-            let rates = clients.rate.len();
-            ensure!(
-                rates == 1 || rates == self.phases.len(),
-                "clients {}: {rates} rates for {} phases",
-                clients.name,
-                self.phases.len()
-            );
+            let (name, rates, phases) = (&clients.name, clients.rate.len(), self.phases.len());
+            let fitting = rates == 1 || rates == phases;
+            ensure!(fitting, "clients {name}: {rates} rates for {phases} phases");
             clients.population(&self.phases, 1.0, &["/file".into()])?;
         }
         let names: Vec<&str> = self.clients.iter().map(|c| c.name.as_str()).collect();
@@ -225,10 +211,11 @@ impl Experiment {
         self.origin.computes() && self.generator == Generator::Load
     }
 
-    /// Who takes part.
-    pub(super) fn contenders(&self) -> Vec<Contender> {
-        let all = Contender::ALL.into_iter();
-        all.filter(|c| self.contenders.is_empty() || self.contenders.contains(c)).collect()
+    /// Who takes part, of those that the lab is asked for.
+    pub(super) fn contenders(&self, settings: &Settings) -> Vec<Contender> {
+        let chosen = [&self.contenders, &settings.contenders];
+        let wanted = |c: &Contender| chosen.iter().all(|of| of.is_empty() || of.contains(c));
+        Contender::ALL.iter().copied().filter(wanted).collect()
     }
 
     /// The clients, for an origin of that capacity with those static files.
@@ -316,10 +303,6 @@ impl Clients {
         let requests = self.session.as_ref().map_or(1, |session| session.requests);
         self.patience * attempts * requests
     }
-}
-
-fn poisson() -> Arrivals {
-    Arrivals::Poisson
 }
 
 fn second() -> Duration {

@@ -18,9 +18,8 @@ pub(super) struct Taken {
     /// In these phases; none named: in all.
     #[serde(default)]
     pub(super) phases: Vec<String>,
-    /// The capacity in those phases, as a part of the usual one.
-    #[serde(default = "whole")]
-    capacity: f64,
+    /// The capacity in those phases, as a part of the usual one; `None`: all of it.
+    capacity: Option<f64>,
     /// As a multiple of the same in these phases.
     #[serde(default)]
     pub(super) over: Vec<String>,
@@ -30,10 +29,6 @@ pub(super) struct Taken {
     /// Shown, but nobody is ahead by it.
     #[serde(default)]
     only_shown: bool,
-}
-
-fn whole() -> f64 {
-    1.0
 }
 
 /// What an experiment's file says is drawn.
@@ -96,24 +91,19 @@ enum What {
 }
 
 impl What {
-    fn unit(self) -> Unit {
+    /// What it is in, and which values are better.
+    fn kind(self) -> (Unit, Better) {
+        use Better::{Higher, Lower};
         match self {
-            Self::Answered | Self::Refused | Self::Failed | Self::Goodput => Unit::Share,
-            Self::Completed | Self::Kept | Self::Wasted => Unit::Share,
-            Self::Rate | Self::SessionRate => Unit::Rate,
-            Self::Megabits => Unit::Megabits,
-            Self::Attempts => Unit::Ratio,
-            Self::Mean | Self::P50 | Self::P99 | Self::SessionMean | Self::SessionP99 => Unit::Ms,
-            Self::Recovery => Unit::S,
-            Self::FrontCpu => Unit::Us,
-        }
-    }
-
-    fn better(self) -> Better {
-        match self {
-            Self::Answered | Self::Goodput | Self::Rate | Self::Megabits => Better::Higher,
-            Self::Completed | Self::Kept | Self::SessionRate => Better::Higher,
-            _ => Better::Lower,
+            Self::Answered | Self::Goodput | Self::Completed | Self::Kept => (Unit::Share, Higher),
+            Self::Refused | Self::Failed | Self::Wasted => (Unit::Share, Lower),
+            Self::Rate | Self::SessionRate => (Unit::Rate, Higher),
+            Self::Megabits => (Unit::Megabits, Higher),
+            Self::Attempts => (Unit::Ratio, Lower),
+            Self::Mean | Self::P50 | Self::P99 => (Unit::Ms, Lower),
+            Self::SessionMean | Self::SessionP99 => (Unit::Ms, Lower),
+            Self::Recovery => (Unit::S, Lower),
+            Self::FrontCpu => (Unit::Us, Lower),
         }
     }
 }
@@ -135,12 +125,9 @@ pub(super) struct Observed<'a> {
 impl Taken {
     /// The measure as results keep it.
     pub(super) fn measure(&self) -> Measure {
-        Measure {
-            name: self.name.clone(),
-            unit: if self.is_multiple() { Unit::Ratio } else { self.what.unit() },
-            better: self.what.better(),
-            judged: !self.only_shown,
-        }
+        let (unit, better) = self.what.kind();
+        let unit = if self.is_multiple() { Unit::Ratio } else { unit };
+        Measure { name: self.name.clone(), unit, better, judged: !self.only_shown }
     }
 
     /// Its value in a run; `None`: there was nothing to take it from.
@@ -169,18 +156,15 @@ impl Taken {
             What::Recovery => recovery(run, &populations, *phases.first()?),
             what => figure(run, &populations, &phases, what),
         };
-        value.map(|value| if self.what == What::Goodput { value / self.capacity } else { value })
+        let capacity = self.capacity.filter(|_| self.what == What::Goodput).unwrap_or(1.0);
+        value.map(|value| value / capacity)
     }
 }
 
 impl Line {
     /// The plot as results keep it.
     pub(super) fn plot(&self) -> Plot {
-        let unit = match (self.what, self.along) {
-            (What::Goodput, Along::Time) => Unit::Share,
-            (what, _) => what.unit(),
-        };
-        Plot { title: self.title.clone(), unit, along: self.along }
+        Plot { title: self.title.clone(), unit: self.what.kind().0, along: self.along }
     }
 
     /// Its values in a run, by phase or second.
@@ -220,9 +204,8 @@ fn figure(
     let answers: f64 = steps().map(|step| step.answered_in_it as f64).sum();
     let (sent, ok, refused) =
         (sum(&|f| f.counts.sent), sum(&|f| f.counts.ok), sum(&|f| f.counts.refused));
-    let sessions = || {
-        populations.iter().flat_map(|p| phases.iter().filter_map(|n| p.sessions_by_step.get(*n)))
-    };
+    let by_step = populations.iter().map(|p| &p.sessions_by_step);
+    let sessions = || by_step.clone().flat_map(|by| phases.iter().filter_map(|n| by.get(*n)));
     let of_sessions =
         |count: fn(&SessionFigures) -> u64| -> f64 { sessions().map(|s| count(s) as f64).sum() };
     let completed = of_sessions(|s| s.completed);
@@ -258,9 +241,8 @@ fn figure(
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
         What::FrontCpu => {
-            let all =
-                populations.iter().map(|p| p.overall.attempts.max(p.overall.counts.sent) as f64);
-            ratio(run.front_cpu_s * 1e6, all.sum())
+            let all = populations.iter().map(|p| p.overall.attempts.max(p.overall.counts.sent));
+            ratio(run.front_cpu_s * 1e6, all.sum::<u64>() as f64)
         }
     }
 }

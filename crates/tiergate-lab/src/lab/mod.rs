@@ -33,11 +33,11 @@ use anyhow::{Context, Result, ensure};
 use experiment::Experiment;
 use progress::Progress;
 use result::Results;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use store::Store;
+use tiergate_draw::Paint;
 use turns::Lab;
 
 /// Runs what is asked for.
@@ -90,20 +90,16 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 
 /// Writes the results and the page, and compares with other results.
 fn finish(settings: &Settings, results: &Results) -> Result<()> {
-    let file = settings.store.join("results.json");
-    write_json(&file, results)?;
-    println!("\n{}", page::summary(results).render(tiergate_draw::Paint::stdout()));
-    println!("  written to {}", file.display());
+    write_json(&settings.store, results)?;
+    println!("\n{}", page::summary(results).render(Paint::stdout()));
+    println!("  written to {}", settings.store.join("results.json").display());
     if let Some(docs) = &settings.docs {
         page::write(results, docs)?;
-        write_json(&docs.join("results").join("results.json"), results)?;
+        write_json(&docs.join("results"), results)?;
         println!("  page: {}", docs.join("results.md").display());
     }
     if let Some(other) = &settings.agree {
-        println!(
-            "\n{}",
-            agree::agree(&read(other)?, results).render(tiergate_draw::Paint::stdout())
-        );
+        println!("\n{}", agree::agree(&read(other)?, results).render(Paint::stdout()));
     }
     Ok(())
 }
@@ -132,11 +128,10 @@ impl Results {
     }
 }
 
-fn write_json(file: &Path, results: &Results) -> Result<()> {
-    if let Some(directory) = file.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    std::fs::write(file, serde_json::to_string_pretty(results)? + "\n")
+fn write_json(directory: &Path, results: &Results) -> Result<()> {
+    std::fs::create_dir_all(directory)?;
+    let file = directory.join("results.json");
+    std::fs::write(&file, serde_json::to_string_pretty(results)? + "\n")
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -147,16 +142,13 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
     let entries = std::fs::read_dir(directory)
         .with_context(|| format!("no experiments in {}", directory.display()))?;
     for entry in entries.flatten() {
-        let path = entry.path();
-        let (Some(name), Some("toml")) = (
-            path.file_stem().and_then(|stem| stem.to_str()),
-            path.extension().and_then(|end| end.to_str()),
-        ) else {
-            continue;
-        };
-        all.push(Experiment::read(name, &std::fs::read_to_string(&path)?)?);
+        let name = entry.file_name();
+        if let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".toml")) {
+            all.push(Experiment::read(name, &std::fs::read_to_string(entry.path())?)?);
+        }
     }
-    all.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
+    let place = |e: &Experiment| (e.order.unwrap_or(u32::MAX), e.name.clone());
+    all.sort_by_key(place);
     let names = all.iter().map(|e| e.name.clone()).collect::<Vec<_>>().join(", ");
     if let Some(only) = &settings.only {
         all.retain(|e| only.split(',').any(|part| e.name.contains(part)));

@@ -25,19 +25,14 @@ pub(super) struct Progress {
 impl Progress {
     /// For these experiments.
     pub(super) fn new(experiments: &[Experiment], settings: &Settings) -> Self {
-        let only = &settings.contenders;
-        let left: VecDeque<Duration> = experiments
-            .iter()
-            .flat_map(|experiment| {
-                let wanted = |c: &Contender| only.is_empty() || only.contains(c);
-                let contenders: Vec<Contender> =
-                    experiment.contenders().into_iter().filter(wanted).collect();
-                let searches = !settings.check && contenders.contains(&Contender::Haproxy);
-                let tried = if searches { experiment.search.len() } else { 0 };
-                let runs = contenders.len() * settings.rounds as usize + tried;
-                std::iter::repeat_n(experiment.lasting() + AROUND, runs)
-            })
-            .collect();
+        let runs = |experiment: &Experiment| {
+            let contenders = experiment.contenders(settings);
+            let searches = !settings.check && contenders.contains(&Contender::Haproxy);
+            let tried = if searches { experiment.search.len() } else { 0 };
+            let runs = contenders.len() * settings.rounds as usize + tried;
+            std::iter::repeat_n(experiment.lasting() + AROUND, runs)
+        };
+        let left: VecDeque<Duration> = experiments.iter().flat_map(runs).collect();
         let (paint, block) = (Paint::stdout(), Block::stdout());
         Self { paint, block, runs: left.len(), done: 0, left }
     }
@@ -70,14 +65,10 @@ impl Progress {
 
     fn show(&mut self, what: &str, elapsed: Duration, lasting: Duration) {
         let left = self.left.iter().sum::<Duration>().saturating_sub(elapsed);
-        let line = format!(
-            "  {}/{}  {what}: {:.0} of {:.0} s; {:.0} min left in all",
-            self.done + 1,
-            self.runs,
-            elapsed.as_secs_f64(),
-            lasting.as_secs_f64(),
-            left.as_secs_f64() / 60.0
-        );
+        let [elapsed, lasting, left] = [elapsed, lasting, left / 60].map(|time| time.as_secs_f64());
+        let run = format!("{}/{}", self.done + 1, self.runs);
+        let times = format!("{elapsed:.0} of {lasting:.0} s; {left:.0} min left in all");
+        let line = format!("  {run}  {what}: {times}");
         self.block.draw(&self.paint.tone(Tone::Faint, &line));
     }
 
@@ -86,7 +77,6 @@ impl Progress {
         &mut self,
         experiment: &Experiment,
         contender: Contender,
-        seed: u64,
         round: &Round,
         fresh: bool,
     ) {
@@ -100,7 +90,7 @@ impl Progress {
             line = self.paint.tone(Tone::Bad, why);
         }
         let note = if fresh { "" } else { " (kept)" };
-        println!("  {:<9} {seed}  {line}{note}", contender.name());
+        println!("  {:<9} {}  {line}{note}", contender.name(), round.seed);
     }
 
     /// A run that will not be done.

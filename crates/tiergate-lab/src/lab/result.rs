@@ -58,6 +58,13 @@ pub(crate) struct ExperimentResult {
     pub(crate) contenders: Vec<ContenderResult>,
 }
 
+impl ExperimentResult {
+    /// The contender of that name, if it is among them.
+    pub(crate) fn contender(&self, name: &str) -> Option<&ContenderResult> {
+        self.contenders.iter().find(|contender| contender.name == name)
+    }
+}
+
 /// A part of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Phase {
@@ -108,6 +115,16 @@ pub(crate) enum Better {
     Higher,
     /// Small ones.
     Lower,
+}
+
+impl Better {
+    /// The best of some values.
+    pub(crate) fn best(self, values: impl Iterator<Item = f64>) -> Option<f64> {
+        match self {
+            Self::Higher => values.reduce(f64::max),
+            Self::Lower => values.reduce(f64::min),
+        }
+    }
 }
 
 /// A drawing: one line for each contender.

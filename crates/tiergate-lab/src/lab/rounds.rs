@@ -2,11 +2,11 @@
 
 use super::experiment::Experiment;
 use super::result::{ContenderResult, ExperimentResult};
-use super::turns::{Lab, Turn};
+use super::run::Turn;
+use super::turns::Lab;
 use super::{measure, search};
 use crate::contender::Contender;
 use anyhow::Result;
-use std::collections::BTreeMap;
 
 impl Lab<'_> {
     /// All rounds of all contenders. The order of the contenders turns from round to round, so
@@ -17,44 +17,34 @@ impl Lab<'_> {
             Some(capacity) => capacity,
             None => self.store.capacity(experiment).await?,
         };
-        let only = &self.settings.contenders;
-        let wanted = |c: &Contender| only.is_empty() || only.contains(c);
-        let contenders: Vec<Contender> =
-            experiment.contenders().into_iter().filter(wanted).collect();
-        let mut slots = BTreeMap::new();
-        let mut setting = None;
-        // A check is quick: haproxy has what its operator types in.
+        let contenders = experiment.contenders(self.settings);
+        // A check is quick: haproxy has the limit that its operator configures.
         let searches = !self.settings.check && !experiment.search.is_empty();
-        if searches && contenders.contains(&Contender::Haproxy) {
-            let found = search::best(self, experiment, capacity).await?;
-            slots.insert(Contender::Haproxy.name(), found.slots);
-            setting = Some(found.words);
-        }
+        let found = match searches && contenders.contains(&Contender::Haproxy) {
+            true => Some(search::best(self, experiment, capacity).await?),
+            false => None,
+        };
+        let found_for = |contender| found.as_ref().filter(|_| contender == Contender::Haproxy);
         let usual = experiment.origin.slots();
         let mut turns = Vec::new();
         for round in 0..self.settings.rounds as usize {
             for turn in 0..contenders.len() {
                 let contender = contenders[(round + turn) % contenders.len()];
-                let slots = slots.get(contender.name()).copied().unwrap_or(usual);
+                let slots = found_for(contender).map_or(usual, |found| found.slots);
                 turns.push(Turn { contender, slots, round: round as u64 + 1 });
             }
         }
         let outcomes = self.turns(experiment, capacity, &turns).await?;
         let result = |contender: Contender| {
+            // In the order of the rounds, in each of which a contender has one turn.
             let own = turns.iter().zip(&outcomes).filter(|(turn, _)| turn.contender == contender);
-            let mut own: Vec<_> = own.collect();
-            own.sort_by_key(|(turn, _)| turn.round);
+            let own = || own.clone().filter_map(|(_, outcome)| outcome.as_ref());
             ContenderResult {
                 name: contender.name().into(),
                 about: contender.about().into(),
-                left_out: own
-                    .iter()
-                    .find_map(|(_, outcome)| outcome.as_ref()?.as_ref().err().cloned()),
-                setting: setting.clone().filter(|_| contender == Contender::Haproxy),
-                rounds: own
-                    .iter()
-                    .filter_map(|(_, outcome)| outcome.as_ref()?.as_ref().ok().cloned())
-                    .collect(),
+                left_out: own().find_map(|outcome| outcome.as_ref().err().cloned()),
+                setting: found_for(contender).map(|found| found.words.clone()),
+                rounds: own().filter_map(|outcome| outcome.as_ref().ok().cloned()).collect(),
             }
         };
         Ok(ExperimentResult {

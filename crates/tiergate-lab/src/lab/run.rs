@@ -1,12 +1,12 @@
 //! One run: an origin, one contender in front of it, and the clients, each on its own machine.
 
-use super::drive;
 use super::experiment::{Experiment, Generator};
 use super::machine::Split;
 use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
+use super::{drive, httperf};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::load::figures::RunFigures;
@@ -16,19 +16,26 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
+/// One of an experiment's runs.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    /// Who stands in front.
+    pub(super) contender: Contender,
+    /// How many requests at once it is told that the origin can work on.
+    pub(super) slots: u32,
+    /// From 1; also the seed of the sending times.
+    pub(super) round: u64,
+}
+
 /// What is to be run.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'a> {
     /// The experiment.
     pub(super) experiment: &'a Experiment,
-    /// Who stands in front.
-    pub(super) contender: Contender,
+    /// Who stands in front, and what it is told.
+    pub(super) turn: Turn,
     /// The origin's capacity in requests a second.
     pub(super) capacity: f64,
-    /// How many requests at once the contender is told that the origin can work on.
-    pub(super) slots: u32,
-    /// Seed of the sending times.
-    pub(super) seed: u64,
     /// Which of how many runs at the same time it is.
     pub(super) job: usize,
     /// See `job`.
@@ -54,44 +61,38 @@ impl Run<'_> {
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
         let split = Split::new(self.experiment.origin_alone(), self.job, self.jobs);
-        let lab = std::env::current_exe()?;
-        let place = server::Place {
-            lab: &lab,
-            scratch: scratch.path(),
-            listen: Network::origin(),
-            namespace: Some(&network.origin),
-            processors: split.origin.as_deref(),
-        };
+        let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
+        let namespace = Some(network.origin.as_str());
+        let place = server::Place { scratch: scratch.path(), listen, namespace, processors };
         let mut origin = self.experiment.origin.start(&place).await?;
+        let addresses = [Network::LISTEN, Network::ADMIN, Network::ORIGIN];
+        let Turn { contender, slots, round: seed } = self.turn;
+        let gateway = contender.is_ours().then_some(self.gateway);
         let place = FrontPlace {
-            scratch: scratch.path(),
-            listen: Network::listen(),
-            admin: Network::admin(),
-            origin: Network::origin(),
-            slots: self.slots,
+            slots,
             rate: self.capacity,
             namespace: Some(&network.gateway),
             processors: split.front.as_deref(),
-            program: self.contender.is_ours().then_some(self.gateway),
             template: self.policy,
-            values: &[],
+            ..FrontPlace::new(scratch.path(), addresses, gateway)
         };
-        let mut front = self.contender.start(&place).await?;
+        let mut front = contender.start(&place).await?;
         let before = front.used()?;
-        let target = match self.contender {
-            Contender::None => Network::origin(),
-            _ => Network::listen(),
+        let target = match contender {
+            Contender::None => Network::ORIGIN,
+            _ => Network::LISTEN,
         };
         let populations = self.experiment.populations(self.capacity, &origin.paths)?;
         let report = match self.experiment.generator {
             Generator::Load => {
-                let plan = Plan { target, seed: self.seed, populations };
+                let plan = Plan { target, seed, populations };
                 load(&plan, scratch.path(), &network, &split, self.experiment.patience()).await?
             }
             Generator::Httperf => {
-                let experiment = self.experiment;
-                drive::httperf(experiment, &populations, target, scratch.path(), &network, &split)
-                    .await?
+                let (scratch, processors) = (scratch.path(), split.load.as_deref());
+                let namespace = Some(network.clients.as_str());
+                let place = httperf::Place { target, scratch, namespace, processors };
+                drive::httperf(self.experiment, &populations, &place).await?
             }
         };
         if let Some(why) = front.ended().or_else(|| origin.ended()) {
@@ -109,7 +110,7 @@ impl Run<'_> {
             front_cpu_s,
         };
         let round = Round {
-            seed: self.seed,
+            seed,
             void: report.void.clone(),
             values: self.experiment.measure.iter().map(|m| m.value(&observed)).collect(),
             lines: self.experiment.plot.iter().map(|p| p.values(&observed)).collect(),

@@ -5,7 +5,8 @@
 //! that the experiment names, one run each, and the one with the most goodput is taken into the comparison.
 
 use super::experiment::Experiment;
-use super::turns::{Lab, Outcome, Turn};
+use super::run::Turn;
+use super::turns::{Lab, Outcome};
 use crate::contender::Contender;
 use anyhow::Result;
 
@@ -36,18 +37,14 @@ pub(super) async fn best(
     };
     let turns: Vec<Turn> = experiment.search.iter().map(turn).collect();
     let outcomes = lab.turns(experiment, capacity, &turns).await?;
-    let value = |outcome: &Option<Outcome>| {
-        let round = outcome
-            .as_ref()
-            .and_then(|outcome| outcome.as_ref().ok())
-            .filter(|round| round.void.is_none());
-        round.and_then(|round| round.values[measure?]).unwrap_or(f64::MIN)
+    let value = |(_, outcome): &(&Turn, &Option<Outcome>)| {
+        let round = outcome.as_ref()?.as_ref().ok().filter(|round| round.void.is_none())?;
+        round.values[measure?]
     };
-    let best = turns
-        .iter()
-        .zip(&outcomes)
-        .max_by(|one, other| value(one.1).total_cmp(&value(other.1)))
-        .map_or(experiment.origin.slots(), |(turn, _)| turn.slots);
+    let least = |value: Option<f64>| value.unwrap_or(f64::MIN);
+    let tried = turns.iter().zip(&outcomes);
+    let best = tried.max_by(|one, other| least(value(one)).total_cmp(&least(value(other))));
+    let best = best.map_or(experiment.origin.slots(), |(turn, _)| turn.slots);
     let tried: Vec<String> = turns.iter().map(|turn| turn.slots.to_string()).collect();
     let words = format!("maxconn {best}, the best of {}", tried.join(", "));
     Ok(Found { slots: best, words })

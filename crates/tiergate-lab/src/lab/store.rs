@@ -5,7 +5,7 @@
 
 use super::capacity;
 use super::experiment::Experiment;
-use super::run::{Done, Run};
+use super::run::{Done, Run, Turn};
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -64,18 +64,13 @@ impl Store {
     fn file(&self, run: &Run<'_>) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         run.experiment.essence.hash(&mut hasher);
-        run.policy.unwrap_or(run.contender.template()).hash(&mut hasher);
-        run.slots.hash(&mut hasher);
-        if run.contender.is_ours() {
+        let Turn { contender, slots, round } = run.turn;
+        run.policy.unwrap_or(contender.template()).hash(&mut hasher);
+        slots.hash(&mut hasher);
+        if contender.is_ours() {
             std::fs::read(run.gateway).unwrap_or_default().hash(&mut hasher);
         }
-        let name = format!(
-            "{}.{}.{}.{:016x}.json",
-            run.experiment.name,
-            run.contender.name(),
-            run.seed,
-            hasher.finish()
-        );
-        self.directory.join(name)
+        let (name, front, key) = (&run.experiment.name, contender.name(), hasher.finish());
+        self.directory.join(format!("{name}.{front}.{round}.{key:016x}.json"))
     }
 }

@@ -3,7 +3,7 @@
 use super::experiment::Experiment;
 use super::progress::Progress;
 use super::result;
-use super::run::{self, Run};
+use super::run::{self, Run, Turn};
 use super::settings::Settings;
 use super::store::Store;
 use super::{machine, network};
@@ -24,16 +24,6 @@ pub(super) struct Lab<'a> {
     pub(super) versions: BTreeMap<String, String>,
     /// When no further run is begun.
     pub(super) end: Option<Instant>,
-}
-
-/// One of an experiment's runs.
-#[derive(Clone, Copy)]
-pub(super) struct Turn {
-    pub(super) contender: Contender,
-    /// How many requests at once it is told that the origin can work on.
-    pub(super) slots: u32,
-    /// From 1; also the seed.
-    pub(super) round: u64,
 }
 
 /// A run's figures, or why the contender could not take part.
@@ -57,10 +47,8 @@ impl Lab<'_> {
         let gateway = self.gateway.clone();
         let run = |number: usize| Run {
             experiment,
-            contender: turns[number].contender,
+            turn: turns[number],
             capacity,
-            slots: turns[number].slots,
-            seed: turns[number].round,
             job: number % jobs,
             jobs,
             gateway: &gateway,
@@ -109,16 +97,17 @@ impl Lab<'_> {
                     self.store.keep(run, &done)?;
                 }
                 if !done.version.is_empty() {
-                    self.versions.insert(run.contender.name().into(), done.version);
+                    self.versions.insert(run.turn.contender.name().into(), done.version);
                 }
-                self.progress.ended(run.experiment, run.contender, run.seed, &done.round, fresh);
+                self.progress.ended(run.experiment, run.turn.contender, &done.round, fresh);
                 Ok(Ok(done.round))
             }
             // Ours must be there; a peer may be missing.
-            Err(error) if run.contender.is_ours() || error.is::<network::Refused>() => Err(error),
+            Err(error) if run.turn.contender.is_ours() => Err(error),
+            Err(error) if error.is::<network::Refused>() => Err(error),
             Err(error) => {
                 let why = format!("{error:#}");
-                self.progress.failed(run.contender, &why);
+                self.progress.failed(run.turn.contender, &why);
                 Ok(Err(why))
             }
         }
@@ -127,11 +116,10 @@ impl Lab<'_> {
 
 /// The experiment's own policy for a contender, where it has one.
 fn policy(experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
-    let Some(name) = experiment.policy.get(contender.name()) else {
-        return Ok(None);
+    let name = experiment.policy.get(contender.name());
+    let file = name.map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+    let read = |file: PathBuf| {
+        std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
     };
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(Some(text))
+    file.map(read).transpose()
 }

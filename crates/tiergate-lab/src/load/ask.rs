@@ -41,7 +41,7 @@ pub(super) async fn generate(plan: &Plan, live: &Arc<Live>) {
 
 /// Lets the clients of one population arrive, and waits until each has ended.
 async fn arrive(clients: Arc<Clients>, seed: u64, begun: Instant) {
-    let population = &clients.population;
+    let population = clients.population();
     // Another stream than that of the schedule, which a change of behaviour must not change.
     let mut random = Rng::with_seed(seed ^ 0x9e37_79b9_7f4a_7c15);
     // Each arrival holds a sender: their number is that of those under way, and none is the end.
@@ -62,7 +62,7 @@ async fn arrive(clients: Arc<Clients>, seed: u64, begun: Instant) {
         }
         let (clients, under_way) = (Arc::clone(&clients), under_way.clone());
         tokio::spawn(async move {
-            match &clients.population.session {
+            match &clients.population().session {
                 Some(session) => clients.session(session, due, &mut random).await,
                 None => clients.request(&mut Way::Shared, due, &mut random).await,
             };
@@ -84,7 +84,6 @@ enum Way {
 
 /// The clients of a population.
 struct Clients {
-    population: Population,
     client: Client,
     pool: Pool,
     ranks: Ranks,
@@ -93,18 +92,18 @@ struct Clients {
 
 impl Clients {
     fn new(target: SocketAddr, population: Population, log: Log) -> Self {
-        Self {
-            client: Client::new(target, &population),
-            pool: Pool::new(population.connections_max),
-            ranks: Ranks::new(population.paths.len(), population.zipf),
-            log,
-            population,
-        }
+        let pool = Pool::new(population.connections_max);
+        let ranks = Ranks::new(population.paths.len(), population.zipf);
+        Self { client: Client::new(target, population), pool, ranks, log }
+    }
+
+    fn population(&self) -> &Population {
+        &self.client.population
     }
 
     /// An arrival for which there is no memory.
     fn turned_away(&self, due: Due) {
-        if self.population.session.is_some() {
+        if self.population().session.is_some() {
             self.log.session_begun(due);
         }
         self.log.sent(due);
@@ -115,7 +114,7 @@ impl Clients {
     async fn session(&self, session: &Session, begun: Due, random: &mut Rng) -> Outcome {
         self.log.session_begun(begun);
         // Held for the whole session, thinking included, as the connection is.
-        let place = timeout_at(begun.at + self.population.patience, self.pool.place()).await;
+        let place = timeout_at(begun.at + self.population().patience, self.pool.place()).await;
         let Ok(_place) = place else {
             self.log.sent(begun);
             self.log.ended(begun, Outcome::TimedOut, 0, 0);
@@ -152,11 +151,11 @@ impl Clients {
     async fn request(&self, way: &mut Way, due: Due, random: &mut Rng) -> Outcome {
         self.log.sent(due);
         let path = self.ranks.draw(random);
-        let attempts_max = self.population.retry.map_or(1, |retry| retry.attempts);
+        let attempts_max = self.population().retry.map_or(1, |retry| retry.attempts);
         let mut begun = due.at;
         for attempt in 1.. {
             let (outcome, bytes) = self.attempt(way, begun, path).await;
-            match self.population.retry {
+            match self.population().retry {
                 Some(retry) if outcome != Outcome::Ok && attempt < attempts_max => {
                     sleep(retry.pause.mul_f64(0.5 + random.f64())).await;
                     begun = Instant::now();
@@ -189,7 +188,7 @@ impl Clients {
                 }
             }
         };
-        match timeout_at(begun + self.population.patience, exchange).await {
+        match timeout_at(begun + self.population().patience, exchange).await {
             Err(_) => (Outcome::TimedOut, 0),
             Ok(Err(())) => (Outcome::Failed, 0),
             Ok(Ok(answer)) => match answer.status {

@@ -5,7 +5,7 @@ use super::counts::Counts;
 use serde::{Deserialize, Serialize};
 
 /// The whole result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunFigures {
     /// In the order of the plan.
     pub(crate) populations: Vec<PopulationFigures>,
@@ -20,7 +20,7 @@ pub(crate) struct RunFigures {
 }
 
 /// A population's part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PopulationFigures {
     /// As in the plan.
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct PopulationFigures {
 }
 
 /// One step's part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StepFigures {
     /// Requests (sessions) a second, as in the plan.
     pub(crate) rate: f64,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// One population's part.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Course {
     /// By step.
     pub(super) steps: Vec<Tally>,
@@ -34,11 +34,10 @@ impl Course {
         let steps = population.steps.len();
         let sessions = if population.session.is_some() { steps } else { 0 };
         Self {
-            steps: vec![Tally::new(); steps],
+            steps: vec![Tally::default(); steps],
             answered: vec![0; steps],
-            sessions: vec![SessionTally::new(); sessions],
-            series: Series::new(),
-            recent: Tally::new(),
+            sessions: vec![SessionTally::default(); sessions],
+            ..Self::default()
         }
     }
 }
@@ -54,14 +53,14 @@ impl Live {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
             courses: plan.populations.iter().map(|p| Mutex::new(Course::new(p))).collect(),
-            lateness: Mutex::new(Times::new()),
+            lateness: Mutex::new(Times::default()),
             usage: Mutex::new(Usage::default()),
         }
     }
 
     /// What happened to a population since this was last called.
     pub(crate) fn recent(&self, population: usize) -> Tally {
-        std::mem::replace(&mut lock(&self.courses[population]).recent, Tally::new())
+        std::mem::take(&mut lock(&self.courses[population]).recent)
     }
 
     /// A population's part as it is now.
@@ -157,12 +156,12 @@ impl Log {
 
     /// A session that was due begins.
     pub(super) fn session_begun(&self, due: Due) {
-        self.course().sessions[due.step].begun += 1;
+        self.course().sessions[due.step].counts.begun += 1;
     }
 
     /// Its first request was answered well.
     pub(super) fn session_started(&self, due: Due) {
-        self.course().sessions[due.step].started += 1;
+        self.course().sessions[due.step].counts.started += 1;
     }
 
     /// It was completed, in that time without thinking.
@@ -171,7 +170,7 @@ impl Log {
         let sessions = &mut self.course().sessions;
         sessions[due.step].completed(lasting);
         if let Some(step) = step {
-            sessions[step].completed_in_it += 1;
+            sessions[step].counts.completed_in_it += 1;
         }
     }
 

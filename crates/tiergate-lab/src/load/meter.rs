@@ -1,6 +1,6 @@
 //! How much of its processor the generator's thread uses: near all of it, it measures itself.
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::cpu::thread_time;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -31,12 +31,7 @@ struct Mark {
 
 impl Mark {
     fn now() -> Self {
-        let used = clock_gettime(ClockId::ThreadCPUTime);
-        let used = Duration::new(
-            used.tv_sec.try_into().unwrap_or(0),
-            used.tv_nsec.try_into().unwrap_or(0),
-        );
-        Self { at: Instant::now(), used }
+        Self { at: Instant::now(), used: thread_time() }
     }
 
     fn share_since(self, earlier: Self) -> f64 {

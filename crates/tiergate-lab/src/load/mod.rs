@@ -69,9 +69,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     };
     let report = start(plan)?.report().await?;
     if let Some(file) = &settings.out {
-        let text = serde_json::to_vec(&report.figures())?;
-        return std::fs::write(file, text)
-            .with_context(|| format!("cannot write {}", file.display()));
+        let written = std::fs::write(file, serde_json::to_vec(&report.figures())?);
+        return written.with_context(|| format!("cannot write {}", file.display()));
     }
     if settings.json {
         println!("{}", serde_json::to_string_pretty(&report.figures())?);
@@ -128,10 +127,15 @@ mod tests {
 
     #[test]
     fn a_file_says_what_differs_from_the_defaults_in_seconds() {
-        let text = r#"{"target": "127.0.0.1:1", "seed": 1, "populations": [
-            {"steps": [{"rate": 2, "lasting": 0.5}], "patience": 0.25, "arrivals": "constant",
-             "headers": [["A", "b"]], "session": {"requests": 2, "think": 0}}]}"#;
-        let plan: Plan = serde_json::from_str(text).unwrap();
+        let population = serde_json::json!({
+            "steps": [{"rate": 2, "lasting": 0.5}], "patience": 0.25, "arrivals": "constant",
+            "headers": [["A", "b"]], "session": {"requests": 2, "think": 0},
+        });
+        let plan = serde_json::json!({
+            "target": "127.0.0.1:1", "seed": 1, "populations": [population],
+        });
+        let text = plan.to_string();
+        let plan: Plan = serde_json::from_str(&text).unwrap();
         let expected = Population {
             steps: vec![Step { rate: 2.0, lasting: Duration::from_millis(500) }],
             patience: Duration::from_millis(250),

@@ -76,7 +76,6 @@ pub(crate) struct Session {
     #[serde(default, with = "units::text")]
     pub(crate) think: Duration,
     /// A cookie that its later requests carry, as if the application had set it then.
-    #[serde(default)]
     pub(crate) marked: Option<Marked>,
 }
 
@@ -145,27 +144,21 @@ impl Population {
         let check = |holds: bool, what: &str| {
             holds.then_some(()).ok_or_else(|| format!("population {:?}: {what}", self.name))
         };
-        let lasting = self.steps.iter().try_fold(Duration::ZERO, |sum, s| {
-            sum.checked_add(s.lasting).filter(|sum| *sum <= TIME_MAX)
-        });
         check((1..=STEPS_MAX).contains(&self.steps.len()), "steps: 1 to 1000 are needed")?;
-        check(lasting.is_some(), "steps: at most a day in all")?;
         for step in &self.steps {
+            check(step.lasting <= TIME_MAX, "steps: at most a day in all")?;
             check((0.0..=RATE_MAX).contains(&step.rate), "rate: from 0 to 1000000 a second")?;
         }
+        check(self.lasting() <= TIME_MAX, "steps: at most a day in all")?;
         check(Method::from_bytes(self.method.as_bytes()).is_ok(), "method: not a method")?;
         check((1..=PATHS_MAX).contains(&self.paths.len()), "paths: 1 to 100000 are needed")?;
         for path in &self.paths {
             check(is_path(path), &format!("paths: expected a path such as /buy, got {path:?}"))?;
         }
         for (name, value) in &self.headers {
-            check(
-                is_header(name, value),
-                &format!(
-                    "headers: expected a name and a value that do not frame the message, got \
-                     {name:?}: {value:?}"
-                ),
-            )?;
+            let expected = "a name and a value that do not frame the message";
+            let wrong = format!("headers: expected {expected}, got {name:?}: {value:?}");
+            check(is_header(name, value), &wrong)?;
         }
         check((0.0..=10.0).contains(&self.zipf), "zipf: from 0 to 10")?;
         let patience = !self.patience.is_zero() && self.patience <= TIME_MAX;

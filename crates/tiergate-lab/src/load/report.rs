@@ -49,7 +49,7 @@ pub(crate) struct PopulationReport {
 impl PopulationReport {
     /// A population's tallies, one for each of its steps, without sessions and seconds.
     pub(crate) fn new(population: &Population, steps: Vec<Tally>, answered: Vec<u64>) -> Self {
-        let mut overall = Tally::new();
+        let mut overall = Tally::default();
         steps.iter().for_each(|step| overall.add(step));
         let (sessions, series) = (Vec::new(), Vec::new());
         Self { population: population.clone(), steps, answered, overall, sessions, series }
@@ -121,17 +121,9 @@ impl Report {
 
     /// The figures for people.
     pub(crate) fn table(&self, paint: Paint) -> String {
-        let mut table = Table::new([
-            "<population",
-            "offered/s",
-            "sent",
-            "ok",
-            "refused",
-            "failed",
-            "timed out",
-            "p50 ms",
-            "p99 ms",
-        ]);
+        let mut table = Table::new(
+            "<population|offered/s|sent|ok|refused|failed|timed out|p50 ms|p99 ms".split('|'),
+        );
         for report in &self.populations {
             for (tally, step) in report.steps.iter().zip(&report.population.steps) {
                 table.row(cells(&report.population.name, format!("{:.0}", step.rate), tally));
@@ -174,12 +166,12 @@ mod tests {
     fn figures_survive_their_file() {
         let step = Step { rate: 2.0, lasting: Duration::from_secs(10) };
         let population = Population { steps: vec![step; 2], ..Population::default() };
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         tally.counts.sent = 2;
         tally.ended(Outcome::Ok, Duration::from_micros(1234));
         tally.ended(Outcome::Refused, Duration::ZERO);
-        let mut sessions = SessionTally::new();
-        sessions.begun = 2;
+        let mut sessions = SessionTally::default();
+        sessions.counts.begun = 2;
         sessions.completed(Duration::from_millis(77));
         let report = PopulationReport {
             sessions: vec![sessions],
@@ -188,7 +180,7 @@ mod tests {
                 p50_ms: Some(1.5),
                 ..Second::default()
             }],
-            ..PopulationReport::new(&population, vec![tally, Tally::new()], vec![1, 0])
+            ..PopulationReport::new(&population, vec![tally, Tally::default()], vec![1, 0])
         };
         let report = Report {
             populations: vec![report],

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How arrivals are spread over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Arrivals {
     /// Independent of each other, as those of many people.
+    #[default]
     Poisson,
     /// Evenly spaced.
     Constant,
@@ -31,10 +32,9 @@ pub(super) struct Ends(Vec<Duration>);
 impl Ends {
     /// The ends of those steps, one after another.
     pub(super) fn of(steps: &[Step]) -> Self {
-        let mut end = Duration::ZERO;
-        let ends = steps.iter().map(|step| {
-            end += step.lasting;
-            end
+        let ends = steps.iter().scan(Duration::ZERO, |end, step| {
+            *end += step.lasting;
+            Some(*end)
         });
         Self(ends.collect())
     }
@@ -66,14 +66,9 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// The times of `steps`, one after another.
     pub(crate) fn new(steps: &[Step], arrivals: Arrivals, seed: u64) -> Self {
-        Self {
-            steps: steps.to_vec(),
-            arrivals,
-            random: fastrand::Rng::with_seed(seed),
-            step: 0,
-            step_begin: Duration::ZERO,
-            elapsed: Duration::ZERO,
-        }
+        let (step_begin, elapsed) = (Duration::ZERO, Duration::ZERO);
+        let random = fastrand::Rng::with_seed(seed);
+        Self { steps: steps.to_vec(), arrivals, random, step: 0, step_begin, elapsed }
     }
 
     /// Time until the next arrival; `None` at rate 0.

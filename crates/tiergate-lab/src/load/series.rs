@@ -10,7 +10,7 @@ const SECONDS_MAX: usize = 600;
 
 /// The seconds so far. Latencies are kept for the current second only: requests end in the order
 /// of time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Series {
     seconds: Vec<Second>,
     current: usize,
@@ -18,11 +18,6 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Nothing yet.
-    pub(super) fn new() -> Self {
-        Self { seconds: Vec::new(), current: 0, latency: Times::new() }
-    }
-
     /// A request was due `at` since the beginning.
     pub(super) fn sent(&mut self, at: Duration) {
         if let Some(second) = self.second(at) {
@@ -55,7 +50,7 @@ impl Series {
 
     /// Writes the current second's latencies down.
     fn close(&mut self) {
-        let latency = std::mem::replace(&mut self.latency, Times::new());
+        let latency = std::mem::take(&mut self.latency);
         if let Some(second) = self.seconds.get_mut(self.current) {
             second.p50_ms = latency.quantile_ms(0.5);
             second.p99_ms = latency.quantile_ms(0.99);
@@ -78,7 +73,7 @@ mod tests {
     #[test]
     fn each_second_has_its_own_ends_and_latencies() {
         let ms = Duration::from_millis;
-        let mut series = Series::new();
+        let mut series = Series::default();
         series.sent(ms(900));
         series.sent(ms(950));
         series.ended(ms(999), Outcome::Ok, ms(99));
@@ -99,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_series_is_bounded() {
-        let mut series = Series::new();
+        let mut series = Series::default();
         for second in [599, 600, 100_000] {
             series.sent(Duration::from_secs(second));
             series.ended(Duration::from_secs(second), Outcome::Ok, Duration::ZERO);

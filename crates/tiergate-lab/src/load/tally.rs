@@ -12,12 +12,13 @@ const TIME_MAX_US: u64 = 120_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Times(Histogram<u32>);
 
-impl Times {
-    /// No times.
-    pub(super) fn new() -> Self {
+impl Default for Times {
+    fn default() -> Self {
         Self(Histogram::new(3).expect("three significant digits are allowed"))
     }
+}
 
+impl Times {
     /// Adds a time; one beyond the bound counts as the bound.
     pub(super) fn record(&mut self, time: Duration) {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(TIME_MAX_US);
@@ -45,7 +46,7 @@ impl Times {
 }
 
 /// Numbers and latencies of requests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// The numbers.
     pub(crate) counts: Counts,
@@ -58,11 +59,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// No requests.
-    pub(crate) fn new() -> Self {
-        Self { counts: Counts::default(), attempts: 0, bytes: 0, latency: Times::new() }
-    }
-
     /// Counts the end of a request.
     pub(crate) fn ended(&mut self, outcome: Outcome, latency: Duration) {
         self.counts.ended(outcome);
@@ -101,42 +97,28 @@ impl Tally {
 }
 
 /// Numbers and durations of sessions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SessionTally {
-    /// That were due to begin.
-    pub(crate) begun: u64,
-    /// Whose first request ended well.
-    pub(crate) started: u64,
-    /// All of whose requests ended well.
-    pub(crate) completed: u64,
-    /// The same, by the step in which the last of them did.
-    pub(crate) completed_in_it: u64,
+    /// The numbers, without durations.
+    pub(crate) counts: SessionFigures,
     /// How long the completed ones took, thinking apart.
     lasting: Times,
 }
 
 impl SessionTally {
-    /// No sessions.
-    pub(super) fn new() -> Self {
-        Self { begun: 0, started: 0, completed: 0, completed_in_it: 0, lasting: Times::new() }
-    }
-
     /// Counts a completed session.
     pub(super) fn completed(&mut self, lasting: Duration) {
-        self.completed += 1;
+        self.counts.completed += 1;
         self.lasting.record(lasting);
     }
 
     /// The figures as reports have them.
     pub(super) fn figures(&self) -> SessionFigures {
         SessionFigures {
-            begun: self.begun,
-            started: self.started,
-            completed: self.completed,
-            completed_in_it: self.completed_in_it,
             mean_ms: self.lasting.mean_ms(),
             p50_ms: self.lasting.quantile_ms(0.5),
             p99_ms: self.lasting.quantile_ms(0.99),
+            ..self.counts.clone()
         }
     }
 }
@@ -147,7 +129,7 @@ mod tests {
 
     #[test]
     fn latencies_are_of_good_answers_only() {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         assert_eq!(tally.quantile(0.5), None);
         assert_eq!(tally.figures().mean_ms, None);
         for ms in 1..=1000 {
@@ -174,7 +156,7 @@ mod tests {
 
     #[test]
     fn sums_keep_numbers_and_latencies() {
-        let (mut a, mut b) = (Tally::new(), Tally::new());
+        let (mut a, mut b) = (Tally::default(), Tally::default());
         a.ended(Outcome::Ok, Duration::from_millis(1));
         b.ended(Outcome::Ok, Duration::from_secs(30));
         b.counts.sent = 2;
@@ -187,7 +169,7 @@ mod tests {
 
     #[test]
     fn absurd_latencies_are_held_at_the_bound() {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         tally.ended(Outcome::Ok, Duration::MAX);
         let most = tally.quantile(1.0).unwrap();
         assert!((120..121).contains(&most.as_secs()), "{most:?}");

@@ -3,6 +3,10 @@
 use super::population::{CONNECTIONS_MAX, Population};
 use super::schedule::{Arrivals, Step};
 use crate::units::parse_duration;
+use clap::ValueEnum;
+
+/// What can be written of a population.
+const KEYS: &str = "name, path, rate, header, patience, connections, arrivals";
 
 impl Population {
     /// Reads "name=premium,path=/buy,rate=80x10s+400x10s,header=Cookie:a=b,patience=1s,
@@ -20,25 +24,14 @@ impl Population {
                 "header" => population.headers.push(parse_header(value)?),
                 "patience" => population.patience = parse_duration(value)?,
                 "connections" => {
-                    population.connections_max = value
-                        .parse()
-                        .ok()
-                        .filter(|n| (1..=CONNECTIONS_MAX).contains(n))
-                        .ok_or_else(|| wrong("1 to 60000"))?;
+                    let number = value.parse().ok().filter(|n| (1..=CONNECTIONS_MAX).contains(n));
+                    population.connections_max = number.ok_or_else(|| wrong("1 to 60000"))?;
                 }
                 "arrivals" => {
-                    population.arrivals = match value {
-                        "poisson" => Arrivals::Poisson,
-                        "constant" => Arrivals::Constant,
-                        _ => return Err(wrong("poisson or constant")),
-                    }
+                    let arrivals = Arrivals::from_str(value, false);
+                    population.arrivals = arrivals.map_err(|_| wrong("poisson or constant"))?;
                 }
-                _ => {
-                    return Err(format!(
-                        "unknown key {key:?}; known: name, path, rate, header, patience, \
-                         connections, arrivals"
-                    ));
-                }
+                _ => return Err(format!("unknown key {key:?}; known: {KEYS}")),
             }
         }
         if population.steps.is_empty() {

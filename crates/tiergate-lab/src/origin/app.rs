@@ -6,15 +6,12 @@
 //! its capacity beforehand: it depends on the processors, on the caches, and on who else runs.
 
 use super::counts::Counts;
-use super::http1::{self, plain};
-use super::settings::anywhere;
+use super::http1::{self, Answer, plain};
+use super::settings::{anywhere, from_words, words};
 use super::work::{burn, walk};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use clap::{Args, FromArgMatches};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
+use http::{StatusCode, Uri};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -48,21 +45,14 @@ pub(crate) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let matches = Self::augment_args(clap::Command::new("app")).get_matches_from(["app"]);
-        Self::from_arg_matches(&matches).expect("every setting has a default")
+        from_words(&[])
     }
 }
 
 impl Settings {
     /// The words of the command line that starts such an application.
     pub(crate) fn args(&self) -> Vec<String> {
-        vec![
-            "app".into(),
-            format!("--listen={}", self.listen),
-            format!("--workers={}", self.workers),
-            format!("--accept-queue={}", self.accept_queue),
-            format!("--connections-max={}", self.connections_max),
-        ]
+        words("app", self.listen, self)
     }
 
     /// Whether it can be; an error says what to change.
@@ -115,19 +105,13 @@ struct Job {
 
 /// Serves until SIGTERM or Ctrl-C, then prints one line: what was served, and for whom.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
-    let mut interruption = crate::Interruption::catch()?;
     settings.check()?;
-    let listener = http1::listen(settings.listen, settings.accept_queue)?;
     let counts = Arc::new(Counts::default());
     let queue = start_threads(&settings, &counts)?;
-    println!("application on {}, {} threads", settings.listen, settings.workers);
-    let respond = move |request| respond(request, queue.clone());
-    tokio::select! {
-        () = http1::serve(listener, settings.connections_max, respond) => {}
-        () = interruption.happens() => {}
-    }
-    println!("{}", counts.line());
-    Ok(())
+    let Settings { listen, workers, accept_queue, connections_max } = settings;
+    let greeting = format!("application on {listen}, {workers} threads");
+    let respond = move |uri| respond(uri, queue.clone());
+    http1::run(listen, accept_queue, connections_max, &greeting, &counts, respond).await
 }
 
 fn start_threads(settings: &Settings, counts: &Arc<Counts>) -> Result<mpsc::Sender<Job>> {
@@ -149,17 +133,11 @@ fn start_threads(settings: &Settings, counts: &Arc<Counts>) -> Result<mpsc::Send
     Ok(queue)
 }
 
-async fn respond(request: Request<Incoming>, queue: mpsc::Sender<Job>) -> Response<Full<Bytes>> {
-    let Some(page) = Page::of(request.uri().path()) else {
-        let known = b"/cpu/MICROSECONDS, /io/MILLISECONDS (a minute at most), /memory/MIB (64)\n";
-        return plain(StatusCode::NOT_FOUND, Bytes::from_static(known));
+async fn respond(uri: Uri, queue: mpsc::Sender<Job>) -> Answer {
+    let Some(page) = Page::of(uri.path()) else {
+        let known = "/cpu/MICROSECONDS, /io/MILLISECONDS (a minute at most), /memory/MIB (64)\n";
+        return plain(StatusCode::NOT_FOUND, known.into());
     };
-    let mut upload = request.into_body();
-    while let Some(frame) = upload.frame().await {
-        if frame.is_err() {
-            return plain(StatusCode::BAD_REQUEST, Bytes::new());
-        }
-    }
     let (done, finished) = oneshot::channel();
     let sent = queue.send(Job { page, done }).await;
     if sent.is_err() || finished.await.is_err() {

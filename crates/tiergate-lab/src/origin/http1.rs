@@ -1,8 +1,10 @@
 //! Connections of the origins: HTTP/1.1, kept open, bounded in number.
 
+use super::counts::Counts;
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use http_body_util::Full;
+use http::Uri;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -14,53 +16,77 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
+/// What an origin answers.
+pub(super) type Answer = Response<Full<Bytes>>;
+
 /// A client that does not send a whole head in this time is cut off.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Prints the greeting and answers requests until SIGTERM or Ctrl-C, then prints one line: what was
+/// served, and for whom. At most `connections_max` connections are open at once, and as many as
+/// `accept_queue` wait in the kernel's listen queue.
+pub(super) async fn run<R, F>(
+    address: SocketAddr,
+    accept_queue: u32,
+    connections_max: usize,
+    greeting: &str,
+    counts: &Counts,
+    respond: R,
+) -> Result<()>
+where
+    R: Fn(Uri) -> F + Clone + Send + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let mut interruption = crate::Interruption::catch()?;
+    let listener = listen(address, accept_queue)?;
+    println!("{greeting}");
+    let places = Arc::new(Semaphore::new(connections_max));
+    let serve = async {
+        loop {
+            let place = Arc::clone(&places).acquire_owned().await.expect("never closed");
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of descriptors: wait for some connection to end instead of spinning.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let respond = respond.clone();
+            tokio::spawn(async move {
+                converse(stream, respond).await;
+                drop(place);
+            });
+        }
+    };
+    tokio::select! {
+        () = serve => {}
+        () = interruption.happens() => {}
+    }
+    println!("{}", counts.line());
+    Ok(())
+}
+
 /// Listens with a queue of `backlog` connections in the kernel.
-pub(super) fn listen(address: SocketAddr, backlog: u32) -> Result<TcpListener> {
+fn listen(address: SocketAddr, backlog: u32) -> Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     socket.bind(address).with_context(|| format!("cannot bind {address}"))?;
     Ok(socket.listen(backlog)?)
 }
 
-/// Answers the requests of at most `connections_max` connections at once, for ever; further
-/// connections wait in the listen queue.
-pub(super) async fn serve<R, F>(listener: TcpListener, connections_max: usize, respond: R)
-where
-    R: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
-{
-    let places = Arc::new(Semaphore::new(connections_max));
-    loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("never closed");
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(_) => {
-                // Out of descriptors: wait for some connection to end instead of spinning.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            }
-        };
-        let respond = respond.clone();
-        tokio::spawn(async move {
-            converse(stream, respond).await;
-            drop(place);
-        });
-    }
-}
-
-async fn converse<R, F>(stream: TcpStream, respond: R)
-where
-    R: Fn(Request<Incoming>) -> F,
-    F: Future<Output = Response<Full<Bytes>>>,
-{
+async fn converse<F: Future<Output = Answer>>(stream: TcpStream, respond: impl Fn(Uri) -> F) {
     // Without it, an answer of several segments waits for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| {
-        let answer = respond(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (head, mut upload) = request.into_parts();
+        let answer = respond(head.uri);
+        async move {
+            // An upload is read to its end, as an application would.
+            while let Some(frame) = upload.frame().await {
+                if frame.is_err() {
+                    return Ok(plain(StatusCode::BAD_REQUEST, Bytes::new()));
+                }
+            }
+            Ok::<_, Infallible>(answer.await)
+        }
     });
     // A client that goes away ends its connection with an error, which is no news here.
     let _ = hyper::server::conn::http1::Builder::new()
@@ -71,7 +97,7 @@ where
 }
 
 /// An answer of plain text.
-pub(super) fn plain(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+pub(super) fn plain(status: StatusCode, body: Bytes) -> Answer {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     response

@@ -19,55 +19,34 @@ pub(crate) use settings::{Kind, Settings};
 
 use anyhow::Result;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http::{StatusCode, Uri};
 use http1::plain;
-use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
 use settings::ANSWER_BYTES_MAX;
 use std::sync::Arc;
 use worker::Workers;
 
 /// Serves until SIGTERM or Ctrl-C, then prints one line: what was served, and for whom.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
-    let mut interruption = crate::Interruption::catch()?;
     settings.check()?;
-    let listener = http1::listen(settings.listen, settings.accept_queue)?;
     let workers = Arc::new(Workers::start(&settings));
-    println!("origin on {}, capacity {:.0} requests/s", settings.listen, settings.capacity());
-    let counts = Arc::clone(&workers.counts);
+    let (counts, capacity) = (Arc::clone(&workers.counts), settings.capacity());
     let answer = Arc::new(Answer::new(settings.bytes));
-    let respond = move |request| {
+    let respond = move |uri: Uri| {
         let (workers, answer) = (Arc::clone(&workers), Arc::clone(&answer));
-        async move { respond(request, &workers, &answer).await }
-    };
-    tokio::select! {
-        () = http1::serve(listener, settings.connections_max, respond) => {}
-        () = interruption.happens() => {}
-    }
-    println!("{}", counts.line());
-    Ok(())
-}
-
-async fn respond(
-    request: Request<Incoming>,
-    workers: &Workers,
-    answer: &Answer,
-) -> Response<Full<Bytes>> {
-    let body = match answer.to(request.uri().path()) {
-        Ok(body) => body,
-        Err(status) => return plain(status, Bytes::from_static(b"/bytes/N: N up to 16777216\n")),
-    };
-    let (head, mut upload) = request.into_parts();
-    // An upload is read to its end, as an application would.
-    while let Some(frame) = upload.frame().await {
-        if frame.is_err() {
-            return plain(StatusCode::BAD_REQUEST, Bytes::new());
+        async move {
+            let body = match answer.to(uri.path()) {
+                Ok(body) => body,
+                Err(status) => return plain(status, "/bytes/N: N up to 16777216\n".into()),
+            };
+            match workers.serve(uri).await {
+                Ok(()) => plain(StatusCode::OK, body),
+                Err(()) => plain(StatusCode::INTERNAL_SERVER_ERROR, Bytes::new()),
+            }
         }
-    }
-    if workers.serve(head.uri).await.is_err() {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, Bytes::new());
-    }
-    plain(StatusCode::OK, body)
+    };
+    let Settings { listen, accept_queue, connections_max, .. } = settings;
+    let greeting = format!("origin on {listen}, capacity {capacity:.0} requests/s");
+    http1::run(listen, accept_queue, connections_max, &greeting, &counts, respond).await
 }
 
 /// The bodies, made once and shared by reference.

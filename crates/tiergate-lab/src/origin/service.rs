@@ -1,6 +1,7 @@
 //! How long a request takes: by its path, by what the timeline says, by how many are in service.
 
 use crate::units::{parse_duration, written};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,9 +12,7 @@ pub(super) const SERVICE_MAX: Duration = Duration::from_secs(3600);
 pub(super) const FACTOR_MAX: f64 = 10_000.0;
 
 /// How service times vary about their mean.
-#[derive(
-    clap::ValueEnum, serde::Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq,
-)]
+#[derive(clap::ValueEnum, Deserialize, Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Spread {
     /// All alike.

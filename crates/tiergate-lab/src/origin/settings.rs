@@ -2,19 +2,20 @@
 
 use super::service::{Route, SERVICE_MAX, Spread, Thrash};
 use super::timeline::{Timeline, WORKERS_MAX};
-use crate::units::{self, parse_duration, written};
+use crate::process::{Program, Running};
+use crate::units::{self, parse_duration};
 use anyhow::{Result, ensure};
-use clap::{Args, FromArgMatches, ValueEnum};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// Largest answer that `/bytes/N` gives.
 pub(super) const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Whether serving a request waits or computes.
-#[derive(
-    clap::ValueEnum, serde::Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq,
-)]
+#[derive(ValueEnum, Deserialize, Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     /// The worker waits, as for a database.
@@ -24,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 /// What kind of server it is. In an experiment's file the same, `kind` called `work`.
-#[derive(clap::Args, serde::Deserialize, serde::Serialize, Clone, Debug, PartialEq)]
+#[derive(clap::Args, Deserialize, Serialize, Clone, Debug, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
     /// Address to listen on
@@ -43,7 +44,7 @@ pub(crate) struct Settings {
     pub(crate) dist: Spread,
     /// Whether a worker waits (io) or computes (cpu)
     #[serde(rename = "work")]
-    #[arg(long, value_enum, default_value_t = Kind::Io)]
+    #[arg(long, alias = "work", value_enum, default_value_t = Kind::Io)]
     pub(crate) kind: Kind,
     /// Requests that may wait for a worker, whose clients may have left; further ones are not read.
     /// The kernel's listen queue is as long. 511 is the default of Apache, nginx, PHP-FPM and Node
@@ -57,7 +58,7 @@ pub(crate) struct Settings {
     pub(crate) bytes: usize,
     /// Another mean time for paths that begin so: /report=200ms. May be repeated; the longest
     /// prefix counts
-    #[arg(long = "route", value_name = "PREFIX=TIME")]
+    #[arg(long = "route", alias = "routes", value_name = "PREFIX=TIME")]
     pub(crate) routes: Vec<Route>,
     /// What changes, counted from the first request: 8s:workers=8,20s:slow=/browse:5
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -75,19 +76,42 @@ pub(super) fn anywhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
+/// Settings as a command line says them; for defaults and tests, which have no mistakes.
+pub(super) fn from_words<S: clap::Args>(words: &[&str]) -> S {
+    let command = S::augment_args(clap::Command::new("origin"));
+    let matches = command.get_matches_from([&["origin"], words].concat());
+    S::from_arg_matches(&matches).expect("the words were written with the program")
+}
+
+/// The words of the command line that starts an origin with these settings. An option is called as
+/// the setting is in a file, or has that name as an alias.
+pub(super) fn words(command: &str, listen: SocketAddr, settings: &impl Serialize) -> Vec<String> {
+    let settings = serde_json::to_value(settings).expect("settings are texts and numbers");
+    let mut words = vec![command.to_owned(), format!("--listen={listen}")];
+    for (key, value) in settings.as_object().expect("settings have names") {
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        words.extend(values.iter().map(|value| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            format!("--{}={text}", key.replace('_', "-"))
+        }));
+    }
+    words
+}
+
 impl Default for Settings {
     /// The command line's defaults, which stand above and nowhere else.
     fn default() -> Self {
-        Self::from_words(&[])
+        from_words(&[])
     }
 }
 
 impl Settings {
-    /// As a command line says it; for defaults and tests, which have no mistakes.
-    pub(super) fn from_words(words: &[&str]) -> Self {
-        let command = Self::augment_args(clap::Command::new("origin"));
-        let matches = command.get_matches_from([&["origin"], words].concat());
-        Self::from_arg_matches(&matches).expect("the words were written with the program")
+    /// Starts it as a program of its own, which logs in that directory; returns when it listens.
+    pub(crate) async fn start(&self, dir: &Path, processors: Option<&str>) -> Result<Running> {
+        let program = Program::new("the origin", std::env::current_exe()?).args(self.args());
+        let mut running = program.processors(processors).start(&dir.join("origin.log"))?;
+        running.ready(self.listen).await?;
+        Ok(running)
     }
 
     /// Requests a second that it can serve of a path without a route of its own; infinite when it
@@ -98,25 +122,7 @@ impl Settings {
 
     /// The words of the command line that starts such an origin.
     pub(crate) fn args(&self) -> Vec<String> {
-        let name = |value: Option<clap::builder::PossibleValue>| {
-            value.map(|value| value.get_name().to_owned()).unwrap_or_default()
-        };
-        let mut words = vec![
-            "origin".into(),
-            format!("--listen={}", self.listen),
-            format!("--workers={}", self.workers),
-            format!("--service={}", written(self.service)),
-            format!("--dist={}", name(self.dist.to_possible_value())),
-            format!("--kind={}", name(self.kind.to_possible_value())),
-            format!("--accept-queue={}", self.accept_queue),
-            format!("--connections-max={}", self.connections_max),
-            format!("--bytes={}", self.bytes),
-            format!("--timeline={}", self.timeline),
-            format!("--seed={}", self.seed),
-        ];
-        words.extend(self.routes.iter().map(|route| format!("--route={route}")));
-        words.extend(self.thrash.map(|thrash| format!("--thrash={thrash}")));
-        words
+        words("origin", self.listen, self)
     }
 
     /// Whether it can be such a server; an error says what to change.
@@ -127,11 +133,9 @@ impl Settings {
         ensure!(self.service <= SERVICE_MAX, "--service must be at most an hour");
         ensure!(self.bytes <= ANSWER_BYTES_MAX, "--bytes must be at most 16 MiB");
         let at_once = self.service.is_zero() && self.routes.iter().all(|r| r.service.is_zero());
-        let changes = !self.timeline.0.is_empty() || self.thrash.is_some();
-        ensure!(
-            !(at_once && changes),
-            "--timeline and --thrash need a --service or --route above 0"
-        );
+        let steady = self.timeline.0.is_empty() && self.thrash.is_none();
+        let fine = steady || !at_once;
+        ensure!(fine, "--timeline and --thrash need a --service or --route above 0");
         Ok(())
     }
 }
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_command_line_starts_the_same_origin() {
-        let settings = Settings::from_words(&[
+        let settings = from_words::<Settings>(&[
             "--listen=127.0.0.1:9",
             "--workers=3",
             "--service=1500us",
@@ -159,7 +163,7 @@ mod tests {
         ]);
         let words = settings.args();
         let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-        assert_eq!(Settings::from_words(&words), settings);
+        assert_eq!(from_words::<Settings>(&words), settings);
         assert_ne!(settings, Settings::default());
         let json = serde_json::to_string(&settings).unwrap();
         let read: Settings = serde_json::from_str(&json).unwrap();
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn impossible_origins_are_refused() {
-        let fine = |words: &[&str]| Settings::from_words(words).check().is_ok();
+        let fine = |words: &[&str]| from_words::<Settings>(words).check().is_ok();
         assert!(fine(&[]) && fine(&["--service=0"]) && fine(&["--timeline=1s:workers=0"]));
         assert!(fine(&["--service=0", "--route=/a=1s", "--timeline=1s:workers=0"]));
         assert!(!fine(&["--service=0", "--timeline=1s:workers=1"]));

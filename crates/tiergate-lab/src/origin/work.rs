@@ -1,6 +1,6 @@
 //! Work that really uses the machine: processor time, memory.
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::cpu::thread_time;
 use std::time::Duration;
 
 /// Bytes that a processor fetches from memory at once.
@@ -19,11 +19,6 @@ pub(super) fn burn(time: Duration) {
         }
         std::hint::black_box(work);
     }
-}
-
-fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
 }
 
 /// Allocates so many MiB and walks them at random. Each step reads where the next one goes, so the

@@ -1,7 +1,7 @@
 //! The workers of the origin and the queue before them.
 
 use super::counts::Counts;
-use super::service::{Spread, Times};
+use super::service::Times;
 use super::settings::{Kind, Settings};
 use super::timeline::{Change, Event, Timeline};
 use super::work::burn;
@@ -34,9 +34,7 @@ impl Workers {
         let (queue, jobs) = mpsc::channel(settings.accept_queue as usize);
         let times = Times::new(settings.service, &settings.routes, settings.thrash);
         let crew = Arc::new(Crew {
-            kind: settings.kind,
-            spread: settings.dist,
-            seed: settings.seed,
+            settings: settings.clone(),
             jobs: Mutex::new(jobs),
             counts: Arc::clone(&counts),
             roster: sync::Mutex::new(Roster { wanted: 0, present: 0, hired: 0 }),
@@ -78,9 +76,7 @@ struct Roster {
 /// What the workers share. Each lock is held for a few instructions, the one of `jobs` by the idle
 /// worker that is to take the next job.
 struct Crew {
-    kind: Kind,
-    spread: Spread,
-    seed: u64,
+    settings: Settings,
     jobs: Mutex<mpsc::Receiver<Job>>,
     counts: Arc<Counts>,
     roster: sync::Mutex<Roster>,
@@ -98,7 +94,7 @@ impl Crew {
         roster.wanted = workers;
         while roster.present < workers {
             roster.present += 1;
-            let random = fastrand::Rng::with_seed(self.seed.wrapping_add(roster.hired));
+            let random = fastrand::Rng::with_seed(self.settings.seed.wrapping_add(roster.hired));
             roster.hired += 1;
             tokio::spawn(work(Arc::clone(self), random));
         }
@@ -152,8 +148,8 @@ async fn work(crew: Arc<Crew>, mut random: fastrand::Rng) {
     let mut free_at = Instant::now();
     while let Some(job) = crew.next_job().await {
         let mean = lock(&crew.times).begin(job.uri.path());
-        let time = crew.spread.draw(mean, &mut random);
-        match crew.kind {
+        let time = crew.settings.dist.draw(mean, &mut random);
+        match crew.settings.kind {
             Kind::Io => {
                 free_at = free_at.max(job.arrived) + time;
                 tokio::time::sleep_until(free_at).await;
@@ -179,7 +175,7 @@ mod tests {
     use std::time::Duration;
 
     fn settings(args: &[&str]) -> Settings {
-        Settings::from_words(args)
+        crate::origin::settings::from_words(args)
     }
 
     /// Sends so many requests at once and returns when each was answered, in seconds.

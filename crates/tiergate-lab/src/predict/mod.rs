@@ -6,8 +6,8 @@
 mod figures;
 mod scenario;
 
-use crate::load::{self, Report};
-use crate::origin;
+use crate::contender::Place;
+use crate::load;
 use crate::process::{self, Program, free_address};
 use anyhow::{Context, Result, ensure};
 use figures::Figures;
@@ -43,90 +43,50 @@ pub(crate) struct Settings {
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
     let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let stage = Stage::set(&settings, scratch.path())?;
-    let predicted = stage.predict(&gateway).await?;
+    let dir = scratch.path();
+    let (origin, listen, admin) = (free_address()?, free_address()?, free_address()?);
+    let seconds = f64::from(settings.seconds);
+    let [policy, scenario, log] =
+        ["policy.toml", "scenario.toml", "access.log"].map(|name| dir.join(name));
+    let place = Place::new(dir, [listen, admin, origin], None);
+    std::fs::write(&policy, scenario::policy(&place, &log)?)?;
+    std::fs::write(&scenario, scenario::simulated(seconds, settings.seed))?;
+    let predicted = predict(&gateway, &policy, &scenario).await?;
     println!("\n  {} s on real sockets …\n", settings.seconds);
-    let (found, report) = stage.act(&gateway).await?;
-    if let Some(why) = report.void() {
+    let mut origin = scenario::origin(origin, settings.seed).start(dir, None).await?;
+    let mut front = Program::new("tiergate", &gateway)
+        .args([Path::new("run"), &policy])
+        .start(&dir.join("tiergate.log"))?;
+    front.ready(listen).await?;
+    let plan = scenario::clients(listen, Duration::from_secs_f64(seconds), settings.seed);
+    let report = load::start(plan)?.report().await?;
+    if let Some(why) = front.ended().or_else(|| origin.ended()).or_else(|| report.void()) {
         anyhow::bail!("{why}");
     }
+    tokio::time::sleep(LOG_PATIENCE).await;
+    // Its end writes what is left of the log.
+    drop(front);
+    let log = std::fs::read_to_string(&log).context("the gateway wrote no access log")?;
+    let found = figures::of_log(&log, &CLASSES, seconds)?;
     let (text, agree) = compare(&predicted, &found, Paint::stdout());
     println!("{text}");
     ensure!(agree, "the run differs from the prediction");
     Ok(())
 }
 
-/// The files of a run and where everybody listens.
-struct Stage {
-    origin: origin::Settings,
-    plan: load::Plan,
-    policy: PathBuf,
-    scenario: PathBuf,
-    log: PathBuf,
-    scratch: PathBuf,
-    seconds: f64,
-}
-
-impl Stage {
-    fn set(settings: &Settings, scratch: &Path) -> Result<Self> {
-        let (origin, listen, admin) = (free_address()?, free_address()?, free_address()?);
-        let seconds = f64::from(settings.seconds);
-        let [policy, scenario, log] =
-            ["policy.toml", "scenario.toml", "access.log"].map(|name| scratch.join(name));
-        std::fs::write(&policy, scenario::policy(listen, origin, admin, &log))?;
-        std::fs::write(&scenario, scenario::simulated(seconds, settings.seed))?;
-        Ok(Self {
-            origin: scenario::origin(origin, settings.seed),
-            plan: scenario::clients(listen, Duration::from_secs_f64(seconds), settings.seed),
-            policy,
-            scenario,
-            log,
-            scratch: scratch.to_path_buf(),
-            seconds,
-        })
-    }
-
-    /// What `tiergate simulate` says.
-    async fn predict(&self, gateway: &Path) -> Result<Vec<Figures>> {
-        let words = [Path::new("simulate"), &self.policy, Path::new("--scenario"), &self.scenario];
-        let program = Program::new("tiergate simulate", gateway).args(words).args(["--json"]);
-        let json = process::output(program, SIMULATION_PATIENCE).await?;
-        CLASSES.iter().map(|class| Figures::predicted(&json, class)).collect()
-    }
-
-    /// What the gateway does.
-    async fn act(&self, gateway: &Path) -> Result<(Vec<Figures>, Report)> {
-        let mut origin = Program::new("the origin", std::env::current_exe()?)
-            .args(self.origin.args())
-            .start(&self.scratch.join("origin.log"))?;
-        origin.ready(self.origin.listen).await?;
-        let mut front = Program::new("tiergate", gateway)
-            .args([Path::new("run"), &self.policy])
-            .start(&self.scratch.join("tiergate.log"))?;
-        front.ready(self.plan.target).await?;
-        let report = load::start(self.plan.clone())?.report().await?;
-        if let Some(why) = front.ended().or_else(|| origin.ended()) {
-            anyhow::bail!("{why}");
-        }
-        tokio::time::sleep(LOG_PATIENCE).await;
-        // Its end writes what is left of the log.
-        drop(front);
-        let log = std::fs::read_to_string(&self.log).context("the gateway wrote no access log")?;
-        Ok((figures::of_log(&log, &CLASSES, self.seconds)?, report))
-    }
+/// What `tiergate simulate` says.
+async fn predict(gateway: &Path, policy: &Path, scenario: &Path) -> Result<Vec<Figures>> {
+    let words = [Path::new("simulate"), policy, Path::new("--scenario"), scenario];
+    let program = Program::new("tiergate simulate", gateway).args(words).args(["--json"]);
+    let json = process::output(program, SIMULATION_PATIENCE).await?;
+    CLASSES.iter().map(|class| Figures::predicted(&json, class)).collect()
 }
 
 /// A table, and whether everything is as near as it must be.
 fn compare(predicted: &[Figures], found: &[Figures], paint: Paint) -> (String, bool) {
-    let mut table = Table::new([
-        "<class",
-        "goodput/s predicted",
-        "measured",
-        "off by",
-        "p99 wait predicted",
-        "measured",
-        "off by",
-    ]);
+    let mut table = Table::new(
+        "<class|goodput/s predicted|measured|off by|p99 wait predicted|measured|off by".split('|'),
+    );
     let mut agree = true;
     for ((class, predicted), found) in CLASSES.iter().zip(predicted).zip(found) {
         let mut row = vec![Cell::from(*class)];

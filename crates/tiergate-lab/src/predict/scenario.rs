@@ -1,7 +1,9 @@
 //! What is predicted and then run: the origin, the clients, the policy; each number once.
 
+use crate::contender::Place;
 use crate::load::{Arrivals, Plan, Population, Step};
 use crate::origin;
+use anyhow::Result;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -63,22 +65,8 @@ pub(super) fn simulated(seconds: f64, seed: u64) -> String {
 }
 
 /// The policy of both. The limit is fixed at what the origin has: what is compared is who gets it.
-pub(super) fn policy(
-    listen: SocketAddr,
-    origin: SocketAddr,
-    admin: SocketAddr,
-    log: &Path,
-) -> String {
-    format!(
-        "admin = \"{admin}\"\n[[listener]]\naddress = \"{listen}\"\n\
-         [origin]\nservers = [\"{origin}\"]\nslots = {WORKERS}\n\
-         [access_log]\nformat = \"json\"\npath = {:?}\n\
-         [[class]]\nname = \"premium\"\ndeadline = \"2s\"\n\
-         [[class]]\nname = \"basic\"\ndeadline = \"1s\"\n\
-         [[class]]\nname = \"bulk\"\ndeadline = \"2s\"\nminimum = \"20%\"\n\
-         [[rule]]\npath = \"/premium\"\nclass = \"premium\"\n\
-         [[rule]]\npath = \"/basic\"\nclass = \"basic\"\n\
-         [[rule]]\npath = \"/bulk\"\nclass = \"bulk\"\n",
-        log.display().to_string()
-    )
+pub(super) fn policy(place: &Place<'_>, log: &Path) -> Result<String> {
+    let values = [("LOG", log.display().to_string())];
+    let place = Place { slots: WORKERS as u32, values: &values, ..*place };
+    place.configuration(include_str!("../../predict.toml"), place.scratch)
 }

@@ -19,12 +19,8 @@ pub(crate) struct Figures {
     /// Its median, at a resolution of one; `None`: sessions, of which httperf has none. Of several
     /// processes, the mean of their medians, which are draws of the same.
     pub(crate) p50_ms: Option<f64>,
-    /// Its standard deviation; `None`: sessions.
-    pub(crate) stddev_ms: Option<f64>,
     /// Sessions begun and sessions completed.
     pub(crate) sessions: Option<Sessions>,
-    /// Connections a second, or sessions completed, over the whole time up to the last answer.
-    pub(crate) rate: f64,
     /// From the beginning to the last answer or timeout, in seconds; of several processes, the
     /// longest.
     pub(crate) seconds: f64,
@@ -67,7 +63,6 @@ impl Figures {
 /// `None`: something is missing.
 pub(super) fn read(text: &str, rate: f64, session: bool) -> Option<Figures> {
     let total = line(text, "Total:")?;
-    let connections = after(total, "connections ")? as u64;
     let statuses = line(text, "Reply status:")?;
     let status = |class| after(statuses, class).map(|count| count as u64);
     let ok = status("2xx=")?;
@@ -75,16 +70,12 @@ pub(super) fn read(text: &str, rate: f64, session: bool) -> Option<Figures> {
     let others = status("1xx=")? + status("3xx=")?;
     let errors = line(text, "Errors: total")?;
     let timed_out = after(errors, "client-timo ")? as u64;
-    let broken: f64 = ["socket-timo ", "connrefused ", "connreset "]
-        .iter()
-        .map(|label| after(errors, label))
-        .sum::<Option<f64>>()?;
+    let sum = |line: &str, labels: &[&str]| -> Option<f64> {
+        labels.iter().map(|label| after(line, label)).sum()
+    };
+    let failed = others + sum(errors, &["socket-timo ", "connrefused ", "connreset "])? as u64;
     let own = line(text, "Errors: fd-unavail")?;
-    let unsent: f64 = ["fd-unavail ", "addrunavail ", "ftab-full ", "other "]
-        .iter()
-        .map(|label| after(own, label))
-        .sum::<Option<f64>>()?;
-    let failed = others + broken as u64;
+    let unsent = sum(own, &["fd-unavail ", "addrunavail ", "ftab-full ", "other "])? as u64;
     let seconds = after(total, "test-duration ")?;
     let times = line(text, "Connection time [ms]: min")?;
     let reply = line(text, "Reply time [ms]:")?;
@@ -92,28 +83,17 @@ pub(super) fn read(text: &str, rate: f64, session: bool) -> Option<Figures> {
     // first of them has waited for as long as it takes so many to become due.
     let burst = after(text, "Maximum connect burst length: ")?;
     let late_ms = (burst - 2.0).max(0.0) / rate * 1e3;
-    let sessions = match session {
-        false => None,
-        true => Some(read_sessions(line(text, "Session rate")?)?),
+    let (mean_ms, p50_ms, sessions) = match session {
+        true => (after(reply, "response ")?, None, Some(read_sessions(text)?)),
+        false => (after(times, "avg ")?, Some(after(times, "median ")?), None),
     };
-    Some(Figures {
-        counts: Counts { sent: ok + refused + failed + timed_out, ok, refused, failed, timed_out },
-        mean_ms: if session { after(reply, "response ")? } else { after(times, "avg ")? },
-        p50_ms: if session { None } else { Some(after(times, "median ")?) },
-        stddev_ms: if session { None } else { Some(after(times, "stddev ")?) },
-        sessions,
-        rate: match session {
-            true => after(line(text, "Session rate")?, "avg ")?,
-            false => connections as f64 / seconds.max(f64::MIN_POSITIVE),
-        },
-        seconds,
-        late_ms,
-        unsent: unsent as u64,
-    })
+    let counts = Counts { sent: ok + refused + failed + timed_out, ok, refused, failed, timed_out };
+    Some(Figures { counts, mean_ms, p50_ms, sessions, seconds, late_ms, unsent })
 }
 
-/// The end of "Session rate [sess/s]: min 0.00 avg 0.25 max 0.00 stddev 0.00 (1/20)".
-fn read_sessions(line: &str) -> Option<Sessions> {
+/// By the end of "Session rate [sess/s]: min 0.00 avg 0.25 max 0.00 stddev 0.00 (1/20)".
+fn read_sessions(text: &str) -> Option<Sessions> {
+    let line = line(text, "Session rate")?;
     let (completed, begun) = line.split_once('(')?.1.split_once(')')?.0.split_once('/')?;
     Some(Sessions { begun: begun.parse().ok()?, completed: completed.parse().ok()? })
 }
@@ -128,20 +108,15 @@ pub(super) fn merge(parts: &[Figures]) -> Figures {
     let mean = |of: &dyn Fn(&Figures) -> f64| {
         parts.iter().map(|part| of(part) * answers(part)).sum::<f64>() / all
     };
-    let mean_ms = mean(&|part| part.mean_ms);
-    let several = |of: fn(&Figures) -> Option<f64>| parts.iter().any(|p| of(p).is_some());
-    let second_moment = mean(&|part| part.stddev_ms.unwrap_or(0.0).powi(2) + part.mean_ms.powi(2));
+    let has_median = parts.iter().any(|part| part.p50_ms.is_some());
     Figures {
         counts,
-        mean_ms,
-        p50_ms: several(|p| p.p50_ms).then(|| mean(&|part| part.p50_ms.unwrap_or(0.0))),
-        stddev_ms: several(|p| p.stddev_ms)
-            .then(|| (second_moment - mean_ms.powi(2)).max(0.0).sqrt()),
+        mean_ms: mean(&|part| part.mean_ms),
+        p50_ms: has_median.then(|| mean(&|part| part.p50_ms.unwrap_or(0.0))),
         sessions: parts.iter().filter_map(|p| p.sessions).reduce(|a, b| Sessions {
             begun: a.begun + b.begun,
             completed: a.completed + b.completed,
         }),
-        rate: parts.iter().map(|p| p.rate).sum(),
         seconds: most(|p| p.seconds),
         late_ms: most(|p| p.late_ms),
         unsent: parts.iter().map(|p| p.unsent).sum(),

@@ -56,9 +56,6 @@ pub(crate) struct Place<'a> {
 /// Runs workloads at the same time, each to its end, and returns their figures in the same order.
 /// Cancel safe: dropped, every httperf is killed.
 pub(crate) async fn run(workloads: &[Workload<'_>], place: &Place<'_>) -> Result<Vec<Figures>> {
-    if let Some(namespace) = place.namespace {
-        give_ports(namespace).await?;
-    }
     let mut all = JoinSet::new();
     for (number, workload) in workloads.iter().enumerate() {
         let patience = workload.step.lasting + workload.holds_at_most() + PATIENCE;
@@ -72,24 +69,11 @@ pub(crate) async fn run(workloads: &[Workload<'_>], place: &Place<'_>) -> Result
         let workload = &workloads[number];
         let said = said.with_context(|| format!("workload {}", workload.population.name))?;
         let rate = workload.step.rate / f64::from(workload.processes()?);
-        let figures = figures::read(&said, rate, workload.population.session.is_some())
-            .with_context(|| {
-                format!("httperf printed something else than expected:\n{}", said.trim_end())
-            })?;
-        parts[number].push(figures);
+        let figures = figures::read(&said, rate, workload.population.session.is_some());
+        let unexpected = || format!("httperf printed something else than expected:\n{said}");
+        parts[number].push(figures.with_context(unexpected)?);
     }
     Ok(parts.iter().map(|parts| figures::merge(parts)).collect())
-}
-
-/// Lets clients use every port, again after a second. The client closes, so each port rests for a
-/// minute by default: at 2,000 connections a second none was left after 7 seconds, and httperf
-/// reported want of descriptors.
-async fn give_ports(namespace: &str) -> Result<()> {
-    let settings = "cd /proc/sys/net/ipv4 && echo 1 >tcp_tw_reuse && \
-                    echo 1024 65535 >ip_local_port_range";
-    let program = Program::new("setting the clients' ports", "sh").args(["-c", settings]);
-    output(program.namespace(Some(namespace)), PATIENCE).await?;
-    Ok(())
 }
 
 impl Workload<'_> {
@@ -137,18 +121,16 @@ impl Workload<'_> {
         let program = |part| {
             let program = Program::new("httperf", &path).args(self.args(part, processes, place)?);
             let list = place.scratch.join(format!("httperf-{number}-{part}.uris"));
-            let program = match self.uris.len() {
-                0 | 1 => program,
-                _ => {
-                    // Each begins elsewhere in the list.
-                    let mut uris = self.uris.clone();
-                    uris.rotate_left(self.uris.len() * part as usize / processes as usize);
-                    std::fs::write(&list, uris.join("\0") + "\0")
-                        .with_context(|| format!("cannot write {}", list.display()))?;
-                    program.args([format!("--wlog=y,{}", list.display())])
-                }
-            };
-            Ok(program.namespace(place.namespace).processors(place.processors))
+            let program = program.namespace(place.namespace).processors(place.processors);
+            if self.uris.len() < 2 {
+                return Ok(program);
+            }
+            // Each begins elsewhere in the list.
+            let mut uris = self.uris.clone();
+            uris.rotate_left(self.uris.len() * part as usize / processes as usize);
+            std::fs::write(&list, uris.join("\0") + "\0")
+                .with_context(|| format!("cannot write {}", list.display()))?;
+            Ok(program.args([format!("--wlog=y,{}", list.display())]))
         };
         (0..processes).map(program).collect()
     }
@@ -156,8 +138,8 @@ impl Workload<'_> {
     /// Arguments of part `part` of `parts`, without the list of URIs.
     fn args(&self, part: u32, parts: u32, place: &Place<'_>) -> Result<Vec<String>> {
         let period = f64::from(parts) / self.step.rate;
-        let (part_64, parts_64) = (u64::from(part), u64::from(parts));
-        let begun = self.begun() / parts_64 + u64::from(part_64 < self.begun() % parts_64);
+        let all = self.begun();
+        let begun = all / u64::from(parts) + u64::from(u64::from(part) < all % u64::from(parts));
         let poisson = self.population.arrivals == Arrivals::Poisson;
         let spread = if poisson { "e" } else { "d" };
         let mut args = vec![
@@ -181,10 +163,8 @@ impl Workload<'_> {
         }
         let mut headers = String::new();
         for (name, value) in &self.population.headers {
-            ensure!(
-                !value.contains('\\'),
-                "httperf cannot send a header with a backslash: {value:?}"
-            );
+            let sendable = !value.contains('\\');
+            ensure!(sendable, "httperf cannot send a header with a backslash: {value:?}");
             // httperf's own escape, and its only way to end a line.
             headers += &format!("{name}: {value}\\n");
         }

@@ -18,7 +18,8 @@ Every contender gets the same requests at the same times, in several rounds with
 round in which the generators lagged behind is void: it is named, and its figures are left out.\n";
 
 const READING: &str = "\
-Tables show the median over the rounds, ± half the distance from the smallest to the largest round; the \
+Tables show the median over the rounds, ± half the distance from the smallest to the largest round, or both of \
+these where ± would suggest a share above 100 %; the \
 best value is bold; columns in *italics* are shown but not judged. In a measure, Tiergate is ahead of a \
 peer if its worst round is better than the peer's best and the medians differ by more than one \
 percentage point (shares) or 10 % (everything else). Latencies of a contender that answered over five \
@@ -76,18 +77,20 @@ fn matrix(results: &Results) -> String {
         if !shortfalls.is_empty() {
             let title = link(&plain(&experiment.title));
             let why = experiment.remarks.get("tiergate").map(|remark| sentence(remark));
-            let why = why.unwrap_or_else(|| "Why is not known.".into());
+            let why = why.unwrap_or_else(|| "The cause is not known.".into());
             all_shortfalls += &format!("- {title}: {}. {why}\n", shortfalls.join("; "));
         }
         table.row(row);
     }
-    format!(
-        "## Summary\n\n{}\n\n{}\n{}{}",
-        count(&cells, results),
-        table.markdown(),
-        left_out(&cells),
-        behind(&all_shortfalls)
-    )
+    let mut out = format!("## Summary\n\n{}\n\n{}\n", count(&cells, results), table.markdown());
+    if cells.contains(&Cell::LeftOut) {
+        out += "–: could not take part, or had no valid round; the section says why.\n\n";
+    }
+    if !all_shortfalls.is_empty() {
+        out += "**Where Tiergate is behind** (Tiergate against the peer):\n\n";
+        out += &format!("{all_shortfalls}\n");
+    }
+    out
 }
 
 /// The summary in one sentence.
@@ -106,21 +109,6 @@ fn count(cells: &[Cell], results: &Results) -> String {
          and behind in {behind}.",
         compared.iter().sum::<usize>(),
     )
-}
-
-fn left_out(cells: &[Cell]) -> &'static str {
-    if cells.contains(&Cell::LeftOut) {
-        "–: could not take part, or had no valid round; the section says why.\n\n"
-    } else {
-        ""
-    }
-}
-
-fn behind(shortfalls: &str) -> String {
-    if shortfalls.is_empty() {
-        return String::new();
-    }
-    format!("**Where Tiergate is behind** (Tiergate against the peer):\n\n{shortfalls}\n")
 }
 
 fn machine(results: &Results) -> String {
@@ -154,13 +142,13 @@ fn contenders(results: &Results) -> String {
             Some((head, about)) if words::contender(name).eq_ignore_ascii_case(head) => about,
             _ => &contender.about,
         };
-        let version = results.versions.get(*name).map(|v| format!(" {}", plain(v)));
-        out += &format!(
-            "- **{}**{}: {}\n",
-            plain(words::contender(name)),
-            version.unwrap_or_default(),
-            sentence(about),
-        );
+        let heading = match (words::contender(name), results.versions.get(*name)) {
+            (known, None) => known.to_owned(),
+            // The version that the program tells is Apache's own.
+            ("Apache mod_qos", Some(version)) => format!("Apache {version} with mod_qos"),
+            (known, Some(version)) => format!("{known} {version}"),
+        };
+        out += &format!("- **{}**: {}\n", plain(&heading), sentence(about));
     }
     let others = results.versions.iter().filter(|(name, _)| !all.contains(&name.as_str()));
     let others: Vec<String> =

@@ -4,7 +4,7 @@
 //! medians differ by more than anyone would care about. A latency counts only beside the requests
 //! that were answered: one that refuses nearly everything answers the rest quickly.
 
-use super::spread::{Spread, values};
+use super::spread::Spread;
 use crate::lab::result::{Better, ContenderResult, Measure, Unit};
 
 /// Shares that differ by less are level: a percentage point.
@@ -61,15 +61,6 @@ pub(crate) fn is_latency(unit: Unit) -> bool {
     matches!(unit, Unit::Ms | Unit::Us)
 }
 
-/// Where Tiergate stands in one measure, each given as its rounds; no rounds at all are level.
-pub(crate) fn judge(measure: &Measure, tiergate: &[Option<f64>], peer: &[Option<f64>]) -> Standing {
-    let spread = |rounds| Spread::of(rounds, measure.better);
-    match (spread(tiergate), spread(peer)) {
-        (Some(tiergate), Some(peer)) => standing(measure, &tiergate, &peer),
-        _ => Standing::Level,
-    }
-}
-
 /// Compares all judged measures; `None`: one of the two has no valid round.
 pub(crate) fn compare<'a>(
     measures: &'a [Measure],
@@ -78,17 +69,19 @@ pub(crate) fn compare<'a>(
 ) -> Option<Comparison<'a>> {
     let mut judged = Vec::new();
     for (place, measure) in measures.iter().enumerate().filter(|(_, measure)| measure.judged) {
-        let (ours, theirs) = (values(tiergate, place), values(peer, place));
-        judged.push(Judged {
-            measure,
-            tiergate: Spread::of(&ours, measure.better)?,
-            peer: Spread::of(&theirs, measure.better)?,
-            standing: judge(measure, &ours, &theirs),
-            discounted: false,
-        });
+        let spread = |contender| Spread::of_measure(contender, place, measure.better);
+        let (tiergate, peer) = (spread(tiergate)?, spread(peer)?);
+        let standing = standing(measure, &tiergate, &peer);
+        judged.push(Judged { measure, tiergate, peer, standing, discounted: false });
     }
     discount_latencies(&mut judged);
-    let overall = overall(judged.iter().map(|j| j.standing));
+    let any = |standing| judged.iter().any(|j: &Judged| j.standing == standing);
+    let overall = match (any(Standing::Ahead), any(Standing::Behind)) {
+        (true, false) => Overall::Ahead,
+        (false, false) => Overall::Level,
+        (false, true) => Overall::Behind,
+        (true, true) => Overall::Mixed,
+    };
     Some(Comparison { judged, overall })
 }
 
@@ -138,20 +131,6 @@ fn discount_latencies(judged: &mut [Judged]) {
     }
 }
 
-fn overall(standings: impl Iterator<Item = Standing>) -> Overall {
-    let (mut ahead, mut behind) = (false, false);
-    for standing in standings {
-        ahead |= standing == Standing::Ahead;
-        behind |= standing == Standing::Behind;
-    }
-    match (ahead, behind) {
-        (true, false) => Overall::Ahead,
-        (false, false) => Overall::Level,
-        (false, true) => Overall::Behind,
-        (true, true) => Overall::Mixed,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +139,15 @@ mod tests {
     fn measure(unit: Unit) -> Measure {
         let better = if unit == Unit::Share { Better::Higher } else { Better::Lower };
         Measure { name: "measure".into(), unit, better, judged: true }
+    }
+
+    /// Each is given as its rounds; no rounds at all are level.
+    fn judge(measure: &Measure, tiergate: &[Option<f64>], peer: &[Option<f64>]) -> Standing {
+        let spread = |rounds| Spread::of(rounds, measure.better);
+        match (spread(tiergate), spread(peer)) {
+            (Some(tiergate), Some(peer)) => standing(measure, &tiergate, &peer),
+            _ => Standing::Level,
+        }
     }
 
     fn judged(unit: Unit, tiergate: &[f64], peer: &[f64]) -> Standing {

@@ -16,7 +16,6 @@ pub(crate) mod words;
 use super::result::Results;
 use anyhow::{Context, Result, ensure};
 use judge::Overall::{Ahead, Behind, Level, Mixed};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tiergate_draw::Table;
@@ -45,20 +44,19 @@ pub(crate) fn summary(results: &Results) -> Table {
 pub(crate) fn write(results: &Results, docs: &Path) -> Result<()> {
     let drawings = docs.join("results");
     fs::create_dir_all(&drawings).with_context(|| format!("cannot make {}", drawings.display()))?;
-    let mut page = head::head(results);
-    let mut kept = BTreeSet::new();
     for experiment in &results.experiments {
         ensure!(head::is_name(experiment), "no name for a file: {:?}", experiment.name);
-        let file = format!("{}.svg", experiment.name);
+    }
+    remove_drawings(&drawings)?;
+    let mut page = head::head(results);
+    for experiment in &results.experiments {
+        let link = format!("results/{}.svg", experiment.name);
         let drawing = plot::draw(experiment);
         if let Some(drawing) = &drawing {
-            put(&drawings.join(&file), drawing)?;
-            kept.insert(file.clone());
+            put(&docs.join(&link), drawing)?;
         }
-        let link = drawing.map(|_| format!("results/{file}"));
-        page += &section::section(experiment, link.as_deref());
+        page += &section::section(experiment, drawing.map(|_| link.as_str()));
     }
-    remove_others(&drawings, &kept)?;
     put(&docs.join("results.md"), &(page.trim_end().to_owned() + "\n"))
 }
 
@@ -66,12 +64,10 @@ fn put(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn remove_others(drawings: &Path, kept: &BTreeSet<String>) -> Result<()> {
+fn remove_drawings(drawings: &Path) -> Result<()> {
     for entry in fs::read_dir(drawings)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".svg") && !kept.contains(&name) {
-            let file = entry.path();
+        let file = entry?.path();
+        if file.extension().is_some_and(|end| end == "svg") {
             fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
         }
     }

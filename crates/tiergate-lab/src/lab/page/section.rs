@@ -4,6 +4,7 @@ use super::spread::valid;
 use super::words::{self, list, number, one_line, plain, quantity, sentence};
 use super::{table, verdict};
 use crate::lab::result::{ContenderResult, ExperimentResult, Phase, Round, Unit};
+use std::collections::BTreeSet;
 
 /// The section in Markdown. The drawing's file is named as seen from the page.
 pub(super) fn section(experiment: &ExperimentResult, drawing: Option<&str>) -> String {
@@ -22,7 +23,7 @@ pub(super) fn section(experiment: &ExperimentResult, drawing: Option<&str>) -> S
     if !notes.is_empty() {
         out += &format!("{notes}\n");
     }
-    out += &format!("**Who is ahead?**\n\n{}\n", verdict::verdicts(experiment));
+    out += &format!("**Comparison**\n\n{}\n", verdict::verdicts(experiment));
     out
 }
 
@@ -33,20 +34,15 @@ fn conditions(experiment: &ExperimentResult) -> String {
         number(experiment.capacity, Unit::Rate).trim_end_matches(".0"),
         phases(&experiment.phases),
     );
-    let mut seeds: Vec<u64> = Vec::new();
-    for round in experiment.contenders.iter().flat_map(valid) {
-        if !seeds.contains(&round.seed) {
-            seeds.push(round.seed);
-        }
-    }
+    let rounds = || experiment.contenders.iter().flat_map(valid);
+    let seeds: BTreeSet<u64> = rounds().map(|round| round.seed).collect();
     if !seeds.is_empty() {
         let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        out += &format!(" Seeds: {}.", seeds.join(", "));
-        let most = |value: fn(&Round) -> f64| {
-            experiment.contenders.iter().flat_map(valid).map(value).fold(0.0, f64::max)
-        };
+        let most = |value: fn(&Round) -> f64| rounds().map(value).fold(0.0, f64::max);
         out += &format!(
-            " Load generators: at most {} of a processor; 99 % of requests sent at most {} late.",
+            " Seeds: {}. Load generators: at most {} of a processor; 99 % of requests sent at most {} \
+             late.",
+            seeds.join(", "),
             quantity(Some(most(|r| r.generator_cpu)), Unit::Share),
             quantity(Some(most(|r| r.lateness_ms)), Unit::Ms),
         );
@@ -72,22 +68,15 @@ fn phases(phases: &[Phase]) -> String {
 /// What has to be known about a contender's row, or why it has none.
 fn notes(contender: &ContenderResult) -> Vec<String> {
     let name = plain(words::contender(&contender.name));
-    let mut notes = Vec::new();
     if let Some(why) = &contender.left_out {
-        notes.push(format!("- **{name}** was left out: {}\n", sentence(&plain(why))));
-        return notes;
+        return vec![format!("- **{name}** was left out: {}\n", sentence(&plain(why)))];
     }
-    if let Some(setting) = &contender.setting {
-        notes.push(format!(
-            "- **{name}** was searched for its best setting: {}\n",
-            sentence(setting)
-        ));
-    }
-    let void: Vec<String> = contender
-        .rounds
-        .iter()
-        .filter_map(|round| Some(format!("seed {}: {}", round.seed, plain(round.void.as_ref()?))))
-        .collect();
+    let best = |setting: &String| {
+        format!("- **{name}** was searched for its best setting: {}\n", sentence(setting))
+    };
+    let mut notes: Vec<String> = contender.setting.iter().map(best).collect();
+    let why = |round: &Round| Some(format!("seed {}: {}", round.seed, plain(round.void.as_ref()?)));
+    let void: Vec<String> = contender.rounds.iter().filter_map(why).collect();
     if !void.is_empty() {
         let all = void.len() == contender.rounds.len();
         let what = if all { "all rounds are void, so that it has no row" } else { "void" };

@@ -27,6 +27,15 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
+    /// Of a contender's measure, by its place, over the rounds that count; `None`: there are none.
+    pub(crate) fn of_measure(
+        contender: &ContenderResult,
+        place: usize,
+        better: Better,
+    ) -> Option<Self> {
+        Self::of(&values(contender, place), better)
+    }
+
     /// Of these rounds; `None`: there are none. A missing value counts as worse than every other:
     /// whoever answers nothing has no latency, whoever does not recover no time of recovery.
     pub(crate) fn of(rounds: &[Option<f64>], better: Better) -> Option<Self> {

@@ -1,9 +1,9 @@
 //! The table of an experiment: a row for each contender with figures, a column for each measure.
 
 use super::judge::{FAR_FEWER, is_latency, lead};
-use super::spread::{Spread, valid, values};
+use super::spread::{Spread, valid};
 use super::words;
-use crate::lab::result::{Better, ContenderResult, ExperimentResult, Unit};
+use crate::lab::result::{Better, ContenderResult, ExperimentResult, Measure, Unit};
 use tiergate_draw::Table;
 
 /// The table in Markdown; `None`: no contender has a valid round.
@@ -14,7 +14,10 @@ pub(super) fn table(experiment: &ExperimentResult) -> Option<String> {
         return None;
     }
     let mut columns = vec![names(&rows)];
-    columns.extend((0..experiment.measures.len()).map(|place| column(experiment, &rows, place)));
+    let few = answered_far_fewer(experiment, &rows);
+    for (place, measure) in experiment.measures.iter().enumerate() {
+        columns.push(column(measure, &spreads(&rows, place, measure), &few));
+    }
     columns.push(processor_time(&rows));
     columns.push(rounds(&rows));
     let line = |line: usize| columns.iter().map(move |column| column[line].as_str());
@@ -35,29 +38,29 @@ fn names(rows: &[&ContenderResult]) -> Column {
     std::iter::once("<".to_owned()).chain(names).collect()
 }
 
-fn column(experiment: &ExperimentResult, rows: &[&ContenderResult], place: usize) -> Column {
-    let measure = &experiment.measures[place];
-    let spread = |row: &&ContenderResult| Spread::of(&values(row, place), measure.better);
-    let spreads: Vec<Option<Spread>> = rows.iter().map(spread).collect();
-    let best = best(experiment, rows, place, &spreads);
+/// One measure of each contender, all of which have a valid round.
+fn spreads(rows: &[&ContenderResult], place: usize, measure: &Measure) -> Vec<Spread> {
+    let spread = |row: &&ContenderResult| Spread::of_measure(row, place, measure.better);
+    rows.iter().filter_map(spread).collect()
+}
+
+fn column(measure: &Measure, spreads: &[Spread], few: &[bool]) -> Column {
+    let best = best(measure, spreads, few);
     let heading = format!("{} ({})", words::plain(&measure.name), words::unit(measure.unit));
     let heading = if measure.judged { heading } else { format!("*{heading}*") };
-    let cells = spreads.iter().map(|spread| cell(spread.as_ref(), measure.unit, best.as_deref()));
+    let cells = spreads.iter().map(|spread| cell(spread, measure.unit, best.as_deref()));
     std::iter::once(heading).chain(cells).collect()
 }
 
 /// `**99.8** ±0.1`, where the best is bold; `none in 2 of 3` where rounds have no value.
-fn cell(spread: Option<&Spread>, unit: Unit, best: Option<&str>) -> String {
-    let Some(spread) = spread else {
-        return "–".into();
-    };
+fn cell(spread: &Spread, unit: Unit, best: Option<&str>) -> String {
     let (median, half) = words::median_and_half(spread, unit);
     let median = match median {
         Some(median) if Some(median.as_str()) == best => format!("**{median}**"),
         Some(median) => median,
         None => "–".into(),
     };
-    let half = half.filter(|_| spread.median.is_some()).map(|half| format!("<sub>{half}</sub>"));
+    let half = half.map(|half| format!("<sub>{half}</sub>"));
     let missing = (spread.missing > 0)
         .then(|| format!("<sub>none in {} of {}</sub>", spread.missing, spread.rounds));
     let parts = [Some(median), half, missing];
@@ -67,31 +70,13 @@ fn cell(spread: Option<&Spread>, unit: Unit, best: Option<&str>) -> String {
 
 /// The best median as it is shown: among latencies, only of those who answered about as many as
 /// the one who answered most. `None`: all are the same, so that none is best.
-fn best(
-    experiment: &ExperimentResult,
-    rows: &[&ContenderResult],
-    place: usize,
-    spreads: &[Option<Spread>],
-) -> Option<String> {
-    let measure = &experiment.measures[place];
-    let better = |a: f64, b: f64| lead(measure.better, Some(a), Some(b)) > 0.0;
-    let mut best: Option<f64> = None;
-    let few = answered_far_fewer(experiment, rows);
-    for (spread, few) in spreads.iter().zip(few) {
-        let Some(median) = spread.as_ref().and_then(|s| s.median) else {
-            continue;
-        };
-        let counts = !(few && is_latency(measure.unit));
-        if counts && best.is_none_or(|best| better(median, best)) {
-            best = Some(median);
-        }
-    }
-    let shown = |value| words::number(value, measure.unit);
-    let best = best.map(shown)?;
-    let all_same = spreads
-        .iter()
-        .all(|s| s.as_ref().and_then(|s| s.median).is_some_and(|median| shown(median) == best));
-    (!all_same).then_some(best)
+fn best(measure: &Measure, spreads: &[Spread], few: &[bool]) -> Option<String> {
+    let counts = |few: bool| !(few && is_latency(measure.unit));
+    let medians = spreads.iter().zip(few).filter(|(_, few)| counts(**few));
+    let best = measure.better.best(medians.filter_map(|(spread, _)| spread.median))?;
+    let shown = |median| words::number(median, measure.unit);
+    let all_same = spreads.iter().all(|s| s.median.is_some_and(|m| shown(m) == shown(best)));
+    (!all_same).then(|| shown(best))
 }
 
 /// Who is far behind the best in the first judged share.
@@ -100,14 +85,9 @@ fn answered_far_fewer(experiment: &ExperimentResult, rows: &[&ContenderResult]) 
     let Some((place, measure)) = first.filter(|(_, measure)| measure.unit == Unit::Share) else {
         return vec![false; rows.len()];
     };
-    let median = |row: &&ContenderResult| Spread::of(&values(row, place), measure.better)?.median;
-    let medians: Vec<Option<f64>> = rows.iter().map(median).collect();
-    let present = medians.iter().copied().flatten();
-    let best = match measure.better {
-        Better::Higher => present.reduce(f64::max),
-        Better::Lower => present.reduce(f64::min),
-    };
-    medians.iter().map(|median| lead(measure.better, best, *median) > FAR_FEWER).collect()
+    let spreads = spreads(rows, place, measure);
+    let best = measure.better.best(spreads.iter().filter_map(|spread| spread.median));
+    spreads.iter().map(|s| lead(measure.better, best, s.median) > FAR_FEWER).collect()
 }
 
 /// What the contender itself cost; never judged.
@@ -117,7 +97,8 @@ fn processor_time(rows: &[&ContenderResult]) -> Column {
             return "–".into();
         }
         let used: Vec<_> = valid(row).map(|round| Some(round.front_cpu_s)).collect();
-        cell(Spread::of(&used, Better::Lower).as_ref(), Unit::S, None)
+        let used = Spread::of(&used, Better::Lower).expect("every row has a valid round");
+        cell(&used, Unit::S, None)
     };
     std::iter::once("*processor time (s)*".into()).chain(rows.iter().map(cell)).collect()
 }

@@ -1,6 +1,6 @@
 //! The price of not knowing the capacity: Tiergate's goodput compared with haproxy's best setting.
 
-use super::spread::{Spread, values};
+use super::spread::Spread;
 use super::words::{plain, quantity};
 use crate::lab::result::{ContenderResult, ExperimentResult, Results, Unit};
 use tiergate_draw::Table;
@@ -21,22 +21,19 @@ pub(super) fn unknown(results: &Results) -> String {
     let total = rows.len();
     rows.into_iter().for_each(|(row, _)| table.row(row));
     format!(
-        "## With no capacity typed in\n\nHAProxy's `maxconn` was searched for in each of these experiments; \
-         Tiergate found its limit by itself, from cold, while the experiment ran. Tiergate's goodput is \
-         within 5 % of the best fixed setting's in {close} of {total}.\n\n{}\n",
+        "## Without a configured capacity\n\nIn each of these experiments, HAProxy's `maxconn` was tuned by \
+         trial; Tiergate found its limit by itself, from a cold start, during the run. Tiergate's goodput is \
+         within 5 % of that of the best fixed setting in {close} of {total}.\n\n{}\n",
         table.markdown()
     )
 }
 
 fn row(experiment: &ExperimentResult) -> Option<([String; 4], bool)> {
     let place = experiment.measures.iter().position(|m| m.name == GOODPUT)?;
-    let of = |name: &str| experiment.contenders.iter().find(|c| c.name == name);
-    let median = |contender: &ContenderResult| {
-        let better = experiment.measures[place].better;
-        Spread::of(&values(contender, place), better).and_then(|spread| spread.median)
-    };
-    let haproxy = of("haproxy").filter(|c| c.setting.is_some())?;
-    let (ours, theirs) = (median(of("tiergate")?)?, median(haproxy)?);
+    let better = experiment.measures[place].better;
+    let median = |c: &ContenderResult| Spread::of_measure(c, place, better)?.median;
+    let haproxy = experiment.contender("haproxy").filter(|c| c.setting.is_some())?;
+    let (ours, theirs) = (median(experiment.contender("tiergate")?)?, median(haproxy)?);
     let ratio = ours / theirs;
     let bold = if ratio >= CLOSE { "" } else { "**" };
     let row = [

@@ -1,6 +1,7 @@
 //! Who is ahead, in sentences made from the figures.
 
 use super::judge::{Comparison, Judged, Overall, Standing, compare, lead};
+use super::spread::valid;
 use super::words::{self, list, plain, quantity, sentence};
 use crate::lab::result::{ContenderResult, ExperimentResult};
 
@@ -30,15 +31,13 @@ impl Cell {
 
 /// Where Tiergate stands against a contender.
 pub(super) fn cell(experiment: &ExperimentResult, peer: &str) -> Cell {
-    let Some(peer) = experiment.contenders.iter().find(|c| c.name == peer) else {
+    let Some(peer) = experiment.contender(peer) else {
         return Cell::LeftOut;
     };
-    match tiergate(experiment) {
-        Some(tiergate) => match compare(&experiment.measures, tiergate, peer) {
-            Some(comparison) => Cell::Compared(comparison.overall),
-            None if super::spread::valid(tiergate).next().is_some() => Cell::LeftOut,
-            None => Cell::NoTiergate,
-        },
+    let has_figures = |tiergate: &&ContenderResult| valid(tiergate).next().is_some();
+    match experiment.contender("tiergate").filter(has_figures) {
+        Some(tiergate) => compare(&experiment.measures, tiergate, peer)
+            .map_or(Cell::LeftOut, |comparison| Cell::Compared(comparison.overall)),
         None => Cell::NoTiergate,
     }
 }
@@ -46,7 +45,7 @@ pub(super) fn cell(experiment: &ExperimentResult, peer: &str) -> Cell {
 /// The list of an experiment: a sentence for each contender that could be compared, the author's
 /// remarks after it.
 pub(super) fn verdicts(experiment: &ExperimentResult) -> String {
-    let Some(tiergate) = tiergate(experiment) else {
+    let Some(tiergate) = experiment.contender("tiergate") else {
         return "Tiergate has no figures here, so there is no comparison.\n".into();
     };
     let mut out = String::new();
@@ -68,14 +67,9 @@ pub(super) fn verdicts(experiment: &ExperimentResult) -> String {
 
 /// In which measures Tiergate is behind, for the list under the summary; `None`: in none.
 pub(super) fn shortfall(experiment: &ExperimentResult, peer: &str) -> Option<String> {
-    let peer = experiment.contenders.iter().find(|c| c.name == peer)?;
-    let comparison = compare(&experiment.measures, tiergate(experiment)?, peer)?;
-    let behind = figures(&comparison, Standing::Behind);
+    let [tiergate, peer] = ["tiergate", peer].map(|name| experiment.contender(name));
+    let behind = figures(&compare(&experiment.measures, tiergate?, peer?)?, Standing::Behind);
     (!behind.is_empty()).then(|| list(&behind))
-}
-
-fn tiergate(experiment: &ExperimentResult) -> Option<&ContenderResult> {
-    experiment.contenders.iter().find(|c| c.name == "tiergate")
 }
 
 fn against(peer: &str, comparison: &Comparison) -> String {
@@ -91,8 +85,7 @@ fn against(peer: &str, comparison: &Comparison) -> String {
         Overall::Level => format!("**level** in {}", list(&level)),
     };
     let level = match comparison.overall {
-        Overall::Level => String::new(),
-        _ if level.is_empty() => String::new(),
+        overall if overall == Overall::Level || level.is_empty() => String::new(),
         _ => format!("; level in {}", list(&level)),
     };
     let discounted = comparison.judged.iter().filter(|j| j.discounted);
@@ -103,18 +96,15 @@ fn against(peer: &str, comparison: &Comparison) -> String {
 /// `premium answered (99.8 % against 61.2 %)`, for every measure with that standing.
 fn figures(comparison: &Comparison, standing: Standing) -> Vec<String> {
     let those = comparison.judged.iter().filter(|j| j.standing == standing);
-    those.map(|j| format!("{} ({})", plain(&j.measure.name), both(j))).collect()
+    those.map(|j| format!("{} ({})", plain(&j.measure.name), both(j).join(" against "))).collect()
 }
 
-fn both(judged: &Judged) -> String {
-    let of = |spread: &super::spread::Spread| quantity(spread.median, judged.measure.unit);
-    format!("{} against {}", of(&judged.tiergate), of(&judged.peer))
+fn both(judged: &Judged) -> [String; 2] {
+    [&judged.tiergate, &judged.peer].map(|spread| quantity(spread.median, judged.measure.unit))
 }
 
 fn discount(peer: &str, judged: &Judged) -> String {
-    let unit = judged.measure.unit;
-    let (ours, theirs) =
-        (quantity(judged.tiergate.median, unit), quantity(judged.peer.median, unit));
+    let [ours, theirs] = both(judged);
     let name = plain(&judged.measure.name);
     let peer = plain(words::contender(peer));
     let whose = match lead(judged.measure.better, judged.peer.median, judged.tiergate.median) {

@@ -41,15 +41,22 @@ pub(crate) fn quantity(value: Option<f64>, of: Unit) -> String {
     value.map_or("none".into(), |value| format!("{} {}", number(value, of), unit(of)))
 }
 
-/// The median, and ± half the range as precisely as the median; nothing to say about one round.
+/// The median, and ± half the range as precisely as the median, or the range itself where ± would
+/// suggest a share above 100 % that no round has; nothing to say about one round.
 pub(crate) fn median_and_half(spread: &Spread, unit: Unit) -> (Option<String>, Option<String>) {
-    let Some(median) = spread.median else {
+    let (Some(median), Some((min, max))) = (spread.median, spread.range) else {
         return (None, None);
     };
     let half = at_precision(spread.half(), unit, decimals(median, unit));
+    let half = match half.chars().all(|c| matches!(c, '0' | '.')) {
+        true => "±0".into(),
+        false if unit == Unit::Share && max <= 1.0 && median + spread.half() > 1.0 + 1e-9 => {
+            format!("{}–{}", number(min, unit), number(max, unit))
+        }
+        false => format!("±{half}"),
+    };
     let several = spread.rounds - spread.missing > 1;
-    let half = if half.chars().all(|c| matches!(c, '0' | '.')) { "0".into() } else { half };
-    (Some(number(median, unit)), several.then(|| format!("±{half}")))
+    (Some(number(median, unit)), several.then_some(half))
 }
 
 /// `a, b and c`.
@@ -139,6 +146,18 @@ mod tests {
         assert_eq!(of(&[41.0, 41.2, 41.4]), (Some("41.2".into()), Some("±0.2".into())));
         assert_eq!(of(&[41.0, 41.0]), (Some("41.0".into()), Some("±0".into())));
         assert_eq!(of(&[41.0]), (Some("41.0".into()), None));
+    }
+
+    #[test]
+    fn no_spread_suggests_more_than_everything() {
+        let of = |rounds: [f64; 3]| {
+            let spread = Spread::of(&rounds.map(Some), Better::Higher).unwrap();
+            median_and_half(&spread, Unit::Share).1.unwrap()
+        };
+        assert_eq!(of([0.914, 1.0, 1.0]), "91.4–100.0");
+        assert_eq!(of([0.9999, 1.0, 1.0]), "±0");
+        assert_eq!(of([0.9, 0.92, 0.96]), "±3.0");
+        assert_eq!(of([0.98, 1.02, 1.04]), "±3.0", "goodput may be above the capacity");
     }
 
     #[test]

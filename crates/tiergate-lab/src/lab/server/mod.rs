@@ -6,6 +6,7 @@ use crate::process::{Program, Running, find, output};
 use crate::units;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use std::env::current_exe;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,8 +76,6 @@ impl Default for Nginx {
 
 /// Where a server runs.
 pub(crate) struct Place<'a> {
-    /// The lab's own program.
-    pub(crate) lab: &'a Path,
     /// A directory that is removed in the end ([`crate::process::scratch`]).
     pub(crate) scratch: &'a Path,
     /// Where it listens.
@@ -93,16 +92,17 @@ impl Server {
         let dir = place.scratch.join("origin");
         std::fs::create_dir_all(&dir)?;
         let files = dir.join("files");
+        let ours = |words| anyhow::Ok(Program::new("the origin", current_exe()?).args(words));
         let (program, paths) = match self {
             Self::Workers(settings) => {
                 settings.check()?;
                 let settings = origin::Settings { listen: place.listen, ..settings.clone() };
-                (Program::new("the origin", place.lab).args(settings.args()), Vec::new())
+                (ours(settings.args())?, Vec::new())
             }
             Self::App(settings) => {
                 settings.check()?;
                 let settings = app::Settings { listen: place.listen, ..settings.clone() };
-                (Program::new("the application", place.lab).args(settings.args()), Vec::new())
+                (ours(settings.args())?, Vec::new())
             }
             Self::Apache(apache) => {
                 let paths = surge::write(&files, apache.files, apache.seed)?;
@@ -133,22 +133,17 @@ impl Server {
     /// Requests a second that it can serve; `None`: must be measured.
     pub(crate) fn capacity(&self) -> Option<f64> {
         match self {
-            Self::Workers(settings) => {
-                Some(settings.capacity()).filter(|_| settings.routes.is_empty())
-            }
-            Self::App(_) | Self::Apache(_) | Self::Nginx(_) => None,
+            Self::Workers(settings) if settings.routes.is_empty() => Some(settings.capacity()),
+            _ => None,
         }
     }
 
     /// Whether it needs a processor rather than time.
     pub(crate) fn computes(&self) -> bool {
-        match self {
-            Self::Workers(settings) => settings.kind == origin::Kind::Cpu,
-            Self::App(_) | Self::Apache(_) | Self::Nginx(_) => true,
-        }
+        !matches!(self, Self::Workers(settings) if settings.kind == origin::Kind::Io)
     }
 
-    /// Requests that it serves at once: what an operator would type into a gateway.
+    /// Requests that it serves at once: what an operator would configure in a gateway.
     pub(crate) fn slots(&self) -> u32 {
         let workers = |workers: usize| u32::try_from(workers).unwrap_or(u32::MAX);
         match self {
@@ -197,19 +192,16 @@ fn counts_in(said: &str) -> Option<Counts> {
 
 impl Apache {
     fn configuration(&self, listen: SocketAddr, dir: &Path, files: &Path) -> Result<String> {
-        let workers = 1..=APACHE_WORKERS_MAX;
-        ensure!(
-            workers.contains(&self.workers),
-            "origin.workers: Apache has 1 to {APACHE_WORKERS_MAX}, not {}",
-            self.workers
-        );
+        let workers = self.workers;
+        let fine = (1..=APACHE_WORKERS_MAX).contains(&workers);
+        ensure!(fine, "origin.workers: Apache has 1 to {APACHE_WORKERS_MAX}, not {workers}");
         let kept = if self.keep_alive.is_zero() { "Off" } else { "On" };
         Ok(include_str!("../../../origins/apache.conf")
             .replace("@LISTEN@", &listen.to_string())
             .replace("@DIR@", &dir.display().to_string())
             .replace("@FILES@", &files.display().to_string())
             .replace("@MODULES@", APACHE_MODULES)
-            .replace("@WORKERS@", &self.workers.to_string())
+            .replace("@WORKERS@", &workers.to_string())
             .replace("@KEEP_ALIVE@", kept)
             .replace("@KEEP_ALIVE_MS@", &self.keep_alive.as_millis().to_string()))
     }

@@ -85,8 +85,7 @@ async fn curl(address: SocketAddr, path: &str) -> (u16, usize) {
 
 async fn start(server: &Server, scratch: &Path) -> (Started, SocketAddr) {
     let listen = free_address().unwrap();
-    let place =
-        Place { lab: Path::new("none"), scratch, listen, namespace: None, processors: None };
+    let place = Place { scratch, listen, namespace: None, processors: None };
     (server.start(&place).await.unwrap(), listen)
 }
 
@@ -191,8 +190,7 @@ async fn a_site_is_asked_by_popularity_in_a_network_of_its_own() {
     let scratch = tempfile::tempdir().unwrap();
     let listen = SocketAddr::from(([127, 0, 0, 1], 80));
     let namespace = Some(network.0.as_str());
-    let lab = Path::new("none");
-    let place = Place { lab, scratch: scratch.path(), listen, namespace, processors: Some("0") };
+    let place = Place { scratch: scratch.path(), listen, namespace, processors: Some("0") };
     for server in [Server::Nginx(Nginx::default()), Server::Apache(Apache::default())] {
         let mut started = server.start(&place).await.unwrap();
         let population = Population {

@@ -15,7 +15,7 @@ use super::population::{Population, Upload};
 use answer::{Answer, Broken};
 use pace::Pace;
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpSocket;
@@ -29,20 +29,17 @@ const RECEIVE_BUFFER: (u64, u64) = (4 << 10, 64 << 10);
 /// Asks as the clients of one population do.
 pub(super) struct Client {
     target: SocketAddr,
+    pub(super) population: Population,
     /// Heads of the requests, by path.
     heads: Vec<Box<[u8]>>,
     to_head: bool,
-    keep_alive: bool,
-    upload: Option<Upload>,
-    read_bytes_per_second: Option<u64>,
-    addresses: Vec<IpAddr>,
     /// Connections opened, to take the addresses in turn.
     opened: AtomicUsize,
 }
 
 impl Client {
-    pub(super) fn new(target: SocketAddr, population: &Population) -> Self {
-        let tail = tail(target, population);
+    pub(super) fn new(target: SocketAddr, population: Population) -> Self {
+        let tail = tail(target, &population);
         let method = match population.method.as_str() {
             "GET" if population.upload.is_some() => "POST",
             method => method,
@@ -52,11 +49,8 @@ impl Client {
             target,
             heads: population.paths.iter().map(head).collect(),
             to_head: method == "HEAD",
-            keep_alive: population.keep_alive,
-            upload: population.upload,
-            read_bytes_per_second: population.read_bytes_per_second,
-            addresses: population.addresses.clone(),
             opened: AtomicUsize::new(0),
+            population,
         }
     }
 
@@ -81,22 +75,21 @@ impl Client {
     }
 
     async fn connect(&self) -> std::io::Result<Connection> {
-        let socket = match self.target {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
-        };
+        let v4 = self.target.is_ipv4();
+        let socket = if v4 { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // Every close is a reset. After an orderly one the port would be taken for a minute
         // (TIME_WAIT), and thousands of clients a second would soon have none left.
         socket.set_zero_linger()?;
         socket.set_nodelay(true)?;
-        if let Some(rate) = self.read_bytes_per_second {
+        if let Some(rate) = self.population.read_bytes_per_second {
             // Before connecting, since it bounds the window that is offered.
             let bytes = (rate / 4).clamp(RECEIVE_BUFFER.0, RECEIVE_BUFFER.1);
             socket.set_recv_buffer_size(bytes as u32)?;
         }
-        if !self.addresses.is_empty() {
-            let turn = self.opened.fetch_add(1, Ordering::Relaxed) % self.addresses.len();
-            socket.bind(SocketAddr::new(self.addresses[turn], 0))?;
+        let addresses = &self.population.addresses;
+        if !addresses.is_empty() {
+            let turn = self.opened.fetch_add(1, Ordering::Relaxed) % addresses.len();
+            socket.bind(SocketAddr::new(addresses[turn], 0))?;
         }
         Ok(Connection(socket.connect(self.target).await?))
     }
@@ -108,9 +101,9 @@ impl Client {
         jar: &mut Jar,
     ) -> Result<(Answer, Option<Connection>), Broken> {
         let head = with_cookies(&self.heads[path], jar);
-        let pace = Pace::new(self.read_bytes_per_second);
+        let pace = Pace::new(self.population.read_bytes_per_second);
         let stream = &mut connection.0;
-        let answer = match self.upload {
+        let answer = match self.population.upload {
             None => {
                 stream.write_all(&head).await.map_err(|_| Broken { early: true })?;
                 answer::read(stream, pace, self.to_head, jar).await?
@@ -127,7 +120,7 @@ impl Client {
                 }
             }
         };
-        let kept = (answer.kept && self.keep_alive).then_some(connection);
+        let kept = (answer.kept && self.population.keep_alive).then_some(connection);
         Ok((answer, kept))
     }
 }

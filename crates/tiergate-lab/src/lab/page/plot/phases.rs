@@ -45,59 +45,41 @@ pub(super) fn draw(canvas: &mut Canvas, area: Area, plot: &Plot, phases: &[Phase
         }
     }
     let spread = (SPREAD * step).min(ASIDE * all.len() as f64);
+    let x = |place: usize, at: usize| {
+        let aside = ((place as f64 + 0.5) / all.len() as f64 - 0.5) * spread;
+        inner.x + (at as f64 + 0.5) * step + aside
+    };
     // Tiergate last, over the others.
-    let order = |series: &&(usize, &Series)| series.1.name == "tiergate";
-    let (tiergate, others): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|s| order(&s));
-    let lines: Vec<Line> = others
-        .into_iter()
-        .chain(tiergate)
-        .flat_map(|(place, series)| {
-            let aside = ((place as f64 + 0.5) / all.len() as f64 - 0.5) * spread;
-            let x = move |at: usize| inner.x + (at as f64 + 0.5) * step + aside;
-            let y = |value: f64| axes.y(value);
-            pieces(&series.points).into_iter().map(move |p| Line::of(series, p, &x, &y))
-        })
-        .collect();
-    draw_lines(canvas, &lines);
-}
-
-/// A part of a line, in pixels: medians, and how far the rounds reach.
-struct Line<'a> {
-    name: &'a str,
-    medians: Vec<Point>,
-    reaches: Vec<(Point, Point)>,
-}
-
-impl<'a> Line<'a> {
-    fn of(
-        series: &'a Series,
-        (first, piece): (usize, Vec<Range>),
-        x: &dyn Fn(usize) -> f64,
-        y: &dyn Fn(f64) -> f64,
-    ) -> Self {
-        let places = || piece.iter().enumerate().map(|(place, reach)| (x(first + place), reach));
-        Self {
-            name: &series.name,
-            medians: places().map(|(x, r)| (x, y(r.median))).collect(),
-            reaches: places().map(|(x, r)| ((x, y(r.min)), (x, y(r.max)))).collect(),
+    let mut order: Vec<(usize, &Series)> = all.iter().enumerate().collect();
+    order.sort_by_key(|(_, series)| series.name == "tiergate");
+    let mut lines: Vec<Line> = Vec::new();
+    for (place, series) in order {
+        for (first, piece) in pieces(&series.points) {
+            let points = piece.iter().enumerate().map(|(at, range)| (x(place, first + at), *range));
+            lines.push((&series.name, points.collect()));
         }
     }
+    draw_lines(canvas, &axes, &lines);
 }
+
+/// A part of a line without gaps: its contender, and where each point lies across, in pixels.
+type Line<'a> = (&'a str, Vec<(f64, Range)>);
 
 /// All lines first, then all marks: a mark must not be hidden by someone else's line.
-fn draw_lines(canvas: &mut Canvas, lines: &[Line]) {
-    for line in lines {
-        if line.name == "tiergate" {
-            canvas.path("halo", &line.medians);
+fn draw_lines(canvas: &mut Canvas, axes: &Axes<'_>, lines: &[Line]) {
+    for (name, points) in lines {
+        let medians: Vec<Point> = points.iter().map(|(x, r)| (*x, axes.y(r.median))).collect();
+        if *name == "tiergate" {
+            canvas.path("halo", &medians);
         }
-        canvas.path(&stroke(colour(line.name)), &line.medians);
+        canvas.path(&stroke(colour(name)), &medians);
     }
-    for line in lines {
-        for (low, high) in &line.reaches {
-            canvas.line(&reach(colour(line.name)), *low, *high);
+    for (name, points) in lines {
+        for (x, range) in points {
+            canvas.line(&reach(colour(name)), (*x, axes.y(range.min)), (*x, axes.y(range.max)));
         }
-        for point in &line.medians {
-            mark(canvas, colour(line.name), *point);
+        for (x, range) in points {
+            mark(canvas, colour(name), (*x, axes.y(range.median)));
         }
     }
 }
