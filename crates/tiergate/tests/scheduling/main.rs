@@ -8,5 +8,7 @@ mod deadlines;
 mod explained;
 mod faults;
 mod preempted;
+mod reloads;
 mod shares;
 mod streams;
+mod work;

@@ -1,101 +1,14 @@
 //! Shares of a real origin of fixed slots: what each class or flow gets of it is counted over ten thousand
 //! requests and more, all cases together.
 
-use crate::support::client::Client;
 use crate::support::gateway::{Gateway, Policy};
-use crate::support::origin::{Origin, ok};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use crate::support::origin::Origin;
+use crate::work::{Clients, count, origin};
 
-/// How long the origin takes for each request: so short that thousands end within seconds, and long
-/// enough that its slots are what is short.
-const SERVICE: Duration = Duration::from_millis(2);
 /// Requests that are counted in each case; by TIERGATE_COUNTED any number.
 fn counted() -> u64 {
     let given = std::env::var("TIERGATE_COUNTED").ok();
     given.and_then(|count| count.parse().ok()).unwrap_or(3_400)
-}
-
-/// What the origin saw.
-#[derive(Debug, Default)]
-struct Seen {
-    /// Requests answered, by class: `/0/…` to `/3/…`.
-    served: [AtomicU64; 4],
-    /// Microseconds that they took it.
-    worked: [AtomicU64; 4],
-    /// In progress now, and the most that were at once.
-    running: [AtomicUsize; 4],
-    most: [AtomicUsize; 4],
-}
-
-impl Seen {
-    fn served(&self) -> [u64; 4] {
-        [0, 1, 2, 3].map(|class| self.served[class].load(Ordering::SeqCst))
-    }
-
-    fn worked(&self) -> [u64; 4] {
-        [0, 1, 2, 3].map(|class| self.worked[class].load(Ordering::SeqCst))
-    }
-
-    fn most(&self) -> [usize; 4] {
-        [0, 1, 2, 3].map(|class| self.most[class].load(Ordering::SeqCst))
-    }
-}
-
-fn origin() -> (Origin, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
-    let counted = seen.clone();
-    let origin = Origin::answering(move |request| {
-        let class = usize::from(request.target.as_bytes()[1] - b'0');
-        let running = 1 + counted.running[class].fetch_add(1, Ordering::SeqCst);
-        counted.most[class].fetch_max(running, Ordering::SeqCst);
-        // As many times the usual as the target says.
-        let times = request.target[3..].parse().unwrap_or(1);
-        let begun = Instant::now();
-        thread::sleep(SERVICE * times);
-        let took = begun.elapsed().as_micros() as u64;
-        counted.worked[class].fetch_add(took, Ordering::SeqCst);
-        counted.running[class].fetch_sub(1, Ordering::SeqCst);
-        counted.served[class].fetch_add(1, Ordering::SeqCst);
-        ok("x")
-    });
-    (origin, seen)
-}
-
-/// Clients of a class, each of which asks again as soon as it is answered.
-struct Clients {
-    stop: Arc<AtomicUsize>,
-    threads: Vec<JoinHandle<[u64; 2]>>,
-}
-
-impl Clients {
-    fn start(address: SocketAddr, count: usize, target: &str, from: &str) -> Self {
-        let stop = Arc::new(AtomicUsize::new(0));
-        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {from}\r\n\r\n");
-        let threads = (0..count).map(|_| {
-            let (stop, head) = (stop.clone(), head.clone());
-            thread::spawn(move || {
-                let mut client = Client::connect(address);
-                let mut answers = [0; 2];
-                while stop.load(Ordering::SeqCst) == 0 {
-                    client.send(&head);
-                    answers[usize::from(client.answer().status != 200)] += 1;
-                }
-                answers
-            })
-        });
-        Clients { threads: threads.collect(), stop }
-    }
-
-    /// How many were served and refused.
-    fn stop(self) -> [u64; 2] {
-        self.stop.store(1, Ordering::SeqCst);
-        let all = self.threads.into_iter().map(|it| it.join().expect("a client does not panic"));
-        all.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
-    }
 }
 
 /// Three classes by path, with further keys; eight slots.
@@ -113,19 +26,6 @@ fn gateway(origin: &Origin, scheduling: &str, classes: [&str; 3]) -> Gateway {
         tables,
         ..Policy::of(&[origin.server()])
     })
-}
-
-/// Lets clients ask until so many more were served in all; what each class got meanwhile.
-fn count(seen: &Seen, requests: u64) -> [u64; 4] {
-    let before = seen.served();
-    loop {
-        thread::sleep(Duration::from_millis(5));
-        let now = seen.served();
-        let got = [0, 1, 2, 3].map(|class| now[class] - before[class]);
-        if got.iter().sum::<u64>() >= requests {
-            return got;
-        }
-    }
 }
 
 fn parts(got: [u64; 4]) -> [f64; 4] {

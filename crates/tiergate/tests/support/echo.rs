@@ -11,18 +11,6 @@ pub fn gateway(server: &Server) -> Gateway {
     Gateway::start(&Policy::of(&[server.server()]))
 }
 
-/// What a browser sends besides.
-pub const BROWSER: &str = "Host: example.test\r\n\
-    User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
-    Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\
-    Accept-Language: de,en-US;q=0.7,en;q=0.3\r\n\
-    Accept-Encoding: gzip, deflate\r\n\
-    Referer: https://example.test/a?b=c&d=%20e\r\n\
-    DNT: 1\r\nSec-GPC: 1\r\nUpgrade-Insecure-Requests: 1\r\n\
-    Sec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\n\
-    Sec-Fetch-User: ?1\r\nPriority: u=0, i\r\nTE: trailers\r\nConnection: keep-alive, TE\r\n\
-    Cookie: session=abc; theme=\"dark\"; empty=; long=0123456789abcdef0123456789abcdef\r\n";
-
 /// Files that several tests ask for.
 pub fn fill(server: &Server) {
     server.put("data.bin", &pattern_bytes(0, 10_000));

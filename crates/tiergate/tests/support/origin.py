@@ -1,4 +1,4 @@
-"""An origin for the passthrough tests: Python's http.server, HTTP/1.0, one answer a connection."""
+"""An origin for `protocols/servers.rs`: Python's http.server, HTTP/1.0, one answer a connection."""
 
 import hashlib
 import sys

@@ -1,17 +1,19 @@
 //! A client over either protocol, as the cases of the table see it: hyper's, which hides what differs.
 
-use crate::world::World;
+use crate::support::PATIENCE;
+use crate::world::{World, get};
 use bytes::Bytes;
-use http::header::{HOST, HeaderMap, HeaderValue};
+use http::header::{CONNECTION, HOST, HeaderMap, HeaderValue, TE};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -20,6 +22,16 @@ use tokio::task::JoinHandle;
 pub(crate) enum Side {
     Http1,
     Http2,
+}
+
+impl Side {
+    /// Lets a request's client take trailers: over HTTP/1.1 that is said of the connection, too.
+    pub(crate) fn take_trailers<T>(self, request: &mut Request<T>) {
+        request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
+        if self == Side::Http1 {
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("te"));
+        }
+    }
 }
 
 /// A body that comes in pieces, or none at all.
@@ -59,7 +71,7 @@ enum Sender {
 /// A client's connection; dropped, it ends.
 pub(crate) struct Client {
     sender: Sender,
-    connection: JoinHandle<()>,
+    connection: JoinHandle<hyper::Result<()>>,
 }
 
 type Asking = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>;
@@ -68,7 +80,7 @@ type Asking = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + S
 pub(crate) struct Exchange {
     answer: Asking,
     pieces: Option<mpsc::UnboundedSender<Frame<Bytes>>>,
-    _client: Client,
+    pub(crate) client: Client,
 }
 
 /// A whole answer.
@@ -77,27 +89,57 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) fields: HeaderMap,
     pub(crate) body: Vec<u8>,
+    pub(crate) trailers: HeaderMap,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
 }
 
 impl Client {
     /// A new connection to the gateway.
     pub(crate) async fn connect(world: &World, side: Side) -> Self {
-        let stream = TcpStream::connect(world.address_of(side)).await.unwrap();
+        Self::at(world.address_of(side), side).await
+    }
+
+    /// A new connection to any server.
+    pub(crate) async fn at(address: SocketAddr, side: Side) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        Self::over(stream, side, &http2::Builder::new(TokioExecutor::new())).await
+    }
+
+    /// One whose windows take little that is not read: that of TCP, and over HTTP/2 those of the stream
+    /// and of the connection.
+    pub(crate) async fn reluctant(world: &World, side: Side) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let stream = socket.connect(world.address_of(side)).await.unwrap();
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
+        Self::over(stream, side, &builder).await
+    }
+
+    async fn over(stream: TcpStream, side: Side, builder: &http2::Builder<TokioExecutor>) -> Self {
         stream.set_nodelay(true).unwrap();
         let io = TokioIo::new(stream);
         match side {
             Side::Http1 => {
                 let (sender, connection) = http1::handshake(io).await.unwrap();
-                let connection = tokio::spawn(async { drop(connection.await) });
-                Client { sender: Sender::Http1(sender), connection }
+                Client { sender: Sender::Http1(sender), connection: tokio::spawn(connection) }
             }
             Side::Http2 => {
-                let (sender, connection) =
-                    http2::handshake(TokioExecutor::new(), io).await.unwrap();
-                let connection = tokio::spawn(async { drop(connection.await) });
-                Client { sender: Sender::Http2(sender), connection }
+                let (sender, connection) = builder.handshake(io).await.unwrap();
+                Client { sender: Sender::Http2(sender), connection: tokio::spawn(connection) }
             }
         }
+    }
+
+    /// How the connection ends, which the gateway has to end by itself.
+    pub(crate) async fn ended(&mut self) -> hyper::Result<()> {
+        let ended = tokio::time::timeout(PATIENCE, &mut self.connection).await;
+        ended.expect("the connection ends").expect("no panic")
     }
 
     async fn ask(&mut self, mut request: Request<Pieces>) -> Asking {
@@ -128,7 +170,7 @@ impl Client {
     pub(crate) async fn begin(mut self, request: Request<()>, body: bool) -> Exchange {
         let (sender, receiver) = mpsc::unbounded_channel();
         let answer = self.ask(request.map(|()| Pieces(body.then_some(receiver)))).await;
-        Exchange { answer, pieces: body.then_some(sender), _client: self }
+        Exchange { answer, pieces: body.then_some(sender), client: self }
     }
 }
 
@@ -144,6 +186,12 @@ impl Exchange {
         let pieces = self.pieces.as_ref().expect("the body has not ended");
         // It fails where the client has given up, which the answer tells.
         let _ = pieces.send(Frame::data(bytes.into()));
+    }
+
+    /// Ends the body with trailers.
+    pub(crate) fn finish_with(&mut self, trailers: HeaderMap) {
+        let pieces = self.pieces.take().expect("the body has not ended");
+        let _ = pieces.send(Frame::trailers(trailers));
     }
 
     /// Ends the body.
@@ -166,6 +214,23 @@ impl Exchange {
 /// Reads the rest of an answer.
 pub(crate) async fn read(answer: Response<Incoming>) -> hyper::Result<Answer> {
     let (parts, body) = answer.into_parts();
-    let body = body.collect().await?.to_bytes().to_vec();
-    Ok(Answer { status: parts.status.as_u16(), fields: parts.headers, body })
+    let body = body.collect().await?;
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    let body = body.to_bytes().to_vec();
+    Ok(Answer { status: parts.status.as_u16(), fields: parts.headers, body, trailers })
+}
+
+/// A POST whose body comes in pieces.
+pub(crate) fn post(path: &str, length: Option<usize>) -> Request<()> {
+    let request = Request::post(format!("http://gate.test{path}"));
+    let request = match length {
+        Some(len) => request.header("content-length", len),
+        None => request,
+    };
+    request.body(()).unwrap()
+}
+
+/// A request on a connection of its own, and the whole answer.
+pub(crate) async fn fetch(world: &World, side: Side, path: &str) -> Answer {
+    Client::connect(world, side).await.fetch(get(path)).await.unwrap()
 }

@@ -19,6 +19,7 @@ use tiergate::observe::counters::Counters;
 use tiergate::shared::{Config, Present, Shared};
 use tiergate::timers::{self, Timer};
 use tiergate::{clock, ticks, tls};
+use tiergate_core::control::Slots;
 use tiergate_core::outcome::End;
 use tiergate_core::plan::Spec;
 use tokio::net::{TcpListener, TcpStream};
@@ -33,7 +34,6 @@ pub(crate) struct World {
     pub(crate) seen: Arc<Seen>,
 }
 
-/// Builds both; `change` sees the default policy first.
 /// Changes the plan of a policy.
 pub(crate) fn replan(policy: &mut Policy, change: impl FnOnce(&mut Spec)) {
     let mut spec = (*policy.plan).clone();
@@ -41,8 +41,44 @@ pub(crate) fn replan(policy: &mut Policy, change: impl FnOnce(&mut Spec)) {
     policy.plan = spec.build().expect("a valid plan");
 }
 
+/// Builds both; `change` sees the default policy first.
 pub(crate) async fn build(change: impl FnOnce(&mut Policy)) -> World {
     build_with(None, change).await
+}
+
+/// The same with one slot, for which requests wait for a long time.
+pub(crate) async fn narrow(change: impl FnOnce(&mut Policy)) -> World {
+    build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(1));
+        replan(policy, |plan| plan.classes[0].deadline = Duration::from_secs(20));
+        change(policy);
+    })
+    .await
+}
+
+/// The same with the policy of a text, whose `[origin]` names any server.
+pub(crate) async fn by(text: &str) -> World {
+    build(|policy| {
+        let servers = std::mem::take(&mut policy.origin.servers);
+        *policy = tiergate::config::parse(text, "p.toml").unwrap();
+        policy.origin.servers = servers;
+    })
+    .await
+}
+
+/// A server as a policy names it.
+pub(crate) fn server(address: SocketAddr) -> Server {
+    Server::Tcp(address.ip().to_string(), address.port())
+}
+
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
 }
 
 /// The same with TLS.
@@ -53,7 +89,7 @@ pub(crate) async fn build_with(
     clock::now();
     let (origin, seen) = origin::start().await;
     let mut policy = Policy::for_origin("http://127.0.0.1:1", None, None).unwrap();
-    policy.origin.servers = vec![Server::Tcp(origin.ip().to_string(), origin.port())];
+    policy.origin.servers = vec![server(origin)];
     change(&mut policy);
     let counters = Counters::new(1);
     let config = Config::new(policy, 1, None, &counters);
@@ -150,6 +186,22 @@ impl World {
     pub(crate) fn finished(&self, end: End) -> u64 {
         let gate = self.shared.door.gate();
         gate.account().classes[0].finished[end.index()]
+    }
+
+    /// What is kept of bodies for slow clients. Bytes.
+    pub(crate) fn buffered(&self) -> usize {
+        self.shared.counters.buffered.used()
+    }
+
+    /// Requests that were read, over whichever protocol.
+    pub(crate) fn read(&self) -> u64 {
+        self.shared.counters.sums(|it| &it.requests).iter().sum()
+    }
+
+    /// Waits until no slot and no memory is held.
+    pub(crate) async fn until_all_is_given_back(&self) {
+        self.until_load(0, 0).await;
+        eventually("all memory is given back", || self.buffered() == 0).await;
     }
 
     /// Requests that reached the server.

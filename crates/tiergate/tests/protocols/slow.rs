@@ -1,0 +1,368 @@
+//! Slow bodies, both ways: what fits into memory holds no slot of the origin, what does not is streamed;
+//! every byte arrives.
+
+use crate::origin::made_up;
+use crate::side::{Client, Side, fetch, post, read};
+use crate::support::origin::Origin;
+use crate::world::{build, by, eventually, get, narrow, replan, server};
+use bytes::Bytes;
+use http::HeaderValue;
+use http_body_util::BodyExt;
+use std::time::Duration;
+use tiergate_core::control::Slots;
+use tiergate_core::outcome::End;
+
+over_both! {
+    slow_uploads_that_fit_hold_up_no_other_request
+    longer_uploads_ask_for_their_slot_when_the_buffer_is_full
+    a_client_that_leaves_while_its_body_is_read_costs_the_origin_nothing
+    bodies_that_stall_or_are_too_long_never_come_to_the_gate
+    a_client_that_waits_for_100_gets_it_from_us
+    all_buffers_together_are_bounded
+    an_origin_that_answers_while_it_reads_is_read_meanwhile
+    slow_readers_whose_answers_fit_hold_up_no_other_request
+    longer_answers_hold_their_slot_and_arrive_whole
+    a_client_that_leaves_while_its_answer_is_kept_gives_all_back
+    a_reader_that_stops_is_cut_after_the_time_for_writing
+    what_an_origin_sent_before_it_broke_off_arrives
+    an_origins_connection_that_is_not_kept_is_closed_before_the_client_has_read
+    whether_a_long_body_is_wanted_is_the_origins_to_say
+    what_would_be_refused_is_refused_before_its_body_is_read
+    nothing_is_kept_where_the_policy_says_so
+}
+
+const KIB: usize = 1024;
+
+async fn slow_uploads_that_fit_hold_up_no_other_request(side: Side) {
+    let world = narrow(|_| {}).await;
+    let body = Bytes::from(made_up(60 * KIB));
+    let mut slow = Vec::new();
+    for turn in 0..30 {
+        let length = (turn % 2 == 0).then_some(body.len());
+        let client = Client::connect(&world, side).await;
+        let exchange = client.begin(post("/echo", length), true).await;
+        exchange.send(body.slice(..50 * KIB));
+        slow.push(exchange);
+    }
+    eventually("they are read", || world.buffered() >= 30 * 50 * KIB).await;
+    for _ in 0..50 {
+        assert_eq!(fetch(&world, side, "/len/10").await.body, made_up(10));
+    }
+    assert_eq!(world.requests(), 50, "the slow ones have not come to the origin");
+    for mut exchange in slow {
+        exchange.send(body.slice(50 * KIB..));
+        exchange.finish();
+        let answer = exchange.answer().await.unwrap();
+        assert!(answer.body == body, "the body arrived as it was sent");
+    }
+    world.until_load(0, 0).await;
+    assert_eq!(world.buffered(), 0);
+}
+
+async fn longer_uploads_ask_for_their_slot_when_the_buffer_is_full(side: Side) {
+    let world = narrow(|policy| policy.buffering.request_max = 20 * KIB).await;
+    let body = Bytes::from(made_up(1000 * KIB));
+    for length in [None, Some(body.len())] {
+        let client = Client::connect(&world, side).await;
+        let mut exchange = client.begin(post("/echo", length), true).await;
+        exchange.send(body.slice(..10 * KIB));
+        eventually("it is read", || world.buffered() > 0).await;
+        assert_eq!(world.load(), (0, 0));
+        exchange.send(body.slice(10 * KIB..40 * KIB));
+        world.until_load(0, 1).await;
+        let mut rest = body.slice(40 * KIB..);
+        while !rest.is_empty() {
+            exchange.send(rest.split_to(rest.len().min(9_999)));
+        }
+        exchange.finish();
+        let answer = exchange.answer().await.unwrap();
+        assert!(answer.body == body, "the body arrived as it was sent");
+        world.until_load(0, 0).await;
+        assert_eq!(world.buffered(), 0);
+    }
+}
+
+async fn a_client_that_leaves_while_its_body_is_read_costs_the_origin_nothing(side: Side) {
+    let world = narrow(|_| {}).await;
+    for length in [None, Some(60 * KIB)] {
+        let client = Client::connect(&world, side).await;
+        let exchange = client.begin(post("/echo", length), true).await;
+        exchange.send(made_up(30 * KIB));
+        eventually("it is read", || world.buffered() > 0).await;
+        drop(exchange);
+        eventually("all is given back", || world.buffered() == 0).await;
+    }
+    assert_eq!((world.requests(), world.load()), (0, (0, 0)));
+    eventually("both are counted", || world.read() == 2).await;
+}
+
+async fn bodies_that_stall_or_are_too_long_never_come_to_the_gate(side: Side) {
+    let world = narrow(|policy| {
+        policy.timeouts.request_body = Duration::from_millis(300);
+        policy.limits.request_body_max = 20_000;
+    })
+    .await;
+    for (len, status) in [(1000, 408), (30_000, 413)] {
+        let client = Client::connect(&world, side).await;
+        let mut exchange = client.begin(post("/echo", None), true).await;
+        exchange.send(made_up(len));
+        assert_eq!(exchange.head().await.unwrap().status().as_u16(), status);
+    }
+    eventually("all is given back", || world.buffered() == 0).await;
+    assert_eq!(world.requests(), 0);
+}
+
+async fn a_client_that_waits_for_100_gets_it_from_us(side: Side) {
+    let world = narrow(|_| {}).await;
+    let mut request = post("/head", Some(5));
+    let expect = http::HeaderValue::from_static("100-continue");
+    request.headers_mut().insert("expect", expect);
+    let mut exchange = Client::connect(&world, side).await.begin(request, true).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(world.load(), (0, 0), "no slot is taken while the body is awaited");
+    exchange.send("hello");
+    exchange.finish();
+    let told = String::from_utf8(exchange.answer().await.unwrap().body).unwrap();
+    assert!(!told.contains("expect"), "{told}");
+}
+
+async fn all_buffers_together_are_bounded(side: Side) {
+    let world = build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(100));
+        policy.limits.buffers_max = 100 * KIB;
+    })
+    .await;
+    let body = Bytes::from(made_up(30 * KIB));
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let client = Client::connect(&world, side).await;
+        let exchange = client.begin(post("/echo", Some(body.len())), true).await;
+        exchange.send(body.slice(..20 * KIB));
+        slow.push(exchange);
+    }
+    // A request that finds no memory is streamed, and holds a slot.
+    eventually("most hold a slot", || world.load().1 >= 4).await;
+    let mut readers = Vec::new();
+    for _ in 0..4 {
+        let client = Client::reluctant(&world, side).await;
+        let mut exchange = client.begin(get("/len/8388608"), false).await;
+        let answer = exchange.head().await.unwrap();
+        readers.push((exchange, answer));
+    }
+    eventually("readers too", || world.load().1 >= 8).await;
+    assert!(world.buffered() <= 100 * KIB, "{}", world.buffered());
+    for mut exchange in slow {
+        exchange.send(body.slice(20 * KIB..));
+        exchange.finish();
+        let answer = exchange.answer().await.unwrap();
+        assert!(answer.body == body, "the body arrived as it was sent");
+    }
+    for (_exchange, answer) in readers {
+        assert!(read(answer).await.unwrap().body == made_up(8 << 20), "as the origin sent it");
+    }
+    world.until_all_is_given_back().await;
+}
+
+/// A body in memory is larger than what the origin's socket takes, and the origin answers as it reads.
+async fn an_origin_that_answers_while_it_reads_is_read_meanwhile(side: Side) {
+    const LEN: usize = 16 << 20;
+    let origin = Origin::start(|mut connection| {
+        let Some(_) = connection.head() else { return };
+        connection.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n"));
+        let mut left = LEN;
+        while left > 0 {
+            let piece = connection.take_buffer();
+            left -= piece.len();
+            connection.send(&piece);
+            if left > 0 {
+                assert!(connection.more(), "the body is whole");
+            }
+        }
+    });
+    let world = narrow(|policy| {
+        policy.origin.servers = vec![server(origin.address)];
+        policy.buffering.request_max = 2 * LEN;
+        policy.timeouts.write = Duration::from_secs(3);
+    })
+    .await;
+    let body = Bytes::from(made_up(LEN));
+    let client = Client::connect(&world, side).await;
+    let mut exchange = client.begin(post("/", Some(LEN)), true).await;
+    exchange.send(body.clone());
+    exchange.finish();
+    assert!(exchange.answer().await.unwrap().body == body, "the body came back as it was sent");
+    world.until_all_is_given_back().await;
+}
+
+async fn slow_readers_whose_answers_fit_hold_up_no_other_request(side: Side) {
+    let world = narrow(|policy| policy.buffering.response_max = 16 << 20).await;
+    let len = 8 << 20;
+    let mut slow = Vec::new();
+    for path in ["len", "chunked", "trailers", "close"] {
+        let mut request = get(&format!("/{path}/{len}"));
+        side.take_trailers(&mut request);
+        let client = Client::reluctant(&world, side).await;
+        let mut exchange = client.begin(request, false).await;
+        let answer = exchange.head().await.unwrap();
+        world.until_load(0, 0).await;
+        slow.push((path, exchange, answer));
+    }
+    assert!(world.buffered() > len, "{}", world.buffered());
+    for _ in 0..50 {
+        fetch(&world, side, "/len/10").await;
+    }
+    for (path, mut exchange, answer) in slow {
+        let answer = read(answer).await.unwrap();
+        assert!(answer.body == made_up(len), "{path}: as the origin sent it");
+        assert_eq!(answer.trailers.contains_key("x-sum"), path == "trailers");
+        // What only the connection's end ends is passed on so over HTTP/1.1.
+        if path != "close" || side == Side::Http2 {
+            let next = exchange.client.fetch(get("/len/3")).await.unwrap();
+            assert_eq!(next.body, made_up(3), "the connection goes on");
+        }
+    }
+    world.until_all_is_given_back().await;
+}
+
+async fn longer_answers_hold_their_slot_and_arrive_whole(side: Side) {
+    for most in [256 * KIB, 0] {
+        let world = narrow(|policy| policy.buffering.response_max = most).await;
+        let len = 16 << 20;
+        for path in ["len", "chunked"] {
+            let request = get(&format!("/{path}/{len}"));
+            let mut exchange = Client::reluctant(&world, side).await.begin(request, false).await;
+            let answer = exchange.head().await.unwrap();
+            eventually("all that may be is read", || world.buffered() == most).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!((world.buffered(), world.load()), (most, (0, 1)));
+            assert!(read(answer).await.unwrap().body == made_up(len), "as the origin sent it");
+            world.until_all_is_given_back().await;
+        }
+    }
+}
+
+async fn a_client_that_leaves_while_its_answer_is_kept_gives_all_back(side: Side) {
+    let world = narrow(|policy| policy.buffering.response_max = 16 << 20).await;
+    // One that fits, one that does not.
+    for len in [8 << 20, 64 << 20] {
+        let client = Client::reluctant(&world, side).await;
+        let mut exchange = client.begin(get(&format!("/len/{len}")), false).await;
+        let answer = exchange.head().await.unwrap();
+        eventually("it is kept", || world.buffered() > 0).await;
+        drop((exchange, answer));
+        world.until_all_is_given_back().await;
+    }
+}
+
+async fn a_reader_that_stops_is_cut_after_the_time_for_writing(side: Side) {
+    let world = narrow(|policy| policy.timeouts.write = Duration::from_millis(300)).await;
+    let mut exchange =
+        Client::reluctant(&world, side).await.begin(get("/len/33554432"), false).await;
+    let answer = exchange.head().await.unwrap();
+    eventually("it is cut", || world.finished(End::Cancelled) == 1).await;
+    world.until_all_is_given_back().await;
+    assert!(read(answer).await.is_err(), "it is cut");
+}
+
+async fn what_an_origin_sent_before_it_broke_off_arrives(side: Side) {
+    let body = made_up(6_000_000);
+    let sent = body.clone();
+    let origin = Origin::start(move |mut connection| {
+        if connection.request().is_some() {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n");
+            connection.send(&sent);
+        }
+    });
+    let world = narrow(|policy| {
+        policy.origin.servers = vec![server(origin.address)];
+        policy.buffering.response_max = 16 << 20;
+    })
+    .await;
+    let mut exchange = Client::reluctant(&world, side).await.begin(get("/"), false).await;
+    let mut answer = exchange.head().await.unwrap().into_body();
+    eventually("it failed before it was read", || world.finished(End::Failed) == 1).await;
+    let mut got = Vec::new();
+    while let Some(Ok(frame)) = answer.frame().await {
+        got.extend(frame.into_data().unwrap());
+    }
+    assert!(body.starts_with(&got), "what came, and no more: {}", got.len());
+    let lost = match side {
+        Side::Http1 => 0,
+        // A reset takes along what its stream has not sent yet (RFC 9113 §5.4.2): a window's worth.
+        Side::Http2 => 65_535,
+    };
+    assert!(got.len() + lost >= body.len(), "{} bytes came", got.len());
+    world.until_all_is_given_back().await;
+}
+
+async fn an_origins_connection_that_is_not_kept_is_closed_before_the_client_has_read(side: Side) {
+    let body = made_up(8 << 20);
+    let sent = body.clone();
+    let origin = Origin::start(move |mut connection| {
+        if connection.request().is_some() {
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length:";
+            connection.send(format!("{head} {}\r\n\r\n", sent.len()));
+            connection.send(&sent);
+            while connection.more() {}
+        }
+    });
+    let world = narrow(|policy| {
+        policy.origin.servers = vec![server(origin.address)];
+        policy.buffering.response_max = 16 << 20;
+    })
+    .await;
+    let mut exchange = Client::reluctant(&world, side).await.begin(get("/"), false).await;
+    let answer = exchange.head().await.unwrap();
+    eventually("the origin is left alone", || origin.open() == 0).await;
+    assert_eq!(world.finished(End::Served), 1);
+    assert!(world.buffered() > 0);
+    assert!(read(answer).await.unwrap().body == body, "as the origin sent it");
+}
+
+/// That is for the origin to say, before the body is sent.
+async fn whether_a_long_body_is_wanted_is_the_origins_to_say(side: Side) {
+    let origin = Origin::start(|mut connection| {
+        while connection.head().is_some() {
+            connection.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let world = narrow(|policy| policy.origin.servers = vec![server(origin.address)]).await;
+    let mut request = post("/", Some(64 * KIB + 1));
+    request.headers_mut().insert("expect", HeaderValue::from_static("100-continue"));
+    let mut exchange = Client::connect(&world, side).await.begin(request, true).await;
+    assert_eq!(exchange.head().await.unwrap().status(), 403);
+}
+
+/// A refusal is not worth a body.
+async fn what_would_be_refused_is_refused_before_its_body_is_read(side: Side) {
+    let world =
+        by("[origin]\nservers = [\"a:1\"]\nslots = 1\n[[class]]\nname = \"only\"\nqueue = 1\n\
+         deadline = \"20s\"\n[[rule]]\npath = \"/never\"\nrefuse = true\n")
+        .await;
+    let refused = async |path: &str, expects: bool| {
+        let mut request = post(path, Some(9));
+        if expects {
+            request.headers_mut().insert("expect", HeaderValue::from_static("100-continue"));
+        }
+        let mut exchange = Client::connect(&world, side).await.begin(request, true).await;
+        assert_eq!(exchange.head().await.unwrap().status(), 503, "{path}");
+    };
+    refused("/never", true).await;
+    let mut busy = Vec::new();
+    for waiting in 0..2 {
+        busy.push(Client::connect(&world, side).await.begin(get("/wait"), false).await);
+        world.until_load(waiting, 1).await;
+    }
+    refused("/len/1", true).await;
+    refused("/len/1", false).await;
+}
+
+async fn nothing_is_kept_where_the_policy_says_so(side: Side) {
+    let world = narrow(|policy| policy.buffering.request_max = 0).await;
+    let client = Client::connect(&world, side).await;
+    let mut exchange = client.begin(post("/echo", Some(5)), true).await;
+    world.until_load(0, 1).await;
+    exchange.send("hello");
+    exchange.finish();
+    assert_eq!(exchange.answer().await.unwrap().body, b"hello");
+}
