@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use tiergate::config::meant::LogFormat;
-use tiergate::observe::access_log::{Entry, Log, Options, Verdict};
+use tiergate::config::meant::{AccessLog, LogFormat};
+use tiergate::observe::access_log::{Entry, Log, Verdict};
 use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::metrics::{Format, Readings};
 use tiergate::observe::refusals::{Refusal, Refusals};
@@ -109,7 +109,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         traceparent: b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     };
     for format in [LogFormat::Json, LogFormat::Combined] {
-        let options = Options { path: Some("/dev/null".into()), format, query: false };
+        let options = AccessLog { path: Some("/dev/null".into()), format };
         let log = Log::start(&options, Arc::clone(counters))?;
         let mut buffer = log.buffer();
         let dropped = counters.access_log.dropped.total();

@@ -9,7 +9,7 @@ use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::{http1, http2};
 use crate::clock;
-use crate::config::meant::{Listener, ProxyProtocol};
+use crate::config::meant::Listener;
 use crate::http1::{Parsed, PeerText};
 use crate::proxy_protocol;
 use crate::saved_syn;
@@ -195,7 +195,7 @@ async fn connection(
     peer.dscp = dscp;
     let timer = Timer::new();
     let mut early = None;
-    if settings.listener.proxy_protocol == ProxyProtocol::Required {
+    if settings.listener.proxy_protocol {
         timer.arm(shared.config.load().policy.timeouts.handshake);
         match proxied(&mut stream, &mut peer, &mut early, &timer, shared).await {
             Ok(()) => {}

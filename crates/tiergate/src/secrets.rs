@@ -23,6 +23,16 @@ pub struct NamedFile {
     pub at: usize,
 }
 
+/// What is wrong with files that the policy names.
+pub type Faults = Vec<(NamedFile, String)>;
+
+impl NamedFile {
+    /// What was made of the file's content; notes what is wrong with it.
+    pub(crate) fn check<T>(&self, read: Result<T, String>, faults: &mut Faults) -> Option<T> {
+        read.map_err(|fault| faults.push((self.clone(), fault))).ok()
+    }
+}
+
 /// The text of a file of secrets. Warns if it is world-readable.
 ///
 /// # Errors

@@ -607,7 +607,7 @@ fn every_key_reaches_what_it_means() {
         name: None,
         address: "0.0.0.0:80".parse().unwrap(),
         tls: Some(tls),
-        proxy_protocol: ProxyProtocol::Required,
+        proxy_protocol: true,
         http2: false,
     };
     assert_eq!(policy.listeners, [listener]);

@@ -6,7 +6,6 @@ use crate::config::meant::{Listener, Policy};
 use crate::config::{
     ConfigError, block, class, load, policer, scheduling, score, session, shedding,
 };
-use std::fmt::Write as _;
 use std::path::Path;
 
 /// Reads a policy file and says what it means. The program ends with 0 then, also when there are
@@ -48,7 +47,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Warnings", warnings(policy)),
     ] {
         if !lines.is_empty() {
-            write!(text, "\n{title}\n  {}\n", lines.join("\n  ")).expect("a string takes all");
+            text += &format!("\n{title}\n  {}\n", lines.join("\n  "));
         }
     }
     text

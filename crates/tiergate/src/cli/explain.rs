@@ -1,9 +1,8 @@
 //! `tiergate explain`: what a given request would get, and why.
 
 use super::{outputs, words};
-use crate::config::meant::{Listener, Policy};
+use crate::config::meant::Policy;
 use crate::config::{class, load, scheduling, show};
-use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::classify::path::normalise;
@@ -14,17 +13,23 @@ use tiergate_core::request::{Field, Part, RequestView, Value};
 const NEAR_MAX: usize = 5;
 
 /// The request that is asked about, as given on the command line.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Question {
-    /// `GET /x`, with or without a version behind it; the target may be absolute.
+    // With or without a version behind it; the target may be absolute.
+    /// The request, such as 'GET /x'
+    #[arg(long, value_name = "METHOD TARGET")]
     pub request: String,
-    /// `Name: value` each.
+    /// A header of the request; may be given several times
+    #[arg(long = "header", value_name = "NAME: VALUE")]
     pub headers: Vec<String>,
-    /// The client; loopback if not given.
+    /// The client's address; loopback if not given
+    #[arg(long, value_name = "ADDRESS")]
     pub client: Option<IpAddr>,
-    /// The host; else the target's or the `Host` header's.
+    /// The host; else the target's or the Host header's
+    #[arg(long)]
     pub host: Option<String>,
     /// What else is known of client and connection.
+    #[command(flatten)]
     pub known: Known,
 }
 
@@ -94,7 +99,7 @@ struct Request<'q> {
 pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<String, String> {
     let request = request(question)?;
     let known = &question.known;
-    let listener = listener(policy, known)?;
+    let listener = policy.listener_called(known.listener.as_deref().unwrap_or_default())?;
     let client_name = known.client_name.as_deref().unwrap_or_default().to_ascii_lowercase();
     let mut out = Vec::new();
     #[allow(clippy::needless_update, reason = "a new part need not be told here at once")]
@@ -106,10 +111,7 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         fields: &request.fields,
         client: request.client,
         listener,
-        local: known.destination.unwrap_or_else(|| {
-            let listener = policy.listeners.get(usize::from(listener));
-            listener.map_or(RequestView::EMPTY.local, |listener| listener.address.ip())
-        }),
+        local: known.destination.unwrap_or(policy.listeners[usize::from(listener)].address.ip()),
         sni: text_of(&known.sni),
         client_name: client_name.as_bytes(),
         country: known.country.unwrap_or_default(),
@@ -131,20 +133,6 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
 
 fn text_of(given: &Option<String>) -> &[u8] {
     given.as_deref().unwrap_or_default().as_bytes()
-}
-
-/// The place of the listener that is asked about.
-fn listener(policy: &Policy, known: &Known) -> Result<u16, String> {
-    let Some(asked) = &known.listener else {
-        return Ok(0);
-    };
-    let is = |listener: &Listener| {
-        listener.name.as_ref() == Some(asked) || listener.address.to_string() == *asked
-    };
-    let place = policy.listeners.iter().position(is);
-    place
-        .map(|place| place as u16)
-        .ok_or_else(|| format!("no listener of the policy is called {asked:?} or has that address"))
 }
 
 fn request(question: &Question) -> Result<Request<'_>, String> {
@@ -198,10 +186,10 @@ fn asked(view: &RequestView<'_>, raw_path: &str) -> String {
     let [method, path] = [view.method, view.path].map(String::from_utf8_lossy);
     let mut text = format!("{method} {path} from {}", view.client);
     if !view.host.is_empty() {
-        write!(text, ", host {}", String::from_utf8_lossy(view.host)).expect("a string takes all");
+        text += &format!(", host {}", String::from_utf8_lossy(view.host));
     }
     if path != raw_path {
-        write!(text, "\n  the path was written {raw_path}").expect("a string takes all");
+        text += &format!("\n  the path was written {raw_path}");
     }
     text + "\n"
 }
@@ -286,34 +274,22 @@ fn served(policy: &Policy, found: &Match) -> Vec<String> {
 /// Earlier rules of which all conditions but one hold.
 fn near(policy: &Policy, file: &str, view: &RequestView<'_>, found: &Match) -> String {
     let before = found.rule.map_or(policy.rules.len(), |rule| rule as usize);
-    let mut text = String::new();
-    let mut shown = 0;
-    for (index, rule) in policy.rules[..before].iter().enumerate() {
-        let failing: Vec<_> =
-            rule.rule.conditions.iter().filter(|condition| !condition.holds(view)).collect();
-        if !rule.rule.sets(Output::Verdict) {
-            continue;
-        }
-        let ([failing], true) = (&failing[..], rule.rule.conditions.len() > 1) else {
-            continue;
-        };
-        if shown == 0 {
-            text += "\nEarlier rules that nearly match\n";
-        }
-        text += &format!(
-            "  rule {} ({file}:{}) → {}\n    no   {}: {}\n",
-            rule.label(index),
-            rule.line,
-            words::action(&rule.rule, policy),
-            words::condition(failing, policy),
-            fact(failing, view, policy)
-        );
-        shown += 1;
-        if shown == NEAR_MAX {
-            break;
-        }
-    }
-    text
+    let near = policy.rules[..before].iter().enumerate().filter_map(|(index, rule)| {
+        let mut failing = rule.rule.conditions.iter().filter(|one| !one.holds(view));
+        let failing = failing.next().filter(|_| failing.next().is_none())?;
+        let decides = rule.rule.sets(Output::Verdict) && rule.rule.conditions.len() > 1;
+        decides.then(|| {
+            format!(
+                "  rule {} ({file}:{}) → {}\n    no   {}: {}\n",
+                rule.label(index),
+                rule.line,
+                words::action(&rule.rule, policy),
+                words::condition(failing, policy),
+                fact(failing, view, policy)
+            )
+        })
+    });
+    outputs::titled("Earlier rules that nearly match", near.take(NEAR_MAX).collect())
 }
 
 /// What the request has where a condition looks.

@@ -5,7 +5,6 @@ pub mod explain;
 pub mod import;
 mod outputs;
 pub mod run;
-pub mod schema;
 pub mod simulate;
 mod stdout;
 mod warn;
@@ -13,10 +12,8 @@ mod words;
 
 use crate::dashboard;
 use clap::{Parser, Subcommand};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 use stdout::print;
 
 /// Keeps the requests that matter fast when your web server is overloaded.
@@ -40,20 +37,8 @@ enum Command {
     Explain {
         /// The policy file
         file: PathBuf,
-        /// The request, such as 'GET /x'
-        #[arg(long, value_name = "METHOD TARGET")]
-        request: String,
-        /// A header of the request; may be given several times
-        #[arg(long = "header", value_name = "NAME: VALUE")]
-        headers: Vec<String>,
-        /// The client's address; loopback if not given
-        #[arg(long, value_name = "ADDRESS")]
-        client: Option<IpAddr>,
-        /// The host; else the target's or the Host header's
-        #[arg(long)]
-        host: Option<String>,
         #[command(flatten)]
-        known: explain::Known,
+        question: explain::Question,
     },
     /// Convert DiffServer's options.conf to a policy, and print it
     Import {
@@ -68,17 +53,7 @@ enum Command {
     /// Print the JSON schema of policy files, for editors
     Schema,
     /// Show live metrics of a running gateway
-    Top {
-        /// The gateway's admin listener
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
-        admin: String,
-        /// Seconds between two updates
-        #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-        interval: f64,
-        /// Print one table and exit
-        #[arg(long)]
-        once: bool,
-    },
+    Top(dashboard::Options),
 }
 
 /// Does what the command line says; the exit code is 0 if it could, 1 if not, 2 if it was not
@@ -91,17 +66,11 @@ pub fn main() -> ExitCode {
             run::run(options)
         }
         Command::Check { file } => print(check::check(&file)),
-        Command::Explain { file, request, headers, client, host, known } => {
-            let question = explain::Question { request, headers, client, host, known };
-            print(explain::explain_file(&file, &question))
-        }
+        Command::Explain { file, question } => print(explain::explain_file(&file, &question)),
         Command::Import { file, origin } => print(import::options_conf(&file, &origin)),
         Command::Simulate(options) => simulate::run(&options),
-        Command::Schema => print(Ok::<_, anyhow::Error>(schema::schema())),
-        Command::Top { admin, interval, once } => {
-            let interval = Duration::try_from_secs_f64(interval).unwrap_or(Duration::from_secs(1));
-            dashboard::run(&dashboard::Options { admin, interval, once })
-        }
+        Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
+        Command::Top(options) => dashboard::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,10 +2,8 @@
 //! of it matches.
 
 use super::words;
-use crate::config::meant::Policy;
+use crate::config::meant::{Policy, PolicyRule};
 use crate::config::rule;
-use std::fmt::Write as _;
-use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::ScoreTables;
 use tiergate_core::classify::{Condition, Match, Output};
 use tiergate_core::request::{Part, RequestView};
@@ -36,28 +34,32 @@ pub(super) fn further(
                 ),
                 None => format!("{}: no rule says", output.name()),
             };
-            writeln!(text, "  {line}").expect("a string takes all");
+            text += &format!("  {line}\n");
         }
     }
     if let Some(tables) = &policy.score {
         text += &score(tables, view, found);
     }
+    titled("Beside the class", text)
+}
+
+/// The text under its title; empty if the text is.
+pub(super) fn titled(title: &str, text: String) -> String {
     match text.is_empty() {
         true => text,
-        false => format!("\nBeside the class\n{text}"),
+        false => format!("\n{title}\n{text}"),
     }
 }
 
 fn score(tables: &ScoreTables, view: &RequestView<'_>, found: &Match) -> String {
     let scored = tables.score(view);
-    let client = match scored.client.1 {
-        Some(place) => format!("the client is in {}", tables.clients[place as usize].0),
-        None => "no entry has the client".to_owned(),
+    let entry = |what: &str, entry: Option<String>| match entry {
+        Some(entry) => format!("the {what} is in {entry}"),
+        None => format!("no entry has the {what}"),
     };
-    let path = match scored.path.1 {
-        Some(place) => format!("the path is in {}", tables.paths[place as usize].0),
-        None => "no entry has the path".to_owned(),
-    };
+    let client = scored.client.1.map(|place| tables.clients[place as usize].0.to_string());
+    let path = scored.path.1.map(|place| tables.paths[place as usize].0.to_string());
+    let (client, path) = (entry("client", client), entry("path", path));
     let instead = match scored.score == found.score {
         true => String::new(),
         false => format!(", but a rule says {}", found.score),
@@ -78,33 +80,26 @@ pub(super) fn by_part(policy: &Policy, view: &RequestView<'_>) -> String {
     nouns.dedup();
     for part in nouns {
         let here = |condition: &&Condition| rule::noun(condition.part()) == part;
-        let asks = |rule: &Rule| rule.conditions.iter().any(|condition| here(&condition));
-        let holds = |rule: &Rule| {
-            rule.conditions.iter().filter(here).all(|condition| condition.holds(view))
+        let rules = policy.rules.iter().enumerate();
+        let asking = rules.filter(|(_, it)| it.rule.conditions.iter().any(|one| here(&one)));
+        let holds = |(_, it): &(usize, &PolicyRule)| {
+            it.rule.conditions.iter().filter(here).all(|one| one.holds(view))
         };
-        let asking = policy.rules.iter().enumerate().filter(|(_, rule)| asks(&rule.rule));
-        let (mut asked, mut held) = (0, Vec::new());
-        for (index, rule) in asking {
-            asked += 1;
-            if holds(&rule.rule) {
-                held.push(rule.label(index));
+        let asked = asking.clone().count();
+        let held = asking.filter(holds).map(|(index, rule)| rule.label(index));
+        let list = match &held.collect::<Vec<_>>()[..] {
+            [] => "none".to_owned(),
+            [one] => format!("rule {one}"),
+            all => {
+                let shown = &all[..all.len().min(LISTED_MAX)];
+                let more = match all.len() - shown.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("rules {}{more}", shown.join(", "))
             }
-        }
-        if asked == 0 {
-            continue;
-        }
-        let more = held.len().saturating_sub(LISTED_MAX);
-        held.truncate(LISTED_MAX);
-        let list = match (held.len(), more) {
-            (0, _) => "none".to_owned(),
-            (1, _) => format!("rule {}", held[0]),
-            (_, 0) => format!("rules {}", held.join(", ")),
-            _ => format!("rules {} and {more} more", held.join(", ")),
         };
-        writeln!(text, "  {part} (of {asked}): {list}").expect("a string takes all");
+        text += &format!("  {part} (of {asked}): {list}\n");
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("\nWhat each part of it matches, of the rules that ask for it\n{text}"),
-    }
+    titled("What each part of it matches, of the rules that ask for it", text)
 }

@@ -71,11 +71,10 @@ fn source(options: &Options) -> Source {
 
 /// What runs beside the gateway on its first thread: the admin listener and the watch on the file.
 async fn beside(process: Arc<Process>, options: Options) -> anyhow::Result<()> {
-    if let Some(address) = process.shared.config.load().policy.admin {
-        let listener = admin::bind(address)
-            .with_context(|| format!("cannot bind the admin listener to {address}"))?;
-        admin::spawn(listener, Arc::new(context(&process, options.policy.clone())))?;
-        tracing::info!("metrics and status on http://{address}/");
+    if let Some(listener) = &process.admin {
+        let context = context(&process, options.policy.clone());
+        admin::spawn(listener.try_clone()?, Arc::new(context))?;
+        tracing::info!("metrics and status on http://{}/", listener.local_addr()?);
     }
     match &options.policy {
         Some(path) if options.watch => watch(&process, path).await,

@@ -8,7 +8,6 @@ use crate::config::meant::Policy;
 use crate::simulate::{Log, Pace, Sorter, gateway, replay};
 use anyhow::{Context, ensure};
 use progress::Progress;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -126,8 +125,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         compared.push((speed, Compared { title, about, classes, reports }));
     }
     drop(progress);
-    show(options, &compared)?;
-    check_expected(&prepared.expect, &compared)
+    let (_, last) = compared.last().expect("at least one speed is tried");
+    show(options, &compared, last)?;
+    let names: Vec<&str> = last.classes.iter().map(String::as_str).collect();
+    let wrong = last.policy().unmet(&names, &prepared.expect);
+    ensure!(wrong.is_empty(), "not as the scenario expects:\n  {}", wrong.join("\n  "));
+    Ok(())
 }
 
 /// Everything that was read.
@@ -174,13 +177,13 @@ impl Prepared {
         let mut title = name(&options.policy);
         let (mut expect, mut words, mut seed) = (Vec::new(), Vec::new(), 1);
         if let Some((scenario, path)) = scenario {
-            write!(title, " on {}", name(path)).expect("a string takes all");
+            title += &format!(" on {}", name(path));
             expect = scenario.expect;
             seed = scenario.seed;
             words.extend((!scenario.about.is_empty()).then_some(scenario.about));
         }
         if let Some((_, path)) = &log {
-            write!(title, " on {}", name(path)).expect("a string takes all");
+            title += &format!(" on {}", name(path));
         }
         let seed = options.seed.unwrap_or(seed);
         Ok(Prepared { title, trial, log, pace, seed, expect, words })
@@ -198,12 +201,9 @@ impl Prepared {
     fn about(&self, policy: &Policy, trial: &Trial, speed: f64, requests: u64) -> Vec<String> {
         let mut lines = self.words.clone();
         if let Some((Log { counts, .. }, path)) = &self.log {
-            let mut line = format!("{}: {} requests", name(path), counts.used);
-            write!(line, ", {speed}x as fast").expect("a string takes all");
-            if let (1.., Some((at, why))) = (counts.left_out(), &counts.malformed) {
-                let left_out = counts.left_out();
-                write!(line, "; {left_out} lines left out, the first is line {at}: {why}")
-                    .expect("a string takes all");
+            let mut line = format!("{}: {} requests, {speed}x as fast", name(path), counts.used);
+            if let (left_out @ 1.., Some((at, why))) = (counts.left_out(), &counts.malformed) {
+                line += &format!("; {left_out} lines left out, the first is line {at}: {why}");
             }
             lines.push(line);
             lines.push(match counts.timed {
@@ -275,8 +275,7 @@ fn plain(policy: &Policy, options: &Options) -> Trial {
     }
 }
 
-fn show(options: &Options, compared: &[(f64, Compared)]) -> anyhow::Result<()> {
-    let (_, last) = compared.last().expect("at least one speed is tried");
+fn show(options: &Options, compared: &[(f64, Compared)], last: &Compared) -> anyhow::Result<()> {
     let text = |paint: Paint| {
         let several = if compared.len() > 1 { sweep(compared, paint) } else { String::new() };
         several + &table(last, paint)
@@ -297,14 +296,6 @@ fn show(options: &Options, compared: &[(f64, Compared)]) -> anyhow::Result<()> {
 
 fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn check_expected(expect: &[Expectation], compared: &[(f64, Compared)]) -> anyhow::Result<()> {
-    let (_, last) = compared.last().expect("at least one speed is tried");
-    let names: Vec<&str> = last.classes.iter().map(String::as_str).collect();
-    let wrong = last.policy().unmet(&names, expect);
-    ensure!(wrong.is_empty(), "not as the scenario expects:\n  {}", wrong.join("\n  "));
-    Ok(())
 }
 
 fn name(path: &Path) -> String {

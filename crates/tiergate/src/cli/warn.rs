@@ -2,10 +2,9 @@
 //! that no rule leads to.
 
 use super::words;
-use crate::config::meant::{Listener, Policy, PolicyRule, ProxyProtocol};
+use crate::config::meant::{Listener, Policy, PolicyRule};
 use crate::config::scheduling;
 use tiergate_core::admit::bucket::PARTS;
-use tiergate_core::admit::policer::Share;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::Rule;
@@ -51,24 +50,22 @@ fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
     let exact = rule.conditions.iter().find_map(exact_paths);
     let tls = policy.listeners.iter().any(|listener| listener.tls.is_some());
     for condition in &rule.conditions {
+        let shown = || words::condition(condition, policy);
         match condition.part() {
             Part::Extension | Part::Path => {
                 let some =
                     |path: &&[u8]| condition.holds(&RequestView { path, ..RequestView::EMPTY });
                 if exact.as_ref().is_some_and(|paths| !paths.iter().any(some)) {
-                    let condition = words::condition(condition, policy);
-                    return Some(format!("none of its paths has {condition}"));
+                    return Some(format!("none of its paths has {}", shown()));
                 }
             }
             Part::Sni | Part::Certificate if !tls => {
-                let condition = words::condition(condition, policy);
-                return Some(format!("{condition} needs a listener with TLS"));
+                return Some(format!("{} needs a listener with TLS", shown()));
             }
             Part::Dscp => {
                 let mut used = listeners(rule, policy).peekable();
-                if used.peek().is_some() && used.all(is_proxied) {
-                    let condition = words::condition(condition, policy);
-                    return Some(format!("{condition}: {NOT_OURS}"));
+                if used.peek().is_some() && used.all(|listener| listener.proxy_protocol) {
+                    return Some(format!("{}: {NOT_OURS}", shown()));
                 }
             }
             _ => {}
@@ -79,10 +76,6 @@ fn never_matches(rule: &Rule, policy: &Policy) -> Option<String> {
 
 /// Why the code point of a client behind the PROXY protocol is not known.
 const NOT_OURS: &str = "behind the PROXY protocol, packets are the proxy's";
-
-fn is_proxied(listener: &Listener) -> bool {
-    listener.proxy_protocol == ProxyProtocol::Required
-}
 
 /// The listeners whose requests a rule may match.
 fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p Listener> {
@@ -96,7 +89,7 @@ fn listeners<'p>(rule: &'p Rule, policy: &'p Policy) -> impl Iterator<Item = &'p
 /// The listeners, of several, at which a rule asks for a code point that is not the client's.
 fn proxied(rule: &Rule, policy: &Policy) -> Option<String> {
     let asks = |condition: &Condition| *condition.part() == Part::Dscp;
-    let proxied = listeners(rule, policy).filter(|listener| is_proxied(listener));
+    let proxied = listeners(rule, policy).filter(|listener| listener.proxy_protocol);
     let names: Vec<String> = proxied.map(Listener::shown).collect();
     (rule.conditions.iter().any(asks) && !names.is_empty()).then(|| names.join(", "))
 }
@@ -170,14 +163,9 @@ fn unreached(policy: &Policy, deciding: &[bool], warnings: &mut Vec<String>) {
         if id == default || by_score.contains(&id) {
             continue;
         }
-        let mut leading = policy
-            .rules
-            .iter()
-            .zip(deciding)
-            .filter(|(rule, _)| rule.rule.class == Some(id))
-            .peekable();
-        let led = leading.peek().is_some();
-        if !led {
+        let leading = policy.rules.iter().zip(deciding);
+        let mut leading = leading.filter(|(rule, _)| rule.rule.class == Some(id)).peekable();
+        if leading.peek().is_none() {
             warnings.push(format!("class {}: no rule leads to it", class.name));
         } else if !leading.any(|(_, deciding)| *deciding) {
             warnings.push(format!("class {}: only rules that never decide lead to it", class.name));
@@ -199,25 +187,21 @@ fn idle_policers(policy: &Policy, warnings: &mut Vec<String>) {
                     || policy.rules.iter().any(|it| it.rule.policer == id && of_class(&it.rule))
             });
         }
+        let whose = format!("policer {}", policer.name);
         if classes.is_empty() {
-            warnings.push(format!("policer {}: never referenced", policer.name));
+            warnings.push(format!("{whose}: never referenced"));
+            continue;
         }
         let sum: u64 = policer.shares.iter().map(|share| u64::from(share.parts)).sum();
         let shared = |class: &ClassId| policer.shares.iter().any(|share| share.class == *class);
         for class in classes.iter().filter(|class| sum == PARTS && !shared(class)) {
             let name = words::class_name(policy, *class);
-            warnings.push(format!(
-                "policer {}: class {name} has no share, and gets only what the others leave",
-                policer.name
-            ));
+            let why = "has no share, and gets only what the others leave";
+            warnings.push(format!("{whose}: class {name} {why}"));
         }
-        let reached = |share: &&Share| classes.contains(&share.class);
-        for share in policer.shares.iter().filter(|share| !classes.is_empty() && !reached(share)) {
+        for share in policer.shares.iter().filter(|share| !classes.contains(&share.class)) {
             let name = words::class_name(policy, share.class);
-            warnings.push(format!(
-                "policer {}: class {name} has a share, but is never subject to it",
-                policer.name
-            ));
+            warnings.push(format!("{whose}: class {name} has a share, but is never subject to it"));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 section! {
     /// Where requests are logged.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct AccessLog {
         /// The file.
         path: Option<PathBuf> = FileName.optional("standard output");

@@ -9,7 +9,6 @@ use tiergate_core::admit::block::Settings;
 section! {
     /// Clients that are refused again and again are blocked for a while: refused at once with 429, and
     /// their connections closed.
-    #[derive(Clone, Debug)]
     pub(super) struct Block {
         /// Refusals after which a flow is blocked.
         /// Why: a client that heeds `Retry-After` is refused at most once a second; the six or more

@@ -9,7 +9,7 @@ use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
 use super::section::{Kind, section, table};
 use super::show;
-use super::values::{Flag, Name, PointsNumber, SHARE, TEXT, TIME, bytes, check_unique, whole};
+use super::values::{FLAG, Name, POINTS, SHARE, TEXT, TIME, bytes, check_unique, whole};
 use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
@@ -21,7 +21,6 @@ use tiergate_core::schedule::{Policy, Site, SiteId};
 
 section! {
     /// A tier of service.
-    #[derive(Clone, Debug)]
     pub(super) struct ClassKeys {
         /// Its name in rules, logs and metrics.
         name: Option<String> = Name.required("write name = \"…\"");
@@ -53,7 +52,7 @@ section! {
         site: Option<String> = TEXT.optional("the only one");
         /// Its part of the work, relative to the other classes of its site, with `policy = "weighted"`; more
         /// than 0.
-        weight: Points = PointsNumber.or(1);
+        weight: Points = POINTS.or(1);
         /// Its share of its site's slots, with `policy = "shared"` or `"fixed"`; the sum must not exceed
         /// 100%.
         share: Option<f64> = SHARE.optional("`\"0%\"`");
@@ -73,7 +72,7 @@ section! {
         ]).optional("`\"deadline\"` or `\"score\"` where the site's policy is that, else `\"fifo\"`");
         /// Whether its flows are served by fair queueing, so that a greedy flow delays only itself.
         /// Why: one client in a loop should not starve the others of its class.
-        fair: bool = Flag.or(true);
+        fair: bool = FLAG.or(true);
         /// CoDel (RFC 8289), `{ target, interval }`: once the queueing delay has been above `target` for
         /// `interval`, the requests that have waited longest are refused (reason `queue_delay`), at an
         /// increasing rate until the delay is below `target`.
@@ -92,7 +91,7 @@ section! {
         queue_bytes: u64 = bytes(0..=u64::MAX).or("256MiB");
         /// Whether its GET and HEAD requests in service may be preempted by more important classes: see
         /// [preemption](#preemption).
-        preemptible: bool = Flag.or(false);
+        preemptible: bool = FLAG.or(false);
         /// How many concurrent [streams](#streams) hold no slot; further streams keep their slots.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
@@ -101,7 +100,6 @@ section! {
 
 section! {
     /// A backlog at which a class is refused.
-    #[derive(Clone, Debug)]
     pub(super) struct TriggerKeys {
         /// Whose waiting requests count: `"total"`: those of all classes; `"own"`: those of this class; or
         /// the name of a class, or a list of names.
@@ -117,7 +115,6 @@ section! {
 
 section! {
     /// CoDel (RFC 8289): the delay that may stand in a class's queue.
-    #[derive(Clone, Debug)]
     pub(super) struct CodelKeys {
         /// The acceptable queueing delay.
         /// Why: RFC 8289 §4.3: 5 to 10 % of the interval.

@@ -53,31 +53,18 @@ impl fmt::Display for Errors {
 impl std::error::Error for Errors {}
 
 /// Why a policy file could not be put in force.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file could not be read: the policy, or the page that it names.
+    #[error("{path}: cannot be read: {cause}", path = .0.display(), cause = .1)]
     Read(PathBuf, std::io::Error),
     /// A file is larger than it may be, in bytes.
+    #[error("{path}: must have at most {max} bytes", path = .0.display(), max = .1)]
     TooLarge(PathBuf, u64),
     /// The policy says what makes no sense.
+    #[error("{0}")]
     Faults(Errors),
 }
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConfigError::Read(path, cause) => {
-                write!(f, "{}: cannot be read: {cause}", path.display())
-            }
-            ConfigError::TooLarge(path, max) => {
-                write!(f, "{}: must have at most {max} bytes", path.display())
-            }
-            ConfigError::Faults(errors) => errors.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// ", did you mean `x`?" for the known word most like `word`, or the list of all known ones.
 pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {

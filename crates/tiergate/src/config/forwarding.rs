@@ -1,25 +1,24 @@
 //! `[forwarding]`: how requests and responses are passed on.
 
 use super::section::{Kind, section};
-use super::values::{Flag, bytes};
+use super::values::{FLAG, bytes};
 
 /// Most that is buffered for one slow client, each way: longer bodies are streamed at no loss.
 const BUFFER_MAX: u64 = 64 << 20;
 
 section! {
     /// How requests and responses are passed on.
-    #[derive(Clone, Debug)]
     pub(super) struct ForwardingKeys {
         /// Whether to send `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
         /// Why: applications read them.
-        x_forwarded: bool = Flag.or(true);
+        x_forwarded: bool = FLAG.or(true);
         /// Whether to send `Forwarded` (RFC 7239).
         /// Why: few applications read it, and it could contradict `X-Forwarded-For`.
-        forwarded: bool = Flag.or(false);
+        forwarded: bool = FLAG.or(false);
         /// Whether to add `Via` to requests and responses.
         /// Why: RFC 9110 §7.6.3 requires it of proxies, but nginx and others by default do not compress
         /// responses to a request that has it ([ADR 6](adr/0006-no-via-by-default.md)).
-        via: bool = Flag.or(false);
+        via: bool = FLAG.or(false);
         /// How much of a request's body is read before the request asks for a slot; 0: nothing.
         /// Why: enough for forms and API requests; file uploads are streamed.
         buffer_request: usize = bytes(0..=BUFFER_MAX).or("64KiB");

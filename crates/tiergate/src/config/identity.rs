@@ -4,7 +4,7 @@ use super::kind::one_or_many;
 use super::place::At;
 use super::reverse_dns::ReverseDns;
 use super::section::{Kind, section};
-use super::values::{FileToRead, HEADER, TEXT, TIME, check_unique};
+use super::values::{FILE_TO_READ, HEADER, TEXT, TIME, check_unique};
 use crate::secrets::NamedFile;
 use crate::tokens::settings::{KeyTable, Token};
 use std::time::Duration;
@@ -16,7 +16,6 @@ const DATABASES_MAX: usize = 4;
 
 section! {
     /// A table of keys that clients present.
-    #[derive(Clone, Debug)]
     pub(super) struct KeyTableKeys {
         /// Its name in error messages.
         name: Option<String> = TEXT.required("write name = \"…\"");
@@ -27,20 +26,19 @@ section! {
         /// File with one key per line: `name:key`, where the key has 16 to 1024 visible characters, or
         /// `name:sha256:hash` with its SHA-256 in hexadecimal. `#` begins a comment; at most 1,000,000 keys.
         /// Several keys may have the same name, for rotation.
-        secret_file: Option<NamedFile> = FileToRead.required("name a file with name:key lines");
+        secret_file: Option<NamedFile> = FILE_TO_READ.required("name a file with name:key lines");
     }
 }
 
 section! {
     /// Signed tokens (JWT with `HS256`) that clients present.
-    #[derive(Clone, Debug)]
     pub(super) struct TokenKeys {
         /// The header that carries the token, as for keys.
         /// Why: RFC 6750 §2.1.
         header: String = HEADER.or("authorization");
         /// File with 1 to 16 secrets, one per line, as text or as `base64:…`, each of at least 32 bytes. A
         /// token signed with any of them is accepted, for rotation.
-        secret_file: Option<NamedFile> = FileToRead.required("name a file with a secret a line");
+        secret_file: Option<NamedFile> = FILE_TO_READ.required("name a file with a secret a line");
         /// The required `iss`.
         issuer: Option<String> = TEXT.optional("anything");
         /// The value that `aud` must be, or contain. Set it if the issuer signs tokens for other services
@@ -54,11 +52,10 @@ section! {
 
 section! {
     /// Countries and autonomous systems of addresses.
-    #[derive(Clone, Debug)]
     pub(super) struct GeoKeys {
         /// MaxMind database (`.mmdb`) of countries or autonomous systems, or a list of databases, of which
         /// the first that has the address counts; each at most 1 GiB.
-        database: Vec<NamedFile> = one_or_many(FileToRead, DATABASES_MAX, "databases")
+        database: Vec<NamedFile> = one_or_many(FILE_TO_READ, DATABASES_MAX, "databases")
             .plain()
             .needed("name a MaxMind database, \"….mmdb\"");
     }

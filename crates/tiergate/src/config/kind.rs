@@ -2,7 +2,7 @@
 
 use super::error::{instead, shortened};
 use super::place::{At, Place, found, wrong};
-use super::section::{Definitions, Kind};
+use super::section::{Definitions, Kind, Mapped};
 use serde_json::{Value as Json, json};
 use std::borrow::Cow;
 use toml::Spanned;
@@ -87,29 +87,10 @@ impl<K: Kind> Kind for List<K> {
     }
 }
 
-/// A list without the places of its values.
-pub(super) struct Plain<K>(List<K>);
-
 impl<K: Kind> List<K> {
     /// The same without the places of its values.
-    pub(super) fn plain(self) -> Plain<K> {
-        Plain(self)
-    }
-}
-
-impl<K: Kind> Kind for Plain<K> {
-    type Value = Vec<K::Value>;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Vec<K::Value>> {
-        Some(self.0.read(value, place)?.into_iter().map(|element| element.value).collect())
-    }
-
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        self.0.schema(definitions)
-    }
-
-    fn range(&self) -> Option<String> {
-        self.0.range()
+    pub(super) fn plain(self) -> Mapped<Self, Vec<K::Value>> {
+        Mapped { kind: self, map: |list, _| list.into_iter().map(|one| one.value).collect() }
     }
 }
 
@@ -162,8 +143,47 @@ impl<T: Copy> Kind for Choice<T> {
     }
 }
 
-/// What a text is parsed as, or what is wrong with it: `None` if it is not of the kind at all.
+/// What a value is parsed as, or what is wrong with it: `None` if it is not of the kind at all.
 pub(super) type Parsed<T> = Result<T, Option<String>>;
+
+/// The value; reports what is wrong with it.
+fn accept<T>(parsed: Parsed<T>, value: &DeValue<'_>, place: &Place, expected: &str) -> Option<T> {
+    match parsed {
+        Ok(parsed) => Some(parsed),
+        Err(None) => wrong(value, place, expected),
+        Err(Some(fault)) => {
+            place.fault(fault);
+            None
+        }
+    }
+}
+
+/// A value that contains no others, with bounds `B`.
+pub(super) struct Scalar<T, B = ()> {
+    /// What is expected, such as `a whole number, 0 or more`.
+    pub(super) expected: &'static str,
+    pub(super) bounds: B,
+    pub(super) parse: fn(&DeValue<'_>, &B) -> Parsed<T>,
+    pub(super) schema: fn(&B) -> Json,
+    /// As [`Kind::range`].
+    pub(super) range: fn(&B) -> Option<String>,
+}
+
+impl<T, B> Kind for Scalar<T, B> {
+    type Value = T;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
+        accept((self.parse)(value, &self.bounds), value, place, self.expected)
+    }
+
+    fn schema(&self, _: &mut Definitions) -> Json {
+        (self.schema)(&self.bounds)
+    }
+
+    fn range(&self) -> Option<String> {
+        (self.range)(&self.bounds)
+    }
+}
 
 /// A value that is written as a text.
 pub(super) struct Text<T> {
@@ -171,6 +191,7 @@ pub(super) struct Text<T> {
     pub(super) expected: &'static str,
     /// More for the schema than that it is a text.
     pub(super) schema: fn() -> Json,
+    /// What is wrong with it is said without what was found.
     pub(super) parse: fn(&str) -> Parsed<T>,
 }
 
@@ -178,17 +199,8 @@ impl<T> Kind for Text<T> {
     type Value = T;
 
     fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
-        let DeValue::String(text) = value else {
-            return wrong(value, place, self.expected);
-        };
-        match (self.parse)(text) {
-            Ok(parsed) => Some(parsed),
-            Err(None) => wrong(value, place, self.expected),
-            Err(Some(fault)) => {
-                place.fault(format!("{fault}, got {}", found(value)));
-                None
-            }
-        }
+        let parsed = value.as_str().map_or(Err(None), self.parse);
+        accept(but_got(parsed, value), value, place, self.expected)
     }
 
     fn schema(&self, _: &mut Definitions) -> Json {
@@ -196,4 +208,9 @@ impl<T> Kind for Text<T> {
         schema["type"] = "string".into();
         schema
     }
+}
+
+/// Adds to what is wrong with a value what was found.
+pub(super) fn but_got<T>(parsed: Parsed<T>, value: &DeValue<'_>) -> Parsed<T> {
+    parsed.map_err(|fault| fault.map(|fault| format!("{fault}, got {}", found(value))))
 }

@@ -8,7 +8,7 @@ use super::values::{bytes, whole};
 
 section! {
     /// Bounds on sizes and numbers.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Copy, PartialEq, Eq)]
     pub struct Limits {
         /// Size of a request's head (request line and header fields); beyond it 431.
         /// Why: as in nginx (4 buffers of 8 KiB); browsers stay below it with all their cookies.

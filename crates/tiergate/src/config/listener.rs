@@ -3,7 +3,7 @@
 use super::kind::{Choice, list, one_or_many};
 use super::place::At;
 use super::section::{Kind, section, table};
-use super::values::{ADDRESS, FileName, Flag, Name, check_unique};
+use super::values::{ADDRESS, FLAG, FileName, Name, check_unique};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -16,7 +16,6 @@ const CRLS_MAX: usize = 64;
 
 section! {
     /// A socket that clients connect to.
-    #[derive(Clone, Debug)]
     pub(super) struct ListenerKeys {
         /// Address and port, `"0.0.0.0:80"`, `"[::]:443"`.
         address: Option<SocketAddr> = ADDRESS.required("write address = \"0.0.0.0:80\"");
@@ -25,17 +24,16 @@ section! {
         /// Certificates, for HTTPS.
         tls: Option<At<TlsKeys>> = table().placed().optional("plain HTTP");
         /// Whether HTTP/2 is offered: by ALPN under TLS, by prior knowledge without.
-        http2: bool = Flag.or(true);
+        http2: bool = FLAG.or(true);
         /// Whether connections must begin with a PROXY protocol header, v1 or v2; those from peers that are
         /// not `trusted`, or without the header, are closed.
         /// Why: any client that can connect could forge it; hence only peers in `trusted` may send it.
-        proxy_protocol: bool = Flag.or(false);
+        proxy_protocol: bool = FLAG.or(false);
     }
 }
 
 section! {
     /// Certificates of a listener: one by `certificate` and `key`, or several by `certificates`.
-    #[derive(Clone, Debug)]
     pub(super) struct TlsKeys {
         /// PEM file of the certificate and its chain.
         certificate: Option<PathBuf> = FileName.optional("`certificates`");
@@ -63,7 +61,6 @@ section! {
 
 section! {
     /// A certificate and its key.
-    #[derive(Clone, Debug)]
     pub(super) struct Certificate {
         /// PEM file of the certificate and its chain.
         certificate: Option<PathBuf> = FileName.required(CERTIFICATE);
@@ -84,8 +81,9 @@ pub struct Listener {
     pub name: Option<String>,
     /// Certificates, for HTTPS.
     pub tls: Option<Tls>,
-    /// Whether each connection begins with a PROXY protocol header, and from whom it is taken.
-    pub proxy_protocol: ProxyProtocol,
+    /// Whether connections must begin with a PROXY protocol header, v1 or v2, from a trusted peer; others
+    /// are closed.
+    pub proxy_protocol: bool,
     /// Whether HTTP/2 is offered (ALPN under TLS, prior knowledge without).
     pub http2: bool,
 }
@@ -120,15 +118,6 @@ pub enum ClientCertificate {
     Required,
 }
 
-/// The PROXY protocol on a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxyProtocol {
-    /// Connections begin with the request.
-    Off,
-    /// Connections from trusted peers must begin with a v1 or v2 header; others are closed.
-    Required,
-}
-
 /// The listeners; one with every default if none is given. `trusts`: whether any peer is trusted.
 pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listener> {
     if raw.is_empty() {
@@ -152,10 +141,7 @@ pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listene
             address,
             name: raw.name,
             tls: raw.tls.map(tls),
-            proxy_protocol: match raw.proxy_protocol {
-                true => ProxyProtocol::Required,
-                false => ProxyProtocol::Off,
-            },
+            proxy_protocol: raw.proxy_protocol,
             http2: raw.http2,
         });
     }
@@ -190,7 +176,7 @@ fn tls(At { value: raw, place }: At<TlsKeys>) -> Tls {
 impl Listener {
     /// A listener with every default.
     pub fn plain(address: SocketAddr) -> Self {
-        Listener { address, name: None, tls: None, proxy_protocol: ProxyProtocol::Off, http2: true }
+        Listener { address, name: None, tls: None, proxy_protocol: false, http2: true }
     }
 
     /// Whether rules may refer to it by this name or address.
@@ -219,10 +205,7 @@ impl Listener {
             scheme += &format!(", clients {must} have certificates{revoked}");
         }
         let http2 = if self.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
-        let proxied = match self.proxy_protocol {
-            ProxyProtocol::Off => "",
-            ProxyProtocol::Required => ", PROXY protocol required",
-        };
+        let proxied = if self.proxy_protocol { ", PROXY protocol required" } else { "" };
         format!("{}  {scheme}, {http2}{proxied}", self.address)
     }
 }

@@ -6,8 +6,8 @@ use super::policy::{Policy, Root, policy};
 use super::refusal::PAGE_LEN_MAX;
 use super::section::{Kind, table};
 use crate::geo::Geo;
-use crate::secrets::NamedFile;
-use crate::session::settings::{Recognised, Session};
+use crate::secrets::{Faults, NamedFile};
+use crate::session::settings::Recognised;
 use crate::session::token::Secrets;
 use crate::tokens::Credentials;
 use std::net::SocketAddr;
@@ -70,18 +70,18 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
     let mut policy = parse_with(&text, &file_name, names).map_err(ConfigError::Faults)?;
     policy.text = text;
     let (identity, warnings) = (&policy.identity, &mut policy.warnings);
-    let credentials = Credentials::load(&identity.keys, identity.token.as_ref(), warnings);
-    let secrets = load_secrets(policy.session.as_mut(), warnings);
-    match (credentials, secrets, Geo::load(&identity.geo)) {
-        (Ok(credentials), Ok(()), Ok(geo)) => {
-            policy.credentials = Arc::new(credentials);
-            policy.geo = Arc::new(geo);
-        }
-        (credentials, secrets, geo) => {
-            let wrong = [credentials.err(), secrets.err(), geo.err()];
-            let wrong = wrong.into_iter().flatten().flatten();
-            return Err(ConfigError::Faults(at_files(path, &policy.text, wrong)));
-        }
+    let (keys, token, mut faults) = (&identity.keys, identity.token.as_ref(), Faults::new());
+    policy.credentials = Arc::new(Credentials::load(keys, token, warnings, &mut faults));
+    policy.geo = Arc::new(Geo::load(&identity.geo, &mut faults));
+    // The secrets that sign our own session cookie, if a file has them.
+    if let Some(session) = &mut policy.session
+        && let Some(file) = &session.secret_file
+        && let Some(secrets) = file.check(Secrets::load(file, warnings), &mut faults)
+    {
+        session.recognised = Recognised::Own(secrets);
+    }
+    if !faults.is_empty() {
+        return Err(ConfigError::Faults(at_files(path, &policy.text, faults)));
     }
     if let Some(page) = &policy.refusal_page {
         policy.refusal.page_html = Some(read_text(page, PAGE_LEN_MAX)?);
@@ -89,22 +89,8 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
     Ok(policy)
 }
 
-/// The secrets that sign our own session cookie, if a file has them.
-fn load_secrets(
-    session: Option<&mut Session>,
-    warnings: &mut Vec<String>,
-) -> Result<(), Vec<(NamedFile, String)>> {
-    if let Some(session) = session
-        && let Some(file) = &session.secret_file
-    {
-        let secrets = Secrets::load(file, warnings);
-        session.recognised = Recognised::Own(secrets.map_err(|fault| vec![(file.clone(), fault)])?);
-    }
-    Ok(())
-}
-
 /// Faults of files that the policy names, at the lines that name them.
-fn at_files(path: &Path, text: &str, wrong: impl Iterator<Item = (NamedFile, String)>) -> Errors {
+fn at_files(path: &Path, text: &str, wrong: Faults) -> Errors {
     let name = path.to_string_lossy();
     let file = File::new(&name, text);
     for (NamedFile { key, at, .. }, message) in wrong {
@@ -113,7 +99,11 @@ fn at_files(path: &Path, text: &str, wrong: impl Iterator<Item = (NamedFile, Str
     file.errors(&name)
 }
 
-fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
+/// The text of a file of at most `len_max` bytes.
+///
+/// # Errors
+/// When it cannot be read or is longer.
+pub(crate) fn read_text(path: &Path, len_max: u64) -> Result<String, ConfigError> {
     use std::io::Read as _;
     let fault = |cause| ConfigError::Read(path.to_owned(), cause);
     let mut text = String::new();

@@ -4,7 +4,7 @@ pub use super::access_log::{AccessLog, LogFormat};
 pub use super::forwarding::{Buffering, Forwarding};
 pub use super::identity::Identity;
 pub use super::limits::Limits;
-pub use super::listener::{ClientAuthority, ClientCertificate, Listener, ProxyProtocol, Tls};
+pub use super::listener::{ClientAuthority, ClientCertificate, Listener, Tls};
 pub use super::origin::{HealthCheck, Origin, Server};
 pub use super::policy::{Policy, Wanted};
 pub use super::refusal::{Refusal, RefusalConnection};

@@ -43,7 +43,7 @@ mod timeouts;
 mod values;
 
 pub use error::{ConfigError, Errors, Fault};
-pub(crate) use load::FILE_LEN_MAX;
+pub(crate) use load::{FILE_LEN_MAX, read_text};
 pub use load::{load, load_with, parse, parse_with};
 pub(crate) use lookup::class_name;
 pub use schema::{reference, schema, tables};

@@ -15,7 +15,6 @@ use toml::de::DeValue;
 
 section! {
     /// The origin: one or several servers that answer alike.
-    #[derive(Clone, Debug)]
     pub(super) struct OriginKeys {
         /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The next request goes
         /// to the one with the fewest requests in progress.
@@ -51,7 +50,7 @@ section! {
 
 section! {
     /// Active health checks.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct HealthCheck {
         /// The path requested by GET; 2xx and 3xx are healthy.
         path: String = PATH.needed("write path = \"/\"");

@@ -5,7 +5,7 @@ use super::lookup::{Classes, class_name, find, intern};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::show;
-use super::values::{Flag, Name, RATE, SHARE, TEXT, check_unique, whole};
+use super::values::{FLAG, Name, RATE, SHARE, TEXT, check_unique, whole};
 use serde_json::{Value as Json, json};
 use tiergate_core::admit::bucket::{PARTS, Rate};
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
@@ -15,7 +15,6 @@ use toml::de::DeValue;
 
 section! {
     /// A token bucket that rules, classes and the whole site may name.
-    #[derive(Clone, Debug)]
     pub(super) struct PolicerKeys {
         /// Its name in rules and metrics.
         name: Option<String> = Name.required("write name = \"…\"");
@@ -35,7 +34,7 @@ section! {
         /// Whether responses say what is left of the bucket, in `RateLimit` and `RateLimit-Policy`.
         /// Why: a bucket of its own tells a client how fast it may go; the level of a shared bucket depends
         /// on the other clients and promises nothing.
-        announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");
+        announce: Option<bool> = FLAG.optional("`true` with `per = \"flow\"`, else `false`");
         /// Parts of the tokens that classes are guaranteed: `[[policer.share]]` tables.
         share: Vec<At<PolicerShare>> = list(table(), usize::MAX, "shares").or_none("none");
     }
@@ -43,7 +42,6 @@ section! {
 
 section! {
     /// A class's part of a policer's tokens.
-    #[derive(Clone, Debug)]
     pub(super) struct PolicerShare {
         /// The class.
         class: Option<String> = TEXT.required("write class = \"…\"");
@@ -58,7 +56,6 @@ section! {
 
 section! {
     /// A policer that only one rule or class uses; keys as of `[[policer]]`.
-    #[derive(Clone, Debug)]
     pub(super) struct OwnPolicer {
         /// Requests in a time, on average.
         rate: Option<Rate> = RATE.required(RATE_HOW);
@@ -69,7 +66,7 @@ section! {
         /// With `per = "flow"`: how many clients whose bucket is not full are tracked at once.
         flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
         /// Whether clients are told what is left.
-        announce: Option<bool> = Flag.optional("`true` with `per = \"flow\"`, else `false`");
+        announce: Option<bool> = FLAG.optional("`true` with `per = \"flow\"`, else `false`");
     }
 }
 
@@ -115,7 +112,7 @@ impl Kind for PoliceKind {
 pub(super) struct Policers<'n> {
     names: &'n mut Interned<PolicerId>,
     ids: Vec<PolicerId>,
-    settings: Vec<Settings>,
+    pub(super) settings: Vec<Settings>,
     /// The shares of each that is named and has any, until the classes are known.
     shares: Vec<(usize, Place, Vec<At<PolicerShare>>)>,
 }
@@ -153,9 +150,21 @@ impl<'n> Policers<'n> {
             }
             let mut sum = 0;
             for At { value: raw, place } in shares {
-                if let Some((class, part)) = raw.class.zip(raw.share) {
-                    sum = add_share(policer, (&class, part, raw.burst), sum, classes, &place);
+                let Some((name, part)) = raw.class.zip(raw.share) else { continue };
+                let parts = (part * PARTS as f64).round() as u64;
+                let before = sum;
+                sum += parts;
+                if before <= PARTS && sum > PARTS {
+                    let percent = sum as f64 * 100.0 / PARTS as f64;
+                    let message = format!("the shares add up to {percent}%, more than 100%");
+                    place.fault_at("share", message);
                 }
+                let Some(class) = classes.named(&name, &place.key("class")) else { continue };
+                if policer.shares.iter().any(|share| share.class == class) {
+                    place.fault_at("class", format!("{name:?} has a share already"));
+                }
+                let burst = raw.burst.unwrap_or(policer.burst);
+                policer.shares.push(Share { class, parts: parts as u16, burst });
             }
         }
     }
@@ -186,11 +195,6 @@ impl<'n> Policers<'n> {
         };
         Some(self.ids[index])
     }
-
-    /// All of them.
-    pub(super) fn finish(self) -> Vec<Settings> {
-        self.settings
-    }
 }
 
 impl OwnPolicer {
@@ -207,30 +211,6 @@ impl OwnPolicer {
         let announce = self.announce.unwrap_or(by_flow);
         Settings { name, key, rate, burst: self.burst, per, shares: Vec::new(), announce }
     }
-}
-
-/// Adds a share to the policer; `before` is the sum of the parts before it. Returns the sum with it.
-fn add_share(
-    policer: &mut Settings,
-    (name, part, burst): (&str, f64, Option<u32>),
-    before: u64,
-    classes: &Classes,
-    place: &Place,
-) -> u64 {
-    let parts = (part * PARTS as f64).round() as u64;
-    let sum = before + parts;
-    if before <= PARTS && sum > PARTS {
-        let percent = sum as f64 * 100.0 / PARTS as f64;
-        place.fault_at("share", format!("the shares add up to {percent}%, more than 100%"));
-    }
-    if let Some(class) = classes.named(name, &place.key("class")) {
-        if policer.shares.iter().any(|other| other.class == class) {
-            place.fault_at("class", format!("{name:?} has a share already"));
-        }
-        let burst = burst.unwrap_or(policer.burst);
-        policer.shares.push(Share { class, parts: parts as u16, burst });
-    }
-    sum
 }
 
 /// For `tiergate check`: what a policer lets through.

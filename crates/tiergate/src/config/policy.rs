@@ -44,7 +44,6 @@ const TRUSTED_MAX: usize = 1024;
 
 section! {
     /// A policy of Tiergate: the origin that it protects, and which requests matter most.
-    #[derive(Clone, Debug)]
     pub(super) struct Root {
         /// Sockets that clients connect to.
         listener: Vec<At<ListenerKeys>> =
@@ -189,6 +188,19 @@ impl Policy {
         place.map_or(u16::MAX, |place| place as u16)
     }
 
+    /// The place of the listener with this name or address; of the first if the text is empty. There is
+    /// always at least one.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn listener_called(&self, asked: &str) -> Result<u16, String> {
+        let called = |listener: &Listener| asked.is_empty() || listener.is_called(asked);
+        let place = self.listeners.iter().position(called);
+        place.map(|place| place as u16).ok_or_else(|| {
+            format!("no listener of the policy is called {asked:?} or has that address")
+        })
+    }
+
     /// The header in which a trusted peer may say how long the request may wait.
     pub fn deadline_header(&self, found: &Match) -> Option<&str> {
         let rule = self.rules.get(found.deadline_header? as usize)?;
@@ -229,12 +241,11 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let default_class = default_class.unwrap_or(last);
     let classifier = compile(&rules, default_class, score.as_ref(), flow, &classes)?;
     let rules: Vec<_> = rules.into_iter().map(|(rule, _)| rule).collect();
-    let policers = policers.finish();
     let spec = Spec {
         classes: classes.list,
         rules: rule_keys,
         slots,
-        policers,
+        policers: policers.settings,
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),
         block,

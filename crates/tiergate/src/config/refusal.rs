@@ -15,7 +15,6 @@ pub(super) const PAGE_LEN_MAX: u64 = 256 << 10;
 
 section! {
     /// What a refused client gets.
-    #[derive(Clone, Debug)]
     pub(super) struct RefusalKeys {
         /// What happens to the connection: `"keep"`: 503 (or 429), and it stays open; `"close"`: 503 (or
         /// 429), and it is closed; `"reset"`: it is reset without a response.

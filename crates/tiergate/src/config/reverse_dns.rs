@@ -4,7 +4,7 @@ use super::kind::list;
 use super::place::At;
 use super::section::{Kind, section};
 use super::show;
-use super::values::{ADDRESS, TIME, whole};
+use super::values::{ADDRESS, TIME, time_up_to, whole};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const SERVERS_MAX: usize = 8;
 
 section! {
     /// Names of clients by forward-confirmed reverse DNS.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct ReverseDns {
         /// DNS servers, `"127.0.0.1:53"`. Use a resolver on this machine if you can: whoever can forge its
         /// answers can forge names.
@@ -23,7 +23,7 @@ section! {
             .or_none("those of `/etc/resolv.conf`");
         /// Longest time of a look-up with all its queries; then the client has no name for 10 s.
         /// Why: a resolver that has to ask others answers within a second; a later answer is useless.
-        timeout: Duration = TIME.up_to(30).or("2s");
+        timeout: Duration = time_up_to(30).or("2s");
         /// How many addresses are cached, at 64 bytes each plus the name (at most 253 bytes).
         /// Why: about the clients of a busy site within an hour; 4 MiB, and typically 3 MiB of names (at most
         /// 18).

@@ -10,7 +10,7 @@ use super::rule_values::{
     URGENCY, Values, any_of,
 };
 use super::section::{Kind, section};
-use super::values::{Flag, HEADER, NETWORK, Name, PointsNumber, TEXT, TIME, is_token, whole};
+use super::values::{FLAG, HEADER, NETWORK, Name, POINTS, TEXT, TIME, is_token, whole};
 use ipnet::IpNet;
 use std::time::Duration;
 use tiergate_core::classify::flow::Flow;
@@ -24,7 +24,6 @@ const SLOTS_MAX: u64 = 10_000;
 
 section! {
     /// All conditions given must hold; of a list, one is enough.
-    #[derive(Clone, Debug)]
     #[not_yet("level", "resource")]
     pub(super) struct RuleKeys {
         /// Its name in logs, metrics and `explain`; unique, and not a number. A reload recognises a rule by
@@ -69,7 +68,7 @@ section! {
         /// unknown length matches no range.
         content_length: Option<Vec<Span>> = any_of(SIZES).plain().optional("");
         /// `true`: the request is a prefetch, according to its `Sec-Purpose`, `Purpose` or `X-Moz` header.
-        prefetch: Option<bool> = Flag.optional("");
+        prefetch: Option<bool> = FLAG.optional("");
         /// The urgency in the `Priority` header (RFC 9218): `0` (most urgent) to `7`, or a range, `"0..2"`; 3
         /// without the header. Clients may claim any urgency: use it to lower requests, or among the requests
         /// of one client.
@@ -102,13 +101,13 @@ section! {
         /// [`[shedding]`](#shedding-which-requests-are-shed-under-overload).
         importance: Option<u8> = whole(0..=255).optional("none: it is shed first");
         /// Its score, instead of the one computed by [`[score]`](#score-a-number-by-client-and-path).
-        score: Option<Points> = PointsNumber.optional("the tables'");
+        score: Option<Points> = POINTS.optional("the tables'");
         /// The unit of fair queueing inside its class: see [flows](#flows-the-unit-of-fairness).
         flow: Option<Flow> = FLOW.optional("the class's");
         /// The class of the request. Required unless the rule sets something else.
         class: Option<String> = TEXT.optional("the default class");
         /// `true`: the request is always refused, whatever the load; counted in `class`, if set.
-        refuse: Option<bool> = Flag.optional("`false`");
+        refuse: Option<bool> = FLAG.optional("`false`");
         /// Longest time that it waits, instead of its class's `deadline`; needs `class`.
         deadline: Option<Duration> = TIME.optional("the class's");
         /// The policer that it is subject to: its name, or `{ rate = "60/s", burst = 10 }`; beyond it 429.

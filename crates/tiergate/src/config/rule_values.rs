@@ -1,7 +1,7 @@
 //! The kinds of values that only rules have: patterns, extensions, expressions, ranges, flows.
 
-use super::kind::{List, Parsed, Text, one_or_many};
-use super::place::{Place, found, wrong};
+use super::kind::{List, Parsed, Scalar, Text, but_got, one_or_many};
+use super::place::{Place, wrong};
 use super::quantities::size;
 use super::section::{Definitions, Kind};
 use super::values::is_token;
@@ -166,60 +166,53 @@ fn flow(text: &str) -> Parsed<Flow> {
     }
 }
 
-/// A number or a range of numbers, written as a text with both ends included.
-pub(super) struct Range {
-    most: u64,
-    expected: &'static str,
-    examples: &'static [&'static str],
-    number: fn(&str) -> Option<u64>,
-}
+/// A number or a range of numbers up to the bound, written as a text with both ends included.
+pub(super) type Range = Scalar<Span, u64>;
+
+const RANGE: Range = Scalar {
+    expected: "a number or a range of numbers",
+    bounds: u64::MAX,
+    parse: |value, most| but_got(span(value, *most, plain), value),
+    schema: |_| ranges(&[]),
+    range: |_| None,
+};
 
 /// Bytes.
-pub(super) const SIZES: Range = Range {
-    most: u64::MAX,
+pub(super) const SIZES: Range = Scalar {
     expected: "a range of sizes such as \"1MiB..\", \"..64KiB\" or \"1KiB..1MiB\"",
-    examples: &["1MiB..", "..64KiB", "1KiB..1MiB"],
-    number: |text| size(text).or_else(|| plain(text)),
+    parse: |value, most| {
+        but_got(span(value, *most, |text| size(text).or_else(|| plain(text))), value)
+    },
+    schema: |_| ranges(&["1MiB..", "..64KiB", "1KiB..1MiB"]),
+    ..RANGE
 };
 /// An urgency.
-pub(super) const URGENCY: Range = Range {
-    most: 7,
+pub(super) const URGENCY: Range = Scalar {
     expected: "an urgency from 0 to 7, or a range such as \"0..2\"",
-    examples: &["0..2"],
-    number: plain,
+    bounds: 7,
+    schema: |_| ranges(&["0..2"]),
+    ..RANGE
 };
 /// A code point.
-pub(super) const DSCP: Range = Range {
-    most: 63,
+pub(super) const DSCP: Range = Scalar {
     expected: "a code point from 0 to 63, or a range such as \"8..15\"",
-    examples: &["8..15"],
-    number: plain,
+    bounds: 63,
+    schema: |_| ranges(&["8..15"]),
+    ..RANGE
 };
 /// An autonomous system.
-pub(super) const ASN: Range = Range {
-    most: u32::MAX as u64,
+pub(super) const ASN: Range = Scalar {
     expected: "a number such as 64500, or a range such as \"64500..64510\"",
-    examples: &["64500..64510"],
-    number: |text| plain(text.strip_prefix("AS").unwrap_or(text)),
+    bounds: u32::MAX as u64,
+    parse: |value, most| {
+        but_got(span(value, *most, |text| plain(text.strip_prefix("AS").unwrap_or(text))), value)
+    },
+    schema: |_| ranges(&["64500..64510"]),
+    ..RANGE
 };
 
-impl Kind for Range {
-    type Value = Span;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Span> {
-        match span(value, self.most, self.number) {
-            Ok(span) => Some(span),
-            Err(None) => wrong(value, place, self.expected),
-            Err(Some(fault)) => {
-                place.fault(format!("{fault}, got {}", found(value)));
-                None
-            }
-        }
-    }
-
-    fn schema(&self, _: &mut Definitions) -> Json {
-        json!({ "type": ["string", "integer"], "minimum": 0, "examples": self.examples })
-    }
+fn ranges(examples: &[&str]) -> Json {
+    json!({ "type": ["string", "integer"], "minimum": 0, "examples": examples })
 }
 
 fn plain(text: &str) -> Option<u64> {

@@ -4,7 +4,7 @@ use super::kind::Choice;
 use super::parts::{self, Part, Sums};
 use super::place::At;
 use super::section::{Kind, section};
-use super::values::{Name, PointsNumber, SHARE, check_unique, points, whole};
+use super::values::{Name, POINTS, SHARE, check_unique, points, whole};
 use tiergate_core::class::{Class, Order, WhenFull};
 use tiergate_core::classify::Match;
 use tiergate_core::classify::score::Points;
@@ -27,14 +27,13 @@ const POLICY: Choice<Policy> = Choice(&[
 
 section! {
     /// Which request gets the next free slot.
-    #[derive(Clone, Debug)]
     pub(super) struct Scheduling {
         /// Which class of a site is served next: see the table below. A site may set its own.
         policy: Policy = POLICY.or("strict");
         /// Points a second that waiting requests gain, with `policy = "score"`; 0: no ageing.
         /// Why: with the ten points of the DiffServer paper, a request is overtaken by later ones for at most
         /// ten seconds; of equal scores the older goes first anyway.
-        ageing: Points = PointsNumber.or(1);
+        ageing: Points = POINTS.or(1);
         /// What a request costs, for weights and fair queueing: the `"seconds"` for which it holds its slots;
         /// `"requests"`: each the same; or the `"bytes"` of its response. Estimated from earlier requests of
         /// the same rule, and corrected when the request has ended.
@@ -54,16 +53,15 @@ section! {
 
 section! {
     /// Classes that are served as one, such as a host's or a customer's.
-    #[derive(Clone, Debug)]
     pub(super) struct SiteKeys {
         /// The name by which classes refer to it.
         name: Option<String> = Name.required("write name = \"…\"");
         /// Which of its classes is served next.
         policy: Option<Policy> = POLICY.optional("as `[scheduling]` says");
         /// Points a second that waiting requests gain, with `policy = "score"`.
-        ageing: Option<Points> = PointsNumber.optional("as `[scheduling]` says");
+        ageing: Option<Points> = POINTS.optional("as `[scheduling]` says");
         /// Its part of the work relative to the others', with `between_sites = "weighted"`; more than 0.
-        weight: Points = PointsNumber.or(1);
+        weight: Points = POINTS.or(1);
         /// Share of the slots that it is guaranteed, with `between_sites = "strict"`.
         minimum: f64 = SHARE.or("0%");
         /// Its share of the slots, with `between_sites = "shared"` or `"fixed"`.

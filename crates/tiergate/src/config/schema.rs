@@ -21,8 +21,7 @@ pub fn schema() -> String {
 /// # Panics
 /// When a mark has no end or names what does not exist.
 pub fn reference(page: &str) -> String {
-    let mut definitions = Definitions::default();
-    definitions.define::<Root>();
+    let definitions = definitions();
     let mut written = String::new();
     let mut rest = page;
     while let Some((before, after)) = rest.split_once("<!-- keys of ") {
@@ -60,9 +59,15 @@ fn rows(keys: &[&KeyDoc]) -> String {
     table
 }
 
-/// The names of all tables.
-pub fn tables() -> Vec<&'static str> {
+/// Every table, with its keys.
+fn definitions() -> Definitions {
     let mut definitions = Definitions::default();
     definitions.define::<Root>();
+    definitions
+}
+
+/// The names of all tables.
+pub fn tables() -> Vec<&'static str> {
+    let definitions = definitions();
     definitions.keys.keys().copied().filter(|name| *name != Root::NAME).collect()
 }

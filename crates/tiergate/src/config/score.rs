@@ -5,30 +5,27 @@ use super::kind::{Named, list};
 use super::lookup::{Classes, class_name};
 use super::place::At;
 use super::section::{Kind, section, table};
-use super::values::{PointsNumber, TEXT};
-use ipnet::IpNet;
+use super::values::{NETWORK, POINTS, TEXT};
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::IpAddr;
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::score::{Points, Score, ScoreClient, ScoreTables};
 use tiergate_core::plan::Plan;
 
 section! {
     /// A request's score: client_factor x the client's priority + path_factor x the path's priority.
-    #[derive(Clone, Debug)]
     pub(super) struct ScoreKeys {
         /// What the client's priority is multiplied by (the paper's `DOMAIN_NAME_FACTOR`).
-        client_factor: Points = PointsNumber.or(1);
+        client_factor: Points = POINTS.or(1);
         /// What the path's priority is multiplied by (the paper's `FILE_NAME_FACTOR`).
-        path_factor: Points = PointsNumber.or(1);
+        path_factor: Points = POINTS.or(1);
         /// Priorities by client: `client."NAME"` for a host name or domain (`"andes.unl.edu"`, `"edu"`),
         /// matched with the client's verified name; or for an address or network (`"10.0.0.0/8"`), used where
         /// no name matches or the name is not known. The most specific entry counts.
-        client: Vec<(String, At<Points>)> = Named(PointsNumber).or_none("1 for all");
+        client: Vec<(String, At<Points>)> = Named(POINTS).or_none("1 for all");
         /// Priorities by path: `path."/PATH"` for a file (`"/index.html"`), or a directory and everything in
         /// it (`"/images/"`); normalised, without wildcards. The most specific entry counts.
-        path: Vec<(String, At<Points>)> = Named(PointsNumber).or_none("1 for all");
+        path: Vec<(String, At<Points>)> = Named(POINTS).or_none("1 for all");
         /// Classes by score, for requests whose class no rule sets: the highest band reached counts.
         band: Vec<At<Band>> =
             list(table(), usize::MAX, "bands").or_none("none: the default class");
@@ -37,10 +34,9 @@ section! {
 
 section! {
     /// The class of requests of at least a score.
-    #[derive(Clone, Debug)]
     pub(super) struct Band {
         /// The lowest score of the band.
-        from: Option<Points> = PointsNumber.required("write from = 8");
+        from: Option<Points> = POINTS.required("write from = 8");
         /// The class.
         class: Option<String> = TEXT.required("write class = \"…\"");
     }
@@ -96,8 +92,7 @@ fn entries<K: Clone + Eq + Hash>(
 
 /// Which clients an entry is for: an address, a network, or a host or domain.
 pub(crate) fn client(text: &str) -> Result<ScoreClient, String> {
-    let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
-    if let Some(network) = text.parse::<IpNet>().ok().or_else(address) {
+    if let Ok(network) = (NETWORK.parse)(text) {
         return Ok(ScoreClient::Network(network.trunc()));
     }
     let looks_like_address =

@@ -9,7 +9,6 @@ use super::place::{At, Place, wrong};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A table of the file with known keys; made by [`section!`].
@@ -24,43 +23,24 @@ pub(super) trait Section: Sized {
     /// Keys whose meaning is settled, and which are refused until something reads them.
     const NOT_YET: &'static [&'static str];
 
-    /// Reads each key of the table.
-    fn read(table: &Table<'_, '_>) -> Self;
+    /// Reads each key of the table at `place`.
+    fn read(entries: &DeTable<'_>, place: &Place) -> Self;
 
     /// Its keys for schema and reference page.
     fn describe(definitions: &mut Definitions) -> Vec<KeyDoc>;
 }
 
-/// A table that is being read.
-pub(super) struct Table<'t, 'd> {
-    entries: &'t DeTable<'d>,
-    place: &'t Place,
-}
-
-impl<'t, 'd> Table<'t, 'd> {
-    /// A table of the file; reports keys that are unknown.
-    pub(super) fn open<T: Section>(entries: &'t DeTable<'d>, place: &'t Place) -> Self {
-        for key in entries.keys() {
-            let name: &str = key.get_ref();
-            if T::NOT_YET.contains(&name) {
-                let place = place.key_at(name, key.span().start);
-                place.fault("is not supported yet; leave it out");
-            } else if !T::KEYS.contains(&name) {
-                let instead = instead(name, T::KEYS.iter().copied());
-                place.key_at(name, key.span().start).fault(format!("unknown key{instead}"));
-            }
+/// Reports keys of a table that are unknown.
+fn check_keys<T: Section>(entries: &DeTable<'_>, place: &Place) {
+    for key in entries.keys() {
+        let name: &str = key.get_ref();
+        let place = place.key_at(name, key.span().start);
+        if T::NOT_YET.contains(&name) {
+            place.fault("is not supported yet; leave it out");
+        } else if !T::KEYS.contains(&name) {
+            let instead = instead(name, T::KEYS.iter().copied());
+            place.fault(format!("unknown key{instead}"));
         }
-        Table { entries, place }
-    }
-
-    /// All of it.
-    pub(super) fn read<T: Section>(&self) -> T {
-        T::read(self)
-    }
-
-    /// One key.
-    pub(super) fn key<K: Kind, V>(&self, name: &str, key: &Key<K, V>) -> V {
-        key.read(self.entries.get(name), self.place, name)
     }
 }
 
@@ -171,8 +151,8 @@ pub(super) trait Kind: Sized {
     }
 
     /// The value together with its place.
-    fn placed(self) -> Placed<Self> {
-        Placed(self)
+    fn placed(self) -> Mapped<Self, At<Self::Value>> {
+        Mapped { kind: self, map: |value, place| At { value, place: place.clone() } }
     }
 }
 
@@ -195,7 +175,9 @@ enum Absent {
 }
 
 impl<K: Kind, V> Key<K, V> {
-    fn read(&self, value: Option<&Spanned<DeValue<'_>>>, table: &Place, name: &str) -> V {
+    /// Reads the key called `name` of a table.
+    pub(super) fn read(&self, entries: &DeTable<'_>, table: &Place, name: &str) -> V {
+        let value = entries.get(name);
         let given = value.and_then(|value| {
             let place = table.key_at(name, value.span().start).of_value(value.get_ref());
             self.kind.read(value.get_ref(), &place)
@@ -242,27 +224,29 @@ impl<K: Kind, V> Key<K, V> {
 }
 
 /// A table that is the same left out or empty.
-pub(super) fn defaults<T: Section>() -> Key<Placed<TableOf<T>>, At<T>> {
+pub(super) fn defaults<T: Section>() -> Key<Mapped<TableOf<T>, At<T>>, At<T>> {
     table().placed().or(Map::new())
 }
 
-/// A value with its place.
-pub(super) struct Placed<K>(K);
+/// A kind whose values are read as others.
+pub(super) struct Mapped<K: Kind, V> {
+    pub(super) kind: K,
+    pub(super) map: fn(K::Value, &Place) -> V,
+}
 
-impl<K: Kind> Kind for Placed<K> {
-    type Value = At<K::Value>;
+impl<K: Kind, V> Kind for Mapped<K, V> {
+    type Value = V;
 
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<At<K::Value>> {
-        let value = self.0.read(value, place)?;
-        Some(At { value, place: place.clone() })
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<V> {
+        self.kind.read(value, place).map(|value| (self.map)(value, place))
     }
 
     fn schema(&self, definitions: &mut Definitions) -> Json {
-        self.0.schema(definitions)
+        self.kind.schema(definitions)
     }
 
     fn range(&self) -> Option<String> {
-        self.0.range()
+        self.kind.range()
     }
 }
 
@@ -279,7 +263,10 @@ impl<T: Section> Kind for TableOf<T> {
 
     fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
         match value {
-            DeValue::Table(entries) => Some(Table::open::<T>(entries, place).read()),
+            DeValue::Table(entries) => {
+                check_keys::<T>(entries, place);
+                Some(T::read(entries, place))
+            }
             _ => wrong(value, place, "a table"),
         }
     }
@@ -311,14 +298,15 @@ pub(super) const fn table_name(name: &'static str) -> &'static str {
 macro_rules! section {
     (
         $(#[doc = $about:literal])*
-        #[derive($($derive:ident),*)]
+        $(#[derive($($derive:ident),*)])?
         $(#[not_yet($($later:literal),*)])?
         $vis:vis struct $Name:ident {
             $( $(#[doc = $doc:literal])* $field:ident: $Type:ty = $key:expr; )*
         }
     ) => {
         $(#[doc = $about])*
-        #[derive($($derive),*)]
+        #[derive(Clone, Debug)]
+        $(#[derive($($derive),*)])?
         $vis struct $Name {
             $( $(#[doc = $doc])* $vis $field: $Type, )*
         }
@@ -330,10 +318,9 @@ macro_rules! section {
                 &[$( $crate::config::section::plain(stringify!($field)) ),*];
             const NOT_YET: &'static [&'static str] = &[$($($later),*)?];
 
-            fn read(table: &$crate::config::section::Table<'_, '_>) -> Self {
-                $Name {
-                    $( $field: table.key($crate::config::section::plain(stringify!($field)), &$key), )*
-                }
+            fn read(entries: &toml::de::DeTable<'_>, place: &$crate::config::place::Place) -> Self {
+                use $crate::config::section::plain;
+                $Name { $( $field: $key.read(entries, place, plain(stringify!($field))), )* }
             }
 
             fn describe(

@@ -3,7 +3,7 @@
 use super::place::At;
 use super::section::{Kind, section};
 use super::show;
-use super::values::{COOKIE, FileToRead, Flag, TIME, whole};
+use super::values::{COOKIE, FILE_TO_READ, FLAG, TIME, whole};
 use crate::secrets::NamedFile;
 use crate::session::settings::{Recognised, Session};
 use crate::session::token::Secrets;
@@ -13,17 +13,16 @@ use tiergate_core::admit::session::Bounds;
 section! {
     /// How requests of running sessions are recognised: by the application's cookie or by a signed one of
     /// Tiergate's own.
-    #[derive(Clone, Debug)]
     pub(super) struct SessionKeys {
         /// Name of the application's cookie, such as `"JSESSIONID"`. Case matters.
         cookie: Option<String> = COOKIE.optional("either this or `own`");
         /// Whether Tiergate sets a cookie of its own, `tiergate_session`, on the first response below 400.
-        own: bool = Flag.or(false);
+        own: bool = FLAG.or(false);
         /// File of 1 to 4 secrets for signing Tiergate's own cookie, one per line, as text or as `base64:…`,
         /// each of at least 32 bytes. The first signs, all verify. Use the same file for all gateways of a
         /// site. To replace a secret, add a new first line, and remove the old one after `lifetime`.
         secret_file: Option<NamedFile> =
-            FileToRead.optional("made at start: sessions end with the process");
+            FILE_TO_READ.optional("made at start: sessions end with the process");
         /// Time without a request after which a session ends.
         /// Why: as in servlet containers.
         idle: Duration = TIME.or("30m");

@@ -11,7 +11,6 @@ section! {
     /// Sheds the least important requests under overload, as many as it takes, and closes their
     /// connections: first those without `importance`, then of the lesser class, then of the shorter
     /// connection.
-    #[derive(Clone, Debug)]
     pub(super) struct Shedding {
         /// The acceptable standing queueing delay (the backlog divided by the rate at which it is served);
         /// less than the `deadline` of the classes. Requests are shed once it has been exceeded for three

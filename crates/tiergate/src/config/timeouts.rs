@@ -7,7 +7,7 @@ use std::time::Duration;
 
 section! {
     /// Bounds on time.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Copy, PartialEq, Eq)]
     pub struct Timeouts {
         /// From a request's first byte to the end of its head; then 408.
         /// Why: a head fits into a few packets; even if two of them are lost on a poor link, it takes

@@ -1,14 +1,13 @@
 //! The kinds of values that several tables have: numbers, times, sizes, shares, addresses, names, files.
 
-use super::kind::Text;
+use super::kind::{Parsed, Scalar, Text};
 use super::place::{Place, wrong};
 use super::quantities::{decimal, rate, size, time};
-use super::section::{Definitions, Kind};
+use super::section::{Definitions, Kind, Mapped};
 use super::show;
 use crate::secrets::NamedFile;
 use ipnet::IpNet;
 use serde_json::{Value as Json, json};
-use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -30,179 +29,122 @@ fn integer(value: &DeValue<'_>) -> Option<u64> {
     }
 }
 
-/// The number if it is within its bounds; else `None`, and the fault is reported.
-fn within(
-    number: u64,
-    (min, max): (u64, u64),
-    place: &Place,
+/// The number if it is within its bounds.
+fn within<T: TryFrom<u64>>(
+    number: Option<u64>,
+    bounds: &RangeInclusive<u64>,
     show: impl Fn(u64) -> String,
-) -> Option<u64> {
+) -> Parsed<T> {
+    let number = number.ok_or(None)?;
+    let (min, max) = (*bounds.start(), *bounds.end());
     if number < min {
-        place.fault(format!("must be at least {}, got {}", show(min), show(number)));
-    } else if number > max {
-        place.fault(format!("must be at most {}, got {}", show(max), show(number)));
-    } else {
-        return Some(number);
+        return Err(Some(format!("must be at least {}, got {}", show(min), show(number))));
     }
-    None
+    if number > max {
+        return Err(Some(format!("must be at most {}, got {}", show(max), show(number))));
+    }
+    T::try_from(number).map_err(|_| None)
 }
 
 /// A whole number within bounds.
-pub(super) struct Whole<T>(u64, u64, PhantomData<T>);
-
-/// A whole number within bounds.
-pub(super) fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> Whole<T> {
-    Whole(*range.start(), *range.end(), PhantomData)
-}
-
-impl<T: TryFrom<u64>> Kind for Whole<T> {
-    type Value = T;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
-        let Some(number) = integer(value) else {
-            return wrong(value, place, "a whole number, 0 or more");
-        };
-        let number = within(number, (self.0, self.1), place, |number| number.to_string())?;
-        T::try_from(number).ok()
-    }
-
-    fn schema(&self, _: &mut Definitions) -> Json {
-        json!({ "type": "integer", "minimum": self.0, "maximum": self.1 })
-    }
-
-    fn range(&self) -> Option<String> {
-        Some(format!("{} to {}", self.0, self.1))
+pub(super) fn whole<T: TryFrom<u64>>(
+    bounds: RangeInclusive<u64>,
+) -> Scalar<T, RangeInclusive<u64>> {
+    Scalar {
+        expected: "a whole number, 0 or more",
+        bounds,
+        parse: |value, bounds| within(integer(value), bounds, |number| number.to_string()),
+        schema: |bounds| json!({ "type": "integer", "minimum": bounds.start(), "maximum": bounds.end() }),
+        range: |bounds| Some(format!("{} to {}", bounds.start(), bounds.end())),
     }
 }
 
-/// Bytes: `"16KiB"`, or a number.
-pub(super) struct Size<T>(u64, u64, PhantomData<T>);
-
-/// Bytes within bounds.
-pub(super) fn bytes<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> Size<T> {
-    Size(*range.start(), *range.end(), PhantomData)
-}
-
-impl<T: TryFrom<u64>> Kind for Size<T> {
-    type Value = T;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<T> {
-        let number = match value {
-            DeValue::String(text) => size(text),
-            _ => integer(value),
-        };
-        let Some(number) = number else {
-            let expected = "a size such as \"16KiB\" or \"1GiB\", or a number of bytes";
-            return wrong(value, place, expected);
-        };
-        T::try_from(within(number, (self.0, self.1), place, show::bytes)?).ok()
-    }
-
-    fn schema(&self, _: &mut Definitions) -> Json {
-        json!({
-            "type": ["string", "integer"],
-            "minimum": self.0,
-            "pattern": "^[0-9]+(B|KiB|MiB|GiB|kB|MB|GB)$",
-            "examples": ["16KiB", "1GiB"],
-        })
-    }
-
-    fn range(&self) -> Option<String> {
-        match (self.0, self.1) {
+/// Bytes within bounds: `"16KiB"`, or a number.
+pub(super) fn bytes<T: TryFrom<u64>>(
+    bounds: RangeInclusive<u64>,
+) -> Scalar<T, RangeInclusive<u64>> {
+    Scalar {
+        expected: "a size such as \"16KiB\" or \"1GiB\", or a number of bytes",
+        bounds,
+        parse: |value, bounds| {
+            let number = value.as_str().map_or_else(|| integer(value), size);
+            within(number, bounds, show::bytes)
+        },
+        schema: |bounds| {
+            json!({
+                "type": ["string", "integer"],
+                "minimum": bounds.start(),
+                "pattern": "^[0-9]+(B|KiB|MiB|GiB|kB|MB|GB)$",
+                "examples": ["16KiB", "1GiB"],
+            })
+        },
+        range: |bounds| match (*bounds.start(), *bounds.end()) {
             (0, u64::MAX) => None,
             (0, max) => Some(format!("at most {}", show::bytes(max))),
             (min, max) => Some(format!("{} to {}", show::bytes(min), show::bytes(max))),
-        }
+        },
     }
 }
-
-/// A time: more than 0, at most a day.
-pub(super) struct Time(Duration, Duration);
 
 /// A time of more than 0, at most a day.
-pub(super) const TIME: Time = Time(Duration::ZERO, TIME_MAX);
-
-/// A time of at least a millisecond, at most a day.
-pub(super) const TIME_IN_MS: Time = Time(Duration::from_millis(1), TIME_MAX);
-
-impl Time {
-    /// The same with a closer bound, in seconds.
-    pub(super) const fn up_to(self, seconds: u64) -> Self {
-        Time(self.0, Duration::from_secs(seconds))
-    }
-}
-
-impl Kind for Time {
-    type Value = Duration;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Duration> {
-        let read = value.as_str().and_then(time);
-        let Some(time) = read else {
-            return wrong(value, place, "a time such as \"250ms\", \"2s\" or \"1m\"");
-        };
-        let [min, max, got] = [self.0, self.1, time].map(show::time);
-        if time.is_zero() {
-            place.fault("must be more than 0");
-        } else if time < self.0 {
-            place.fault(format!("must be at least \"{min}\""));
-        } else if time > self.1 {
-            place.fault(format!("must be at most \"{max}\", got \"{got}\""));
-        } else {
-            return Some(time);
+pub(super) const TIME: Scalar<Duration, (Duration, Duration)> = Scalar {
+    expected: "a time such as \"250ms\", \"2s\" or \"1m\"",
+    bounds: (Duration::ZERO, TIME_MAX),
+    parse: |value, &(min, max)| {
+        let read = value.as_str().and_then(time).ok_or(None)?;
+        let [least, most, got] = [min, max, read].map(show::time);
+        if read.is_zero() {
+            return Err(Some("must be more than 0".to_owned()));
         }
-        None
-    }
-
-    fn schema(&self, _: &mut Definitions) -> Json {
+        if read < min {
+            return Err(Some(format!("must be at least \"{least}\"")));
+        }
+        if read > max {
+            return Err(Some(format!("must be at most \"{most}\", got \"{got}\"")));
+        }
+        Ok(read)
+    },
+    schema: |_| {
         let pattern = "^[0-9]+(\\.[0-9]+)?(ms|s|m|h)$";
         json!({ "type": "string", "pattern": pattern, "examples": ["250ms", "2s", "1m"] })
-    }
+    },
+    range: |(_, max)| (*max < TIME_MAX).then(|| format!("at most `\"{}\"`", show::time(*max))),
+};
 
-    fn range(&self) -> Option<String> {
-        (self.1 < TIME_MAX).then(|| format!("at most `\"{}\"`", show::time(self.1)))
-    }
+/// A time of at least a millisecond, at most a day.
+pub(super) const TIME_IN_MS: Scalar<Duration, (Duration, Duration)> =
+    Scalar { bounds: (Duration::from_millis(1), TIME_MAX), ..TIME };
+
+/// A time of more than 0 and at most so many seconds.
+pub(super) const fn time_up_to(seconds: u64) -> Scalar<Duration, (Duration, Duration)> {
+    Scalar { bounds: (Duration::ZERO, Duration::from_secs(seconds)), ..TIME }
 }
 
 /// `true` or `false`.
-pub(super) struct Flag;
-
-impl Kind for Flag {
-    type Value = bool;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<bool> {
-        value.as_bool().or_else(|| wrong(value, place, "true or false"))
-    }
-
-    fn schema(&self, _: &mut Definitions) -> Json {
-        json!({ "type": "boolean" })
-    }
-}
+pub(super) const FLAG: Scalar<bool> = Scalar {
+    expected: "true or false",
+    bounds: (),
+    parse: |value, ()| value.as_bool().ok_or(None),
+    schema: |()| json!({ "type": "boolean" }),
+    range: |()| None,
+};
 
 /// A priority, a factor, a score or a weight.
-pub(super) struct PointsNumber;
-
-impl Kind for PointsNumber {
-    type Value = Points;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Points> {
+pub(super) const POINTS: Scalar<Points> = Scalar {
+    expected: "a number from 0 to 1000 with at most three decimals",
+    bounds: (),
+    parse: |value, ()| {
         let points = match value {
             DeValue::Integer(number) if number.radix() == 10 => Points::parse(number.as_str()),
             // As it is written: through binary fractions it would not be what was meant.
             DeValue::Float(number) => Points::parse(number.as_str()),
             _ => None,
         };
-        points
-            .or_else(|| wrong(value, place, "a number from 0 to 1000 with at most three decimals"))
-    }
-
-    fn schema(&self, _: &mut Definitions) -> Json {
-        json!({ "type": ["number", "integer"], "minimum": 0, "maximum": 1000 })
-    }
-
-    fn range(&self) -> Option<String> {
-        Some("0 to 1000, with at most three decimals".to_owned())
-    }
-}
+        points.ok_or(None)
+    },
+    schema: |()| json!({ "type": ["number", "integer"], "minimum": 0, "maximum": 1000 }),
+    range: |()| Some("0 to 1000, with at most three decimals".to_owned()),
+};
 
 /// Points as a number.
 pub(super) fn points(points: Points) -> f64 {
@@ -287,20 +229,10 @@ impl Kind for FileName {
 }
 
 /// A file that is read with the policy.
-pub(super) struct FileToRead;
-
-impl Kind for FileToRead {
-    type Value = NamedFile;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<NamedFile> {
-        let path = FileName.read(value, place)?;
-        Some(NamedFile { path, key: place.key.clone(), at: place.at })
-    }
-
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        FileName.schema(definitions)
-    }
-}
+pub(super) const FILE_TO_READ: Mapped<FileName, NamedFile> = Mapped {
+    kind: FileName,
+    map: |path, place| NamedFile { path, key: place.key.clone(), at: place.at },
+};
 
 /// Any text.
 pub(super) const TEXT: Text<String> =

@@ -152,7 +152,7 @@ fn class_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let classes = &view.classes;
     let shown = if classes.len() <= room { classes.len() } else { room.saturating_sub(1) };
     // The names get what the other columns leave, and no more than they need.
-    let lens = classes.iter().map(|class| class.name.chars().count());
+    let lens = classes.iter().map(|row| row.class.name.chars().count());
     let left = usize::from(area.width.saturating_sub(FIGURES_WIDTH)).max(5);
     // Room for the line that counts what is not shown.
     let name_width = lens.max().unwrap_or(0).max(9).min(left);

@@ -17,14 +17,24 @@ use std::time::Duration;
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// What `tiergate top` is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Options {
-    /// Address of the admin listener: `host:port`, with or without `http://`.
+    // With or without `http://`.
+    /// The gateway's admin listener
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub admin: String,
-    /// Time between two readings, at least [`INTERVAL_MIN`].
+    // At least `INTERVAL_MIN`.
+    /// Seconds between two updates
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub interval: Duration,
-    /// Print one table and end.
+    /// Print one table and exit
+    #[arg(long)]
     pub once: bool,
+}
+
+/// A time from the command line; one that cannot be is a second.
+fn seconds(text: &str) -> Result<Duration, std::num::ParseFloatError> {
+    Ok(Duration::try_from_secs_f64(text.parse()?).unwrap_or(Duration::from_secs(1)))
 }
 
 /// Runs until the user leaves, or prints one table if that is asked for or standard output is not a

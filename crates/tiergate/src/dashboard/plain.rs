@@ -90,17 +90,17 @@ pub(super) fn change(view: &View) -> Option<String> {
 
 /// The figures of a class, as text; `-` where there is none.
 pub(super) fn class_cells(row: &ClassRow) -> [String; 12] {
-    let [wait_p50, wait_p99] = quantiles(&row.wait);
-    let [first_p50, first_p99] = quantiles(&row.first_byte);
+    let [wait_p50, wait_p99] = quantiles(&row.class.wait.window);
+    let [first_p50, first_p99] = quantiles(&row.class.first_byte.window);
     [
-        harmless(&row.name),
+        harmless(&row.class.name),
         per_second(row.arrived),
         per_second(row.admitted),
         per_second(row.served),
         per_second(row.refused),
         row.reason.as_deref().map_or(NONE.to_owned(), harmless),
-        row.waiting.to_string(),
-        row.running.to_string(),
+        row.class.waiting.to_string(),
+        row.class.running.to_string(),
         wait_p50,
         wait_p99,
         first_p50,

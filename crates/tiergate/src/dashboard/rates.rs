@@ -1,6 +1,6 @@
 //! Rates, from two readings.
 
-use crate::admin::status::{ClassStatus, Quantiles, Status};
+use crate::admin::status::{ClassStatus, Status};
 use crate::observe::refusals::Shown;
 use crate::observe::server::ServerStatus;
 use std::collections::BTreeMap;
@@ -24,17 +24,13 @@ pub(super) struct View {
 /// One class, per second. `None`: no earlier reading to compare with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClassRow {
-    pub(super) name: String,
+    pub(super) class: ClassStatus,
     pub(super) arrived: Option<f64>,
     pub(super) admitted: Option<f64>,
     pub(super) served: Option<f64>,
     pub(super) refused: Option<f64>,
     /// The commonest reason of the refusals in between.
     pub(super) reason: Option<String>,
-    pub(super) waiting: u32,
-    pub(super) running: u32,
-    pub(super) wait: Quantiles,
-    pub(super) first_byte: Quantiles,
 }
 
 /// One origin server, per second.
@@ -72,16 +68,12 @@ fn class_row(before: Option<&ClassStatus>, class: &ClassStatus, elapsed: f64) ->
         before.map(|before| count(class).saturating_sub(count(before)) as f64 / elapsed)
     };
     ClassRow {
-        name: class.name.clone(),
+        class: class.clone(),
         arrived: rate(|it| it.arrived),
         admitted: rate(|it| it.admitted),
         served: rate(|it| it.finished.get("served").copied().unwrap_or(0)),
         refused: rate(|it| it.refused.values().sum()),
         reason: before.and_then(|before| main_reason(&before.refused, &class.refused)),
-        waiting: class.waiting,
-        running: class.running,
-        wait: class.wait.window,
-        first_byte: class.first_byte.window,
     }
 }
 
@@ -112,7 +104,8 @@ fn main_reason(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> O
 pub(super) mod tests {
     use super::*;
     use crate::admin::Phase;
-    use crate::admin::status::{Clients, ConfigStatus, LastChange, LimitStatus, LogStatus, Spread};
+    use crate::admin::status::{Clients, ConfigStatus, LastChange, LimitStatus, LogStatus};
+    use crate::admin::status::{Quantiles, Spread};
     use crate::observe::history::Point;
     use crate::observe::server::Health;
 

@@ -4,7 +4,7 @@
 //! reads them again. Every database with `country.iso_code` or `autonomous_system_number` works:
 //! GeoLite2, GeoIP2, DB-IP, IPinfo's in that form.
 
-use crate::secrets::NamedFile;
+use crate::secrets::{Faults, NamedFile};
 use maxminddb::{PathElement, Reader};
 use std::fmt;
 use std::net::IpAddr;
@@ -41,22 +41,10 @@ impl fmt::Debug for Geo {
 }
 
 impl Geo {
-    /// Reads and checks the databases.
-    ///
-    /// # Errors
-    /// All errors, and what to do about them.
-    pub fn load(files: &[NamedFile]) -> Result<Self, Vec<(NamedFile, String)>> {
-        let mut faults = Vec::new();
-        let mut geo = Geo::default();
-        for file in files {
-            match Database::load(file) {
-                Ok(database) => geo.databases.push(database),
-                Err(fault) => faults.push((file.clone(), fault)),
-            }
-        }
-        match faults.is_empty() {
-            true => Ok(geo),
-            false => Err(faults),
+    /// Reads and checks the databases. `faults` gets all errors, and what to do about them.
+    pub fn load(files: &[NamedFile], faults: &mut Faults) -> Self {
+        Geo {
+            databases: files.iter().filter_map(|it| it.check(Database::load(it), faults)).collect(),
         }
     }
 

@@ -8,7 +8,7 @@
 
 use crate::config::score::{client, path};
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::score::{Points, ScoreClient, ScoreTables};
 
@@ -147,18 +147,12 @@ fn points(key: &Key, number: Option<&str>) -> Result<Option<Points>, String> {
         };
     };
     let scale = Points::ONE..=Points::from_thousandths(10_000).expect("ten is below the largest");
-    match (Points::parse(text), factor) {
-        (Some(points), true) => Ok(Some(points)),
-        (Some(points), false) if scale.contains(&points) => Ok(Some(points)),
-        (_, true) => Err(format!(
-            "must be a number from 0 to 1000 with at most three decimals, got {:?}",
-            shortened(text)
-        )),
-        (_, false) => Err(format!(
-            "must be a priority from 1 to 10 with at most three decimals, got {:?}",
-            shortened(text)
-        )),
-    }
+    let points = Points::parse(text).filter(|points| factor || scale.contains(points));
+    let expected = if factor { "a number from 0 to 1000" } else { "a priority from 1 to 10" };
+    points.map(Some).ok_or_else(|| {
+        let got = shortened(text);
+        format!("must be {expected} with at most three decimals, got {got:?}")
+    })
 }
 
 fn shortened(text: &str) -> String {
@@ -174,15 +168,12 @@ fn written(entries: &[Entry<'_>], rest: &[&str], file: &str, origin: &str) -> St
         quoted(origin)
     );
     let put = |out: &mut String, entry: &Entry<'_>, key: &str| {
-        for comment in &entry.comments {
-            writeln!(out, "# {}", one_line(comment)).expect("a string takes all");
-        }
+        *out += &comments(&entry.comments);
         let (points, missing) = match entry.points {
             Some(points) => (points, ""),
             None => (Points::ONE, ", without a number"),
         };
-        writeln!(out, "{key} = {points} # line {}{missing}", entry.line)
-            .expect("a string takes all");
+        *out += &format!("{key} = {points} # line {}{missing}\n", entry.line);
     };
     for (wanted, key) in [(Key::ClientFactor, "client_factor"), (Key::PathFactor, "path_factor")] {
         match entries.iter().find(|entry| entry.key == wanted) {
@@ -198,16 +189,17 @@ fn written(entries: &[Entry<'_>], rest: &[&str], file: &str, origin: &str) -> St
     for entry in entries.iter().filter(|entry| matches!(entry.key, Key::Path(_))) {
         put(&mut out, entry, &quoted(entry.text));
     }
-    for comment in rest {
-        writeln!(out, "# {}", one_line(comment)).expect("a string takes all");
-    }
-    out
+    out + &comments(rest)
+}
+
+fn comments(texts: &[&str]) -> String {
+    texts.iter().map(|text| format!("# {}\n", one_line(text))).collect()
 }
 
 /// A text as TOML writes it.
 fn quoted(text: &str) -> String {
-    let escaped = one_line(text).replace('\\', "\\\\").replace('"', "\\\"");
-    format!("\"{escaped}\"")
+    // Without controls, JSON and TOML write a text alike.
+    serde_json::Value::from(one_line(text)).to_string()
 }
 
 /// A text without controls, which TOML allows neither in comments nor in texts.

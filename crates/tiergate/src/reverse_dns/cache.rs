@@ -10,7 +10,7 @@ use super::set::{Answer, Cached, Set, WAYS};
 use foldhash::quality::RandomState;
 use std::hash::BuildHasher;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Addresses and their names. Bounded: at most 64 bytes an address, and its name (at most 253 bytes, and
@@ -20,7 +20,6 @@ pub(super) struct Cache {
     sets: Box<[Mutex<Set>]>,
     /// Keyed by the process: a client cannot choose addresses of one set.
     hasher: RandomState,
-    taken: AtomicUsize,
     counters: Arc<LookupCounters>,
 }
 
@@ -29,16 +28,10 @@ impl Cache {
     pub(super) fn new(entries_max: usize, counters: Arc<LookupCounters>) -> Self {
         let sets = (entries_max / WAYS).max(1);
         let sets = (0..sets).map(|_| Mutex::default()).collect();
-        Cache { sets, hasher: RandomState::default(), taken: AtomicUsize::new(0), counters }
-    }
-
-    /// Addresses that are looked up or being looked up.
-    pub(super) fn len(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+        Cache { sets, hasher: RandomState::default(), counters }
     }
 
     fn one_more(&self) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
         self.counters.entries.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -73,7 +66,10 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.counters.entries.fetch_sub(self.len() as u64, Ordering::Relaxed);
+        let len =
+            |set: &mut Mutex<Set>| set.get_mut().unwrap_or_else(PoisonError::into_inner).len();
+        let len: usize = self.sets.iter_mut().map(len).sum();
+        self.counters.entries.fetch_sub(len as u64, Ordering::Relaxed);
     }
 }
 
@@ -90,7 +86,7 @@ mod tests {
                 assert!(cache.get(address, 0, || true).due);
                 assert!(!cache.get(address, 0, || panic!("queued twice")).due);
             }
-            assert_eq!(cache.len(), least, "{entries_max}");
+            assert_eq!(cache.counters.entries(), least, "{entries_max}");
         }
         let bytes = size_of::<Mutex<Set>>() / WAYS;
         assert!(bytes <= 64, "the documented bytes of an address: {bytes}");
@@ -101,11 +97,11 @@ mod tests {
         let cache = Cache::new(100, Arc::default());
         let address = Ipv6Addr::LOCALHOST;
         assert!(cache.get(address, 0, || false).due);
-        assert_eq!(cache.len(), 0);
+        assert_eq!(cache.counters.entries(), 0);
         assert!(cache.get(address, 0, || true).due);
         assert!(!cache.get(address, 0, || true).due);
         cache.store(address, Answer { name: Some("a.test".into()), ttl: 9, failed: false }, 0);
         assert_eq!(cache.get(address, 1, || false).name.as_deref(), Some("a.test"));
-        assert_eq!(cache.len(), 1);
+        assert_eq!(cache.counters.entries(), 1);
     }
 }

@@ -88,11 +88,6 @@ impl ReverseDns {
         self.cache.get(address, second(now), enqueue).name
     }
 
-    /// Addresses in the cache, looked up or being looked up.
-    pub fn entries(&self) -> usize {
-        self.cache.len()
-    }
-
     /// Performs the queued lookups, `lookups_max` at a time, until it is dropped. A second call returns
     /// at once while the first one runs.
     pub async fn resolve(&self) {

@@ -29,9 +29,7 @@ const FAILED_TTL: u32 = 10;
 #[derive(Debug)]
 pub(super) struct DnsClient {
     dns: TokioResolver,
-    timeout: Duration,
-    ttl_min: u32,
-    ttl_max: u32,
+    settings: meant::Names,
 }
 
 impl DnsClient {
@@ -57,25 +55,22 @@ impl DnsClient {
             Resolver::builder_with_config(config, provider)
         };
         options(builder.options_mut(), settings);
-        Ok(DnsClient {
-            dns: builder.build()?,
-            timeout: settings.timeout,
-            ttl_min: whole_seconds(settings.ttl_min),
-            ttl_max: whole_seconds(settings.ttl_max),
-        })
+        Ok(DnsClient { dns: builder.build()?, settings: settings.clone() })
     }
 
     /// The confirmed name of an address. Takes no longer than the policy's `timeout`; a fault is an
     /// answer without a name.
     pub(super) async fn lookup(&self, address: IpAddr) -> (LookupResult, Answer) {
-        let found = tokio::time::timeout(self.timeout, self.confirmed(address)).await;
+        let meant::Names { timeout, ttl_min, ttl_max, .. } = self.settings;
+        let found = tokio::time::timeout(timeout, self.confirmed(address)).await;
         let (result, name, ttl) = match found {
             Ok(Ok((name, ttl))) => (LookupResult::Confirmed, Some(Name::from(name)), ttl),
             Ok(Err(Without { result, ttl })) => (result, None, ttl),
             Err(_) => (LookupResult::Failed, None, 0),
         };
         let failed = result == LookupResult::Failed;
-        let ttl = if failed { FAILED_TTL } else { ttl.clamp(self.ttl_min, self.ttl_max) };
+        let bounded = || ttl.clamp(whole_seconds(ttl_min), whole_seconds(ttl_max));
+        let ttl = if failed { FAILED_TTL } else { bounded() };
         (result, Answer { name, ttl, failed })
     }
 

@@ -13,6 +13,7 @@
 //! evict a name in use, an attacker needs confirmed names of its own, with two requests and a lookup
 //! each, which [`super::budget`] bounds by network.
 
+use arrayvec::ArrayVec;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -33,23 +34,12 @@ const PENDING_MAX: u32 = 60;
 /// without its name.
 const REFRESH_SHARE: u32 = 8;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    /// Unused.
-    #[default]
-    Empty,
-    /// Its lookup is queued or running; nothing is known yet.
-    Pending,
-    /// Its lookup has ended.
-    Known,
-}
-
 /// An address and its name.
 #[derive(Debug)]
 struct Slot {
     /// IPv4 as IPv6.
     address: Ipv6Addr,
-    /// `None`: none is known.
+    /// `None`: none is known, or its first lookup is queued or running.
     name: Option<Name>,
     /// Second at which the entry expires.
     until: u32,
@@ -57,23 +47,9 @@ struct Slot {
     refresh: u32,
     /// When it entered its segment, by the set's own count.
     since: u32,
-    state: State,
     protected: bool,
     /// CLOCK's reference bit.
     used: bool,
-}
-
-impl Slot {
-    const EMPTY: Slot = Slot {
-        address: Ipv6Addr::UNSPECIFIED,
-        name: None,
-        until: 0,
-        refresh: 0,
-        since: 0,
-        state: State::Empty,
-        protected: false,
-        used: false,
-    };
 }
 
 /// What the cache has for an address.
@@ -97,22 +73,21 @@ pub(super) struct Answer {
 }
 
 /// Up to [`WAYS`] entries.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Set {
-    slots: [Slot; WAYS],
+    slots: ArrayVec<Slot, WAYS>,
     /// Counts the entries that came.
     count: u32,
 }
 
-impl Default for Set {
-    fn default() -> Self {
-        Set { slots: [Slot::EMPTY; WAYS], count: 0 }
-    }
-}
-
 impl Set {
+    /// How many entries it has.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     fn find(&mut self, address: Ipv6Addr) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.address == address && slot.state != State::Empty)
+        self.slots.iter().position(|slot| slot.address == address)
     }
 
     /// The entry of an address at second `now`. Allocates nothing.
@@ -150,37 +125,31 @@ impl Set {
                 self.slots.iter_mut().for_each(|slot| slot.used = false);
                 victim
             });
-            if let Some(victim) = victim {
-                self.count += 1;
-                let slot = &mut self.slots[victim];
-                (slot.protected, slot.used, slot.since) = (false, false, self.count);
-            }
+            victim.into_iter().for_each(|victim| self.demote(victim));
         }
         self.slots[place].protected = true;
         self.slots[place].used = true;
     }
 
+    /// Moves an entry to the end of the probation queue.
+    fn demote(&mut self, place: usize) {
+        self.count += 1;
+        let slot = &mut self.slots[place];
+        (slot.protected, slot.used, slot.since) = (false, false, self.count);
+    }
+
     /// Notes that a lookup is queued. Returns whether this adds an entry.
     pub(super) fn mark_pending(&mut self, address: Ipv6Addr, now: u32) -> bool {
+        let overdue = now.saturating_add(PENDING_MAX);
         let Some(place) = self.find(address) else {
-            return self.insert(
-                address,
-                now,
-                Slot {
-                    state: State::Pending,
-                    until: now.saturating_add(PENDING_MAX),
-                    ..Slot::EMPTY
-                },
-            );
+            return self.insert(address, None, (overdue, overdue), now);
         };
         let slot = &mut self.slots[place];
         if now < slot.until {
             // A refresh: not again before its answer is overdue.
-            slot.refresh = now.saturating_add(PENDING_MAX);
+            slot.refresh = overdue;
         } else {
-            slot.name = None;
-            slot.state = State::Pending;
-            slot.until = now.saturating_add(PENDING_MAX);
+            (slot.name, slot.until) = (None, overdue);
         }
         false
     }
@@ -190,9 +159,7 @@ impl Set {
         let until = now.saturating_add(answer.ttl);
         let refresh = until - answer.ttl / REFRESH_SHARE;
         let Some(place) = self.find(address) else {
-            let known =
-                Slot { name: answer.name, state: State::Known, until, refresh, ..Slot::EMPTY };
-            return self.insert(address, now, known);
+            return self.insert(address, answer.name, (until, refresh), now);
         };
         let slot = &mut self.slots[place];
         if answer.failed && slot.name.is_some() && now < slot.until {
@@ -200,32 +167,39 @@ impl Set {
             return false;
         }
         if answer.name.is_none() && slot.protected {
-            self.count += 1;
-            (slot.protected, slot.used, slot.since) = (false, false, self.count);
+            self.demote(place);
         }
+        let slot = &mut self.slots[place];
         // An equal name keeps its allocation.
         if slot.name != answer.name {
             slot.name = answer.name;
         }
-        (slot.state, slot.until, slot.refresh) = (State::Known, until, refresh);
+        (slot.until, slot.refresh) = (until, refresh);
         false
     }
 
     /// Puts an entry on probation: in an unused slot, else in place of an expired entry, else of the one
-    /// longest on probation.
-    fn insert(&mut self, address: Ipv6Addr, now: u32, slot: Slot) -> bool {
-        let rank = |slot: &Slot| match slot.state {
-            State::Empty => (0, 0),
-            _ if now >= slot.until => (1, slot.since),
-            _ => (2 + u8::from(slot.protected), slot.since),
+    /// longest on probation. Returns whether the slot was unused.
+    fn insert(
+        &mut self,
+        address: Ipv6Addr,
+        name: Option<Name>,
+        (until, refresh): (u32, u32),
+        now: u32,
+    ) -> bool {
+        self.count += 1;
+        let (since, protected, used) = (self.count, false, false);
+        let slot = Slot { address, name, until, refresh, since, protected, used };
+        let Err(full) = self.slots.try_push(slot) else { return true };
+        let rank = |slot: &Slot| match now >= slot.until {
+            true => (0, slot.since),
+            false => (1 + u8::from(slot.protected), slot.since),
         };
         let victim = self.slots.iter_mut().min_by_key(|slot| rank(slot));
         let victim = victim.expect("a set has WAYS slots");
-        debug_assert!(rank(victim).0 < 3, "at most PROTECTED_MAX are protected");
-        let more = victim.state == State::Empty;
-        self.count += 1;
-        *victim = Slot { address, since: self.count, ..slot };
-        more
+        debug_assert!(rank(victim).0 < 2, "at most PROTECTED_MAX are protected");
+        *victim = full.element();
+        false
     }
 }
 
@@ -367,15 +341,14 @@ mod tests {
                         }
                     }
                 }
-                let used: Vec<_> =
-                    set.slots.iter().filter(|slot| slot.state != State::Empty).collect();
+                let used = &set.slots;
                 prop_assert_eq!(used.len(), places);
                 let addresses: std::collections::HashSet<_> =
                     used.iter().map(|slot| slot.address).collect();
                 prop_assert_eq!(addresses.len(), places);
                 prop_assert!(used.iter().filter(|slot| slot.protected).count() <= PROTECTED_MAX);
                 prop_assert!(used.iter().all(|slot| !slot.protected || slot.name.is_some()
-                    || slot.state == State::Pending));
+                    || slot.until <= now + PENDING_MAX));
             }
         }
     }

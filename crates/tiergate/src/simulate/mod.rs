@@ -5,7 +5,7 @@
 mod replay;
 mod sort;
 
-pub use replay::{Log, LogFault, Pace, replay};
+pub use replay::{Log, Pace, replay};
 pub use sort::Sorter;
 
 use crate::config::meant::Policy;

@@ -1,8 +1,9 @@
 //! An access log as the requests of a trial.
 
 use super::sort::Sorter;
-use std::io;
-use std::path::{Path, PathBuf};
+use anyhow::{Context, bail};
+use arrayvec::ArrayVec;
+use std::path::Path;
 use tiergate_core::request::Field;
 use tiergate_sim::asked::{Described, Known, Mix, Sorted, split_query};
 use tiergate_sim::client::{Arrivals, Population};
@@ -37,57 +38,32 @@ pub struct Log {
     demands: Vec<Demand>,
 }
 
-/// Why a log cannot be replayed.
-#[derive(Debug)]
-pub enum LogFault {
-    /// It cannot be read.
-    Read(PathBuf, io::Error),
-    /// No line of it is a request.
-    Empty(PathBuf, Counts),
-    /// It has more requests than are kept.
-    TooLong(PathBuf),
-}
-
-impl std::fmt::Display for LogFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            LogFault::Read(path, cause) => write!(f, "{}: cannot be read: {cause}", path.display()),
-            LogFault::Empty(path, Counts { malformed: Some((line, why)), lines, .. }) => write!(
-                f,
-                "{}:{line}: none of its {lines} lines is a request in a format that is known: {why}; \
-                 expected Apache's or nginx's common or combined format, or Tiergate's own",
-                path.display()
-            ),
-            LogFault::Empty(path, _) => write!(f, "{}: it has no line", path.display()),
-            LogFault::TooLong(path) => write!(
-                f,
-                "{}: must have at most {DEMANDS_MAX} requests; cut out the hours that matter",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for LogFault {}
-
 impl Log {
     /// Reads a log, plain or compressed, and classifies its requests.
     ///
     /// # Errors
     /// When it cannot be read, has nothing in it, or too much.
-    pub fn read(path: &Path, pace: &Pace, sorter: &mut Sorter<'_>) -> Result<Log, LogFault> {
-        let fault = |cause| LogFault::Read(path.to_owned(), cause);
-        let reader = files::open(path).map_err(fault)?;
+    pub fn read(path: &Path, pace: &Pace, sorter: &mut Sorter<'_>) -> anyhow::Result<Log> {
+        let shown = path.display();
+        let unreadable = || format!("{shown}: cannot be read");
+        let reader = files::open(path).with_context(unreadable)?;
         let (mut stamps, mut demands) = (Vec::new(), Vec::new());
         let mut each = |line: &Line<'_>| {
             stamps.push(line.stamp);
             demands.push(demand(line, pace, sorter));
             demands.len() <= DEMANDS_MAX
         };
-        let counts = read(reader, pace.took, &mut each).map_err(fault)?;
-        match counts.used {
-            0 => Err(LogFault::Empty(path.to_owned(), counts)),
-            used if used > DEMANDS_MAX as u64 => Err(LogFault::TooLong(path.to_owned())),
+        let counts = read(reader, pace.took, &mut each).with_context(unreadable)?;
+        match (counts.used, &counts.malformed) {
+            (0, Some((line, why))) => bail!(
+                "{shown}:{line}: none of its {} lines is a request in a format that is known: {why}; \
+                 expected Apache's or nginx's common or combined format, or Tiergate's own",
+                counts.lines
+            ),
+            (0, None) => bail!("{shown}: it has no line"),
+            (used, _) if used > DEMANDS_MAX as u64 => bail!(
+                "{shown}: must have at most {DEMANDS_MAX} requests; cut out the hours that matter"
+            ),
             _ => Ok(Log { counts, stamps, demands }),
         }
     }
@@ -103,19 +79,15 @@ fn demand(line: &Line<'_>, pace: &Pace, sorter: &mut Sorter<'_>) -> Demand {
         field(b"Referer", line.referer.as_bytes()),
     ];
     // What is not logged was perhaps not sent: the rules see no empty field.
-    let mut there = [Field::default(); 3];
-    let mut len = 0;
-    for field in fields.into_iter().filter(|field| !field.value.is_empty()) {
-        there[len] = field;
-        len += 1;
-    }
+    let sent = fields.into_iter().filter(|field| !field.value.is_empty());
+    let sent: ArrayVec<Field<'_>, 3> = sent.collect();
     let (path, query) = split_query(&line.target);
     let told = Described {
         method: line.method.as_bytes(),
         path: path.as_bytes(),
         query: query.as_bytes(),
         host: line.host.as_bytes(),
-        fields: &there[..len],
+        fields: &sent,
         client: line.address(),
         known: &known,
     };

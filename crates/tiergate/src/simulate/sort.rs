@@ -1,8 +1,7 @@
 //! A policy's word on a request that is only told.
 
-use crate::config::meant::{Listener, Policy};
+use crate::config::meant::Policy;
 use crate::request::facts::is_idempotent;
-use std::net::IpAddr;
 use tiergate_core::classify::path::normalise;
 use tiergate_core::classify::{Match, Scratch};
 use tiergate_core::gate::Arrival;
@@ -31,10 +30,9 @@ impl<'p> Sorter<'p> {
     /// When it came by a listener that is not there.
     pub fn sort(&mut self, told: &Described<'_>) -> Result<Sorted, String> {
         let Known { sni, client_name, country, asn, certificate, subject, dscp, .. } = told.known;
-        let listener = self.listener(&told.known.listener)?;
+        let listener = self.policy.listener_called(&told.known.listener)?;
         let place = self.policy.geo.of(told.client);
         let client_name = client_name.to_ascii_lowercase();
-        let local = self.local(listener);
         self.path.clear();
         self.claims.clear();
         let subject = match subject.is_empty() {
@@ -50,7 +48,7 @@ impl<'p> Sorter<'p> {
             fields: told.fields,
             client: told.client,
             listener,
-            local,
+            local: self.policy.listeners[usize::from(listener)].address.ip(),
             sni: sni.as_bytes(),
             client_name: client_name.as_bytes(),
             country: match country.to_ascii_uppercase().as_bytes() {
@@ -84,23 +82,5 @@ impl<'p> Sorter<'p> {
         );
         let importance = arrival.importance.filter(|_| self.policy.plan.shedding.is_some());
         Arrival { importance, ..arrival }
-    }
-
-    fn listener(&self, asked: &str) -> Result<u16, String> {
-        if asked.is_empty() {
-            return Ok(0);
-        }
-        let is = |listener: &Listener| {
-            listener.name.as_deref() == Some(asked) || listener.address.to_string() == asked
-        };
-        let place = self.policy.listeners.iter().position(is);
-        place.map(|place| place as u16).ok_or_else(|| {
-            format!("no listener of the policy is called {asked:?} or has that address")
-        })
-    }
-
-    fn local(&self, listener: u16) -> IpAddr {
-        let listener = self.policy.listeners.get(usize::from(listener));
-        listener.map_or(RequestView::EMPTY.local, |listener| listener.address.ip())
     }
 }

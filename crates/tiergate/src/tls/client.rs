@@ -56,20 +56,14 @@ pub(super) fn name(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let alternative = certificate.subject_alternative_name().ok()?;
     let names = alternative.map_or(&[][..], |names| &names.value.general_names);
-    let first = |of: fn(&GeneralName<'_>) -> Option<String>| names.iter().find_map(of);
-    let dns = |name: &GeneralName<'_>| match name {
-        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+    // Of several with the least rank, `min_by_key` gives the first.
+    let ranked = names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((0, name.to_ascii_lowercase())),
+        GeneralName::RFC822Name(name) => Some((1, (*name).to_owned())),
+        GeneralName::URI(name) => Some((2, (*name).to_owned())),
         _ => None,
-    };
-    let email = |name: &GeneralName<'_>| match name {
-        GeneralName::RFC822Name(name) => Some((*name).to_owned()),
-        _ => None,
-    };
-    let uri = |name: &GeneralName<'_>| match name {
-        GeneralName::URI(name) => Some((*name).to_owned()),
-        _ => None,
-    };
-    let name = first(dns).or_else(|| first(email)).or_else(|| first(uri)).or_else(|| {
+    });
+    let name = ranked.min_by_key(|(rank, _)| *rank).map(|(_, name)| name).or_else(|| {
         let last = certificate.subject().iter_common_name().last()?;
         last.as_str().ok().map(ToOwned::to_owned)
     });

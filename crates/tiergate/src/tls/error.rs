@@ -1,10 +1,11 @@
 //! Why there is no TLS configuration.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::path::Path;
 
 /// Why there is no TLS configuration, and what to do about it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct TlsError(String);
 
 impl TlsError {
@@ -17,11 +18,3 @@ impl TlsError {
         TlsError(format!("{}: {what}", file.display()))
     }
 }
-
-impl Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TlsError {}

@@ -10,11 +10,9 @@ use std::sync::Arc;
 pub(super) struct ByName {
     /// In the policy's order; never empty.
     certificates: Vec<Arc<CertifiedKey>>,
-    /// Places in `certificates`, in the policy's order. A name may have several, for example ECDSA
-    /// and RSA.
-    exact: HashMap<Box<str>, Vec<usize>>,
-    /// The same for `*.name`, by the name.
-    wildcard: HashMap<Box<str>, Vec<usize>>,
+    /// Places in `certificates`, in the policy's order, by name (`a.test`, `*.test`). A name may have
+    /// several, for example ECDSA and RSA.
+    names: HashMap<String, Vec<usize>>,
 }
 
 impl ByName {
@@ -23,26 +21,21 @@ impl ByName {
         if certificates.is_empty() {
             return None;
         }
-        let mut exact: HashMap<Box<str>, Vec<usize>> = HashMap::new();
-        let mut wildcard: HashMap<Box<str>, Vec<usize>> = HashMap::new();
+        let mut names: HashMap<String, Vec<usize>> = HashMap::new();
         for (place, certificate) in certificates.iter().enumerate() {
             for name in names_of(certificate) {
-                match name.strip_prefix("*.") {
-                    Some(parent) => wildcard.entry(parent.into()).or_default().push(place),
-                    None => exact.entry(name.into()).or_default().push(place),
-                }
+                names.entry(name).or_default().push(place);
             }
         }
-        Some(ByName { certificates, exact, wildcard })
+        Some(ByName { certificates, names })
     }
 
     /// The places of the certificates for a name: those that have it exactly come before wildcards.
     fn find<'n>(&'n self, name: &str) -> impl Iterator<Item = usize> + use<'n> {
-        // rustls gives the name in lower case, without a dot at the end.
-        let parent = name.split_once('.').map(|(_, parent)| parent);
-        let exact = self.exact.get(name);
-        let wildcard = parent.and_then(|parent| self.wildcard.get(parent));
-        exact.into_iter().chain(wildcard).flatten().copied()
+        // rustls gives the name in lower case, without a dot at the end, and never one with `*`.
+        let above = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+        let wildcard = above.and_then(|above| self.names.get(&above));
+        self.names.get(name).into_iter().chain(wildcard).flatten().copied()
     }
 }
 

@@ -14,7 +14,7 @@ mod token;
 
 pub use proof::Proof;
 
-use crate::secrets::NamedFile;
+use crate::secrets::Faults;
 use keys::Keys;
 use settings::{KeyTable, Token};
 use std::fmt;
@@ -36,33 +36,18 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Reads the files that the policy names. Warns of what an operator should know.
-    ///
-    /// # Errors
-    /// Everything that is wrong with them, at their lines of the policy.
+    /// Reads the files that the policy names. Warns of what an operator should know; `faults` gets
+    /// everything that is wrong with them.
     pub fn load(
         tables: &[KeyTable],
         token: Option<&Token>,
         warnings: &mut Vec<String>,
-    ) -> Result<Self, Vec<(NamedFile, String)>> {
-        let mut faults = Vec::new();
-        let mut credentials = Credentials::default();
-        for table in tables {
-            match Keys::load(table, warnings) {
-                Ok(keys) => credentials.keys.push(keys),
-                Err(fault) => faults.push((table.file.clone(), fault)),
-            }
-        }
-        if let Some(settings) = token {
-            match Verifier::load(settings, warnings) {
-                Ok(token) => credentials.token = Some(token),
-                Err(fault) => faults.push((settings.file.clone(), fault)),
-            }
-        }
-        match faults.is_empty() {
-            true => Ok(credentials),
-            false => Err(faults),
-        }
+        faults: &mut Faults,
+    ) -> Self {
+        let mut keys = |table: &KeyTable| table.file.check(Keys::load(table, warnings), faults);
+        let keys = tables.iter().filter_map(&mut keys).collect();
+        let token = token.and_then(|it| it.file.check(Verifier::load(it, warnings), faults));
+        Credentials { keys, token }
     }
 
     /// The subject of the request; empty: none. A token takes precedence over keys. `claims` is a buffer
@@ -77,8 +62,8 @@ impl Credentials {
         seen: impl Fn(Proof),
     ) -> &'a [u8] {
         if let Some(token) = &self.token
-            && let Some(value) = only(fields, &token.header)
-            && let Some(value) = bearer(value, &token.header)
+            && let Some(value) = only(fields, &token.settings.header)
+            && let Some(value) = bearer(value, &token.settings.header)
         {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             match token.subject(value, since.unwrap_or_default().as_secs_f64(), claims) {

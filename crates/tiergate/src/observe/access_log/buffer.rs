@@ -35,7 +35,6 @@ pub(super) struct Sender {
     pub(super) reopen: Arc<AtomicBool>,
     pub(super) counters: Arc<Counters>,
     pub(super) format: LogFormat,
-    pub(super) query: bool,
 }
 
 /// One thread's lines on their way to the writer.
@@ -58,8 +57,7 @@ impl Buffer {
     /// Formats a line; hands the buffer over when it is full. Never blocks, allocates once per
     /// batch.
     pub fn record(&mut self, entry: &Entry<'_>) {
-        let Sender { format, query, .. } = self.sender;
-        self.formatter.push(&mut self.bytes, format, query, entry);
+        self.formatter.push(&mut self.bytes, self.sender.format, entry);
         self.lines += 1;
         if self.bytes.len() >= BATCH_LEN - LINE_ROOM {
             self.flush();
@@ -112,8 +110,7 @@ mod tests {
         let (channel, receiver) = sync_channel(batches);
         let counters = Counters::new(1);
         let (reopen, counted) = (Arc::default(), Arc::clone(&counters));
-        let sender =
-            Sender { channel, reopen, counters: counted, format: LogFormat::Json, query: false };
+        let sender = Sender { channel, reopen, counters: counted, format: LogFormat::Json };
         (Buffer::new(sender), receiver, counters)
     }
 

@@ -16,28 +16,22 @@ pub(super) struct Formatter {
 
 impl Formatter {
     /// Appends the entry's line, with its line feed.
-    pub(super) fn push(
-        &mut self,
-        line: &mut Vec<u8>,
-        format: LogFormat,
-        query: bool,
-        entry: &Entry<'_>,
-    ) {
-        let target = if query { entry.target } else { without_query(entry.target) };
-        let referer = if query { entry.referer } else { without_query(entry.referer) };
+    pub(super) fn push(&mut self, line: &mut Vec<u8>, format: LogFormat, entry: &Entry<'_>) {
+        let (target, referer) = (without_query(entry.target), without_query(entry.referer));
+        let entry = Entry { target, referer, ..*entry };
         match format {
-            LogFormat::Json => self.push_json(line, entry, target, referer),
-            LogFormat::Combined => self.push_combined(line, entry, target, referer),
+            LogFormat::Json => self.push_json(line, &entry),
+            LogFormat::Combined => self.push_combined(line, &entry),
         }
         line.push(b'\n');
     }
 
-    fn push_json(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>, target: &[u8], referer: &[u8]) {
+    fn push_json(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
         line.extend_from_slice(b"{\"time\":\"");
         self.clock.push_rfc3339(line, entry.time);
         put(line, format_args!("\",\"client\":\"{}\"", entry.client));
         text(line, "method", entry.method);
-        text(line, "target", target);
+        text(line, "target", entry.target);
         put(line, format_args!(",\"protocol\":\"{}\"", entry.protocol.name()));
         text(line, "host", entry.host);
         put(
@@ -66,7 +60,7 @@ impl Formatter {
         text(line, "server", entry.server.unwrap_or_default().as_bytes());
         put(line, format_args!(",\"slots\":{}", entry.slots));
         text(line, "user_agent", entry.user_agent);
-        text(line, "referer", referer);
+        text(line, "referer", entry.referer);
         text(line, "request_id", entry.request_id);
         text(line, "traceparent", entry.traceparent);
         line.push(b'}');
@@ -74,22 +68,16 @@ impl Formatter {
 
     /// `client - - [time] "request" status bytes "referer" "user agent"`, then Tiergate's own:
     /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent"`.
-    fn push_combined(
-        &mut self,
-        line: &mut Vec<u8>,
-        entry: &Entry<'_>,
-        target: &[u8],
-        referer: &[u8],
-    ) {
+    fn push_combined(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
         put(line, format_args!("{} - - [", entry.client));
         self.clock.push_combined(line, entry.time);
         line.extend_from_slice(b"] \"");
         escape::push_combined(line, entry.method);
         line.push(b' ');
-        escape::push_combined(line, target);
+        escape::push_combined(line, entry.target);
         let protocol = entry.protocol.name();
         put(line, format_args!(" {protocol}\" {} {}", entry.status, entry.sent_bytes));
-        quoted(line, referer);
+        quoted(line, entry.referer);
         quoted(line, entry.user_agent);
         quoted(line, entry.class.unwrap_or_default().as_bytes());
         line.push(b' ');
@@ -186,16 +174,16 @@ pub(super) mod tests {
         }
     }
 
-    fn line(format: LogFormat, query: bool, entry: &Entry<'_>) -> String {
+    fn line(format: LogFormat, entry: &Entry<'_>) -> String {
         let mut line = Vec::new();
-        Formatter::default().push(&mut line, format, query, entry);
+        Formatter::default().push(&mut line, format, entry);
         String::from_utf8(line).expect("valid UTF-8")
     }
 
     #[test]
     fn a_json_line() {
         assert_eq!(
-            line(LogFormat::Json, false, &entry()),
+            line(LogFormat::Json, &entry()),
             "{\"time\":\"2026-11-20T18:23:51.042Z\",\"client\":\"192.0.2.7\",\"method\":\"GET\",\
              \"target\":\"/cart/7\",\"protocol\":\"HTTP/1.1\",\"host\":\"shop.example\",\
              \"status\":200,\"sent_bytes\":5120,\"received_bytes\":0,\
@@ -214,7 +202,7 @@ pub(super) mod tests {
         refused.reason = Some(Reason::QueueFull);
         (refused.first_byte, refused.server, refused.rule) = (None, None, None);
         assert_eq!(
-            line(LogFormat::Combined, false, &refused),
+            line(LogFormat::Combined, &refused),
             "192.0.2.7 - - [20/Nov/2026:18:23:51 +0000] \"GET /cart/7 HTTP/1.1\" 200 5120 \
              \"https://shop.example/\" \"curl/8.14.1\" \"checkout\" - refused queue_full \
              0.041500 0.001250 - \"-\" 40 \"shop.example\" \"-\" \
@@ -223,12 +211,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn queries_are_logged_only_on_request() {
+    fn queries_are_never_logged() {
         for format in [LogFormat::Json, LogFormat::Combined] {
-            let without = line(format, false, &entry());
-            assert!(!without.contains("hush") && !without.contains("secret"), "{without}");
-            let with = line(format, true, &entry());
-            assert!(with.contains("?token=hush") && with.contains("?q=secret"), "{with}");
+            let line = line(format, &entry());
+            assert!(!line.contains("hush") && !line.contains("secret"), "{line}");
         }
     }
 
@@ -241,10 +227,10 @@ pub(super) mod tests {
         (bare.class, bare.rule, bare.end, bare.server) = (None, None, None, None);
         (bare.waited, bare.first_byte, bare.status) = (None, None, 400);
         let json: serde_json::Value =
-            serde_json::from_str(&line(LogFormat::Json, false, &bare)).expect("valid JSON");
+            serde_json::from_str(&line(LogFormat::Json, &bare)).expect("valid JSON");
         assert_eq!(json["verdict"], "bad");
         assert_eq!(json.get("method"), None);
-        let combined = line(LogFormat::Combined, false, &bare);
+        let combined = line(LogFormat::Combined, &bare);
         assert!(combined.contains("\"- - HTTP/1.1\" 400"), "{combined}");
     }
 
@@ -261,17 +247,24 @@ pub(super) mod tests {
             hostile.referer = &fields[4];
             hostile.request_id = &fields[5];
             hostile.traceparent = &fields[6];
-            let text = line(LogFormat::Json, true, &hostile);
+            let text = line(LogFormat::Json, &hostile);
             prop_assert_eq!(text.matches('\n').count(), 1);
             let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
             let keys = ["method", "target", "host", "user_agent", "referer", "request_id",
                 "traceparent"];
+            let mut logged = 22;
             for (key, bytes) in keys.into_iter().zip(&fields) {
-                prop_assert_eq!(json[key].as_str(), Some(&*String::from_utf8_lossy(bytes)));
+                let bytes = match key {
+                    "target" | "referer" => without_query(bytes),
+                    _ => bytes,
+                };
+                let text = String::from_utf8_lossy(bytes);
+                logged -= usize::from(text.is_empty());
+                prop_assert_eq!(json[key].as_str(), (!text.is_empty()).then_some(&*text));
             }
-            prop_assert_eq!(json.as_object().map(|object| object.len()), Some(22));
+            prop_assert_eq!(json.as_object().map(|object| object.len()), Some(logged));
 
-            let combined = line(LogFormat::Combined, true, &hostile);
+            let combined = line(LogFormat::Combined, &hostile);
             prop_assert_eq!(combined.matches('\n').count(), 1);
             // Quotes that are not escaped stand in pairs, one pair a quoted field.
             let unescaped = combined.replace("\\\\", "").replace("\\\"", "");

@@ -5,8 +5,8 @@
 //! batches are dropped and counted; requests never wait.
 //!
 //! What is never logged: `Cookie`, `Authorization` and every other field that is not named in
-//! [`Entry`]. The query of the target and of the referrer is left out unless
-//! [`Options::query`] asks for it: queries carry tokens, addresses and what people searched for.
+//! [`Entry`], and the queries of target and referrer: they carry tokens, addresses and what people searched
+//! for.
 
 mod buffer;
 mod entry;
@@ -18,4 +18,4 @@ mod writer;
 pub use buffer::{Buffer, FLUSH_INTERVAL};
 pub use entry::{Entry, Verdict};
 pub(crate) use time::rfc3339;
-pub use writer::{Log, Options};
+pub use writer::Log;

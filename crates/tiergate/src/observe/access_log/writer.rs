@@ -12,7 +12,7 @@
 //! counted.
 
 use super::buffer::{Buffer, Message, Sender};
-use crate::config::meant::{AccessLog, LogFormat};
+use crate::config::meant::AccessLog;
 use crate::observe::counters::Counters;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -32,24 +32,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the writer looks for a request to reopen when nothing comes in.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Settings of the access log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The file, appended to; `None`: standard output.
-    pub path: Option<PathBuf>,
-    /// How a line looks.
-    pub format: LogFormat,
-    /// Whether queries are logged, in target and referrer.
-    pub query: bool,
-}
-
-impl From<&AccessLog> for Options {
-    /// Queries stay out: see the module's head.
-    fn from(log: &AccessLog) -> Self {
-        Options { path: log.path.clone(), format: log.format, query: false }
-    }
-}
-
 /// The access log's writer. Its thread ends when this and every [`Buffer`] are gone.
 #[derive(Debug)]
 pub struct Log(Sender);
@@ -59,27 +41,26 @@ impl Log {
     ///
     /// # Errors
     /// If the file cannot be opened or the thread cannot be started.
-    pub fn start(options: &Options, counters: Arc<Counters>) -> io::Result<Log> {
-        let file = match &options.path {
+    pub fn start(settings: &AccessLog, counters: Arc<Counters>) -> io::Result<Log> {
+        let file = match &settings.path {
             Some(path) => open(path)?,
             // Past the standard library's line buffer, which would split batches.
             None => File::from(io::stdout().as_fd().try_clone_to_owned()?),
         };
-        Log::start_on(Box::new(file), options, counters, RETRY_INTERVAL)
+        Log::start_on(Box::new(file), settings, counters, RETRY_INTERVAL)
     }
 
     fn start_on(
         output: Box<dyn Write + Send>,
-        options: &Options,
+        settings: &AccessLog,
         counters: Arc<Counters>,
         retry_interval: Duration,
     ) -> io::Result<Log> {
         let (channel, receiver) = sync_channel(BATCHES_MAX);
-        let Options { format, query, ref path } = *options;
-        let sender = Sender { channel, reopen: Arc::default(), counters, format, query };
+        let sender = Sender { channel, reopen: Arc::default(), counters, format: settings.format };
         let writer = Writer {
             output,
-            path: path.clone(),
+            path: settings.path.clone(),
             reopen: Arc::clone(&sender.reopen),
             counters: Arc::clone(&sender.counters),
             retry_interval,
@@ -210,6 +191,7 @@ fn open(path: &Path) -> io::Result<File> {
 mod tests {
     use super::super::format::tests::entry;
     use super::*;
+    use crate::config::meant::LogFormat;
     use std::sync::Mutex;
 
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -241,8 +223,8 @@ mod tests {
         }
     }
 
-    fn options(path: Option<PathBuf>) -> Options {
-        Options { path, format: LogFormat::Json, query: false }
+    fn options(path: Option<PathBuf>) -> AccessLog {
+        AccessLog { path, format: LogFormat::Json }
     }
 
     fn on(disk: &Disk) -> (Log, Arc<Counters>) {

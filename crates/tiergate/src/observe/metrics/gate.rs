@@ -1,7 +1,7 @@
 //! Metrics of the gate: classes, the limit, rules, policers, sessions.
 
 use super::Readings;
-use super::page::Page;
+use super::page::{Page, Rows};
 use crate::observe::snapshot::ClassSnapshot;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
@@ -19,15 +19,18 @@ impl Readings<'_> {
             .each(self.by_class(|it| it.account.queued));
         page.counter("requests_cancelled_waiting_total", "Requests whose client left the queue")
             .each(self.by_class(|it| it.account.cancelled_waiting));
-        let refused = |it: &ClassSnapshot, reason: Reason| it.account.refused[reason.index()];
-        page.counter("requests_refused_total", "Requests refused, by reason")
-            .each(self.by_class_and("reason", &Reason::ALL, Reason::name, refused));
-        let finished = |it: &ClassSnapshot, end: End| it.account.finished[end.index()];
+        let refused = self.by_class(|it| &it.account.refused).flat_map(|([class], refused)| {
+            Reason::ALL.map(|why| ([class, ("reason", why.name())], refused[why.index()]))
+        });
+        page.counter("requests_refused_total", "Requests refused, by reason").each(refused);
+        let finished = self.by_class(|it| &it.account.finished).flat_map(|([class], finished)| {
+            End::ALL.map(|end| ([class, ("end", end.name())], finished[end.index()]))
+        });
         page.counter(
             "requests_finished_total",
             "Requests that held a slot, by end; `served` is goodput",
         )
-        .each(self.by_class_and("end", &End::ALL, End::name, finished));
+        .each(finished);
         page.gauge("requests_waiting", "Requests in the queue")
             .each(self.by_class(|it| it.state.waiting));
         page.gauge("requests_running", "Slots in use").each(self.by_class(|it| it.state.running));
@@ -123,31 +126,12 @@ impl Readings<'_> {
             .lengths(self.by_session_class(|it| &it.lengths));
     }
 
-    fn by_class<'a, V>(
-        &'a self,
-        value: impl Fn(&'a ClassSnapshot) -> V,
-    ) -> impl Iterator<Item = ([(&'static str, &'a str); 1], V)> {
+    fn by_class<'a, V>(&'a self, value: impl Fn(&'a ClassSnapshot) -> V) -> impl Rows<'a, V> {
         let classes = self.snapshot.classes.iter();
         classes.map(move |it| ([("class", it.class.name.as_str())], value(it)))
     }
 
-    /// By class and one of the `all` values of a second label.
-    fn by_class_and<'a, T: Copy + 'a>(
-        &'a self,
-        label: &'static str,
-        all: &'a [T],
-        name: impl Fn(T) -> &'static str + Copy,
-        value: impl Fn(&ClassSnapshot, T) -> u64 + Copy,
-    ) -> impl Iterator<Item = ([(&'static str, &'a str); 2], u64)> {
-        self.by_class(|it| it).flat_map(move |([class], it)| {
-            all.iter().map(move |&one| ([class, (label, name(one))], value(it, one)))
-        })
-    }
-
-    fn by_policer<'a, V>(
-        &'a self,
-        value: impl Fn(&'a PolicerState) -> V,
-    ) -> impl Iterator<Item = ([(&'static str, &'a str); 1], V)> {
+    fn by_policer<'a, V>(&'a self, value: impl Fn(&'a PolicerState) -> V) -> impl Rows<'a, V> {
         let policers = self.snapshot.policers.iter();
         policers.map(move |(name, state)| ([("policer", name.as_str())], value(state)))
     }
@@ -155,7 +139,7 @@ impl Readings<'_> {
     fn by_session_class<'a, V>(
         &'a self,
         value: impl Fn(&'a SessionAccount) -> V,
-    ) -> impl Iterator<Item = ([(&'static str, &'a str); 1], V)> {
+    ) -> impl Rows<'a, V> {
         const NONE: &SessionAccount = &SessionAccount::NONE;
         let accounts = &self.sessions.classes;
         // Without `[session]` there are none.

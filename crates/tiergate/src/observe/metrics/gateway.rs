@@ -1,7 +1,7 @@
 //! Metrics of the gateway around the gate: the process, clients, the origin, identity, internals.
 
 use super::Readings;
-use super::page::Page;
+use super::page::{Page, Rows};
 use super::process;
 use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES};
 use crate::observe::server::ServerStatus;
@@ -24,14 +24,12 @@ impl Readings<'_> {
             page.counter("process_cpu_seconds_total", "User and system CPU time of all threads")
                 .value(seconds);
         }
-        if let Some(bytes) = usage.resident_bytes {
-            page.gauge("process_resident_memory_bytes", "Memory in use").value(bytes);
-        }
-        if let Some(fds) = usage.open_fds {
-            page.gauge("process_open_fds", "Open file descriptors").value(fds);
-        }
-        if let Some(fds) = usage.fds_max {
-            page.gauge("process_max_fds", "File descriptors that may be open").value(fds);
+        for (name, help, number) in [
+            ("process_resident_memory_bytes", "Memory in use", usage.resident_bytes),
+            ("process_open_fds", "Open file descriptors", usage.open_fds),
+            ("process_max_fds", "File descriptors that may be open", usage.fds_max),
+        ] {
+            number.into_iter().for_each(|number| page.gauge(name, help).value(number));
         }
     }
 
@@ -128,10 +126,7 @@ impl Readings<'_> {
             .value(self.refusals.skipped());
     }
 
-    fn by_server<V>(
-        &self,
-        value: impl Fn(&ServerStatus) -> V,
-    ) -> impl Iterator<Item = ([(&'static str, &str); 1], V)> {
+    fn by_server<'a, V>(&'a self, value: impl Fn(&'a ServerStatus) -> V) -> impl Rows<'a, V> {
         self.servers.iter().map(move |it| ([("server", it.address.as_str())], value(it)))
     }
 }

@@ -90,6 +90,11 @@ impl Page {
     }
 }
 
+/// Samples with one label.
+pub(super) trait Rows<'a, V>: Iterator<Item = ([(&'static str, &'a str); 1], V)> {}
+
+impl<'a, V, I: Iterator<Item = ([(&'static str, &'a str); 1], V)>> Rows<'a, V> for I {}
+
 /// A family whose samples follow.
 pub(super) struct Family<'p> {
     text: &'p mut String,

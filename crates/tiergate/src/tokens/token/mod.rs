@@ -24,17 +24,14 @@ const SUBJECT_LEN_MAX: usize = 256;
 
 /// Checks tokens.
 pub(super) struct Verifier {
-    /// The header that carries the token, lower case.
-    pub(super) header: String,
+    /// What the policy says.
+    pub(super) settings: Token,
     secrets: Vec<Key>,
-    issuer: Option<String>,
-    audience: Option<String>,
-    leeway_seconds: f64,
 }
 
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Verifier({} secrets, {})", self.secrets.len(), self.header)
+        write!(f, "Verifier({} secrets, {})", self.secrets.len(), self.settings.header)
     }
 }
 
@@ -74,13 +71,7 @@ impl Verifier {
     /// The first line that is wrong, never with its content.
     pub(super) fn load(settings: &Token, warnings: &mut Vec<String>) -> Result<Self, String> {
         let secrets = secrets::signing(&settings.file, SECRETS_MAX, warnings)?;
-        Ok(Verifier {
-            header: settings.header.clone(),
-            secrets,
-            issuer: settings.issuer.clone(),
-            audience: settings.audience.clone(),
-            leeway_seconds: settings.leeway.as_secs_f64(),
-        })
+        Ok(Verifier { settings: settings.clone(), secrets })
     }
 
     /// The subject of a token at second `now` of UNIX time, as a range of `claims`, which is filled with
@@ -94,13 +85,14 @@ impl Verifier {
     ) -> Result<Range<usize>, Proof> {
         let content = self.content(token, claims).ok_or(Proof::Rejected)?;
         let said: Claims<'_> = serde_json::from_slice(content).map_err(|_| Proof::Rejected)?;
-        let audience = match (&self.audience, &said.aud) {
+        let Token { issuer, audience, leeway, .. } = &self.settings;
+        let audience = match (audience, &said.aud) {
             (None, _) => true,
             (Some(ours), Some(Audience::One(theirs))) => theirs == ours,
             (Some(ours), Some(Audience::Many(theirs))) => theirs.contains(ours),
             (Some(_), None) => false,
         };
-        let issuer = self.issuer.is_none() || self.issuer.as_deref() == said.iss.as_deref();
+        let issuer = issuer.is_none() || issuer.as_deref() == said.iss.as_deref();
         // Control characters cannot be in a policy, and would garble a log.
         let plain = |letter: char| !letter.is_control();
         let named = !said.sub.is_empty()
@@ -109,8 +101,8 @@ impl Verifier {
         if !(audience && issuer && named) {
             return Err(Proof::Rejected);
         }
-        let early = said.nbf.is_some_and(|nbf| now + self.leeway_seconds < nbf);
-        if early || now >= said.exp + self.leeway_seconds {
+        let leeway = leeway.as_secs_f64();
+        if said.nbf.is_some_and(|nbf| now + leeway < nbf) || now >= said.exp + leeway {
             return Err(Proof::Untimely);
         }
         match said.sub {

@@ -27,11 +27,14 @@ fn sign(content: &str) -> String {
 fn verifier(issuer: Option<&str>, audience: Option<&str>) -> Verifier {
     let secrets = [SECRET, OTHER].map(|secret| Key::new(HMAC_SHA256, secret.as_bytes()));
     Verifier {
-        header: "authorization".into(),
+        settings: Token {
+            header: "authorization".into(),
+            file: NamedFile::default(),
+            issuer: issuer.map(Into::into),
+            audience: audience.map(Into::into),
+            leeway: Duration::from_secs(10),
+        },
         secrets: secrets.into(),
-        issuer: issuer.map(Into::into),
-        audience: audience.map(Into::into),
-        leeway_seconds: 10.0,
     }
 }
 

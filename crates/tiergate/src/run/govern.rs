@@ -1,0 +1,120 @@
+//! What the process does once, on its first thread: ticks, health checks, lookups of names, signals, the
+//! drain.
+
+use super::process::Process;
+use crate::origin::health;
+use crate::reverse_dns::ReverseDns;
+use crate::shared::{Config, Shared};
+use crate::ticks;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the drain looks whether connections are left.
+const DRAIN_LOOK: Duration = Duration::from_millis(20);
+
+/// Does it; ends with the drain.
+pub(super) async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
+    let shared = process.shared.clone();
+    tokio::spawn({
+        let shared = shared.clone();
+        async move { ticks::run(&shared.door).await }
+    });
+    tokio::spawn(follow(process.clone(), |config| Some(config.origin.clone()), health::watch));
+    let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
+    tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
+    let mut signals = Signals::new()?;
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
+    while signals.next().await == Signal::Reload {
+        if let Some(log) = &*shared.log.load() {
+            log.reopen();
+        }
+        let process = process.clone();
+        // Not on this thread: compiling many rules takes milliseconds.
+        let _ = tokio::task::spawn_blocking(move || process.reload()).await;
+    }
+    let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    drain(&shared, &mut signals).await;
+    Ok(())
+}
+
+/// Takes no new connections and waits for the open ones, at most as long as the policy says; a second
+/// signal ends the wait.
+async fn drain(shared: &Shared, signals: &mut Signals) {
+    let longest = shared.config.load().policy.timeouts.drain;
+    tracing::info!("draining, at most {longest:?}");
+    shared.drain();
+    let until = Instant::now() + longest;
+    while shared.is_busy() && Instant::now() < until {
+        tokio::select! {
+            () = tokio::time::sleep(DRAIN_LOOK) => {}
+            signal = signals.next() => if signal == Signal::End { break },
+        }
+    }
+    match shared.connections.load(Ordering::Relaxed) {
+        0 => tracing::info!("drained"),
+        left => tracing::warn!(left, "connections cut"),
+    }
+}
+
+/// Works on what `part` picks of the configuration in force. Begins anew when a reload has replaced that; on
+/// what a reload keeps, it goes on without a break.
+async fn follow<T, F: Future<Output = ()>>(
+    process: Arc<Process>,
+    part: impl Fn(&Config) -> Option<Arc<T>>,
+    work: impl Fn(Arc<T>) -> F,
+) {
+    let mut generation = process.generation.subscribe();
+    let current = || part(&process.shared.config.load());
+    loop {
+        let picked = current();
+        let changed = async {
+            while generation.changed().await.is_ok() {
+                if current().as_ref().map(Arc::as_ptr) != picked.as_ref().map(Arc::as_ptr) {
+                    break;
+                }
+            }
+        };
+        let working = async {
+            match picked.clone() {
+                Some(picked) => work(picked).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = working => {}
+            () = changed => {}
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    Reload,
+    End,
+}
+
+struct Signals {
+    hangup: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.hangup.recv() => Signal::Reload,
+            _ = self.terminate.recv() => Signal::End,
+            _ = self.interrupt.recv() => Signal::End,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The process: its threads, its configuration from start to reloads, its end.
+//!
+//! Each thread has a runtime and listening sockets of its own, so that a connection stays where the
+//! kernel put it. The first thread also does what is needed once: the gate's ticks, health checks,
+//! the admin listener, signals.
+
+mod govern;
+mod listeners;
+mod open_files;
+mod process;
+
+pub use process::{Process, Source};
+
+use crate::observe::counters::Counters;
+use crate::origin::pool;
+use crate::request::account;
+use crate::shared::{self, Config, Shared};
+use crate::{admin, clock, listen, timers};
+use anyhow::{Context, anyhow};
+use listeners::{Listen, Listeners};
+use process::{open_log, warn};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use tiergate_core::names::Names;
+use tokio::sync::{mpsc, watch};
+
+/// Runs the gateway until it has drained after SIGTERM or SIGINT. `once` is polled on the first
+/// thread beside everything else: what the command line adds (admin listener, file watch).
+///
+/// # Errors
+/// The configuration is wrong, or a listener cannot be bound.
+pub fn run<F>(source: Source, once: impl FnOnce(Arc<Process>) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
+    clock::now();
+    open_files::raise();
+    let mut names = Names::default();
+    let mut policy = source(&mut names).map_err(|fault| anyhow!("{fault}"))?;
+    warn(&policy);
+    open_files::bound_connections(&mut policy);
+    // Before the listeners: a start that fails must take no connections with it.
+    let bind = |address| {
+        admin::bind(address).with_context(|| format!("cannot bind the admin listener to {address}"))
+    };
+    let admin = policy.admin.map(bind).transpose()?;
+    let threads = policy.threads;
+    let counters = Counters::new(threads);
+    let config = Config::new(policy, 1, None, &counters);
+    let shared = Arc::new(Shared::new(config, counters));
+    open_log(&shared, &shared.config.load().policy)?;
+
+    let (orders, receivers): (Vec<_>, Vec<_>) =
+        (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
+    let mut listeners = Listeners::new(shared.clone(), orders);
+    let prepared = listeners.prepare(&shared.config.load().policy)?;
+    listeners.apply(prepared);
+    let process = Arc::new(Process {
+        shared: shared.clone(),
+        source,
+        names: Mutex::new(names),
+        admin,
+        listeners: Mutex::new(listeners),
+        generation: watch::Sender::new(1),
+    });
+    let mut receivers = receivers.into_iter();
+    let first = receivers.next().expect("there is at least one thread");
+    let others: Vec<thread::JoinHandle<()>> = receivers
+        .enumerate()
+        .map(|(place, orders)| {
+            let shared = shared.clone();
+            let name = format!("serve-{}", place + 1);
+            thread::Builder::new()
+                .name(name)
+                .spawn(move || {
+                    serving_runtime().block_on(serve(place + 1, orders, shared.clone()));
+                    account::flush(&shared);
+                })
+                .context("cannot start a thread")
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let result = serving_runtime().block_on(async {
+        tokio::select! {
+            () = serve(0, first, shared.clone()) => Ok(()),
+            result = govern::govern(&process) => result,
+            result = once(process.clone()) => result,
+        }
+    });
+    shared.stop();
+    account::flush(&shared);
+    for other in others {
+        let _ = other.join();
+    }
+    if let Some(log) = &*shared.log.load() {
+        log.flush(LOG_PATIENCE);
+    }
+    result
+}
+
+/// How long the last lines of the access log may take at the end.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+
+fn serving_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // Looking for events less often than by default favours throughput: a turn of the loop
+        // serves what one look has found.
+        .event_interval(61)
+        .build()
+        .expect("a runtime needs only an epoll descriptor")
+}
+
+/// One thread's work, until the process stops.
+async fn serve(index: usize, mut orders: mpsc::UnboundedReceiver<Listen>, shared: Arc<Shared>) {
+    shared::set_thread(index);
+    let ticking = shared.clone();
+    tokio::spawn(timers::run(move || {
+        account::tick(&ticking);
+        ticking.is_draining()
+    }));
+    let sweeping = shared.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(POOL_SWEEP).await;
+            pool::sweep(clock::now(), sweeping.config.load().policy.timeouts.origin_idle);
+        }
+    });
+    let stopped = shared.stopped();
+    let mut stopped = std::pin::pin!(stopped);
+    loop {
+        let order = tokio::select! {
+            order = orders.recv() => order,
+            () = &mut stopped => None,
+        };
+        let Some(Listen { socket, settings, present, dscp_wanted, mut stop }) = order else {
+            break;
+        };
+        tokio::spawn(async move {
+            let stop = async move {
+                // The sender is dropped only when the listener is.
+                let _ = stop.wait_for(|&stop| stop).await;
+            };
+            let accepting = listen::accept(socket, settings, present, dscp_wanted, stop);
+            if let Err(error) = accepting.await {
+                tracing::error!(%error, "a listener could not be used");
+            }
+        });
+    }
+}
+
+/// How often each thread looks for idle connections to origin servers that can be closed.
+const POOL_SWEEP: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse_with;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_admin_listener_is_bound_before_clients_can_connect() {
+        let [admin, listener] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let text = format!(
+            "admin = \"{}\"\nthreads = 1\n[[listener]]\naddress = \"{}\"\n\
+             [origin]\nservers = [\"127.0.0.1:1\"]\n",
+            admin.local_addr().expect("bound"),
+            listener.local_addr().expect("bound")
+        );
+        let source = Arc::new(move |names: &mut Names| {
+            parse_with(&text, "p.toml", names).map_err(|fault| fault.to_string())
+        });
+        // Both addresses are taken: the first that is bound fails.
+        let fault = run(source, |_| async { Ok(()) }).expect_err("no address is free");
+        assert!(fault.to_string().starts_with("cannot bind the admin listener to"), "{fault}");
+    }
+}

@@ -1,0 +1,30 @@
+//! The limit of open files, and how many client connections fit below it.
+
+use crate::config::meant::Policy;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Open files that are not client connections or their origin's: logs, listeners, epoll, admin.
+const OPEN_FILES_RESERVED: u64 = 128;
+
+/// Raises the limit as far as the process may.
+pub(super) fn raise() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays at {:?}", limit.current);
+    }
+}
+
+/// Each client connection may need another to the origin: more than half the open files would end in
+/// failed connects instead of a full listen queue.
+pub(super) fn bound_connections(policy: &mut Policy) {
+    let limit = getrlimit(Resource::Nofile);
+    let files = limit.current.unwrap_or(u64::MAX).saturating_sub(OPEN_FILES_RESERVED);
+    let most = usize::try_from(files / 2).unwrap_or(usize::MAX).max(1);
+    if policy.limits.connections_max > most {
+        tracing::info!(
+            "limits.connections_max lowered to {most} by the limit of open files (ulimit -n)"
+        );
+        policy.limits.connections_max = most;
+    }
+}

@@ -1,0 +1,94 @@
+//! The process while it runs, and reloads: everything of a new configuration takes effect, or nothing.
+
+use super::listeners::Listeners;
+use super::open_files;
+use crate::config::meant::{AccessLog, Policy};
+use crate::observe::access_log::Log;
+use crate::shared::{Config, Shared};
+use anyhow::Context;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tiergate_core::names::Names;
+use tokio::sync::watch;
+
+/// Where the configuration comes from, at the start and at each reload.
+pub type Source = Arc<dyn Fn(&mut Names) -> Result<Policy, String> + Send + Sync>;
+
+/// The process while it runs.
+pub struct Process {
+    /// What all connections share.
+    pub shared: Arc<Shared>,
+    pub(super) source: Source,
+    /// All names of classes, sites, policers and rules that were ever in force.
+    pub(super) names: Mutex<Names>,
+    /// The socket of the admin listener, which the command line serves.
+    pub admin: Option<TcpListener>,
+    /// Locked for the length of a reload, by nothing else.
+    pub(super) listeners: Mutex<Listeners>,
+    /// Tells what depends on the configuration as a whole that it has changed.
+    pub(super) generation: watch::Sender<u32>,
+}
+
+impl Process {
+    /// Loads the configuration anew and puts it in force, or keeps the old one.
+    ///
+    /// # Errors
+    /// What is wrong with the new configuration; nothing has changed then.
+    pub fn reload(&self) -> Result<u32, String> {
+        let result = self.try_reload();
+        match &result {
+            Ok(generation) => tracing::info!(generation, "configuration reloaded"),
+            Err(fault) => tracing::error!("reload rejected, the old policy stays: {fault}"),
+        }
+        self.shared.counters.reloaded(result.as_ref().map(|_| ()).map_err(String::as_str));
+        result
+    }
+
+    fn try_reload(&self) -> Result<u32, String> {
+        let mut listeners = self.listeners.lock().expect("no reload panics");
+        let former = self.shared.config.load_full();
+        let mut names = self.names.lock().expect("no reload panics").clone();
+        let mut policy = (self.source)(&mut names)?;
+        if policy.threads != former.policy.threads {
+            tracing::warn!("`threads` takes effect at the next start");
+            policy.threads = former.policy.threads;
+        }
+        if policy.admin != former.policy.admin {
+            tracing::warn!("`admin` takes effect at the next start");
+            policy.admin = former.policy.admin;
+        }
+        warn(&policy);
+        open_files::bound_connections(&mut policy);
+        // All that can fail comes before anything changes.
+        let prepared = listeners.prepare(&policy).map_err(|error| format!("{error:#}"))?;
+        if policy.access_log != former.policy.access_log {
+            open_log(&self.shared, &policy).map_err(|error| format!("{error:#}"))?;
+        }
+        *self.names.lock().expect("no reload panics") = names;
+        let generation = former.generation + 1;
+        let config = Config::new(policy, generation, Some(&former), &self.shared.counters);
+        self.shared.reconfigure(config);
+        listeners.apply(prepared);
+        self.generation.send_replace(generation);
+        Ok(generation)
+    }
+}
+
+/// Opens the access log that the policy names, in place of the former.
+pub(super) fn open_log(shared: &Shared, policy: &Policy) -> anyhow::Result<()> {
+    let start = |settings: &AccessLog| {
+        let path = settings.path.as_deref().unwrap_or(Path::new("standard output"));
+        Log::start(settings, shared.counters.clone())
+            .with_context(|| format!("cannot open the access log {}", path.display()))
+    };
+    shared.log.store(policy.access_log.as_ref().map(start).transpose()?.map(Arc::new));
+    Ok(())
+}
+
+/// Says what is dangerous about the policy's files.
+pub(super) fn warn(policy: &Policy) {
+    for warning in &policy.warnings {
+        tracing::warn!("{warning}");
+    }
+}
