@@ -174,11 +174,6 @@ impl Classifier {
         self.flow_key = key;
     }
 
-    /// A classifier without rules.
-    pub fn of_default(default_class: ClassId) -> Self {
-        Self::compile(&[], default_class).expect("no rules exceed no bound")
-    }
-
     /// How many rules there are.
     pub fn rules_len(&self) -> usize {
         self.rules.len()

@@ -46,18 +46,7 @@ impl Rule {
 
     /// What the rule says of the requests that it matches.
     pub(super) fn without_conditions(&self) -> Rule {
-        Rule {
-            conditions: Vec::new(),
-            class: self.class,
-            deadline: self.deadline,
-            refuse: self.refuse,
-            policer: self.policer,
-            importance: self.importance,
-            score: self.score,
-            flow: self.flow.clone(),
-            slots: self.slots,
-            deadline_header: None,
-        }
+        Rule { conditions: Vec::new(), deadline_header: None, flow: self.flow.clone(), ..*self }
     }
 
     /// Whether every request that `other` matches is surely matched by `self`. Says no when in doubt.

@@ -2,7 +2,7 @@
 
 use super::glob::Glob;
 use super::pattern::{HostPattern, Pattern, without_final_dot};
-use super::trie::{Backwards, Key, LowerBackwards, Trie};
+use super::trie::{Backwards, Key, Trie};
 
 /// Marks an entry of a trie as the place of a glob that is still to be tried.
 const GLOB: u32 = 1 << 31;
@@ -67,7 +67,7 @@ impl Texts {
             }
         };
         self.forwards.walk(text, &mut found);
-        self.backwards.walk(Backwards(text), &mut found);
+        self.backwards.walk(Backwards::<false>(text), &mut found);
     }
 }
 
@@ -99,6 +99,6 @@ impl Hosts {
     /// Calls `emit` with the fact of every pattern that matches.
     #[inline(always)]
     pub(super) fn find(&self, host: &[u8], emit: impl FnMut(u32)) {
-        self.backwards.walk(LowerBackwards(without_final_dot(host)), emit);
+        self.backwards.walk(Backwards::<true>(without_final_dot(host)), emit);
     }
 }
