@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The state of the policy.
 #[derive(Clone, Debug, Default)]
-pub struct Shared {
+pub(super) struct Shared {
     shares: Minimums,
     /// `None`: nobody has a reserve, and everything is lent.
     reserves: Option<Reserves>,

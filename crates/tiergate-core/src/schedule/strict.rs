@@ -12,13 +12,12 @@
 
 use super::balance::{BALANCE_MAX, BALANCE_MIN, rounded_up, whole};
 use super::children::{Child, States};
-use super::{Grant, Load, Scheduler};
+use super::{Load, Scheduler};
 use crate::time::Moment;
-use std::time::Duration;
 
 /// The state of the policy.
 #[derive(Clone, Debug, Default)]
-pub struct Strict {
+pub(super) struct Strict {
     minimums: Minimums,
 }
 
@@ -33,14 +32,6 @@ impl Scheduler for Strict {
 
     fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
         self.minimums.pick(loads, slots, |_| true)
-    }
-
-    fn granted(&mut self, _child: usize, _loads: &[Load], _slots: f64, _grant: Grant) {}
-
-    fn finished(&mut self, _child: usize, _grant: Grant, _actual: f64) {}
-
-    fn next_change(&self, _loads: &[Load], _slots: f64) -> Option<Duration> {
-        None
     }
 }
 
