@@ -9,14 +9,14 @@
 //!
 //! Source: Voigt B §3.1, §3.3 (a bucket by rule), Voigt D §2.4 (partitions); per flow: ours.
 
-use super::bucket::{PARTS, Rate, TOKEN};
-use super::flow_buckets::{FlowBuckets, Taken as TakenOfFlow};
+use super::bucket::{PARTS, Rate, TOKEN, Taken};
+use super::flow_buckets::FlowBuckets;
+use super::partition::Partitions;
 pub use super::partition::Share;
-use super::partition::{Partitions, Taken};
 use crate::names::ClassId;
 pub use crate::names::PolicerId;
+use crate::reason::Reason;
 use crate::time::Moment;
-use std::fmt;
 use std::time::Duration;
 
 /// What a policy says of one policer.
@@ -69,66 +69,35 @@ impl Settings {
     /// Checks what the policer relies on. `is_class`: whether the plan has such a class.
     ///
     /// # Errors
-    /// The first fault found.
-    pub fn check(&self, is_class: impl Fn(ClassId) -> bool) -> Result<(), Fault> {
+    /// The first fault found, for a person.
+    pub fn check(&self, is_class: impl Fn(ClassId) -> bool) -> Result<(), &'static str> {
         let is_high = |share: &Share| share.burst > Self::BURST_MAX;
         if self.burst > Self::BURST_MAX || self.shares.iter().any(is_high) {
-            return Err(Fault::Burst);
+            return Err("burst must be at most 1000000");
         }
         let sum: u64 = self.shares.iter().map(|share| u64::from(share.parts)).sum();
         if sum > PARTS {
-            return Err(Fault::Sum);
+            return Err("the shares add up to more than 100%");
         }
         for (place, share) in self.shares.iter().enumerate() {
             if !is_class(share.class) {
-                return Err(Fault::NoClass);
+                return Err("a share is of no class");
             }
             if self.shares[..place].iter().any(|other| other.class == share.class) {
-                return Err(Fault::TwoShares);
+                return Err("a class has two shares");
             }
         }
         match self.per {
             Per::Rule => Ok(()),
-            Per::Flow { .. } if !self.shares.is_empty() => Err(Fault::FlowShares),
-            Per::Flow { .. } if self.rate > Self::FLOW_RATE_MAX => Err(Fault::FlowRate),
+            Per::Flow { .. } if !self.shares.is_empty() => Err("flows have no shares"),
+            Per::Flow { .. } if self.rate > Self::FLOW_RATE_MAX => {
+                Err("rate must be at most 1000000/s for each flow")
+            }
             Per::Flow { flows_max } if !(1..=Self::FLOWS_MAX).contains(&flows_max) => {
-                Err(Fault::FlowsMax)
+                Err("flows_max must be 1 to 10000000")
             }
             Per::Flow { .. } => Ok(()),
         }
-    }
-}
-
-/// What is wrong with a policer's settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A burst is more than [`Settings::BURST_MAX`].
-    Burst,
-    /// The shares are more than all tokens.
-    Sum,
-    /// A share is of a class that the plan does not have.
-    NoClass,
-    /// A class has two shares.
-    TwoShares,
-    /// There are shares, and a bucket for each flow.
-    FlowShares,
-    /// A flow's rate is more than [`Settings::FLOW_RATE_MAX`].
-    FlowRate,
-    /// The number of flows is not 1 to [`Settings::FLOWS_MAX`].
-    FlowsMax,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Fault::Burst => "burst must be at most 1000000",
-            Fault::Sum => "the shares add up to more than 100%",
-            Fault::NoClass => "a share is of no class",
-            Fault::TwoShares => "a class has two shares",
-            Fault::FlowShares => "flows have no shares",
-            Fault::FlowRate => "rate must be at most 1000000/s for each flow",
-            Fault::FlowsMax => "flows_max must be 1 to 10000000",
-        })
     }
 }
 
@@ -215,18 +184,26 @@ struct Policer {
 pub(crate) struct Policers {
     /// By id. `None`: never in force.
     policers: Vec<Option<Policer>>,
+    /// The one that every request comes under.
+    site: Option<PolicerId>,
 }
 
 /// The policers that a request comes under: none twice.
 pub(crate) type Under = [Option<PolicerId>; 3];
 
 impl Policers {
-    /// Puts a plan's policers in force. Those that were there keep their tokens in proportion to their
-    /// bursts, their flows and their counts; new ones are full. O(policers), and of
+    /// Puts a plan's policers in force, `site` for every request. Those that were there keep their tokens
+    /// in proportion to their bursts, their flows and their counts; new ones are full. O(policers), and of
     /// flows, where a burst is smaller.
-    pub(crate) fn reconfigure(&mut self, now: Moment, plan: &[(PolicerId, &Settings)]) {
+    pub(crate) fn reconfigure<'s>(
+        &mut self,
+        now: Moment,
+        plan: impl Iterator<Item = (PolicerId, &'s Settings)>,
+        site: Option<PolicerId>,
+    ) {
+        self.site = site;
         self.policers.iter_mut().flatten().for_each(|policer| policer.is_in_force = false);
-        for &(id, settings) in plan {
+        for (id, settings) in plan {
             if self.policers.len() <= id.index() {
                 self.policers.resize(id.index() + 1, None);
             }
@@ -244,6 +221,20 @@ impl Policers {
     /// Whether the plan in force has it.
     pub(crate) fn is_in_force(&self, id: PolicerId) -> bool {
         self.policers.get(id.index()).is_some_and(|it| it.as_ref().is_some_and(|it| it.is_in_force))
+    }
+
+    /// The policers that a request comes under by its rule, by its class and with every other, none twice;
+    /// `None` if there are none.
+    pub(crate) fn under(&self, rule: Option<PolicerId>, class: Option<PolicerId>) -> Option<Under> {
+        if (rule, class, self.site) == (None, None, None) {
+            return None;
+        }
+        // One may be gone since the request was classified, or with its class.
+        let in_force = |id: &PolicerId| self.is_in_force(*id);
+        let rule = rule.filter(in_force);
+        let class = class.filter(in_force).filter(|class| rule != Some(*class));
+        let site = self.site.filter(|site| rule != Some(*site) && class != Some(*site));
+        Some([rule, class, site]).filter(|under| *under != [None; 3])
     }
 
     fn at(&mut self, id: PolicerId) -> &mut Policer {
@@ -285,9 +276,10 @@ impl Policers {
         Ok(())
     }
 
-    /// Counts a request refused for want of the policer's token.
-    pub(crate) fn refused(&mut self, id: PolicerId) {
+    /// Counts a request refused for want of the policer's token; says why it is.
+    pub(crate) fn refuse(&mut self, id: PolicerId) -> Reason {
         self.at(id).counts.refused += 1;
+        if self.site == Some(id) { Reason::SitePoliced } else { Reason::Policed }
     }
 
     /// What such a request has left.
@@ -340,24 +332,16 @@ impl Policer {
 
     fn reconfigure(&mut self, now: Moment, settings: &Settings) {
         self.is_in_force = true;
+        self.rate = settings.rate;
         self.name.clone_from(&settings.name);
         match (&mut self.buckets, settings.per) {
             (Buckets::Shared(mine), Per::Rule) => {
-                mine.reconfigure(now, settings.burst, &settings.shares);
+                mine.reconfigure(now, self.rate, settings.burst, &settings.shares);
             }
             (Buckets::Flows(mine), Per::Flow { flows_max }) if mine.is_for(flows_max) => {
-                mine.set_burst(now, settings.burst);
+                mine.reconfigure(now, self.rate, settings.burst);
             }
             (mine, _) => *mine = Buckets::new(now, settings),
-        }
-        self.set_rate(now, settings.rate);
-    }
-
-    fn set_rate(&mut self, now: Moment, rate: Rate) {
-        self.rate = rate;
-        match &mut self.buckets {
-            Buckets::Shared(buckets) => buckets.set_rate(now, rate),
-            Buckets::Flows(buckets) => buckets.set_rate(now, rate),
         }
     }
 
@@ -369,24 +353,15 @@ impl Policer {
     }
 
     fn take(&mut self, now: Moment, class: ClassId, flow: u64) -> bool {
+        let taken = match &mut self.buckets {
+            Buckets::Shared(buckets) => buckets.take(now, class),
+            Buckets::Flows(buckets) => buckets.take(now, flow),
+        };
         let counts = &mut self.counts;
-        match &mut self.buckets {
-            Buckets::Shared(buckets) => match buckets.take(now, class) {
-                None => return false,
-                Some(Taken::Own) => {}
-                Some(Taken::Overflow) => counts.overflow += 1,
-            },
-            Buckets::Flows(buckets) => match buckets.take(now, flow) {
-                TakenOfFlow::Token => {}
-                TakenOfFlow::None => return false,
-                TakenOfFlow::Untracked => {
-                    counts.untracked += 1;
-                    return true;
-                }
-            },
-        }
-        counts.passed += 1;
-        true
+        counts.passed += u64::from(matches!(taken, Some(Taken::Own | Taken::Overflow)));
+        counts.overflow += u64::from(taken == Some(Taken::Overflow));
+        counts.untracked += u64::from(taken == Some(Taken::Untracked));
+        taken.is_some()
     }
 }
 
@@ -406,8 +381,8 @@ mod tests {
 
     fn in_force(plan: &[(u16, &Settings)]) -> Policers {
         let mut policers = Policers::default();
-        let plan: Vec<_> = plan.iter().map(|(id, settings)| (PolicerId(*id), *settings)).collect();
-        policers.reconfigure(Moment::ZERO, &plan);
+        let plan = plan.iter().map(|(id, settings)| (PolicerId(*id), *settings));
+        policers.reconfigure(Moment::ZERO, plan, None);
         policers
     }
 
@@ -454,7 +429,7 @@ mod tests {
             settings("new", 1, 7, Per::Rule),
         ];
         let plan = [(PolicerId(2), &new[0]), (SECOND, &new[1]), (PolicerId(3), &new[2])];
-        policers.reconfigure(Moment::ZERO, &plan);
+        policers.reconfigure(Moment::ZERO, plan.into_iter(), None);
         let left = |policers: &mut Policers, place, flow| {
             policers.quota(Moment::ZERO, PolicerId(place), CLASS, flow).remaining
         };
@@ -483,7 +458,7 @@ mod tests {
             (settings("p", 1, 1, Per::Flow { flows_max: 0 }), "flows_max"),
             (settings("p", 1, 1_000_001, Per::Rule), "burst"),
         ] {
-            let fault = bad.check(two_classes).unwrap_err().to_string();
+            let fault = bad.check(two_classes).unwrap_err();
             assert!(fault.contains(what), "{fault}");
         }
     }

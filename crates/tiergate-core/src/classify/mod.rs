@@ -46,4 +46,4 @@ pub use glob::Glob;
 pub use matcher::Matcher;
 pub use numbers::Span;
 pub use output::Output;
-pub use regexes::{PathRegex, RegexError};
+pub use regexes::PathRegex;

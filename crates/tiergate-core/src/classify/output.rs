@@ -2,65 +2,34 @@
 
 use super::facts::NONE;
 use super::rule::Rule;
+use crate::named::named;
 
-/// Something that rules say of a request. Each comes from the first rule that matches *and* sets it,
-/// so that one rule may give the class, another the policer, a third the importance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Output {
-    /// Class, deadline and refusal, which belong together.
-    Verdict,
-    /// The policer.
-    Policer,
-    /// The importance.
-    Importance,
-    /// The score.
-    Score,
-    /// What fairness is counted by.
-    Flow,
-    /// How many slots it takes.
-    Slots,
-    /// The header in which a trusted peer says how long it may wait.
-    DeadlineHeader,
-}
-
-impl Output {
-    /// Every output, the verdict first.
-    pub const ALL: [Output; 7] = [
-        Output::Verdict,
-        Output::Policer,
-        Output::Importance,
-        Output::Score,
-        Output::Flow,
-        Output::Slots,
-        Output::DeadlineHeader,
-    ];
-
-    /// How many there are.
-    pub const LEN: usize = Self::ALL.len();
-
-    /// As it is called in policies and explanations; the verdict by its main part.
-    pub fn name(self) -> &'static str {
-        match self {
-            Output::Verdict => "class",
-            Output::Policer => "policer",
-            Output::Importance => "importance",
-            Output::Score => "score",
-            Output::Flow => "flow",
-            Output::Slots => "slots",
-            Output::DeadlineHeader => "deadline_header",
-        }
-    }
-
-    pub(super) fn index(self) -> usize {
-        self as usize
+named! {
+    /// Something that rules say of a request. Each comes from the first rule that matches *and* sets it,
+    /// so that one rule may give the class, another the policer, a third the importance.
+    pub enum Output {
+        /// Class, deadline and refusal, which belong together.
+        Verdict = "class",
+        /// The policer.
+        Policer = "policer",
+        /// The importance.
+        Importance = "importance",
+        /// The score.
+        Score = "score",
+        /// What fairness is counted by.
+        Flow = "flow",
+        /// How many slots it takes.
+        Slots = "slots",
+        /// The header in which a trusted peer says how long it may wait.
+        DeadlineHeader = "deadline_header",
     }
 }
 
 /// For each output a rule, or [`NONE`].
-pub(super) type Rules = [u32; Output::LEN];
+pub(super) type Rules = [u32; Output::COUNT];
 
 /// No rule for any output.
-pub(super) const NO_RULES: Rules = [NONE; Output::LEN];
+pub(super) const NO_RULES: Rules = [NONE; Output::COUNT];
 
 /// The earlier of two rules, for each output.
 pub(super) fn earlier(one: &Rules, other: &Rules) -> Rules {

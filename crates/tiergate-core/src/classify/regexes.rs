@@ -1,5 +1,6 @@
 //! Regular expressions over paths: which of many match, in one pass.
 
+use crate::fault::Fault;
 use regex_automata::meta::{BuildError, Cache, Config, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet, nfa::thompson::WhichCaptures};
@@ -23,29 +24,6 @@ pub struct PathRegex {
     regex: Arc<Regex>,
 }
 
-/// Why a text is not a regular expression; in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegexError {
-    /// Longer than [`PathRegex::LEN_MAX`].
-    Long,
-    /// It needs too many states.
-    Complex,
-    /// It cannot be read.
-    Syntax(String),
-}
-
-impl fmt::Display for RegexError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegexError::Long => write!(f, "must have at most {} bytes", PathRegex::LEN_MAX),
-            RegexError::Complex => f.write_str("needs too many states; repeat less often"),
-            RegexError::Syntax(fault) => write!(f, "must be a regular expression: {fault}"),
-        }
-    }
-}
-
-impl std::error::Error for RegexError {}
-
 impl PathRegex {
     /// Most bytes of an expression.
     pub const LEN_MAX: usize = 1024;
@@ -54,9 +32,9 @@ impl PathRegex {
     ///
     /// # Errors
     /// When it is too long, needs too many states, or is none.
-    pub fn parse(text: &str) -> Result<Self, RegexError> {
+    pub fn parse(text: &str) -> Result<Self, Fault> {
         if text.len() > Self::LEN_MAX {
-            return Err(RegexError::Long);
+            return Err(Fault::new(format!("must have at most {} bytes", Self::LEN_MAX)));
         }
         let regex = build(&[text], MatchKind::LeftmostFirst, STATES_SIZE_MAX).map_err(|fault| {
             match (fault.size_limit(), fault.syntax_error()) {
@@ -64,9 +42,10 @@ impl PathRegex {
                     // Its message draws the place on several lines; what is wrong stands on the last.
                     let message = syntax.to_string();
                     let last = message.lines().last().unwrap_or_default();
-                    RegexError::Syntax(last.trim_start_matches("error: ").to_owned())
+                    let last = last.trim_start_matches("error: ");
+                    Fault::new(format!("must be a regular expression: {last}"))
                 }
-                _ => RegexError::Complex,
+                _ => Fault::new("needs too many states; repeat less often"),
             }
         })?;
         Ok(PathRegex { text: text.into(), regex: Arc::new(regex) })

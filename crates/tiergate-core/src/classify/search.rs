@@ -18,7 +18,7 @@ pub(super) struct RuleTrees {
     /// What facts lead to beside their first lead, those of one fact side by side.
     more_leads: Vec<OtherLead>,
     /// By output; empty for those that no rule sets.
-    by_output: [RuleTree; Output::LEN],
+    by_output: [RuleTree; Output::COUNT],
     /// The outputs beside the verdict that some rule sets.
     others: Vec<Output>,
     /// What is known before anything is: rules without conditions. Outputs that no rule sets have 0

@@ -35,8 +35,8 @@ impl<T> Gate<T> {
         if let Some(under) = self.policers_of(class, &arrival)
             && let Err(policer) = self.policers.take(now, under, class, arrival.flow)
         {
-            self.policers.refused(policer);
-            return self.reject(now, class, &arrival, self.policed_by(policer));
+            let reason = self.policers.refuse(policer);
+            return self.reject(now, class, &arrival, reason);
         }
         if at_once {
             return Verdict::Admit(self.admit(now, class, &arrival));
@@ -146,8 +146,7 @@ impl<T> Gate<T> {
             None => {
                 let under = self.policers_of(class, &arrival)?;
                 let policer = self.policers.bar(now, under, class, arrival.flow)?;
-                self.policers.refused(policer);
-                self.policed_by(policer)
+                self.policers.refuse(policer)
             }
         };
         self.refuse(arrival, reason);
@@ -207,25 +206,9 @@ impl<T> Gate<T> {
         (!self.is_feasible(class, arrival, patience)).then_some(Reason::DeadlineInfeasible)
     }
 
-    /// The policers that a request comes under, none twice; `None` if there are none.
+    /// The policers that a request comes under.
     pub(super) fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
-        let (class, site) = (self.classes.at(class).settings.policer, self.plan.site_policer);
-        if (arrival.policer, class, site) == (None, None, None) {
-            return None;
-        }
-        // One may be gone since the request was classified, or with its class.
-        let in_force = |id: &PolicerId| self.policers.is_in_force(*id);
-        let rule = arrival.policer.filter(in_force);
-        let class = class.filter(in_force).filter(|class| rule != Some(*class));
-        let site = site.filter(|site| rule != Some(*site) && class != Some(*site));
-        Some([rule, class, site]).filter(|under| *under != [None; 3])
-    }
-
-    fn policed_by(&self, policer: PolicerId) -> Reason {
-        match self.plan.site_policer == Some(policer) {
-            true => Reason::SitePoliced,
-            false => Reason::Policed,
-        }
+        self.policers.under(arrival.policer, self.classes.at(class).settings.policer)
     }
 
     fn reject(

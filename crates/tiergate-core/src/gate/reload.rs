@@ -45,7 +45,7 @@ impl<T> Gate<T> {
         self.costs.reconfigure(plan.cost, classes, rules);
         self.account.reconfigure(classes, rules);
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
-        self.policers.reconfigure(now, &policers.collect::<Vec<_>>());
+        self.policers.reconfigure(now, policers, plan.site_policer);
         let is_kept = match (&mut self.blocking, plan.block) {
             (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
             (blocking, settings) => {
