@@ -235,36 +235,30 @@ impl HostPattern {
         }
     }
 
-    /// Bytes of the name: of two that match one host, the longer is the more specific.
-    pub fn len(&self) -> usize {
+    fn name(&self) -> &str {
         match self {
-            HostPattern::Exact(name) | HostPattern::Within(name) => name.len(),
-            HostPattern::Below(end) => end.len(),
+            HostPattern::Exact(name) | HostPattern::Below(name) | HostPattern::Within(name) => name,
         }
     }
 
-    /// Never: every pattern has a name.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Bytes of the name: of two that match one host, the longer is the more specific.
+    pub(super) fn name_len(&self) -> usize {
+        self.name().len()
     }
 
     /// Whether `host` (without port) matches.
     pub fn matches(&self, host: &[u8]) -> bool {
-        let host = without_final_dot(host);
-        match self {
-            HostPattern::Exact(name) => host.eq_ignore_ascii_case(name.as_bytes()),
-            HostPattern::Below(end) => {
-                let start = host.len().checked_sub(end.len());
-                start.is_some_and(|start| host[start..].eq_ignore_ascii_case(end.as_bytes()))
+        let (host, name) = (without_final_dot(host), self.name().as_bytes());
+        let Some(start) = host.len().checked_sub(name.len()) else {
+            return false;
+        };
+        let (before, end) = host.split_at(start);
+        end.eq_ignore_ascii_case(name)
+            && match self {
+                HostPattern::Exact(_) => before.is_empty(),
+                HostPattern::Below(_) => true,
+                HostPattern::Within(_) => before.is_empty() || before.ends_with(b"."),
             }
-            HostPattern::Within(name) => match host.len().checked_sub(name.len()) {
-                Some(start) => {
-                    host[start..].eq_ignore_ascii_case(name.as_bytes())
-                        && (start == 0 || host[start - 1] == b'.')
-                }
-                None => false,
-            },
-        }
     }
 
     /// Whether everything that `other` matches is matched by `self`.

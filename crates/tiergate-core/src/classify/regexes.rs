@@ -18,10 +18,9 @@ const CACHE_SIZE_MAX: usize = 4 << 20;
 ///
 /// Matching takes time linear in the path, whatever the expression: there is no backtracking, and
 /// hence neither look-around nor back-references.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathRegex {
     text: Box<str>,
-    regex: Arc<Regex>,
 }
 
 impl PathRegex {
@@ -36,7 +35,7 @@ impl PathRegex {
         if text.len() > Self::LEN_MAX {
             return Err(Fault::new(format!("must have at most {} bytes", Self::LEN_MAX)));
         }
-        let regex = build(&[text], MatchKind::LeftmostFirst, STATES_SIZE_MAX).map_err(|fault| {
+        build(&[text], MatchKind::LeftmostFirst, STATES_SIZE_MAX).map_err(|fault| {
             match (fault.size_limit(), fault.syntax_error()) {
                 (None, Some(syntax)) => {
                     // Its message draws the place on several lines; what is wrong stands on the last.
@@ -48,26 +47,14 @@ impl PathRegex {
                 _ => Fault::new("needs too many states; repeat less often"),
             }
         })?;
-        Ok(PathRegex { text: text.into(), regex: Arc::new(regex) })
+        Ok(PathRegex { text: text.into() })
     }
 
-    /// Whether it is found in the path. Allocates; for explanations.
+    /// Whether it is found in the path. Compiles the expression, which rules keep only together
+    /// ([`Regexes`]); for explanations.
     pub fn matches(&self, path: &[u8]) -> bool {
-        self.regex.search_half_with(&mut self.regex.create_cache(), &Input::new(path)).is_some()
-    }
-}
-
-impl PartialEq for PathRegex {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for PathRegex {}
-
-impl std::hash::Hash for PathRegex {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
+        let regex = build(&[&self.text], MatchKind::LeftmostFirst, STATES_SIZE_MAX);
+        regex.expect("it was compiled when it was read").is_match(path)
     }
 }
 

@@ -216,7 +216,7 @@ impl ScoreClient {
     /// The greater, the more specific.
     fn specific(&self) -> (u8, usize) {
         match self {
-            ScoreClient::Name(name) => (1, name.len()),
+            ScoreClient::Name(name) => (1, name.name_len()),
             ScoreClient::Network(network) => (0, canonical(*network).prefix_len().into()),
         }
     }

@@ -76,7 +76,7 @@ impl RuleTrees {
                 let known = &mut trees.facts[fact as usize];
                 known.remembered |= lead.node != NONE;
                 let output = output.index() as u8;
-                if known.lead.is_nowhere() {
+                if known.lead == Lead::NOWHERE {
                     (known.lead, known.output) = (lead, output);
                 } else {
                     known.more_len += 1;
