@@ -102,16 +102,6 @@ impl<I: Id> Interned<I> {
         self.ids.insert(name.into(), id);
         Ok(id)
     }
-
-    /// How many names were interned.
-    pub fn len(&self) -> usize {
-        self.ids.len()
-    }
-
-    /// Whether none was.
-    pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
-    }
 }
 
 /// All names of the process.

@@ -100,14 +100,9 @@ impl FlowBuckets {
     pub(super) fn next_token(&mut self, now: Moment, flow: u64) -> Duration {
         self.settle(now);
         let thousandths = (self.missing(flow) + TOKEN).saturating_sub(self.burst);
-        let speed = u128::from(self.rate.thousandths_per_day());
-        if thousandths == 0 {
-            return Duration::ZERO;
-        }
-        let amount = u128::from(thousandths) * u128::from(DAY_NANOS) - u128::from(self.rest);
-        match speed {
-            0 => Duration::MAX,
-            speed => Duration::from_nanos(amount.div_ceil(speed).try_into().unwrap_or(u64::MAX)),
+        match u128::from(thousandths) * u128::from(DAY_NANOS) {
+            0 => Duration::ZERO,
+            amount => self.rate.time_for(amount - u128::from(self.rest), 1),
         }
     }
 

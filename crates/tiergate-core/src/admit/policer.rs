@@ -13,6 +13,7 @@ use super::bucket::{PARTS, Rate, TOKEN, Taken};
 use super::flow_buckets::FlowBuckets;
 use super::partition::Partitions;
 pub use super::partition::Share;
+use crate::collections::grown;
 use crate::names::ClassId;
 pub use crate::names::PolicerId;
 use crate::reason::Reason;
@@ -204,10 +205,7 @@ impl Policers {
         self.site = site;
         self.policers.iter_mut().flatten().for_each(|policer| policer.is_in_force = false);
         for (id, settings) in plan {
-            if self.policers.len() <= id.index() {
-                self.policers.resize(id.index() + 1, None);
-            }
-            match &mut self.policers[id.index()] {
+            match grown(&mut self.policers, id.index()) {
                 Some(policer) => policer.reconfigure(now, settings),
                 new => *new = Some(Policer::new(now, settings)),
             }

@@ -16,7 +16,7 @@
 //! Source: Cherkasova & Phaal, session-based admission control; WebQoS §4.2 (sessions). That requests
 //! of running sessions go first, instead of a threshold, is ours.
 
-use crate::collections::{List, Slab};
+use crate::collections::{List, Slab, grown};
 use crate::named::named;
 use crate::names::ClassId;
 use crate::time::Moment;
@@ -334,9 +334,6 @@ impl Sessions {
     }
 
     fn account_of(&mut self, class: ClassId) -> &mut SessionAccount {
-        if self.account.len() <= class.index() {
-            self.account.resize(class.index() + 1, SessionAccount::default());
-        }
-        &mut self.account[class.index()]
+        grown(&mut self.account, class.index())
     }
 }

@@ -23,7 +23,13 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    fn of(class: &Class, ageing: f64) -> Self {
+    /// That of a plan's class. The ageing is that of the class's site, if its policy is by score, or else
+    /// of the policy between sites.
+    pub(crate) fn of_plan(plan: &Plan, class: &Class) -> Self {
+        let ageing = match (plan.site_of(class).policy, plan.between_sites) {
+            (Policy::Score { ageing }, _) | (_, Policy::Score { ageing }) => ageing,
+            _ => 0.0,
+        };
         Discipline {
             order: class.order,
             fair: class.fair,
@@ -34,16 +40,6 @@ impl Discipline {
             bytes_max: class.queue_bytes_max,
             ageing,
         }
-    }
-
-    /// That of a plan's class. The ageing is that of the class's site, if its policy is by score, or else
-    /// of the policy between sites.
-    pub(crate) fn of_plan(plan: &Plan, class: &Class) -> Self {
-        let ageing = match (plan.site_of(class).policy, plan.between_sites) {
-            (Policy::Score { ageing }, _) | (_, Policy::Score { ageing }) => ageing,
-            _ => 0.0,
-        };
-        Self::of(class, ageing)
     }
 
     /// Whether a waiter of a class has another place in its lists under `other`.

@@ -68,7 +68,8 @@ impl<T> Gate<T> {
         arrival: &Arrival,
         patience: Duration,
     ) -> bool {
-        if !self.has_free_slot() || !self.fits(arrival.width()) {
+        // Nobody who may have a free slot waits: every change ends in `dispatch`.
+        if !self.limit.has_free() || !self.limit.fits(arrival.width()) {
             return false;
         }
         if self.backlog.len() == 0 && !self.schedule.keeps_free() {
@@ -170,11 +171,6 @@ impl<T> Gate<T> {
         let class = self.classes.entered(arrival.class);
         self.account.arrived(class, arrival.rule);
         self.account.refused(class, reason);
-    }
-
-    /// Whether a slot is free. Nobody who may have one waits: every change ends in `dispatch`.
-    pub(super) fn has_free_slot(&self) -> bool {
-        self.running < self.limit.slots()
     }
 
     /// Why the request may neither have a slot nor wait for one, policers apart. `at_once`: whether it

@@ -8,7 +8,6 @@ use super::Gate;
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::backlog::Discipline;
-use crate::control::Limit;
 use crate::names::ClassId;
 use crate::plan::Plan;
 use crate::time::Moment;
@@ -21,7 +20,7 @@ impl<T> Gate<T> {
         self.let_time_pass(now);
         self.adjustments.advance(now);
         if plan.slots != self.base.slots {
-            self.limit = Limit::new(plan.slots.law(), &plan.slots);
+            self.limit.reconfigure(&plan.slots);
         }
         self.base = plan;
         let plan = self.adjustments.over(&self.base);
@@ -39,7 +38,7 @@ impl<T> Gate<T> {
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
             self.backlog.reconfigure(*id, Discipline::of_plan(plan, class));
-            self.preemptible.make_room(id.index() + 1);
+            self.preemptible.make_room(*id);
         }
         let (classes, rules) = (plan.class_ids(), plan.rule_ids());
         self.costs.reconfigure(plan.cost, classes, rules);

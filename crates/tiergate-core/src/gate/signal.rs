@@ -1,8 +1,7 @@
 //! What clients are told: how long a refused one should stay away, what one has left of a policer; and
 //! which clients are blocked because they ignore it.
 
-use super::refused::Refused;
-use super::{Arrival, Gate};
+use super::{Arrival, Gate, Refused};
 use crate::admit::policer::Quota;
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;

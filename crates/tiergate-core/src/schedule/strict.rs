@@ -15,29 +15,9 @@ use super::children::{Child, States};
 use super::{Load, Scheduler};
 use crate::time::Moment;
 
-/// The state of the policy.
+/// The state of the policy: what each child is sure of, and its balance of slot time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Strict {
-    minimums: Minimums,
-}
-
-impl Scheduler for Strict {
-    fn reconfigure(&mut self, now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
-        self.minimums.reconfigure(now, children, |child| child.terms.minimum);
-    }
-
-    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
-        self.minimums.advance(now, loads, slots);
-    }
-
-    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
-        self.minimums.pick(loads, slots, |_| true)
-    }
-}
-
-/// What each child is sure of, and its balance of slot time.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Minimums {
     shares: Vec<f64>,
     balances: States<f64>,
     /// Whether any child is sure of anything.
@@ -45,22 +25,12 @@ pub(super) struct Minimums {
     settled: Moment,
 }
 
-impl Minimums {
-    /// Puts a plan's children in force, each with its `share`.
-    pub(super) fn reconfigure(
-        &mut self,
-        now: Moment,
-        children: &[Child],
-        share: impl Fn(&Child) -> f64,
-    ) {
-        self.settled = now;
-        self.balances.reconfigure(children);
-        self.shares = children.iter().map(share).collect();
-        self.any = self.shares.iter().any(|&share| share > 0.0);
+impl Scheduler for Strict {
+    fn reconfigure(&mut self, now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
+        self.put_in_force(now, children, |child| child.terms.minimum);
     }
 
-    /// Brings the balances up to `now`; call before anything in `loads` changes.
-    pub(super) fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
+    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
         if !self.any {
             return;
         }
@@ -88,9 +58,28 @@ impl Minimums {
         }
     }
 
+    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
+        self.pick_eligible(loads, slots, |_| true)
+    }
+}
+
+impl Strict {
+    /// Puts a plan's children in force, each with its `share`.
+    pub(super) fn put_in_force(
+        &mut self,
+        now: Moment,
+        children: &[Child],
+        share: impl Fn(&Child) -> f64,
+    ) {
+        self.settled = now;
+        self.balances.reconfigure(children);
+        self.shares = children.iter().map(share).collect();
+        self.any = self.shares.iter().any(|&share| share > 0.0);
+    }
+
     /// The first below the whole part of its minimum, or else the first that is owed the fraction, or else
     /// the first; of those that wait and are eligible.
-    pub(super) fn pick(
+    pub(super) fn pick_eligible(
         &self,
         loads: &[Load],
         slots: f64,
