@@ -149,9 +149,8 @@ pub struct ClassState {
 /// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
 #[derive(Debug)]
 pub struct Gate<T> {
-    /// The plan in force, with `adjustments` on top of `base`.
+    /// The plan in force: the one given, with the adjustments on top.
     plan: Plan,
-    base: Plan,
     adjustments: Adjustments,
     sources: Sources,
     limit: Limit,
@@ -184,8 +183,7 @@ impl<T> Gate<T> {
         let mut gate = Gate {
             effects: Effects::new(law.slots()),
             limit: Limit::new(law, &plan.slots),
-            base: plan.clone(),
-            adjustments: Adjustments::default(),
+            adjustments: Adjustments::of(plan.clone()),
             sources: Sources::default(),
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost),

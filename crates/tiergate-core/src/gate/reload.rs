@@ -19,12 +19,12 @@ impl<T> Gate<T> {
     pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
         self.let_time_pass(now);
         self.adjustments.advance(now);
-        if plan.slots != self.base.slots {
+        if plan.slots != self.adjustments.base().slots {
             self.limit.reconfigure(&plan.slots);
         }
-        self.base = plan;
-        let plan = self.adjustments.over(&self.base);
-        if plan.slots != self.base.slots || self.plan.slots != self.base.slots {
+        let plan = self.adjustments.rebase(plan);
+        let given = &self.adjustments.base().slots;
+        if plan.slots != *given || self.plan.slots != *given {
             self.limit.set_bounds(now, &plan.slots);
         }
         self.put_in_force(now, &plan);
