@@ -189,8 +189,20 @@ pub(crate) struct Policers {
     site: Option<PolicerId>,
 }
 
-/// The policers that a request comes under: none twice.
-pub(crate) type Under = [Option<PolicerId>; 3];
+/// A request as policers see it: which it comes under, none twice, and whose tokens it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Under {
+    policers: [Option<PolicerId>; 3],
+    class: ClassId,
+    flow: u64,
+}
+
+impl Under {
+    /// The policers that it comes under, one at least.
+    pub(crate) fn policers(self) -> impl Iterator<Item = PolicerId> {
+        self.policers.into_iter().flatten()
+    }
+}
 
 impl Policers {
     /// Puts a plan's policers in force, `site` for every request. Those that were there keep their tokens
@@ -221,18 +233,25 @@ impl Policers {
         self.policers.get(id.index()).is_some_and(|it| it.as_ref().is_some_and(|it| it.is_in_force))
     }
 
-    /// The policers that a request comes under by its rule, by its class and with every other, none twice;
-    /// `None` if there are none.
-    pub(crate) fn under(&self, rule: Option<PolicerId>, class: Option<PolicerId>) -> Option<Under> {
-        if (rule, class, self.site) == (None, None, None) {
+    /// What a request of the class and flow comes under: by its rule, by its class and with every other;
+    /// `None` if nothing.
+    pub(crate) fn under(
+        &self,
+        rule: Option<PolicerId>,
+        by_class: Option<PolicerId>,
+        class: ClassId,
+        flow: u64,
+    ) -> Option<Under> {
+        if (rule, by_class, self.site) == (None, None, None) {
             return None;
         }
         // One may be gone since the request was classified, or with its class.
         let in_force = |id: &PolicerId| self.is_in_force(*id);
         let rule = rule.filter(in_force);
-        let class = class.filter(in_force).filter(|class| rule != Some(*class));
-        let site = self.site.filter(|site| rule != Some(*site) && class != Some(*site));
-        Some([rule, class, site]).filter(|under| *under != [None; 3])
+        let by_class = by_class.filter(in_force).filter(|id| rule != Some(*id));
+        let site = self.site.filter(|id| rule != Some(*id) && by_class != Some(*id));
+        let policers = [rule, by_class, site];
+        (policers != [None; 3]).then_some(Under { policers, class, flow })
     }
 
     fn at(&mut self, id: PolicerId) -> &mut Policer {
@@ -240,35 +259,22 @@ impl Policers {
     }
 
     /// Whether the request has all the tokens it needs; else the first policer that has none for it.
-    pub(crate) fn bar(
-        &mut self,
-        now: Moment,
-        under: Under,
-        class: ClassId,
-        flow: u64,
-    ) -> Option<PolicerId> {
-        let mut under = under.into_iter().flatten();
-        under.find(|id| !self.at(*id).has_token(now, class, flow))
+    pub(crate) fn bar(&mut self, now: Moment, under: Under) -> Option<PolicerId> {
+        under.policers().find(|id| !self.at(*id).has_token(now, under))
     }
 
     /// Takes a token of each, or of none and says which has none. O(1) each, and the partitions.
-    pub(crate) fn take(
-        &mut self,
-        now: Moment,
-        under: Under,
-        class: ClassId,
-        flow: u64,
-    ) -> Result<(), PolicerId> {
-        let mut several = under.iter().flatten();
+    pub(crate) fn take(&mut self, now: Moment, under: Under) -> Result<(), PolicerId> {
+        let mut several = under.policers();
         // With one alone, taking is asking.
         if let (Some(one), None) = (several.next(), several.next()) {
-            return self.at(*one).take(now, class, flow).then_some(()).ok_or(*one);
+            return self.at(one).take(now, under).then_some(()).ok_or(one);
         }
-        if let Some(id) = self.bar(now, under, class, flow) {
+        if let Some(id) = self.bar(now, under) {
             return Err(id);
         }
-        for id in under.into_iter().flatten() {
-            let taken = self.at(id).take(now, class, flow);
+        for id in under.policers() {
+            let taken = self.at(id).take(now, under);
             debug_assert!(taken, "it was there");
         }
         Ok(())
@@ -281,7 +287,8 @@ impl Policers {
     }
 
     /// What such a request has left.
-    pub(crate) fn quota(&mut self, now: Moment, id: PolicerId, class: ClassId, flow: u64) -> Quota {
+    pub(crate) fn quota(&mut self, now: Moment, id: PolicerId, under: Under) -> Quota {
+        let Under { class, flow, .. } = under;
         let policer = self.at(id);
         let (remaining, wait, most) = match &mut policer.buckets {
             Buckets::Shared(buckets) => {
@@ -343,14 +350,14 @@ impl Policer {
         }
     }
 
-    fn has_token(&mut self, now: Moment, class: ClassId, flow: u64) -> bool {
+    fn has_token(&mut self, now: Moment, Under { class, flow, .. }: Under) -> bool {
         match &mut self.buckets {
             Buckets::Shared(buckets) => buckets.has_token(now, class),
             Buckets::Flows(buckets) => buckets.has_token(now, flow),
         }
     }
 
-    fn take(&mut self, now: Moment, class: ClassId, flow: u64) -> bool {
+    fn take(&mut self, now: Moment, Under { class, flow, .. }: Under) -> bool {
         let taken = match &mut self.buckets {
             Buckets::Shared(buckets) => buckets.take(now, class),
             Buckets::Flows(buckets) => buckets.take(now, flow),
@@ -384,6 +391,11 @@ mod tests {
         policers
     }
 
+    fn under<const N: usize>(policers: [u16; N], flow: u64) -> Under {
+        let by = |place: usize| policers.get(place).map(|id| PolicerId(*id));
+        Under { policers: [by(0), by(1), by(2)], class: CLASS, flow }
+    }
+
     fn passed(policers: &Policers) -> Vec<u64> {
         let states = (0..9).filter_map(|id| policers.state(PolicerId(id)));
         states.map(|state| state.counts.passed).collect()
@@ -394,13 +406,13 @@ mod tests {
         let two =
             [settings("a", 1, 5, Per::Rule), settings("b", 1, 2, Per::Flow { flows_max: 100 })];
         let mut policers = in_force(&[(0, &two[0]), (1, &two[1])]);
-        let under = [Some(FIRST), None, Some(SECOND)];
+        let both = |flow| under([0, 1], flow);
         for _ in 0..2 {
-            assert_eq!(policers.take(Moment::ZERO, under, CLASS, 9 << 40), Ok(()));
+            assert_eq!(policers.take(Moment::ZERO, both(9 << 40)), Ok(()));
         }
-        assert_eq!(policers.take(Moment::ZERO, under, CLASS, 9 << 40), Err(SECOND));
-        assert_eq!(policers.quota(Moment::ZERO, FIRST, CLASS, 0).remaining, 3, "nothing was lost");
-        assert_eq!(policers.take(Moment::ZERO, under, CLASS, 8 << 40), Ok(()));
+        assert_eq!(policers.take(Moment::ZERO, both(9 << 40)), Err(SECOND));
+        assert_eq!(policers.quota(Moment::ZERO, FIRST, both(0)).remaining, 3, "nothing was lost");
+        assert_eq!(policers.take(Moment::ZERO, both(8 << 40)), Ok(()));
         assert_eq!(passed(&policers), [3, 3]);
     }
 
@@ -413,13 +425,10 @@ mod tests {
         ];
         let mut policers = in_force(&[(0, &old[0]), (1, &old[1]), (2, &old[2])]);
         for _ in 0..3 {
-            assert_eq!(
-                policers.take(Moment::ZERO, [Some(PolicerId(2)), None, None], CLASS, 5),
-                Ok(())
-            );
+            assert_eq!(policers.take(Moment::ZERO, under([2], 5)), Ok(()));
         }
         for _ in 0..5 {
-            assert_eq!(policers.take(Moment::ZERO, [Some(SECOND), None, None], CLASS, 5), Ok(()));
+            assert_eq!(policers.take(Moment::ZERO, under([1], 5)), Ok(()));
         }
         let new = [
             settings("clients", 1, 4, Per::Flow { flows_max: 100 }),
@@ -429,7 +438,7 @@ mod tests {
         let plan = [(PolicerId(2), &new[0]), (SECOND, &new[1]), (PolicerId(3), &new[2])];
         policers.reconfigure(Moment::ZERO, plan.into_iter(), None);
         let left = |policers: &mut Policers, place, flow| {
-            policers.quota(Moment::ZERO, PolicerId(place), CLASS, flow).remaining
+            policers.quota(Moment::ZERO, PolicerId(place), under([place], flow)).remaining
         };
         assert_eq!(left(&mut policers, 2, 5), 1);
         assert_eq!(left(&mut policers, 2, 6), 4);

@@ -106,10 +106,13 @@ pub(super) struct RegexCache {
 impl Regexes {
     /// A set of distinct expressions; `None` if together they need too many states. `place`: of its own
     /// among all sets of the classifier.
-    pub(super) fn new(patterns: &[(&PathRegex, u32)], place: usize) -> Option<Self> {
-        let texts: Vec<&str> = patterns.iter().map(|(pattern, _)| &*pattern.text).collect();
+    pub(super) fn new<'p>(
+        patterns: impl IntoIterator<Item = (&'p PathRegex, u32)>,
+        place: usize,
+    ) -> Option<Self> {
+        let patterns = patterns.into_iter().map(|(pattern, fact)| (&*pattern.text, fact));
+        let (texts, facts): (Vec<&str>, _) = patterns.unzip();
         let regex = build(&texts, MatchKind::All, ALL_STATES_SIZE_MAX).ok()?;
-        let facts = patterns.iter().map(|(_, fact)| *fact).collect();
         Some(Regexes { regex: Arc::new(regex), facts, place })
     }
 
@@ -162,8 +165,8 @@ mod tests {
         let regex = |text| PathRegex::parse(text).unwrap();
         let some = [regex("^/a"), regex("b$"), regex("(?i)X"), regex("^$"), regex(r"\d{2,}")];
         let numbered: Vec<_> = some.iter().zip(0..).collect();
-        let all = Regexes::new(&numbered, 1).unwrap();
-        let other = Regexes::new(&numbered[2..3], 1).unwrap();
+        let all = Regexes::new(numbered.iter().copied(), 1).unwrap();
+        let other = Regexes::new(numbered[2..3].iter().copied(), 1).unwrap();
         let mut caches = RegexCaches::new();
         let mut found = |regexes: &Regexes, path: &[u8]| {
             let mut found = Vec::new();

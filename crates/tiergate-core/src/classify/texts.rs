@@ -22,19 +22,19 @@ pub(super) struct Texts {
 
 impl Texts {
     /// A set of distinct patterns.
-    pub(super) fn new(patterns: &[(&Pattern, u32)]) -> Self {
+    pub(super) fn new<'p>(patterns: impl IntoIterator<Item = (&'p Pattern, u32)>) -> Self {
         let mut texts = Texts::default();
         let mut forwards = Vec::new();
         let mut backwards = Vec::new();
         for (pattern, fact) in patterns {
             let key = |bytes: &[u8], here, entry| Key { bytes: bytes.to_vec(), here, entry };
             match pattern {
-                Pattern::Any => texts.any.push(*fact),
-                Pattern::Exact(bytes) => forwards.push(key(bytes, true, *fact)),
-                Pattern::Prefix(bytes) => forwards.push(key(bytes, false, *fact)),
+                Pattern::Any => texts.any.push(fact),
+                Pattern::Exact(bytes) => forwards.push(key(bytes, true, fact)),
+                Pattern::Prefix(bytes) => forwards.push(key(bytes, false, fact)),
                 Pattern::Glob(glob) => {
                     let entry = GLOB | texts.globs.len() as u32;
-                    texts.globs.push((glob.clone(), *fact));
+                    texts.globs.push((glob.clone(), fact));
                     if glob.suffix().len() > glob.prefix().len() {
                         let mut end = glob.suffix().to_vec();
                         end.reverse();
@@ -79,17 +79,17 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// A set of distinct patterns.
-    pub(super) fn new(patterns: &[(&HostPattern, u32)]) -> Self {
+    pub(super) fn new<'p>(patterns: impl IntoIterator<Item = (&'p HostPattern, u32)>) -> Self {
         let key =
             |name: &str, here, entry| Key { bytes: name.bytes().rev().collect(), here, entry };
-        let mut keys = Vec::with_capacity(patterns.len());
+        let mut keys = Vec::new();
         for (pattern, fact) in patterns {
             match pattern {
-                HostPattern::Exact(name) => keys.push(key(name, true, *fact)),
-                HostPattern::Below(end) => keys.push(key(end, false, *fact)),
+                HostPattern::Exact(name) => keys.push(key(name, true, fact)),
+                HostPattern::Below(end) => keys.push(key(end, false, fact)),
                 HostPattern::Within(name) => {
-                    keys.push(key(name, true, *fact));
-                    keys.push(key(&format!(".{name}"), false, *fact));
+                    keys.push(key(name, true, fact));
+                    keys.push(key(&format!(".{name}"), false, fact));
                 }
             }
         }

@@ -6,7 +6,6 @@ use crate::backlog::{DROPS_MAX, Room, State, Ticket};
 use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
-use std::time::Duration;
 
 /// Whose turn it is.
 #[derive(Clone, Copy)]
@@ -39,16 +38,11 @@ impl<T> Gate<T> {
     /// Whether a request of the class would be served before its deadline. It stands behind those of its
     /// own list that its class's order puts before it; that those of running sessions go first shows in
     /// how fast the other list is served.
-    pub(super) fn is_feasible(
-        &self,
-        class: ClassId,
-        arrival: &Arrival,
-        patience: Duration,
-    ) -> bool {
-        let ahead = self.backlog.ahead(class, arrival);
-        let drain = self.classes.at(class).drain(arrival.running);
+    pub(super) fn is_feasible(&self, arrival: &Arrival) -> bool {
+        let ahead = self.backlog.ahead(arrival.class, arrival);
+        let drain = self.classes.at(arrival.class).drain(arrival.running);
         let is_newcomer = !arrival.goes_on && !arrival.running;
-        let patience = feasible::patience(patience, is_newcomer);
+        let patience = feasible::patience(self.patience(arrival), is_newcomer);
         drain.is_feasible(ahead, patience, self.limit.slots())
     }
 
@@ -140,7 +134,8 @@ impl<T> Gate<T> {
 
     /// Refuses those whose place an arrival takes, if it is to wait; whether it is. The tokens that they
     /// took stay taken. The caller tells the triggers of the arrival's class.
-    pub(super) fn make_room(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+    pub(super) fn make_room(&mut self, now: Moment, arrival: &Arrival) -> bool {
+        let class = arrival.class;
         for left in 0.. {
             match self.backlog.room(class, arrival, left) {
                 Room::Free => break,
