@@ -1,6 +1,7 @@
 //! What a plan says of one class's backlog, and in which order it puts its waiters.
 
 use super::flows::Flow;
+use super::waiter::Waiter;
 use crate::class::{Class, Codel, Late, Order, WhenFull};
 use crate::classify::score::Score;
 use crate::collections::Rank;
@@ -72,13 +73,8 @@ impl Discipline {
     }
 
     /// A waiter's place among those of its class, where the order is by rank; it never changes.
-    pub(super) fn rank(
-        &self,
-        deadline: Moment,
-        score: Score,
-        arrived: Moment,
-        sequence: u64,
-    ) -> Option<Rank> {
+    pub(super) fn rank<T>(&self, waiter: &Waiter<T>) -> Option<Rank> {
+        let Waiter { deadline, score, arrived, sequence, .. } = *waiter;
         match self.order {
             Order::Fifo | Order::AdaptiveLifo => None,
             Order::Deadline => Some((deadline.nanos(), sequence)),

@@ -115,12 +115,12 @@ impl FactTable {
         if !cookies.is_empty() {
             uses.entry("cookie".into()).or_default().push(FieldUse::Cookies);
         }
-        for (place, part) in parts.keys().enumerate() {
+        fields.of.parts = parts.into_iter().collect();
+        for (place, (part, _)) in fields.of.parts.iter().enumerate() {
             for name in part.fields() {
                 uses.entry((*name).into()).or_default().push(FieldUse::Part(place));
             }
         }
-        fields.of.parts = parts.into_iter().collect();
         fields.of.uses = names(uses, true);
         fields.of.cookies.of = names(cookies, false);
         late.of.parameters = names(parameters, false);

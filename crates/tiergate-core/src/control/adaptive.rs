@@ -146,7 +146,7 @@ impl Law for AdaptiveLimit {
         // The number in progress only falls at an end, so that its peaks are seen here.
         self.peak = self.peak.max(load.running);
         let slow = held_s >= self.held_s;
-        let counts = self.window.count(load.running, admitted, outcome, slow);
+        let counts = self.window.count(completion, slow);
         if is_answer(outcome) {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);

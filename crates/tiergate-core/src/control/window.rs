@@ -1,5 +1,6 @@
 //! One window of measurement: throughput at one number of slots, while the limit binds.
 
+use super::law::Completion;
 use crate::outcome::{End, Outcome};
 use crate::time::Moment;
 use std::time::Duration;
@@ -58,20 +59,16 @@ impl Window {
 
     /// Counts the end of a request; call after [`Window::pass`]. Returns whether it is an answer that
     /// tells of the throughput.
-    pub(super) fn count(
-        &mut self,
-        running: u32,
-        admitted: Moment,
-        outcome: &Outcome,
-        slow: bool,
-    ) -> bool {
+    pub(super) fn count(&mut self, completion: &Completion<'_>, slow: bool) -> bool {
+        let Completion { admitted, outcome, load, .. } = *completion;
         // A slot granted in an earlier window is evidence about the number of slots of then. Failures count
         // with slots free, too: a limit far too high never binds, because the clients leave first.
         let own = u32::from(admitted >= self.opened);
         match outcome.end {
             _ if is_answer(outcome) => {
                 self.kept += own;
-                let counts = self.is_bound(running) && self.settling_ns == 0 && self.bound_ns > 0;
+                let counts =
+                    self.is_bound(load.running) && self.settling_ns == 0 && self.bound_ns > 0;
                 self.served += u32::from(counts);
                 return counts;
             }

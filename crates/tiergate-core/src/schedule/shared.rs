@@ -85,7 +85,8 @@ impl Reserves {
 
 impl Scheduler for Shared {
     fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64) {
-        self.shares.put_in_force(now, children, |child| child.terms.share);
+        let shares = children.iter().map(|child| child.terms.share);
+        self.shares.put_in_force(now, children, shares.collect());
         let reserved: f64 = children.iter().map(|child| child.terms.reserve).sum();
         match &mut self.reserves {
             _ if reserved <= 0.0 => self.reserves = None,

@@ -27,7 +27,8 @@ pub(super) struct Strict {
 
 impl Scheduler for Strict {
     fn reconfigure(&mut self, now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
-        self.put_in_force(now, children, |child| child.terms.minimum);
+        let minimums = children.iter().map(|child| child.terms.minimum);
+        self.put_in_force(now, children, minimums.collect());
     }
 
     fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
@@ -64,16 +65,11 @@ impl Scheduler for Strict {
 }
 
 impl Strict {
-    /// Puts a plan's children in force, each with its `share`.
-    pub(super) fn put_in_force(
-        &mut self,
-        now: Moment,
-        children: &[Child],
-        share: impl Fn(&Child) -> f64,
-    ) {
+    /// Puts a plan's children in force, with the shares that they are sure of.
+    pub(super) fn put_in_force(&mut self, now: Moment, children: &[Child], shares: Vec<f64>) {
         self.settled = now;
         self.balances.reconfigure(children);
-        self.shares = children.iter().map(share).collect();
+        self.shares = shares;
         self.any = self.shares.iter().any(|&share| share > 0.0);
     }
 
