@@ -7,8 +7,8 @@
 use super::index::Index;
 use super::names::Names;
 use super::networks::Networks;
-use super::output::Rules;
 use super::regexes::RegexCaches;
+use super::rule::Rules;
 use super::search::Search;
 use super::texts::{Hosts, Texts};
 use crate::request::{Field, Part, RequestView, Value, cookie, parameters};

@@ -5,7 +5,7 @@
 //! particular, rules that only give classes cost what they would cost if there were no other outputs.
 
 use super::facts::{HeldFacts, NONE};
-use super::output::{Output, Rules};
+use super::rule::{Output, Rules};
 use super::rule_tree::{Conditions, Lead, RuleTree};
 
 const VERDICT: usize = 0;
