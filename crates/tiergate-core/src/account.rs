@@ -1,5 +1,6 @@
 //! Accounting: each request is counted once where it ends, and once where it begins.
 
+use crate::collections::grown;
 use crate::histogram::Histogram;
 use crate::names::{ClassId, RuleId};
 use crate::outcome::{End, Outcome};
@@ -60,10 +61,8 @@ pub struct Account {
 impl Account {
     /// Makes room for a plan's classes and rules, so that no request has to.
     pub(crate) fn reconfigure(&mut self, classes: &[ClassId], rules: &[RuleId]) {
-        let room = classes.iter().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.classes.resize(room.max(self.classes.len()), ClassAccount::default());
-        let room = rules.iter().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.rule_hits.resize(room.max(self.rule_hits.len()), 0);
+        classes.iter().for_each(|id| _ = grown(&mut self.classes, id.index()));
+        rules.iter().for_each(|id| _ = grown(&mut self.rule_hits, id.index()));
     }
 
     pub(crate) fn arrived(&mut self, class: ClassId, rule: Option<RuleId>) {

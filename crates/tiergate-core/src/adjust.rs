@@ -174,9 +174,10 @@ impl Adjusted {
     }
 }
 
-/// All adjustments.
-#[derive(Clone, Debug, Default)]
+/// The plan as it was given, and all adjustments of it.
+#[derive(Clone, Debug)]
 pub struct Adjustments {
+    base: Plan,
     list: Vec<Adjusted>,
 }
 
@@ -185,6 +186,16 @@ impl Adjustments {
     pub const COUNT_MAX: usize = 64;
     /// Longest name of an owner, in bytes.
     pub const OWNER_LEN_MAX: usize = 64;
+
+    /// No adjustment of a plan yet.
+    pub(crate) fn of(base: Plan) -> Self {
+        Adjustments { base, list: Vec::new() }
+    }
+
+    /// The plan as it was given.
+    pub(crate) fn base(&self) -> &Plan {
+        &self.base
+    }
 
     /// Every adjustment, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Adjusted> {
@@ -196,16 +207,19 @@ impl Adjustments {
         self.list.iter().any(|it| !it.lapsed && it.applied.value != it.applied.target)
     }
 
-    /// Takes in what an owner wants of a setting, which the plan gives `planned`; call after
-    /// [`Adjustments::advance`]. Returns its place.
+    /// Takes in what an owner wants; call after [`Adjustments::advance`]. Returns what has become of it, and
+    /// the plan with it.
+    ///
+    /// # Errors
+    /// These adjustments are no good then: claim on a copy.
     pub(crate) fn claim(
         &mut self,
         now: Moment,
-        (owner, of): (&str, &str),
+        owner: &str,
         wanted: Adjustment,
-        planned: f64,
-    ) -> Result<usize, AdjustError> {
+    ) -> Result<(Applied, Plan), AdjustError> {
         let Adjustment { setting, value, min, max, slew_per_s } = wanted;
+        let planned = setting.read(&self.base).ok_or(AdjustError::NoSuchSetting)?;
         let is_valid = value.is_finite() && min <= max && slew_per_s > 0.0;
         if !is_valid || !(1..=Self::OWNER_LEN_MAX).contains(&owner.len()) {
             return Err(AdjustError::Invalid);
@@ -221,23 +235,27 @@ impl Adjustments {
             Applied { value: before.clamp(min, max), target: value.clamp(min, max), planned };
         let mut new = Adjusted {
             owner: owner.into(),
-            of: of.into(),
+            of: setting.of(&self.base).into(),
             wanted,
             applied,
             lapsed: false,
             moved: now,
         };
         new.applied.value = new.value_at(now);
-        if let Some(place) = known {
-            self.list[place] = new;
-            return Ok(place);
+        match known {
+            Some(place) => self.list[place] = new,
+            None => {
+                self.list.retain(|it| !(it.lapsed && it.owner == new.owner && it.of == new.of));
+                self.list.push(new);
+            }
         }
-        self.list.retain(|it| !(it.lapsed && it.owner == new.owner && it.of == new.of));
-        if self.list.len() >= Self::COUNT_MAX {
+        let place = known.unwrap_or(self.list.len() - 1);
+        if place >= Self::COUNT_MAX {
             return Err(AdjustError::TooMany);
         }
-        self.list.push(new);
-        Ok(self.list.len() - 1)
+        let plan = self.over();
+        let Adjusted { applied, lapsed, .. } = self.list[place];
+        if lapsed { Err(AdjustError::Unfit) } else { Ok((applied, plan)) }
     }
 
     /// Moves every value on to now; whether one changed.
@@ -251,11 +269,6 @@ impl Adjustments {
         changed
     }
 
-    /// The adjustment at a place.
-    pub(crate) fn at(&self, place: usize) -> &Adjusted {
-        &self.list[place]
-    }
-
     /// Ends all adjustments of an owner; returns how many there were.
     pub(crate) fn release(&mut self, owner: &str) -> usize {
         let before = self.list.len();
@@ -263,9 +276,16 @@ impl Adjustments {
         before - self.list.len()
     }
 
+    /// Another plan was given; returns it with every adjustment on top.
+    pub(crate) fn rebase(&mut self, base: Plan) -> Plan {
+        self.base = base;
+        self.over()
+    }
+
     /// The plan with every adjustment on top. What it has no more lapses; so does the newest, as long as
     /// the plan would be wrong.
-    pub(crate) fn over(&mut self, base: &Plan) -> Plan {
+    pub(crate) fn over(&mut self) -> Plan {
+        let base = &self.base;
         let mut spec = Spec::clone(base);
         for it in self.list.iter_mut().filter(|it| !it.lapsed) {
             match it.wanted.setting.read(base) {

@@ -1,5 +1,6 @@
 //! An arrival: what the gate and the backlog are told of a request.
 
+use crate::classify::Match;
 use crate::classify::score::Score;
 use crate::names::{ClassId, PolicerId, RuleId};
 use std::time::Duration;
@@ -56,6 +57,23 @@ impl Arrival {
             score: Score::ZERO,
             slots: 1,
             bytes: 0,
+        }
+    }
+
+    /// A request of which the rules say `found` and of which `bytes` are held while it waits; `rules` are
+    /// the ids of all rules, in the order that the classifier has them in.
+    /// What its connection and its session add is for the caller to set; so is whether importance counts.
+    pub fn matched(found: &Match, rules: &[RuleId], bytes: u32) -> Self {
+        Arrival {
+            rule: found.rule.and_then(|place| rules.get(place as usize).copied()),
+            deadline: found.deadline,
+            policer: found.policer,
+            flow: found.flow,
+            importance: found.importance,
+            score: found.score,
+            slots: found.slots.unwrap_or(1),
+            bytes,
+            ..Arrival::of(found.class)
         }
     }
 

@@ -9,6 +9,7 @@
 //! Source: ours; the estimate that is corrected as in Kubernetes' API Priority and Fairness ("seat
 //! seconds").
 
+use crate::collections::grown;
 use crate::names::{ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::schedule::Costing;
@@ -64,10 +65,8 @@ impl Costs {
         if self.unit != unit {
             *self = Costs::new(unit);
         }
-        let room = classes.iter().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.classes.resize(room.max(self.classes.len()), Mean::default());
-        let room = rules.iter().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.rules.resize(room.max(self.rules.len()), Mean::default());
+        classes.iter().for_each(|id| _ = grown(&mut self.classes, id.index()));
+        rules.iter().for_each(|id| _ = grown(&mut self.rules, id.index()));
     }
 
     /// What a request of the rule, or else of the class, will cost. O(1).

@@ -49,13 +49,11 @@ impl Histogram {
         }
         let rank = ((quantile.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        for (place, count) in self.buckets.iter().enumerate() {
+        let place = self.buckets.iter().position(|count| {
             seen += count;
-            if seen >= rank {
-                return Some(Duration::from_micros(upper_us(place)));
-            }
-        }
-        Some(Duration::from_micros(upper_us(BUCKETS - 1)))
+            seen >= rank
+        });
+        Some(Duration::from_micros(upper_us(place.unwrap_or(BUCKETS - 1))))
     }
 
     /// What was recorded since `earlier`, a former state of this histogram.

@@ -8,9 +8,9 @@
 //! Bounds: [`Id::MAX`] names of each kind, ever. A plan that needs more cannot be built until the
 //! process restarts, and interns nothing.
 
+use crate::fault::Fault;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 /// A small number that stands for a name.
@@ -74,34 +74,10 @@ id!(
     ServerId(u16), "servers", 4096
 );
 
-/// As many names of a kind were interned as may ever be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamesExhausted {
-    /// What the names are of.
-    pub kind: &'static str,
-    /// How many there may be.
-    pub max: usize,
-}
-
-impl fmt::Display for NamesExhausted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NamesExhausted { kind, max } = self;
-        write!(f, "more than {max} {kind} were named since the start; restart to use new names")
-    }
-}
-
-impl std::error::Error for NamesExhausted {}
-
 /// The names of one kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Interned<I> {
     ids: HashMap<Box<str>, I, FixedState>,
-}
-
-impl<I: Id> Default for Interned<I> {
-    fn default() -> Self {
-        Interned { ids: HashMap::default() }
-    }
 }
 
 impl<I: Id> Interned<I> {
@@ -114,26 +90,17 @@ impl<I: Id> Interned<I> {
     ///
     /// # Errors
     /// If it is new and there are [`Id::MAX`] names.
-    pub fn intern(&mut self, name: &str) -> Result<I, NamesExhausted> {
+    pub fn intern(&mut self, name: &str) -> Result<I, Fault> {
         if let Some(id) = self.find(name) {
             return Ok(id);
         }
         if self.ids.len() >= I::MAX {
-            return Err(NamesExhausted { kind: I::KIND, max: I::MAX });
+            let message = "were named since the start; restart to use new names";
+            return Err(Fault::new(format!("more than {} {} {message}", I::MAX, I::KIND)));
         }
         let id = I::at(self.ids.len());
         self.ids.insert(name.into(), id);
         Ok(id)
-    }
-
-    /// How many names were interned.
-    pub fn len(&self) -> usize {
-        self.ids.len()
-    }
-
-    /// Whether none was.
-    pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
     }
 }
 
@@ -188,8 +155,8 @@ mod tests {
         for number in 2..ClassId::MAX {
             assert_eq!(id(&mut classes, &number.to_string()), Ok(ClassId(number as u16)));
         }
-        let full = NamesExhausted { kind: "classes", max: 4096 };
-        assert_eq!(id(&mut classes, "c"), Err(full));
+        let full = id(&mut classes, "c").unwrap_err().to_string();
+        assert!(full.starts_with("more than 4096 classes were named"), "{full}");
         assert_eq!(id(&mut classes, "b"), Ok(ClassId(1)));
     }
 

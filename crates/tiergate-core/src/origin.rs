@@ -177,12 +177,6 @@ impl Servers {
         }
     }
 
-    /// A request failed at its server and goes on to another try; it stays outstanding there.
-    pub fn failed_once(&mut self, now: Moment, server: ServerId) {
-        self.list[server.index()].outstanding += 1;
-        self.done(now, server, Finding::Broken);
-    }
-
     /// An active check has ended. Returns the new state if it changed.
     pub fn checked(&mut self, server: ServerId, passed: bool) -> Option<bool> {
         let fall = self.rules.fall?;

@@ -1,48 +1,24 @@
 //! How a request that got a slot ended.
 
+use crate::named::named;
 use std::time::Duration;
 
-/// How the origin's part in a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum End {
-    /// The origin answered (any status below 500) and the answer arrived whole.
-    Served,
-    /// The origin answered 5xx: it worked, or pretended to. Never evidence of capacity.
-    Error,
-    /// No whole answer: connect failed, reset, timed out, malformed.
-    Failed,
-    /// The client left before the end.
-    Cancelled,
-    /// The request has become a stream (an upgraded connection, a stream of events or messages); the slot
-    /// is free, the stream is accounted apart.
-    Upgraded,
-    /// Preempted by the gate for a request of a class above ([`crate::gate::Gate::permit_preemption`]).
-    Preempted,
-}
-
-impl End {
-    /// Every end, in the order of their indices.
-    pub const ALL: [End; 6] =
-        [End::Served, End::Error, End::Failed, End::Cancelled, End::Upgraded, End::Preempted];
-    /// How many ends there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// The end's place in [`End::ALL`].
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The end's name in logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            End::Served => "served",
-            End::Error => "error",
-            End::Failed => "failed",
-            End::Cancelled => "cancelled",
-            End::Upgraded => "upgraded",
-            End::Preempted => "preempted",
-        }
+named! {
+    /// How the origin's part in a request ended.
+    pub enum End {
+        /// The origin answered (any status below 500) and the answer arrived whole.
+        Served = "served",
+        /// The origin answered 5xx: it worked, or pretended to. Never evidence of capacity.
+        Error = "error",
+        /// No whole answer: connect failed, reset, timed out, malformed.
+        Failed = "failed",
+        /// The client left before the end.
+        Cancelled = "cancelled",
+        /// The request has become a stream (an upgraded connection, a stream of events or messages); the slot
+        /// is free, the stream is accounted apart.
+        Upgraded = "upgraded",
+        /// Preempted by the gate for a request of a class above ([`crate::gate::Gate::permit_preemption`]).
+        Preempted = "preempted",
     }
 }
 

@@ -1,86 +1,43 @@
 //! Why a request was refused: one closed list, the same in logs, metrics, headers and the simulator.
 
-/// Why a request did not get, or did not keep, its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Reason {
-    /// The class's backlog was at its bound when the request arrived.
-    QueueFull,
-    /// More requests waited before it than are served before its deadline.
-    DeadlineInfeasible,
-    /// The request waited until its deadline and no slot came free.
-    DeadlineExpired,
-    /// It had waited longest while the delay in its class's backlog stood above CoDel's target.
-    QueueDelay,
-    /// The request's rule says that it is always refused.
-    Rule,
-    /// No origin server can be used: all are down or failing their health checks.
-    OriginDown,
-    /// The request's rule or class lets only so many through in a time, and that many there were.
-    Policed,
-    /// The site as a whole takes only so many requests in a time, and that many there were.
-    SitePoliced,
-    /// A trigger: so many waited, in the class itself or in others, that its requests are refused.
-    BacklogTrigger,
-    /// The origin was overloaded, and this was among the least important requests.
-    Shed,
-    /// Its flow was refused so often in a time that it is blocked for a while.
-    Blocked,
-    /// It was in service, and was preempted by a request of a class above. It has had a slot, so it is
-    /// counted as finished ([`crate::outcome::End::Preempted`]) and not as refused.
-    Preempted,
-    /// The gateway is draining and takes no new work.
-    Draining,
-    /// A request of this class was waiting when a reload removed what it waited for.
-    Reconfigured,
+use crate::named::named;
+
+named! {
+    /// Why a request did not get, or did not keep, its slot.
+    pub enum Reason {
+        /// The class's backlog was at its bound when the request arrived.
+        QueueFull = "queue_full",
+        /// More requests waited before it than are served before its deadline.
+        DeadlineInfeasible = "deadline_infeasible",
+        /// The request waited until its deadline and no slot came free.
+        DeadlineExpired = "deadline_expired",
+        /// It had waited longest while the delay in its class's backlog stood above CoDel's target.
+        QueueDelay = "queue_delay",
+        /// The request's rule says that it is always refused.
+        Rule = "rule",
+        /// No origin server can be used: all are down or failing their health checks.
+        OriginDown = "origin_down",
+        /// The request's rule or class lets only so many through in a time, and that many there were.
+        Policed = "policed",
+        /// The site as a whole takes only so many requests in a time, and that many there were.
+        SitePoliced = "site_policed",
+        /// A trigger: so many waited, in the class itself or in others, that its requests are refused.
+        BacklogTrigger = "backlog_trigger",
+        /// The origin was overloaded, and this was among the least important requests.
+        Shed = "shed",
+        /// Its flow was refused so often in a time that it is blocked for a while.
+        Blocked = "blocked",
+        /// It was in service, and was preempted by a request of a class above. It has had a slot, so it is
+        /// counted as finished ([`crate::outcome::End::Preempted`]) and not as refused.
+        Preempted = "preempted",
+        /// The gateway is draining and takes no new work.
+        Draining = "draining",
+        /// A request of this class was waiting when a reload removed what it waited for.
+        Reconfigured = "reconfigured",
+    }
 }
 
 impl Reason {
-    /// Every reason, in the order of their indices.
-    pub const ALL: [Reason; 14] = [
-        Reason::QueueFull,
-        Reason::DeadlineInfeasible,
-        Reason::DeadlineExpired,
-        Reason::QueueDelay,
-        Reason::Rule,
-        Reason::OriginDown,
-        Reason::Policed,
-        Reason::SitePoliced,
-        Reason::BacklogTrigger,
-        Reason::Shed,
-        Reason::Blocked,
-        Reason::Preempted,
-        Reason::Draining,
-        Reason::Reconfigured,
-    ];
-    /// How many reasons there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// The reason's place in [`Reason::ALL`] and in every table that counts reasons.
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// The reason's name in logs, metrics and headers: lower case, words joined by underscores.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::QueueFull => "queue_full",
-            Reason::DeadlineInfeasible => "deadline_infeasible",
-            Reason::DeadlineExpired => "deadline_expired",
-            Reason::QueueDelay => "queue_delay",
-            Reason::Rule => "rule",
-            Reason::OriginDown => "origin_down",
-            Reason::Policed => "policed",
-            Reason::SitePoliced => "site_policed",
-            Reason::BacklogTrigger => "backlog_trigger",
-            Reason::Shed => "shed",
-            Reason::Blocked => "blocked",
-            Reason::Preempted => "preempted",
-            Reason::Draining => "draining",
-            Reason::Reconfigured => "reconfigured",
-        }
-    }
-
     /// What the reason means, for a person.
     pub const fn meaning(self) -> &'static str {
         match self {

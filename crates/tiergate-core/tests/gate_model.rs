@@ -123,7 +123,8 @@ impl Model {
 
     /// Takes in what the plan in force says of its classes.
     fn learn(&mut self) {
-        let count = self.names.classes.len();
+        let ids = self.gate.plan().class_ids().iter();
+        let count = ids.map(|id| id.index() + 1).max().unwrap_or(0).max(self.settings.len());
         self.waiting.resize_with(count, VecDeque::new);
         self.settings.resize_with(count, || Class::named("new"));
         for (id, class) in self.gate.plan().class_ids().iter().zip(&self.gate.plan().classes) {

@@ -20,7 +20,6 @@
 
 use crate::collections::FlowTable;
 use crate::time::Moment;
-use std::fmt;
 use std::time::Duration;
 
 /// When a flow is blocked.
@@ -47,40 +46,19 @@ impl Settings {
     /// Checks what blocking relies on.
     ///
     /// # Errors
-    /// The first fault found.
-    pub fn check(&self) -> Result<(), Fault> {
+    /// The first fault found, for a person.
+    pub fn check(&self) -> Result<(), &'static str> {
         let times = Duration::from_millis(1)..=Self::TIME_MAX;
         if !(1..=Self::AFTER_MAX).contains(&self.after) {
-            return Err(Fault::After);
+            return Err("`after` must be 1 to 10000");
         }
         if !times.contains(&self.within) || !times.contains(&self.lasting) {
-            return Err(Fault::Times);
+            return Err("times must be a millisecond to a day");
         }
         if !(1..=Self::FLOWS_MAX).contains(&self.flows_max) {
-            return Err(Fault::FlowsMax);
+            return Err("`flows_max` must be 1 to 10000000");
         }
         Ok(())
-    }
-}
-
-/// What is wrong with the settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// `after` is not 1 to [`Settings::AFTER_MAX`].
-    After,
-    /// A time is not a millisecond to [`Settings::TIME_MAX`].
-    Times,
-    /// The number of flows is not 1 to [`Settings::FLOWS_MAX`].
-    FlowsMax,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Fault::After => "`after` must be 1 to 10000",
-            Fault::Times => "times must be a millisecond to a day",
-            Fault::FlowsMax => "`flows_max` must be 1 to 10000000",
-        })
     }
 }
 

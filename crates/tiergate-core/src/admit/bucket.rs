@@ -146,19 +146,27 @@ impl Level {
         TOKEN.saturating_sub(self.held)
     }
 
-    /// The size of another: it is as full as before, in proportion.
-    pub(super) fn resize_as(&mut self, other: Level) {
-        let most = other.most;
-        if most != self.most {
-            // In thousandths of a token, or the product would not fit.
-            let fine = TOKEN / u128::from(THOUSANDTHS);
-            self.held = match self.most {
-                0 => most,
-                before => (self.held / fine) * (most / fine) / (before / fine) * fine,
-            };
-            self.most = most;
-        }
+    /// Makes it as full as another, in proportion.
+    pub(super) fn fill_as(&mut self, other: Level) {
+        // In thousandths of a token, or the product would not fit.
+        let fine = TOKEN / u128::from(THOUSANDTHS);
+        self.held = match other.most {
+            most if most == self.most => other.held,
+            0 => self.most,
+            most => (other.held / fine) * (self.most / fine) / (most / fine) * fine,
+        };
     }
+}
+
+/// What was taken of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// A token of one's own.
+    Own,
+    /// A token of the overflow.
+    Overflow,
+    /// Nothing: who asks is let through, because there is no room to keep a bucket for it.
+    Untracked,
 }
 
 #[cfg(test)]
@@ -180,10 +188,12 @@ mod tests {
         let mut level = Level::full(100);
         while level.take() {}
         level.fill(11 * TOKEN);
-        level.resize_as(Level::full(200));
-        assert_eq!(level.tokens(), 22);
-        level.resize_as(Level::full(10));
-        assert_eq!(level.tokens(), 1);
+        let mut larger = Level::full(200);
+        larger.fill_as(level);
+        assert_eq!(larger.tokens(), 22);
+        let mut smaller = Level::full(10);
+        smaller.fill_as(larger);
+        assert_eq!(smaller.tokens(), 1);
     }
 
     #[test]

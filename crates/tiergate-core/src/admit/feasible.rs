@@ -71,17 +71,10 @@ pub struct DrainRate {
     taken: Moment,
 }
 
-impl Default for DrainRate {
-    fn default() -> Self {
-        let (seen, taken) = (Moment::ZERO, Moment::ZERO);
-        DrainRate { served: 0.0, backlogged_s: 0.0, seen, share: SHARE.1, taken }
-    }
-}
-
 impl DrainRate {
     /// Nothing is known before `now`.
     pub fn since(now: Moment) -> Self {
-        DrainRate { seen: now, ..DrainRate::default() }
+        DrainRate { served: 0.0, backlogged_s: 0.0, seen: now, share: SHARE.1, taken: Moment::ZERO }
     }
 
     /// Lets time pass, in which requests of the class waited or none did. Call before either
@@ -176,7 +169,7 @@ mod tests {
 
     #[test]
     fn nothing_known_refuses_nobody() {
-        let mut drain = DrainRate::default();
+        let mut drain = DrainRate::since(Moment::ZERO);
         assert!(drain.is_feasible(1_000_000, HALF, 1));
         served(&mut drain, 0.0, 100.0, 0.05);
         assert!(drain.is_feasible(1_000_000, HALF, 1), "50 ms are not enough");
@@ -184,7 +177,7 @@ mod tests {
 
     #[test]
     fn as_many_may_wait_as_are_served_before_the_deadline() {
-        let mut drain = DrainRate::default();
+        let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 2.0);
         let len = longest(&drain, HALF, 16);
         assert!((170..=182).contains(&len), "{len}: nine tenths of 200");
@@ -194,7 +187,7 @@ mod tests {
 
     #[test]
     fn waits_in_vain_lower_the_share_and_time_brings_it_back() {
-        let mut drain = DrainRate::default();
+        let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 2.0);
         let before = longest(&drain, HALF, 16);
         for number in 1..=100 {
@@ -222,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_starved_class_keeps_as_many_as_there_are_slots() {
-        let mut drain = DrainRate::default();
+        let mut drain = DrainRate::since(Moment::ZERO);
         drain.pass(at(5.0), true);
         assert_eq!(drain.per_second(), Some(0.0));
         assert_eq!(longest(&drain, HALF, 16), 16);
@@ -230,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_change_is_believed_within_seconds() {
-        let mut drain = DrainRate::default();
+        let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 20.0);
         served(&mut drain, 20.0, 100.0, 4.0);
         let len = longest(&drain, HALF, 16);
@@ -242,7 +235,7 @@ mod tests {
 
     #[test]
     fn yesterday_is_forgotten() {
-        let mut drain = DrainRate::default();
+        let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 4.0);
         drain.pass(at(9.0), false);
         assert!(drain.per_second().is_some(), "a pause of seconds keeps what is known");

@@ -13,7 +13,7 @@
 //! Bounds: over any time t a flow is given at most rate × t + burst and a thousandth of a token, by which
 //! whoever was full is rounded up.
 
-use super::bucket::{DAY_NANOS, Rate};
+use super::bucket::{DAY_NANOS, Rate, Taken};
 use crate::collections::FlowTable;
 use crate::time::Moment;
 use std::time::Duration;
@@ -33,17 +33,6 @@ pub(super) struct FlowBuckets {
     table: FlowTable,
 }
 
-/// What a flow gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// A token.
-    Token,
-    /// Nothing: its bucket is empty.
-    None,
-    /// Nothing, and it is let through: the table is full.
-    Untracked,
-}
-
 impl FlowBuckets {
     /// The highest rate of a flow: beyond it token time would not fit.
     pub(super) const RATE_MAX: Rate = Rate::per_second(1_000_000);
@@ -60,15 +49,11 @@ impl FlowBuckets {
         }
     }
 
-    pub(super) fn set_rate(&mut self, now: Moment, rate: Rate) {
+    /// Another rate and another burst from now on: each flow keeps what it is missing, and at most the
+    /// burst. O(flows) if that is smaller than it was.
+    pub(super) fn reconfigure(&mut self, now: Moment, rate: Rate, burst: u32) {
         self.settle(now);
         self.rate = rate.min(Self::RATE_MAX);
-    }
-
-    /// Another burst from now on: each flow keeps what it is missing, and at most the burst. O(flows) if
-    /// it is smaller than it was.
-    pub(super) fn set_burst(&mut self, now: Moment, burst: u32) {
-        self.settle(now);
         let former = std::mem::replace(&mut self.burst, u64::from(burst) * TOKEN);
         if self.burst < former {
             self.table.lower_to(self.passed.saturating_add(self.burst));
@@ -86,18 +71,18 @@ impl FlowBuckets {
         self.missing(flow) + TOKEN <= self.burst
     }
 
-    /// Takes a token of the flow. O(1).
-    pub(super) fn take(&mut self, now: Moment, flow: u64) -> Taken {
+    /// Takes a token of the flow; `None` if its bucket is empty. O(1).
+    pub(super) fn take(&mut self, now: Moment, flow: u64) -> Option<Taken> {
         self.settle(now);
         let passed = self.passed;
         let Some(full_at) = self.table.entry(flow, |full_at| full_at <= passed) else {
-            return Taken::Untracked;
+            return Some(Taken::Untracked);
         };
         if full_at.saturating_sub(passed) + TOKEN > self.burst {
-            return Taken::None;
+            return None;
         }
         *full_at = passed.max(*full_at).saturating_add(TOKEN);
-        Taken::Token
+        Some(Taken::Own)
     }
 
     /// Whole tokens that the flow has.
@@ -115,14 +100,9 @@ impl FlowBuckets {
     pub(super) fn next_token(&mut self, now: Moment, flow: u64) -> Duration {
         self.settle(now);
         let thousandths = (self.missing(flow) + TOKEN).saturating_sub(self.burst);
-        let speed = u128::from(self.rate.thousandths_per_day());
-        if thousandths == 0 {
-            return Duration::ZERO;
-        }
-        let amount = u128::from(thousandths) * u128::from(DAY_NANOS) - u128::from(self.rest);
-        match speed {
-            0 => Duration::MAX,
-            speed => Duration::from_nanos(amount.div_ceil(speed).try_into().unwrap_or(u64::MAX)),
+        match u128::from(thousandths) * u128::from(DAY_NANOS) {
+            0 => Duration::ZERO,
+            amount => self.rate.time_for(amount - u128::from(self.rest), 1),
         }
     }
 
@@ -167,8 +147,8 @@ mod tests {
 
     fn take(buckets: &mut FlowBuckets, now: Moment, flow: u64) -> bool {
         let taken = buckets.take(now, flow);
-        assert_ne!(taken, Taken::Untracked, "the table is full");
-        taken == Taken::Token
+        assert_ne!(taken, Some(Taken::Untracked), "the table is full");
+        taken.is_some()
     }
 
     #[test]
@@ -203,7 +183,7 @@ mod tests {
         for _ in 0..8 {
             assert!(take(&mut buckets, Moment::ZERO, 7 << 50));
         }
-        buckets.set_rate(Moment::ZERO + SECOND, Rate::per_second(3));
+        buckets.reconfigure(Moment::ZERO + SECOND, Rate::per_second(3), 10);
         assert_eq!(buckets.tokens(Moment::ZERO + SECOND, 7 << 50), 3);
         assert_eq!(buckets.tokens(Moment::ZERO + SECOND * 2, 7 << 50), 6);
     }
@@ -212,7 +192,7 @@ mod tests {
     fn a_smaller_burst_makes_nobody_wait_longer_than_for_one_token() {
         let mut buckets = FlowBuckets::new(Moment::ZERO, Rate::per_second(1), 100, 100);
         while take(&mut buckets, Moment::ZERO, 7 << 50) {}
-        buckets.set_burst(Moment::ZERO, 5);
+        buckets.reconfigure(Moment::ZERO, Rate::per_second(1), 5);
         assert_eq!(buckets.next_token(Moment::ZERO, 7 << 50), SECOND);
     }
 
@@ -224,9 +204,9 @@ mod tests {
         let mut untracked = None;
         for number in 1..1000 {
             match buckets.take(Moment::ZERO, spread(number)) {
-                Taken::Token => tracked.push(spread(number)),
-                Taken::Untracked => untracked = Some(spread(number)),
-                Taken::None => panic!("every flow comes once"),
+                Some(Taken::Untracked) => untracked = Some(spread(number)),
+                Some(_) => tracked.push(spread(number)),
+                None => panic!("every flow comes once"),
             }
         }
         assert!((10..=16).contains(&tracked.len()), "{}", tracked.len());

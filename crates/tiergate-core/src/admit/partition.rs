@@ -9,7 +9,7 @@
 //!
 //! Source: Voigt D §2.4, Figure 4; §3.6 has 3/5 : 2/5 with bursts 20 and 5 and an overflow of 5.
 
-use super::bucket::{Level, PARTS, Rate};
+use super::bucket::{Level, PARTS, Rate, Taken};
 use crate::names::ClassId;
 use crate::time::Moment;
 use std::time::Duration;
@@ -43,13 +43,6 @@ pub(super) struct Partitions {
     overflow: Level,
 }
 
-/// Where a token came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    Own,
-    Overflow,
-}
-
 impl Partitions {
     /// Full buckets; `burst` is the overflow bucket's.
     pub(super) fn new(now: Moment, rate: Rate, burst: u32, shares: &[Share]) -> Self {
@@ -68,32 +61,29 @@ impl Partitions {
         }
     }
 
-    pub(super) fn set_rate(&mut self, now: Moment, rate: Rate) {
+    /// Another rate, other bursts and shares from now on: each class keeps what its partition holds, and all
+    /// keep what the overflow bucket holds, in proportion to the bursts.
+    pub(super) fn reconfigure(&mut self, now: Moment, rate: Rate, burst: u32, shares: &[Share]) {
         self.settle(now);
-        self.rate = rate;
-    }
-
-    /// Other bursts and shares from now on: each class keeps what its partition holds, and all keep what
-    /// the overflow bucket holds, in proportion to the bursts.
-    pub(super) fn reconfigure(&mut self, now: Moment, burst: u32, shares: &[Share]) {
-        self.settle(now);
-        let new = Partitions::new(now, self.rate, burst, shares);
-        let former = std::mem::replace(&mut self.partitions, new.partitions);
+        let new = Partitions::new(self.settled, rate, burst, shares);
+        let former = std::mem::replace(self, new);
         for partition in &mut self.partitions {
-            if let Some(old) = former.iter().find(|old| old.class == partition.class) {
-                let wanted = std::mem::replace(&mut partition.level, old.level);
-                partition.level.resize_as(wanted);
+            if let Some(old) = former.own(partition.class) {
+                partition.level.fill_as(old.level);
             }
         }
-        self.unshared = new.unshared;
-        self.overflow.resize_as(new.overflow);
+        self.overflow.fill_as(former.overflow);
+    }
+
+    /// The class's partition, if it has one. O(partitions).
+    fn own(&self, class: ClassId) -> Option<&Partition> {
+        self.partitions.iter().find(|partition| partition.class == class)
     }
 
     /// Whether the class would get a token. O(partitions).
     pub(super) fn has_token(&mut self, now: Moment, class: ClassId) -> bool {
         self.settle(now);
-        let own = self.partitions.iter().find(|partition| partition.class == class);
-        own.is_some_and(|own| own.level.has_token()) || self.overflow.has_token()
+        self.own(class).is_some_and(|own| own.level.has_token()) || self.overflow.has_token()
     }
 
     /// Takes a token of the class's own, or else of the overflow. O(partitions).
@@ -109,23 +99,22 @@ impl Partitions {
     /// Whole tokens that the class could take now.
     pub(super) fn tokens(&mut self, now: Moment, class: ClassId) -> u32 {
         self.settle(now);
-        let own = self.partitions.iter().find(|partition| partition.class == class);
-        own.map_or(0, |own| own.level.tokens()).saturating_add(self.overflow.tokens())
+        let own = self.own(class).map_or(0, |own| own.level.tokens());
+        own.saturating_add(self.overflow.tokens())
     }
 
     /// Whole tokens that the class finds after a pause.
     pub(super) fn most(&self, class: ClassId) -> u32 {
-        let own = self.partitions.iter().find(|partition| partition.class == class);
-        own.map_or(0, |own| own.level.most()).saturating_add(self.overflow.most())
+        let own = self.own(class).map_or(0, |own| own.level.most());
+        own.saturating_add(self.overflow.most())
     }
 
     /// How long until the class gets a token if nobody else takes any: zero if there is one,
     /// [`Duration::MAX`] if none ever comes.
     pub(super) fn next_token(&mut self, now: Moment, class: ClassId) -> Duration {
         self.settle(now);
-        let own = self.partitions.iter().find(|partition| partition.class == class);
-        let own =
-            own.map_or(Duration::MAX, |own| self.rate.time_for(own.level.missing(), own.parts));
+        let time = |own: &Partition| self.rate.time_for(own.level.missing(), own.parts);
+        let own = self.own(class).map_or(Duration::MAX, time);
         let full = self.partitions.iter().filter(|partition| partition.level.is_full());
         let spilling = self.unshared + full.map(|partition| partition.parts).sum::<u64>();
         match self.overflow.missing() {
@@ -229,7 +218,7 @@ mod tests {
         let mut bucket = plain(Moment::ZERO, Rate::per_second(10), 100);
         while take(&mut bucket, Moment::ZERO) {}
         let now = Moment::ZERO + SECOND;
-        bucket.set_rate(now, Rate::per_second(1));
+        bucket.reconfigure(now, Rate::per_second(1), 100, &[]);
         assert_eq!(bucket.tokens(now, OTHER), 10, "what came at the former rate");
         assert_eq!(bucket.tokens(now + SECOND, OTHER), 11);
     }
@@ -293,7 +282,7 @@ mod tests {
             buckets.take(Moment::ZERO, PREMIUM);
         }
         let shares = [Share { class: PREMIUM, parts: 6000, burst: 40 }];
-        buckets.reconfigure(Moment::ZERO, 10, &shares);
+        buckets.reconfigure(Moment::ZERO, Rate::per_second(100), 10, &shares);
         assert_eq!(buckets.tokens(Moment::ZERO, PREMIUM), 20 + 10);
         assert_eq!(buckets.tokens(Moment::ZERO, STANDARD), 10);
     }

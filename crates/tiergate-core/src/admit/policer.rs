@@ -9,14 +9,15 @@
 //!
 //! Source: Voigt B §3.1, §3.3 (a bucket by rule), Voigt D §2.4 (partitions); per flow: ours.
 
-use super::bucket::{PARTS, Rate, TOKEN};
-use super::flow_buckets::{FlowBuckets, Taken as TakenOfFlow};
+use super::bucket::{PARTS, Rate, TOKEN, Taken};
+use super::flow_buckets::FlowBuckets;
+use super::partition::Partitions;
 pub use super::partition::Share;
-use super::partition::{Partitions, Taken};
+use crate::collections::grown;
 use crate::names::ClassId;
 pub use crate::names::PolicerId;
+use crate::reason::Reason;
 use crate::time::Moment;
-use std::fmt;
 use std::time::Duration;
 
 /// What a policy says of one policer.
@@ -69,66 +70,35 @@ impl Settings {
     /// Checks what the policer relies on. `is_class`: whether the plan has such a class.
     ///
     /// # Errors
-    /// The first fault found.
-    pub fn check(&self, is_class: impl Fn(ClassId) -> bool) -> Result<(), Fault> {
+    /// The first fault found, for a person.
+    pub fn check(&self, is_class: impl Fn(ClassId) -> bool) -> Result<(), &'static str> {
         let is_high = |share: &Share| share.burst > Self::BURST_MAX;
         if self.burst > Self::BURST_MAX || self.shares.iter().any(is_high) {
-            return Err(Fault::Burst);
+            return Err("burst must be at most 1000000");
         }
         let sum: u64 = self.shares.iter().map(|share| u64::from(share.parts)).sum();
         if sum > PARTS {
-            return Err(Fault::Sum);
+            return Err("the shares add up to more than 100%");
         }
         for (place, share) in self.shares.iter().enumerate() {
             if !is_class(share.class) {
-                return Err(Fault::NoClass);
+                return Err("a share is of no class");
             }
             if self.shares[..place].iter().any(|other| other.class == share.class) {
-                return Err(Fault::TwoShares);
+                return Err("a class has two shares");
             }
         }
         match self.per {
             Per::Rule => Ok(()),
-            Per::Flow { .. } if !self.shares.is_empty() => Err(Fault::FlowShares),
-            Per::Flow { .. } if self.rate > Self::FLOW_RATE_MAX => Err(Fault::FlowRate),
+            Per::Flow { .. } if !self.shares.is_empty() => Err("flows have no shares"),
+            Per::Flow { .. } if self.rate > Self::FLOW_RATE_MAX => {
+                Err("rate must be at most 1000000/s for each flow")
+            }
             Per::Flow { flows_max } if !(1..=Self::FLOWS_MAX).contains(&flows_max) => {
-                Err(Fault::FlowsMax)
+                Err("flows_max must be 1 to 10000000")
             }
             Per::Flow { .. } => Ok(()),
         }
-    }
-}
-
-/// What is wrong with a policer's settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A burst is more than [`Settings::BURST_MAX`].
-    Burst,
-    /// The shares are more than all tokens.
-    Sum,
-    /// A share is of a class that the plan does not have.
-    NoClass,
-    /// A class has two shares.
-    TwoShares,
-    /// There are shares, and a bucket for each flow.
-    FlowShares,
-    /// A flow's rate is more than [`Settings::FLOW_RATE_MAX`].
-    FlowRate,
-    /// The number of flows is not 1 to [`Settings::FLOWS_MAX`].
-    FlowsMax,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Fault::Burst => "burst must be at most 1000000",
-            Fault::Sum => "the shares add up to more than 100%",
-            Fault::NoClass => "a share is of no class",
-            Fault::TwoShares => "a class has two shares",
-            Fault::FlowShares => "flows have no shares",
-            Fault::FlowRate => "rate must be at most 1000000/s for each flow",
-            Fault::FlowsMax => "flows_max must be 1 to 10000000",
-        })
     }
 }
 
@@ -215,22 +185,39 @@ struct Policer {
 pub(crate) struct Policers {
     /// By id. `None`: never in force.
     policers: Vec<Option<Policer>>,
+    /// The one that every request comes under.
+    site: Option<PolicerId>,
 }
 
-/// The policers that a request comes under: none twice.
-pub(crate) type Under = [Option<PolicerId>; 3];
+/// A request as policers see it: which it comes under, none twice, and whose tokens it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Under {
+    policers: [Option<PolicerId>; 3],
+    class: ClassId,
+    flow: u64,
+}
+
+impl Under {
+    /// The policers that it comes under, one at least.
+    pub(crate) fn policers(self) -> impl Iterator<Item = PolicerId> {
+        self.policers.into_iter().flatten()
+    }
+}
 
 impl Policers {
-    /// Puts a plan's policers in force. Those that were there keep their tokens in proportion to their
-    /// bursts, their flows and their counts; new ones are full. O(policers), and of
+    /// Puts a plan's policers in force, `site` for every request. Those that were there keep their tokens
+    /// in proportion to their bursts, their flows and their counts; new ones are full. O(policers), and of
     /// flows, where a burst is smaller.
-    pub(crate) fn reconfigure(&mut self, now: Moment, plan: &[(PolicerId, &Settings)]) {
+    pub(crate) fn reconfigure<'s>(
+        &mut self,
+        now: Moment,
+        plan: impl Iterator<Item = (PolicerId, &'s Settings)>,
+        site: Option<PolicerId>,
+    ) {
+        self.site = site;
         self.policers.iter_mut().flatten().for_each(|policer| policer.is_in_force = false);
-        for &(id, settings) in plan {
-            if self.policers.len() <= id.index() {
-                self.policers.resize(id.index() + 1, None);
-            }
-            match &mut self.policers[id.index()] {
+        for (id, settings) in plan {
+            match grown(&mut self.policers, id.index()) {
                 Some(policer) => policer.reconfigure(now, settings),
                 new => *new = Some(Policer::new(now, settings)),
             }
@@ -246,52 +233,62 @@ impl Policers {
         self.policers.get(id.index()).is_some_and(|it| it.as_ref().is_some_and(|it| it.is_in_force))
     }
 
+    /// What a request of the class and flow comes under: by its rule, by its class and with every other;
+    /// `None` if nothing.
+    pub(crate) fn under(
+        &self,
+        rule: Option<PolicerId>,
+        by_class: Option<PolicerId>,
+        class: ClassId,
+        flow: u64,
+    ) -> Option<Under> {
+        if (rule, by_class, self.site) == (None, None, None) {
+            return None;
+        }
+        // One may be gone since the request was classified, or with its class.
+        let in_force = |id: &PolicerId| self.is_in_force(*id);
+        let rule = rule.filter(in_force);
+        let by_class = by_class.filter(in_force).filter(|id| rule != Some(*id));
+        let site = self.site.filter(|id| rule != Some(*id) && by_class != Some(*id));
+        let policers = [rule, by_class, site];
+        (policers != [None; 3]).then_some(Under { policers, class, flow })
+    }
+
     fn at(&mut self, id: PolicerId) -> &mut Policer {
         self.policers[id.index()].as_mut().expect("a plan has, or had, the policer")
     }
 
     /// Whether the request has all the tokens it needs; else the first policer that has none for it.
-    pub(crate) fn bar(
-        &mut self,
-        now: Moment,
-        under: Under,
-        class: ClassId,
-        flow: u64,
-    ) -> Option<PolicerId> {
-        let mut under = under.into_iter().flatten();
-        under.find(|id| !self.at(*id).has_token(now, class, flow))
+    pub(crate) fn bar(&mut self, now: Moment, under: Under) -> Option<PolicerId> {
+        under.policers().find(|id| !self.at(*id).has_token(now, under))
     }
 
     /// Takes a token of each, or of none and says which has none. O(1) each, and the partitions.
-    pub(crate) fn take(
-        &mut self,
-        now: Moment,
-        under: Under,
-        class: ClassId,
-        flow: u64,
-    ) -> Result<(), PolicerId> {
-        let mut several = under.iter().flatten();
+    pub(crate) fn take(&mut self, now: Moment, under: Under) -> Result<(), PolicerId> {
+        let mut several = under.policers();
         // With one alone, taking is asking.
         if let (Some(one), None) = (several.next(), several.next()) {
-            return self.at(*one).take(now, class, flow).then_some(()).ok_or(*one);
+            return self.at(one).take(now, under).then_some(()).ok_or(one);
         }
-        if let Some(id) = self.bar(now, under, class, flow) {
+        if let Some(id) = self.bar(now, under) {
             return Err(id);
         }
-        for id in under.into_iter().flatten() {
-            let taken = self.at(id).take(now, class, flow);
+        for id in under.policers() {
+            let taken = self.at(id).take(now, under);
             debug_assert!(taken, "it was there");
         }
         Ok(())
     }
 
-    /// Counts a request refused for want of the policer's token.
-    pub(crate) fn refused(&mut self, id: PolicerId) {
+    /// Counts a request refused for want of the policer's token; says why it is.
+    pub(crate) fn refuse(&mut self, id: PolicerId) -> Reason {
         self.at(id).counts.refused += 1;
+        if self.site == Some(id) { Reason::SitePoliced } else { Reason::Policed }
     }
 
     /// What such a request has left.
-    pub(crate) fn quota(&mut self, now: Moment, id: PolicerId, class: ClassId, flow: u64) -> Quota {
+    pub(crate) fn quota(&mut self, now: Moment, id: PolicerId, under: Under) -> Quota {
+        let Under { class, flow, .. } = under;
         let policer = self.at(id);
         let (remaining, wait, most) = match &mut policer.buckets {
             Buckets::Shared(buckets) => {
@@ -340,53 +337,36 @@ impl Policer {
 
     fn reconfigure(&mut self, now: Moment, settings: &Settings) {
         self.is_in_force = true;
+        self.rate = settings.rate;
         self.name.clone_from(&settings.name);
         match (&mut self.buckets, settings.per) {
             (Buckets::Shared(mine), Per::Rule) => {
-                mine.reconfigure(now, settings.burst, &settings.shares);
+                mine.reconfigure(now, self.rate, settings.burst, &settings.shares);
             }
             (Buckets::Flows(mine), Per::Flow { flows_max }) if mine.is_for(flows_max) => {
-                mine.set_burst(now, settings.burst);
+                mine.reconfigure(now, self.rate, settings.burst);
             }
             (mine, _) => *mine = Buckets::new(now, settings),
         }
-        self.set_rate(now, settings.rate);
     }
 
-    fn set_rate(&mut self, now: Moment, rate: Rate) {
-        self.rate = rate;
-        match &mut self.buckets {
-            Buckets::Shared(buckets) => buckets.set_rate(now, rate),
-            Buckets::Flows(buckets) => buckets.set_rate(now, rate),
-        }
-    }
-
-    fn has_token(&mut self, now: Moment, class: ClassId, flow: u64) -> bool {
+    fn has_token(&mut self, now: Moment, Under { class, flow, .. }: Under) -> bool {
         match &mut self.buckets {
             Buckets::Shared(buckets) => buckets.has_token(now, class),
             Buckets::Flows(buckets) => buckets.has_token(now, flow),
         }
     }
 
-    fn take(&mut self, now: Moment, class: ClassId, flow: u64) -> bool {
+    fn take(&mut self, now: Moment, Under { class, flow, .. }: Under) -> bool {
+        let taken = match &mut self.buckets {
+            Buckets::Shared(buckets) => buckets.take(now, class),
+            Buckets::Flows(buckets) => buckets.take(now, flow),
+        };
         let counts = &mut self.counts;
-        match &mut self.buckets {
-            Buckets::Shared(buckets) => match buckets.take(now, class) {
-                None => return false,
-                Some(Taken::Own) => {}
-                Some(Taken::Overflow) => counts.overflow += 1,
-            },
-            Buckets::Flows(buckets) => match buckets.take(now, flow) {
-                TakenOfFlow::Token => {}
-                TakenOfFlow::None => return false,
-                TakenOfFlow::Untracked => {
-                    counts.untracked += 1;
-                    return true;
-                }
-            },
-        }
-        counts.passed += 1;
-        true
+        counts.passed += u64::from(matches!(taken, Some(Taken::Own | Taken::Overflow)));
+        counts.overflow += u64::from(taken == Some(Taken::Overflow));
+        counts.untracked += u64::from(taken == Some(Taken::Untracked));
+        taken.is_some()
     }
 }
 
@@ -406,9 +386,14 @@ mod tests {
 
     fn in_force(plan: &[(u16, &Settings)]) -> Policers {
         let mut policers = Policers::default();
-        let plan: Vec<_> = plan.iter().map(|(id, settings)| (PolicerId(*id), *settings)).collect();
-        policers.reconfigure(Moment::ZERO, &plan);
+        let plan = plan.iter().map(|(id, settings)| (PolicerId(*id), *settings));
+        policers.reconfigure(Moment::ZERO, plan, None);
         policers
+    }
+
+    fn under<const N: usize>(policers: [u16; N], flow: u64) -> Under {
+        let by = |place: usize| policers.get(place).map(|id| PolicerId(*id));
+        Under { policers: [by(0), by(1), by(2)], class: CLASS, flow }
     }
 
     fn passed(policers: &Policers) -> Vec<u64> {
@@ -421,13 +406,13 @@ mod tests {
         let two =
             [settings("a", 1, 5, Per::Rule), settings("b", 1, 2, Per::Flow { flows_max: 100 })];
         let mut policers = in_force(&[(0, &two[0]), (1, &two[1])]);
-        let under = [Some(FIRST), None, Some(SECOND)];
+        let both = |flow| under([0, 1], flow);
         for _ in 0..2 {
-            assert_eq!(policers.take(Moment::ZERO, under, CLASS, 9 << 40), Ok(()));
+            assert_eq!(policers.take(Moment::ZERO, both(9 << 40)), Ok(()));
         }
-        assert_eq!(policers.take(Moment::ZERO, under, CLASS, 9 << 40), Err(SECOND));
-        assert_eq!(policers.quota(Moment::ZERO, FIRST, CLASS, 0).remaining, 3, "nothing was lost");
-        assert_eq!(policers.take(Moment::ZERO, under, CLASS, 8 << 40), Ok(()));
+        assert_eq!(policers.take(Moment::ZERO, both(9 << 40)), Err(SECOND));
+        assert_eq!(policers.quota(Moment::ZERO, FIRST, both(0)).remaining, 3, "nothing was lost");
+        assert_eq!(policers.take(Moment::ZERO, both(8 << 40)), Ok(()));
         assert_eq!(passed(&policers), [3, 3]);
     }
 
@@ -440,13 +425,10 @@ mod tests {
         ];
         let mut policers = in_force(&[(0, &old[0]), (1, &old[1]), (2, &old[2])]);
         for _ in 0..3 {
-            assert_eq!(
-                policers.take(Moment::ZERO, [Some(PolicerId(2)), None, None], CLASS, 5),
-                Ok(())
-            );
+            assert_eq!(policers.take(Moment::ZERO, under([2], 5)), Ok(()));
         }
         for _ in 0..5 {
-            assert_eq!(policers.take(Moment::ZERO, [Some(SECOND), None, None], CLASS, 5), Ok(()));
+            assert_eq!(policers.take(Moment::ZERO, under([1], 5)), Ok(()));
         }
         let new = [
             settings("clients", 1, 4, Per::Flow { flows_max: 100 }),
@@ -454,9 +436,9 @@ mod tests {
             settings("new", 1, 7, Per::Rule),
         ];
         let plan = [(PolicerId(2), &new[0]), (SECOND, &new[1]), (PolicerId(3), &new[2])];
-        policers.reconfigure(Moment::ZERO, &plan);
+        policers.reconfigure(Moment::ZERO, plan.into_iter(), None);
         let left = |policers: &mut Policers, place, flow| {
-            policers.quota(Moment::ZERO, PolicerId(place), CLASS, flow).remaining
+            policers.quota(Moment::ZERO, PolicerId(place), under([place], flow)).remaining
         };
         assert_eq!(left(&mut policers, 2, 5), 1);
         assert_eq!(left(&mut policers, 2, 6), 4);
@@ -483,7 +465,7 @@ mod tests {
             (settings("p", 1, 1, Per::Flow { flows_max: 0 }), "flows_max"),
             (settings("p", 1, 1_000_001, Per::Rule), "burst"),
         ] {
-            let fault = bad.check(two_classes).unwrap_err().to_string();
+            let fault = bad.check(two_classes).unwrap_err();
             assert!(fault.contains(what), "{fault}");
         }
     }

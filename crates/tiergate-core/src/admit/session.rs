@@ -16,7 +16,8 @@
 //! Source: Cherkasova & Phaal, session-based admission control; WebQoS §4.2 (sessions). That requests
 //! of running sessions go first, instead of a threshold, is ours.
 
-use crate::collections::{List, Slab};
+use crate::collections::{List, Slab, grown};
+use crate::named::named;
 use crate::names::ClassId;
 use crate::time::Moment;
 use std::collections::HashMap;
@@ -40,33 +41,17 @@ pub struct Bounds {
     pub at_once_max: u16,
 }
 
-/// How a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum SessionEnd {
-    /// The application took its cookie away.
-    Ended,
-    /// No request came for too long.
-    Idle,
-    /// It was as old as a session may be.
-    Old,
-    /// It was the one idle longest when the table was full; if it comes again, it begins anew.
-    Evicted,
-}
-
-impl SessionEnd {
-    /// Every end, in the order of their indices.
-    pub const ALL: [SessionEnd; 4] =
-        [SessionEnd::Ended, SessionEnd::Idle, SessionEnd::Old, SessionEnd::Evicted];
-
-    /// The end's name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SessionEnd::Ended => "ended",
-            SessionEnd::Idle => "idle",
-            SessionEnd::Old => "old",
-            SessionEnd::Evicted => "evicted",
-        }
+named! {
+    /// How a session ended.
+    pub enum SessionEnd {
+        /// The application took its cookie away.
+        Ended = "ended",
+        /// No request came for too long.
+        Idle = "idle",
+        /// It was as old as a session may be.
+        Old = "old",
+        /// It was the one idle longest when the table was full; if it comes again, it begins anew.
+        Evicted = "evicted",
     }
 }
 
@@ -108,8 +93,8 @@ pub struct SessionAccount {
     /// Running sessions that came with a signature and were not in the table: they were begun at
     /// another gateway or before a restart, or had been evicted.
     pub resumed: u64,
-    /// Sessions over, by [`SessionEnd`] as a number.
-    pub ended: [u64; 4],
+    /// Sessions over, by [`SessionEnd::index`].
+    pub ended: [u64; SessionEnd::COUNT],
     /// Those of them whose last request was refused: broken off in the middle, as far as can be told.
     pub broken: u64,
     /// Requests refused that belonged to no running session.
@@ -343,15 +328,12 @@ impl Sessions {
         let entry = self.entries.remove(place);
         self.places.remove(&entry.key);
         let account = self.account_of(entry.class);
-        account.ended[end as usize] += 1;
+        account.ended[end.index()] += 1;
         account.broken += u64::from(entry.broken);
         account.lengths.record(entry.requests);
     }
 
     fn account_of(&mut self, class: ClassId) -> &mut SessionAccount {
-        if self.account.len() <= class.index() {
-            self.account.resize(class.index() + 1, SessionAccount::default());
-        }
-        &mut self.account[class.index()]
+        grown(&mut self.account, class.index())
     }
 }

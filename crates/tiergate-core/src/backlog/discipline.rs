@@ -1,6 +1,7 @@
 //! What a plan says of one class's backlog, and in which order it puts its waiters.
 
 use super::flows::Flow;
+use super::waiter::Waiter;
 use crate::class::{Class, Codel, Late, Order, WhenFull};
 use crate::classify::score::Score;
 use crate::collections::Rank;
@@ -23,7 +24,13 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    fn of(class: &Class, ageing: f64) -> Self {
+    /// That of a plan's class. The ageing is that of the class's site, if its policy is by score, or else
+    /// of the policy between sites.
+    pub(crate) fn of_plan(plan: &Plan, class: &Class) -> Self {
+        let ageing = match (plan.site_of(class).policy, plan.between_sites) {
+            (Policy::Score { ageing }, _) | (_, Policy::Score { ageing }) => ageing,
+            _ => 0.0,
+        };
         Discipline {
             order: class.order,
             fair: class.fair,
@@ -34,16 +41,6 @@ impl Discipline {
             bytes_max: class.queue_bytes_max,
             ageing,
         }
-    }
-
-    /// That of a plan's class. The ageing is that of the class's site, if its policy is by score, or else
-    /// of the policy between sites.
-    pub(crate) fn of_plan(plan: &Plan, class: &Class) -> Self {
-        let ageing = match (plan.site_of(class).policy, plan.between_sites) {
-            (Policy::Score { ageing }, _) | (_, Policy::Score { ageing }) => ageing,
-            _ => 0.0,
-        };
-        Self::of(class, ageing)
     }
 
     /// Whether a waiter of a class has another place in its lists under `other`.
@@ -76,13 +73,8 @@ impl Discipline {
     }
 
     /// A waiter's place among those of its class, where the order is by rank; it never changes.
-    pub(super) fn rank(
-        &self,
-        deadline: Moment,
-        score: Score,
-        arrived: Moment,
-        sequence: u64,
-    ) -> Option<Rank> {
+    pub(super) fn rank<T>(&self, waiter: &Waiter<T>) -> Option<Rank> {
+        let Waiter { deadline, score, arrived, sequence, .. } = *waiter;
         match self.order {
             Order::Fifo | Order::AdaptiveLifo => None,
             Order::Deadline => Some((deadline.nanos(), sequence)),

@@ -26,7 +26,7 @@ pub(super) const REMEMBERED: Duration = Duration::from_secs(10);
 pub(crate) struct FlowTurn(Key);
 
 /// A flow's list and account, in one queue of a class.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Flow {
     pub(super) queue: u32,
     pub(super) key: u64,
@@ -83,17 +83,7 @@ impl Flows {
     /// The flow's number; it gets an account if it has none. O(1).
     pub(super) fn open(&mut self, queue: u32, key: u64) -> u32 {
         *self.numbers.entry((queue, key)).or_insert_with(|| {
-            let flow = Flow {
-                queue,
-                key,
-                waiters: List::default(),
-                start: 0.0,
-                tie: 0,
-                since: 0,
-                is_lifo: false,
-                law: Law::default(),
-                idle_since: Moment::NEVER,
-            };
+            let flow = Flow { queue, key, idle_since: Moment::NEVER, ..Flow::default() };
             self.accounts.insert(flow).index()
         })
     }

@@ -167,7 +167,7 @@ impl<T> Backlog<T> {
         let (sequence, deadline) = (waiter.sequence, waiter.deadline);
         queue.len += 1;
         queue.bytes += u64::from(waiter.bytes);
-        if let Some(rank) = discipline.rank(deadline, waiter.score, waiter.arrived, sequence) {
+        if let Some(rank) = discipline.rank(waiter) {
             heaps.order.put(place, index, rank);
         }
         if discipline.when_full == WhenFull::DropLeast {

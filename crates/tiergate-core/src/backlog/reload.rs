@@ -22,7 +22,8 @@ impl<T> Backlog<T> {
             return;
         }
         let keeps_flows = former.fair == discipline.fair;
-        let flows = if keeps_flows { self.waiting_flows(class) } else { Vec::new() };
+        let own = self.flows.all().filter(|flow| keeps_flows && class_of(flow.queue) == class);
+        let flows: Vec<Flow> = own.filter(|flow| flow.waiters.len() > 0).cloned().collect();
         let used = self.waiters.iter_mut().filter(|(_, it)| it.class == class);
         let waiting = used.filter(|(_, it)| it.state == State::Waiting);
         let mut waiting: Vec<_> = waiting.map(|(index, it)| (it.sequence, index)).collect();
@@ -40,11 +41,5 @@ impl<T> Backlog<T> {
             (flow.is_lifo, flow.law) = (former.is_lifo, former.law);
             self.heaps.turns.put(former.queue, number, flow.rank());
         }
-    }
-
-    /// The flows of a class that have requests waiting.
-    fn waiting_flows(&self, class: ClassId) -> Vec<Flow> {
-        let own = self.flows.all().filter(|flow| class_of(flow.queue) == class);
-        own.filter(|flow| flow.waiters.len() > 0).cloned().collect()
     }
 }

@@ -4,14 +4,13 @@ use super::fact_table::FactTable;
 use super::facts::{HeldFacts, NONE};
 use super::flow::{Flow, FlowKey};
 use super::lookups::{LookupScratch, Lookups};
-use super::output::{Output, Rules};
-use super::rule::Rule;
+use super::rule::{Output, Rule, Rules};
 use super::score::{Score, ScoreTables, Scoring};
 use super::search::RuleTrees;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
+use crate::fault::Fault;
 use crate::request::RequestView;
-use std::fmt;
 use std::time::Duration;
 
 /// What classification says of a request. Each [`Output`] is from the first rule that matches and
@@ -63,48 +62,6 @@ pub struct Scratch {
     lookups: LookupScratch,
 }
 
-/// Why rules were not compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompileError {
-    /// More rules than [`Classifier::RULES_MAX`].
-    TooManyRules,
-    /// The rule (by index) has more conditions than [`Classifier::CONDITIONS_MAX`].
-    TooManyConditions(usize),
-    /// All rules together have more alternatives than [`Classifier::ALTERNATIVES_MAX`]; the rule (by
-    /// index) that goes beyond.
-    TooManyAlternatives(usize),
-    /// The regular expressions of all rules together need too many states.
-    ExpressionsTooLarge,
-    /// The rule (by index) has a condition without an alternative, which could never hold.
-    NoAlternative(usize),
-}
-
-impl fmt::Display for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CompileError::TooManyRules => {
-                write!(f, "there may be at most {} rules", Classifier::RULES_MAX)
-            }
-            CompileError::TooManyConditions(_) => {
-                write!(f, "may have at most {} conditions", Classifier::CONDITIONS_MAX)
-            }
-            CompileError::TooManyAlternatives(_) => write!(
-                f,
-                "all rules together may list at most {} paths, hosts, values and networks",
-                Classifier::ALTERNATIVES_MAX
-            ),
-            CompileError::ExpressionsTooLarge => f.write_str(
-                "all rules together have too many or too large regular expressions; use patterns",
-            ),
-            CompileError::NoAlternative(_) => {
-                f.write_str("has an empty list, so that it could never match")
-            }
-        }
-    }
-}
-
-impl std::error::Error for CompileError {}
-
 impl Classifier {
     /// Most rules. Compiling this many takes well under a second and some hundred megabytes.
     pub const RULES_MAX: usize = 100_000;
@@ -118,35 +75,45 @@ impl Classifier {
     /// Classes are not checked here: the plan is built with the ones there are.
     ///
     /// # Errors
-    /// When a bound is exceeded or a condition could never hold.
-    pub fn compile(rules: &[Rule], default_class: ClassId) -> Result<Self, CompileError> {
-        if rules.len() > Self::RULES_MAX {
-            return Err(CompileError::TooManyRules);
+    /// When a bound is exceeded or a condition could never hold: the index of the rule at fault (the first,
+    /// if it is all of them), and what is wrong.
+    pub fn compile(rules: &[Rule], default_class: ClassId) -> Result<Self, (usize, Fault)> {
+        let fault = |index, message: String| Err((index, Fault::new(message)));
+        let most = Self::RULES_MAX;
+        if rules.len() > most {
+            return fault(most, format!("there may be at most {most} rules"));
         }
         let mut facts = FactTable::default();
         let mut conditions = Vec::with_capacity(rules.len());
         let mut alternatives = 0;
         for (index, rule) in rules.iter().enumerate() {
             if rule.conditions.len() > Self::CONDITIONS_MAX {
-                return Err(CompileError::TooManyConditions(index));
+                let most = Self::CONDITIONS_MAX;
+                return fault(index, format!("may have at most {most} conditions"));
             }
             for condition in &rule.conditions {
                 alternatives += match condition.any_of().len() {
-                    0 => return Err(CompileError::NoAlternative(index)),
+                    0 => {
+                        let message = "has an empty list, so that it could never match";
+                        return fault(index, message.to_owned());
+                    }
                     len => len,
                 };
             }
             if alternatives > Self::ALTERNATIVES_MAX {
-                return Err(CompileError::TooManyAlternatives(index));
+                let (most, of) = (Self::ALTERNATIVES_MAX, "paths, hosts, values and networks");
+                return fault(index, format!("all rules together may list at most {most} {of}"));
             }
             conditions.push(facts.of_rule(index as u32, rule));
         }
         let sets = |rule: u32, output| rules[rule as usize].sets(output);
+        let too_large =
+            "all rules together have too many or too large regular expressions; use patterns";
         Ok(Classifier {
             default_class,
             rules: rules.iter().map(Rule::without_conditions).collect(),
             trees: RuleTrees::new(conditions, facts.len(), sets),
-            lookups: facts.lookups().ok_or(CompileError::ExpressionsTooLarge)?,
+            lookups: facts.lookups().ok_or_else(|| (0, Fault::new(too_large)))?,
             score: None,
             class_flows: Vec::new(),
             default_flow: Flow::CLIENT,
@@ -172,11 +139,6 @@ impl Classifier {
     /// Sets the secret that flows are hashed with; until then it is a constant.
     pub fn set_flow_key(&mut self, key: FlowKey) {
         self.flow_key = key;
-    }
-
-    /// A classifier without rules.
-    pub fn of_default(default_class: ClassId) -> Self {
-        Self::compile(&[], default_class).expect("no rules exceed no bound")
     }
 
     /// How many rules there are.

@@ -1,14 +1,11 @@
 //! From the conditions of all rules to numbered facts, and to the indexes that find them.
 
-#![expect(clippy::mutable_key_type, reason = "an expression is hashed by its text alone")]
-
 use super::condition::Condition;
 use super::index::Index;
-use super::lookups::{Asked, FIELD_PARTS_MAX, FieldUse, Fields, Late, Lookups};
+use super::lookups::{Asked, FIELD_PARTS_MAX, FieldUse, Lookups};
 use super::matcher::Matcher;
 use super::names::Names;
-use super::output::{NO_RULES, Output, Rules, earlier};
-use super::rule::Rule;
+use super::rule::{NO_RULES, Output, Rule, Rules, earlier};
 use super::rule_tree::Conditions;
 use crate::request::Part;
 use foldhash::fast::FixedState;
@@ -74,76 +71,59 @@ impl FactTable {
 
     /// The indexes of all facts; `None` if the expressions together are too large.
     pub(super) fn lookups(self) -> Option<Lookups> {
-        let (mut path, mut host, mut client) = Default::default();
-        let mut method: Asked<Names<u32>> = Asked::default();
-        let mut late: Asked<Vec<_>> = Asked::default();
-        let mut uses: Asked<Map<Box<str>, Vec<FieldUse>>> = Asked::default();
-        let mut parts: Vec<(Part, Vec<Index>)> = Vec::new();
-        let mut cookies: Asked<Map<Box<str>, Vec<Index>>> = Asked::default();
+        let mut lookups = Lookups::default();
+        let Lookups { path, method, client, host, fields, late } = &mut lookups;
+        let mut uses: Map<Box<str>, Vec<FieldUse>> = Map::default();
+        let mut parts: Map<Part, Vec<Index>> = Map::default();
+        let mut cookies: Map<Box<str>, Vec<Index>> = Map::default();
         let mut parameters: Map<Box<str>, Vec<Index>> = Map::default();
         let mut regexes_len = 0;
         for ((part, _), Asked { first, of: facts }) in self.asked {
             let matchers: Vec<_> = facts.iter().map(|(matcher, fact)| (matcher, *fact)).collect();
             let index = Index::new(&matchers, &mut regexes_len)?;
             match (part, index) {
-                (Part::Path, Index::Patterns(of)) => path = Asked { first, of },
+                (Part::Path, Index::Patterns(of)) => *path = Asked { first, of },
                 // There may be two: of names whose case matters, and of others.
                 (Part::Method, Index::Names(of)) if method.of.is_empty() => {
-                    method = Asked { first, of };
+                    *method = Asked { first, of };
                 }
-                (Part::Client, Index::Networks(of)) => client = Asked { first, of },
-                (Part::Host, Index::Hosts(of)) => host = Asked { first, of },
+                (Part::Client, Index::Networks(of)) => *client = Asked { first, of },
+                (Part::Host, Index::Hosts(of)) => *host = Asked { first, of },
                 (Part::Header(name), index) => {
-                    uses.ask(&first).entry(name).or_default().push(FieldUse::Value(index));
+                    fields.ask(&first);
+                    uses.entry(name).or_default().push(FieldUse::Value(index));
                 }
                 (Part::Cookie(name), index) => {
-                    uses.ask(&first);
-                    cookies.ask(&first).entry(name).or_default().push(index);
+                    fields.ask(&first).cookies.ask(&first);
+                    cookies.entry(name).or_default().push(index);
                 }
                 (Part::Query(name), index) => {
                     late.ask(&first);
                     parameters.entry(name).or_default().push(index);
                 }
-                (part, index) if part.fields().is_empty() => late.ask(&first).push((part, index)),
+                (part, index) if part.fields().is_empty() => {
+                    late.ask(&first).parts.push((part, index));
+                }
                 (part, index) => {
-                    uses.ask(&first);
-                    match parts.iter_mut().find(|(known, _)| *known == part) {
-                        Some((_, indexes)) => indexes.push(index),
-                        None => parts.push((part, vec![index])),
-                    }
+                    fields.ask(&first);
+                    parts.entry(part).or_default().push(index);
                 }
             }
         }
         assert!(parts.len() <= FIELD_PARTS_MAX, "there are fewer such parts");
-        if !cookies.of.is_empty() {
-            uses.of.entry("cookie".into()).or_default().push(FieldUse::Cookies);
+        if !cookies.is_empty() {
+            uses.entry("cookie".into()).or_default().push(FieldUse::Cookies);
         }
-        for (place, (part, _)) in parts.iter().enumerate() {
+        fields.of.parts = parts.into_iter().collect();
+        for (place, (part, _)) in fields.of.parts.iter().enumerate() {
             for name in part.fields() {
-                uses.of.entry((*name).into()).or_default().push(FieldUse::Part(place));
+                uses.entry((*name).into()).or_default().push(FieldUse::Part(place));
             }
         }
-        Some(Lookups {
-            path,
-            method,
-            client,
-            host,
-            fields: Asked {
-                first: uses.first,
-                of: Fields {
-                    uses: names(uses.of, true),
-                    cookies: Asked { first: cookies.first, of: names(cookies.of, false) },
-                    parts,
-                },
-            },
-            late: Asked {
-                first: late.first,
-                of: Late {
-                    parts: late.of,
-                    parameters: (!parameters.is_empty()).then(|| names(parameters, false)),
-                },
-            },
-        })
+        fields.of.uses = names(uses, true);
+        fields.of.cookies.of = names(cookies, false);
+        late.of.parameters = names(parameters, false);
+        Some(lookups)
     }
 }
 

@@ -51,21 +51,27 @@ impl Flow {
     /// for cookies and headers. Two requests of one client have the same flow, whatever rule or class
     /// asked for the client.
     pub fn of(&self, view: &RequestView<'_>, key: FlowKey) -> u64 {
-        match self {
-            Flow::Client { v4, v6 } => of_client(view.client, *v4, *v6, key),
-            Flow::Cookie(name) => {
-                of_text(Kind::Cookie, name, view.cookie(name.as_bytes()), view, key)
-            }
+        let (kind, name, value) = match self {
+            Flow::Client { v4, v6 } => return of_client(view.client, *v4, *v6, key),
+            Flow::Cookie(name) => (Kind::Cookie, &**name, view.cookie(name.as_bytes())),
             Flow::Header(name) => {
                 let mut fields = view.fields.iter();
                 let found = fields.find(|field| field.name.eq_ignore_ascii_case(name.as_bytes()));
-                of_text(Kind::Header, name, found.map(|field| field.value), view, key)
+                (Kind::Header, &**name, found.map(|field| field.value))
             }
             Flow::Subject => {
-                let subject = Some(view.subject).filter(|subject| !subject.is_empty());
-                of_text(Kind::Subject, "", subject, view, key)
+                (Kind::Subject, "", Some(view.subject).filter(|subject| !subject.is_empty()))
             }
-        }
+        };
+        let Some(value) = value else {
+            return Flow::CLIENT.of(view, key);
+        };
+        let mut hasher = hasher(kind, key);
+        hasher.write(name.as_bytes());
+        // No name has this byte, so that name and value cannot be shifted against each other.
+        hasher.write_u8(0xff);
+        hasher.write(value);
+        hasher.finish()
     }
 }
 
@@ -91,24 +97,6 @@ enum Kind {
     Cookie,
     Header,
     Subject,
-}
-
-fn of_text(
-    kind: Kind,
-    name: &str,
-    value: Option<&[u8]>,
-    view: &RequestView<'_>,
-    key: FlowKey,
-) -> u64 {
-    let Some(value) = value else {
-        return Flow::CLIENT.of(view, key);
-    };
-    let mut hasher = hasher(kind, key);
-    hasher.write(name.as_bytes());
-    // No name has this byte, so that name and value cannot be shifted against each other.
-    hasher.write_u8(0xff);
-    hasher.write(value);
-    hasher.finish()
 }
 
 #[inline]

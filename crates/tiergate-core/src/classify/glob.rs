@@ -4,6 +4,7 @@
 //! text: one word of work a byte, whatever the text and however many stars. There is nothing to
 //! backtrack, hence nothing for a hostile request to blow up.
 
+use crate::fault::Fault;
 use std::fmt;
 
 /// Most wildcards and bytes between a glob's literal beginning and its literal end: the positions
@@ -24,7 +25,7 @@ pub(super) enum Token {
 }
 
 /// A pattern with wildcards.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Glob {
     text: Box<str>,
     separator: Option<u8>,
@@ -34,7 +35,7 @@ pub struct Glob {
 }
 
 /// What stands between the literal beginning and the literal end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Middle {
     /// A lone `**`.
     Rest,
@@ -45,7 +46,7 @@ enum Middle {
 }
 
 /// The pattern as bit masks over its positions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Positions {
     /// Which of `masks` belongs to each byte; 0: the byte is in no literal.
     class_of: [u8; 256],
@@ -62,9 +63,11 @@ struct Positions {
 }
 
 impl Glob {
-    /// Compiles a pattern that has at least one wildcard. `separator` is what `*` and `?` stop at. `None`:
-    /// there is more than [`MIDDLE_LEN_MAX`] between its literal ends.
-    pub(super) fn new(text: &str, tokens: &[Token], separator: Option<u8>) -> Option<Self> {
+    /// Compiles a pattern that has at least one wildcard. `separator` is what `*` and `?` stop at.
+    ///
+    /// # Errors
+    /// If there is more than [`MIDDLE_LEN_MAX`] between its literal ends.
+    pub(super) fn new(text: &str, tokens: &[Token], separator: Option<u8>) -> Result<Self, Fault> {
         let literal = |token: &&Token| matches!(token, Token::Byte(_));
         let byte = |token: &Token| match token {
             Token::Byte(byte) => *byte,
@@ -77,10 +80,14 @@ impl Glob {
             [Token::Rest] => Middle::Rest,
             [Token::Run] if separator.is_none() => Middle::Rest,
             [Token::Run] => Middle::Run,
-            middle if middle.len() > MIDDLE_LEN_MAX => return None,
+            middle if middle.len() > MIDDLE_LEN_MAX => {
+                return Err(Fault::new(format!(
+                    "must have at most {MIDDLE_LEN_MAX} characters between its first and its last wildcard"
+                )));
+            }
             middle => Middle::Positions(Box::new(Positions::new(middle))),
         };
-        Some(Glob {
+        Ok(Glob {
             text: text.into(),
             separator,
             prefix: tokens[..before].iter().map(byte).collect(),
@@ -114,20 +121,6 @@ impl Glob {
             }
             Middle::Positions(positions) => positions.matches(middle, self.separator),
         }
-    }
-}
-
-impl PartialEq for Glob {
-    fn eq(&self, other: &Self) -> bool {
-        self.separator == other.separator && self.text == other.text
-    }
-}
-
-impl Eq for Glob {}
-
-impl std::hash::Hash for Glob {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (self.separator, &self.text).hash(state);
     }
 }
 

@@ -24,19 +24,11 @@ impl Index {
     /// An index of distinct canonical matchers, all of one kind. `regexes_len`: how many indexes of
     /// expressions there are already. `None`: the expressions together need too many states.
     pub(super) fn new(matchers: &[(&Matcher, u32)], regexes_len: &mut usize) -> Option<Self> {
-        /// What the matchers hold, with their facts.
-        fn each<'m, T>(
-            matchers: &[(&'m Matcher, u32)],
-            of: impl Fn(&'m Matcher) -> Option<T>,
-        ) -> Vec<(T, u32)> {
-            let inner = |(matcher, fact): &(&'m Matcher, u32)| Some((of(matcher)?, *fact));
-            matchers.iter().filter_map(inner).collect()
-        }
-        /// What a matcher of one kind holds.
-        macro_rules! inner {
+        /// What matchers of one kind hold, with their facts.
+        macro_rules! each {
             ($( $Kind:ident )|+) => {
-                each(matchers, |matcher| match matcher {
-                    $( Matcher::$Kind(inner) )|+ => Some(inner),
+                matchers.iter().filter_map(|(matcher, fact)| match matcher {
+                    $( Matcher::$Kind(inner) )|+ => Some((inner, *fact)),
                     _ => None,
                 })
             };
@@ -44,21 +36,23 @@ impl Index {
         let (kind, _) = matchers.first()?;
         Some(match kind {
             Matcher::Exact(_) | Matcher::Caseless(_) => {
-                let names = inner!(Exact | Caseless).into_iter();
+                let names = each!(Exact | Caseless);
                 let names = names.map(|(name, fact)| (name.as_bytes().into(), fact)).collect();
                 Index::Names(Names::new(names, matches!(kind, Matcher::Caseless(_))))
             }
-            Matcher::Pattern(_) => Index::Patterns(Texts::new(&inner!(Pattern))),
-            Matcher::Host(_) => Index::Hosts(Hosts::new(&inner!(Host))),
+            Matcher::Pattern(_) => Index::Patterns(Texts::new(each!(Pattern))),
+            Matcher::Host(_) => Index::Hosts(Hosts::new(each!(Host))),
             Matcher::Regex(_) => {
                 *regexes_len += 1;
-                Index::Regexes(Regexes::new(&inner!(Regex), *regexes_len - 1)?)
+                Index::Regexes(Regexes::new(each!(Regex), *regexes_len - 1)?)
             }
-            Matcher::Network(_) => Index::Networks(Networks::new(&inner!(Network))),
+            Matcher::Network(_) => Index::Networks(Networks::new(
+                each!(Network).map(|(network, fact)| (*network, fact)),
+            )),
             Matcher::Range(_) => {
                 let range =
                     |(span, fact): (&Span, u32)| (span.first.into(), span.last.into(), fact);
-                Index::Ranges(Numbers::new(inner!(Range).into_iter().map(range).collect()))
+                Index::Ranges(Numbers::new(each!(Range).map(range).collect()))
             }
         })
     }

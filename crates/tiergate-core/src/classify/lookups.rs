@@ -7,8 +7,8 @@
 use super::index::Index;
 use super::names::Names;
 use super::networks::Networks;
-use super::output::Rules;
 use super::regexes::RegexCaches;
+use super::rule::Rules;
 use super::search::Search;
 use super::texts::{Hosts, Texts};
 use crate::request::{Field, Part, RequestView, Value, cookie, parameters};
@@ -21,7 +21,7 @@ pub(super) struct Asked<T> {
 }
 
 /// All that rules ask for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lookups {
     pub(super) path: Asked<Texts>,
     pub(super) method: Asked<Names<u32>>,
@@ -35,7 +35,7 @@ pub(super) struct Lookups {
 pub(super) type ByName = Names<Vec<Index>>;
 
 /// What is asked for of the header fields.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Fields {
     pub(super) uses: Names<Vec<FieldUse>>,
     pub(super) cookies: Asked<ByName>,
@@ -59,10 +59,10 @@ pub(super) enum FieldUse {
 }
 
 /// The parts that few policies ask for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Late {
     pub(super) parts: Vec<(Part, Index)>,
-    pub(super) parameters: Option<ByName>,
+    pub(super) parameters: ByName,
 }
 
 /// What looking up keeps between requests.
@@ -182,9 +182,9 @@ impl Late {
                 index.find(value, regexes, search);
             }
         }
-        if let Some(by_name) = self.parameters.as_ref().filter(|_| !view.query.is_empty()) {
+        if !self.parameters.is_empty() && !view.query.is_empty() {
             parameters(view.query, buffer, |name, value| {
-                if let Some(indexes) = by_name.find(name) {
+                if let Some(indexes) = self.parameters.find(name) {
                     find_all(indexes, Value::Text(value), regexes, search);
                 }
             });

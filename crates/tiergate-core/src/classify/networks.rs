@@ -28,11 +28,11 @@ pub(super) fn canonical(network: IpNet) -> IpNet {
 
 impl Networks {
     /// A set of distinct canonical networks and their entries.
-    pub(super) fn new(networks: &[(&IpNet, u32)]) -> Self {
+    pub(super) fn new(networks: impl IntoIterator<Item = (IpNet, u32)>) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for (network, entry) in networks {
             let family = if network.addr().is_ipv4() { &mut v4 } else { &mut v6 };
-            family.push((bits(network.network()), bits(network.broadcast()), *entry));
+            family.push((bits(network.network()), bits(network.broadcast()), entry));
         }
         Networks { v4: Numbers::new(v4), v6: Numbers::new(v6) }
     }
@@ -78,9 +78,8 @@ mod tests {
         ];
         let networks: Vec<(IpNet, u32)> =
             texts.iter().zip(0..).map(|(text, entry)| (text.parse().unwrap(), entry)).collect();
-        let refs: Vec<_> = networks.iter().map(|(network, entry)| (network, *entry)).collect();
-        let all = Networks::new(&refs);
-        let some = Networks::new(&refs[1..5]);
+        let all = Networks::new(networks.iter().copied());
+        let some = Networks::new(networks[1..5].iter().copied());
         let mut addresses: Vec<IpAddr> = Vec::new();
         for (network, _) in &networks {
             addresses.extend([network.network(), network.broadcast()]);

@@ -1,6 +1,7 @@
 //! Patterns over bytes: exact, prefix, glob.
 
-use super::glob::{Glob, MIDDLE_LEN_MAX, Token};
+use super::glob::{Glob, Token};
+use crate::fault::Fault;
 use std::fmt;
 
 /// What a path or a value is compared with.
@@ -16,61 +17,6 @@ pub enum Pattern {
     Glob(Box<Glob>),
 }
 
-/// Why a text is not a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PatternError {
-    /// Nothing is written.
-    Empty,
-    /// Longer than [`Pattern::LEN_MAX`].
-    Long,
-    /// More than 127 bytes and wildcards between the literal beginning and end.
-    Complex,
-    /// A backslash with nothing behind it.
-    DanglingEscape,
-    /// A path pattern that begins neither with `/` nor with `*`.
-    Relative,
-    /// A path pattern with a part that no normalised path has; the part, and what to write instead.
-    NeverMatches(&'static str, &'static str),
-    /// A host pattern with a `*` elsewhere than in front of a dot at the beginning.
-    HostWildcard,
-    /// A domain with a wildcard: all below it is meant anyway.
-    DomainWildcard,
-    /// A host pattern with a byte that hosts do not have.
-    HostByte(char),
-}
-
-impl fmt::Display for PatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PatternError::Empty => f.write_str("must not be empty"),
-            PatternError::Long => write!(f, "must have at most {} bytes", Pattern::LEN_MAX),
-            PatternError::Complex => write!(
-                f,
-                "must have at most {MIDDLE_LEN_MAX} characters between its first and its last wildcard"
-            ),
-            PatternError::DanglingEscape => {
-                f.write_str("ends in a backslash; write `\\\\` for a backslash")
-            }
-            PatternError::Relative => f.write_str("must begin with `/` or `*`"),
-            PatternError::NeverMatches(part, instead) => write!(
-                f,
-                "can never match, because paths are normalised first: `{part}` never occurs, {instead}"
-            ),
-            PatternError::HostWildcard => f.write_str(
-                "may have `*` only at its beginning and followed by a dot: `*.example.com`",
-            ),
-            PatternError::DomainWildcard => {
-                f.write_str("must be a name without `*`; all names below it are meant too")
-            }
-            PatternError::HostByte(byte) => {
-                write!(f, "has {byte:?}, which no host has; leave out scheme, port and path")
-            }
-        }
-    }
-}
-
-impl std::error::Error for PatternError {}
-
 impl Pattern {
     /// Most bytes of a pattern: no path that a browser sends is longer.
     pub const LEN_MAX: usize = 2048;
@@ -80,13 +26,15 @@ impl Pattern {
     /// `*` stands for any bytes but `/`, `**` for any bytes, `?` for one byte but `/`, and `\` takes
     /// the special meaning from what follows. A `*` at the very end stands for all the rest: `/cart/*`
     /// is everything below `/cart/`, however deep.
-    pub fn path(text: &str) -> Result<Self, PatternError> {
+    pub fn path(text: &str) -> Result<Self, Fault> {
         let mut tokens = tokens(text)?;
         if !matches!(tokens[0], Token::Byte(b'/') | Token::Run | Token::Rest) {
-            return Err(PatternError::Relative);
+            return Err(Fault::new("must begin with `/` or `*`"));
         }
         if let Some((part, instead)) = never_in_paths(&tokens) {
-            return Err(PatternError::NeverMatches(part, instead));
+            return Err(Fault::new(format!(
+                "can never match, because paths are normalised first: `{part}` never occurs, {instead}"
+            )));
         }
         if let Some(last @ Token::Run) = tokens.last_mut() {
             *last = Token::Rest;
@@ -95,14 +43,14 @@ impl Pattern {
     }
 
     /// A pattern for header and cookie values, where `/` is a byte like any other.
-    pub fn value(text: &str) -> Result<Self, PatternError> {
+    pub fn value(text: &str) -> Result<Self, Fault> {
         if text.is_empty() {
             return Ok(Pattern::Exact(Box::default()));
         }
         Self::of(text, &tokens(text)?, None)
     }
 
-    fn of(text: &str, tokens: &[Token], separator: Option<u8>) -> Result<Self, PatternError> {
+    fn of(text: &str, tokens: &[Token], separator: Option<u8>) -> Result<Self, Fault> {
         let literal = |tokens: &[Token]| -> Option<Box<[u8]>> {
             let byte = |token: &Token| match token {
                 Token::Byte(byte) => Some(*byte),
@@ -119,7 +67,7 @@ impl Pattern {
             Some(bytes) if bytes.is_empty() => Ok(Pattern::Any),
             Some(bytes) => Ok(Pattern::Prefix(bytes)),
             None => {
-                let glob = Glob::new(text, tokens, separator).ok_or(PatternError::Complex)?;
+                let glob = Glob::new(text, tokens, separator)?;
                 Ok(Pattern::Glob(Box::new(glob)))
             }
         }
@@ -166,19 +114,24 @@ impl fmt::Display for Pattern {
     }
 }
 
+/// Checks that a pattern is neither empty nor longer than [`Pattern::LEN_MAX`].
+fn check_len(text: &str) -> Result<(), Fault> {
+    match text.len() {
+        0 => Err(Fault::new("must not be empty")),
+        1..=Pattern::LEN_MAX => Ok(()),
+        _ => Err(Fault::new(format!("must have at most {} bytes", Pattern::LEN_MAX))),
+    }
+}
+
 /// The elements of a pattern, runs of stars joined.
-fn tokens(text: &str) -> Result<Vec<Token>, PatternError> {
-    if text.is_empty() {
-        return Err(PatternError::Empty);
-    }
-    if text.len() > Pattern::LEN_MAX {
-        return Err(PatternError::Long);
-    }
+fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
+    check_len(text)?;
+    let dangling = || Fault::new("ends in a backslash; write `\\\\` for a backslash");
     let mut tokens = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
         let token = match byte {
-            b'\\' => Token::Byte(bytes.next().ok_or(PatternError::DanglingEscape)?),
+            b'\\' => Token::Byte(bytes.next().ok_or_else(dangling)?),
             b'?' => Token::One,
             b'*' => match tokens.last_mut() {
                 Some(star @ (Token::Run | Token::Rest)) => {
@@ -246,85 +199,66 @@ pub enum HostPattern {
 impl HostPattern {
     /// A pattern for hosts: `example.com`, `*.example.com`, `[::1]`. Case and a final dot are
     /// ignored, as in DNS.
-    pub fn parse(text: &str) -> Result<Self, PatternError> {
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let wildcard = || {
+            Fault::new("may have `*` only at its beginning and followed by a dot: `*.example.com`")
+        };
         let host = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         let (below, name) = match host.strip_prefix('*') {
             Some(rest) if rest.starts_with('.') && rest.len() > 1 => (true, rest),
-            Some(_) => return Err(PatternError::HostWildcard),
+            Some(_) => return Err(wildcard()),
             None => (false, &*host),
         };
-        if name.is_empty() {
-            return Err(PatternError::Empty);
-        }
-        if name.len() > Pattern::LEN_MAX {
-            return Err(PatternError::Long);
-        }
+        check_len(name)?;
         let bracketed = name.starts_with('[') && name.ends_with(']');
         for letter in name.chars() {
             match letter {
-                '*' => return Err(PatternError::HostWildcard),
+                '*' => return Err(wildcard()),
                 ':' | '[' | ']' if bracketed => {}
-                'a'..='z'
-                | '0'..='9'
-                | '-'
-                | '.'
-                | '_'
-                | '~'
-                | '!'
-                | '$'
-                | '&'
-                | '\''
-                | '('
-                | ')'
-                | '+'
-                | ','
-                | ';'
-                | '='
-                | '%' => {}
-                other => return Err(PatternError::HostByte(other)),
+                'a'..='z' | '0'..='9' => {}
+                sign if "-._~!$&'()+,;=%".contains(sign) => {}
+                other => {
+                    return Err(Fault::new(format!(
+                        "has {other:?}, which no host has; leave out scheme, port and path"
+                    )));
+                }
             }
         }
         Ok(if below { HostPattern::Below(name.into()) } else { HostPattern::Exact(name.into()) })
     }
 
     /// A domain: `example.com` is that host and all below it, on the borders of labels.
-    pub fn domain(text: &str) -> Result<Self, PatternError> {
+    pub fn domain(text: &str) -> Result<Self, Fault> {
         match Self::parse(text.strip_prefix('.').unwrap_or(text))? {
             HostPattern::Exact(name) if !name.starts_with('.') => Ok(HostPattern::Within(name)),
-            _ => Err(PatternError::DomainWildcard),
+            _ => Err(Fault::new("must be a name without `*`; all names below it are meant too")),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            HostPattern::Exact(name) | HostPattern::Below(name) | HostPattern::Within(name) => name,
         }
     }
 
     /// Bytes of the name: of two that match one host, the longer is the more specific.
-    pub fn len(&self) -> usize {
-        match self {
-            HostPattern::Exact(name) | HostPattern::Within(name) => name.len(),
-            HostPattern::Below(end) => end.len(),
-        }
-    }
-
-    /// Never: every pattern has a name.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub(super) fn name_len(&self) -> usize {
+        self.name().len()
     }
 
     /// Whether `host` (without port) matches.
     pub fn matches(&self, host: &[u8]) -> bool {
-        let host = without_final_dot(host);
-        match self {
-            HostPattern::Exact(name) => host.eq_ignore_ascii_case(name.as_bytes()),
-            HostPattern::Below(end) => {
-                let start = host.len().checked_sub(end.len());
-                start.is_some_and(|start| host[start..].eq_ignore_ascii_case(end.as_bytes()))
+        let (host, name) = (without_final_dot(host), self.name().as_bytes());
+        let Some(start) = host.len().checked_sub(name.len()) else {
+            return false;
+        };
+        let (before, end) = host.split_at(start);
+        end.eq_ignore_ascii_case(name)
+            && match self {
+                HostPattern::Exact(_) => before.is_empty(),
+                HostPattern::Below(_) => true,
+                HostPattern::Within(_) => before.is_empty() || before.ends_with(b"."),
             }
-            HostPattern::Within(name) => match host.len().checked_sub(name.len()) {
-                Some(start) => {
-                    host[start..].eq_ignore_ascii_case(name.as_bytes())
-                        && (start == 0 || host[start - 1] == b'.')
-                }
-                None => false,
-            },
-        }
     }
 
     /// Whether everything that `other` matches is matched by `self`.
@@ -358,6 +292,7 @@ pub(super) fn without_final_dot(host: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::glob::MIDDLE_LEN_MAX;
     use super::*;
 
     #[test]
@@ -404,23 +339,25 @@ mod tests {
     #[test]
     fn patterns_that_no_normalised_path_has_are_refused() {
         for text in ["/a//b", "/a/./b", "/a/..", "/../x", "/%63art", "/a%2fb", "/a\\?c", "/50%"] {
-            let fault = Pattern::path(text).unwrap_err();
-            assert!(matches!(fault, PatternError::NeverMatches(..)), "{text}: {fault:?}");
+            let fault = Pattern::path(text).unwrap_err().to_string();
+            assert!(fault.starts_with("can never match"), "{text}: {fault}");
         }
         for text in
             ["/.well-known/*", "/a/..b", "/a%2Fb", "/50%25", "/a/.*", "/a%*", "/...", "/%00"]
         {
             assert!(Pattern::path(text).is_ok(), "{text}");
         }
-        assert_eq!(Pattern::path("cart"), Err(PatternError::Relative));
-        assert_eq!(Pattern::path("/a\\"), Err(PatternError::DanglingEscape));
+        let fault = |text| Pattern::path(text).unwrap_err().to_string();
+        assert_eq!(fault("cart"), "must begin with `/` or `*`");
+        assert_eq!(fault("/a\\"), "ends in a backslash; write `\\\\` for a backslash");
     }
 
     #[test]
     fn the_longest_middle_is_accepted_and_one_more_refused() {
         let pattern = |len: usize| Pattern::path(&format!("/*{}?/x", "a".repeat(len - 2)));
         assert!(pattern(MIDDLE_LEN_MAX).is_ok());
-        assert_eq!(pattern(MIDDLE_LEN_MAX + 1), Err(PatternError::Complex));
+        let fault = pattern(MIDDLE_LEN_MAX + 1).unwrap_err().to_string();
+        assert!(fault.starts_with("must have at most 127 characters between"), "{fault}");
         let longest = pattern(MIDDLE_LEN_MAX).unwrap();
         let text = format!("/zz{}b/x", "a".repeat(MIDDLE_LEN_MAX - 2));
         assert!(longest.matches(text.as_bytes()));
@@ -437,9 +374,11 @@ mod tests {
         assert!(!below.matches(b"example.com"));
         assert!(!below.matches(b"badexample.com"));
         for text in ["*", "*.", "a.*.com", "*example.com"] {
-            assert_eq!(HostPattern::parse(text), Err(PatternError::HostWildcard), "{text}");
+            let fault = HostPattern::parse(text).unwrap_err().to_string();
+            assert!(fault.starts_with("may have `*` only at its beginning"), "{text}: {fault}");
         }
-        assert_eq!(HostPattern::parse("a.com:80"), Err(PatternError::HostByte(':')));
+        let fault = HostPattern::parse("a.com:80").unwrap_err().to_string();
+        assert!(fault.starts_with("has ':', which no host has"), "{fault}");
         assert!(HostPattern::parse("[::1]").unwrap().matches(b"[::1]"));
     }
 

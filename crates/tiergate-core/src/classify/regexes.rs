@@ -1,5 +1,6 @@
 //! Regular expressions over paths: which of many match, in one pass.
 
+use crate::fault::Fault;
 use regex_automata::meta::{BuildError, Cache, Config, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet, nfa::thompson::WhichCaptures};
@@ -17,34 +18,10 @@ const CACHE_SIZE_MAX: usize = 4 << 20;
 ///
 /// Matching takes time linear in the path, whatever the expression: there is no backtracking, and
 /// hence neither look-around nor back-references.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathRegex {
     text: Box<str>,
-    regex: Arc<Regex>,
 }
-
-/// Why a text is not a regular expression; in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegexError {
-    /// Longer than [`PathRegex::LEN_MAX`].
-    Long,
-    /// It needs too many states.
-    Complex,
-    /// It cannot be read.
-    Syntax(String),
-}
-
-impl fmt::Display for RegexError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegexError::Long => write!(f, "must have at most {} bytes", PathRegex::LEN_MAX),
-            RegexError::Complex => f.write_str("needs too many states; repeat less often"),
-            RegexError::Syntax(fault) => write!(f, "must be a regular expression: {fault}"),
-        }
-    }
-}
-
-impl std::error::Error for RegexError {}
 
 impl PathRegex {
     /// Most bytes of an expression.
@@ -54,41 +31,30 @@ impl PathRegex {
     ///
     /// # Errors
     /// When it is too long, needs too many states, or is none.
-    pub fn parse(text: &str) -> Result<Self, RegexError> {
+    pub fn parse(text: &str) -> Result<Self, Fault> {
         if text.len() > Self::LEN_MAX {
-            return Err(RegexError::Long);
+            return Err(Fault::new(format!("must have at most {} bytes", Self::LEN_MAX)));
         }
-        let regex = build(&[text], MatchKind::LeftmostFirst, STATES_SIZE_MAX).map_err(|fault| {
+        build(&[text], MatchKind::LeftmostFirst, STATES_SIZE_MAX).map_err(|fault| {
             match (fault.size_limit(), fault.syntax_error()) {
                 (None, Some(syntax)) => {
                     // Its message draws the place on several lines; what is wrong stands on the last.
                     let message = syntax.to_string();
                     let last = message.lines().last().unwrap_or_default();
-                    RegexError::Syntax(last.trim_start_matches("error: ").to_owned())
+                    let last = last.trim_start_matches("error: ");
+                    Fault::new(format!("must be a regular expression: {last}"))
                 }
-                _ => RegexError::Complex,
+                _ => Fault::new("needs too many states; repeat less often"),
             }
         })?;
-        Ok(PathRegex { text: text.into(), regex: Arc::new(regex) })
+        Ok(PathRegex { text: text.into() })
     }
 
-    /// Whether it is found in the path. Allocates; for explanations.
+    /// Whether it is found in the path. Compiles the expression, which rules keep only together
+    /// ([`Regexes`]); for explanations.
     pub fn matches(&self, path: &[u8]) -> bool {
-        self.regex.search_half_with(&mut self.regex.create_cache(), &Input::new(path)).is_some()
-    }
-}
-
-impl PartialEq for PathRegex {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for PathRegex {}
-
-impl std::hash::Hash for PathRegex {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
+        let regex = build(&[&self.text], MatchKind::LeftmostFirst, STATES_SIZE_MAX);
+        regex.expect("it was compiled when it was read").is_match(path)
     }
 }
 
@@ -140,10 +106,13 @@ pub(super) struct RegexCache {
 impl Regexes {
     /// A set of distinct expressions; `None` if together they need too many states. `place`: of its own
     /// among all sets of the classifier.
-    pub(super) fn new(patterns: &[(&PathRegex, u32)], place: usize) -> Option<Self> {
-        let texts: Vec<&str> = patterns.iter().map(|(pattern, _)| &*pattern.text).collect();
+    pub(super) fn new<'p>(
+        patterns: impl IntoIterator<Item = (&'p PathRegex, u32)>,
+        place: usize,
+    ) -> Option<Self> {
+        let patterns = patterns.into_iter().map(|(pattern, fact)| (&*pattern.text, fact));
+        let (texts, facts): (Vec<&str>, _) = patterns.unzip();
         let regex = build(&texts, MatchKind::All, ALL_STATES_SIZE_MAX).ok()?;
-        let facts = patterns.iter().map(|(_, fact)| *fact).collect();
         Some(Regexes { regex: Arc::new(regex), facts, place })
     }
 
@@ -196,8 +165,8 @@ mod tests {
         let regex = |text| PathRegex::parse(text).unwrap();
         let some = [regex("^/a"), regex("b$"), regex("(?i)X"), regex("^$"), regex(r"\d{2,}")];
         let numbered: Vec<_> = some.iter().zip(0..).collect();
-        let all = Regexes::new(&numbered, 1).unwrap();
-        let other = Regexes::new(&numbered[2..3], 1).unwrap();
+        let all = Regexes::new(numbered.iter().copied(), 1).unwrap();
+        let other = Regexes::new(numbered[2..3].iter().copied(), 1).unwrap();
         let mut caches = RegexCaches::new();
         let mut found = |regexes: &Regexes, path: &[u8]| {
             let mut found = Vec::new();

@@ -1,10 +1,12 @@
-//! Rules: what a request must look like, and what becomes of it then.
+//! Rules: what a request must look like, and what becomes of it then, each thing from its own first rule.
 
 use super::condition::Condition;
+use super::facts::NONE;
 use super::flow::Flow;
 use super::score::Score;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
+use crate::named::named;
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -37,6 +39,38 @@ pub struct Rule {
     pub deadline_header: Option<Box<str>>,
 }
 
+named! {
+    /// Something that rules say of a request. Each comes from the first rule that matches *and* sets it,
+    /// so that one rule may give the class, another the policer, a third the importance.
+    pub enum Output {
+        /// Class, deadline and refusal, which belong together.
+        Verdict = "class",
+        /// The policer.
+        Policer = "policer",
+        /// The importance.
+        Importance = "importance",
+        /// The score.
+        Score = "score",
+        /// What fairness is counted by.
+        Flow = "flow",
+        /// How many slots it takes.
+        Slots = "slots",
+        /// The header in which a trusted peer says how long it may wait.
+        DeadlineHeader = "deadline_header",
+    }
+}
+
+/// For each output a rule, or [`NONE`].
+pub(super) type Rules = [u32; Output::COUNT];
+
+/// No rule for any output.
+pub(super) const NO_RULES: Rules = [NONE; Output::COUNT];
+
+/// The earlier of two rules, for each output.
+pub(super) fn earlier(one: &Rules, other: &Rules) -> Rules {
+    std::array::from_fn(|place| one[place].min(other[place]))
+}
+
 impl Rule {
     /// Whether every condition holds, found out by looking at each: for explanations, and the
     /// compiled form's measure.
@@ -46,18 +80,7 @@ impl Rule {
 
     /// What the rule says of the requests that it matches.
     pub(super) fn without_conditions(&self) -> Rule {
-        Rule {
-            conditions: Vec::new(),
-            class: self.class,
-            deadline: self.deadline,
-            refuse: self.refuse,
-            policer: self.policer,
-            importance: self.importance,
-            score: self.score,
-            flow: self.flow.clone(),
-            slots: self.slots,
-            deadline_header: None,
-        }
+        Rule { conditions: Vec::new(), deadline_header: None, flow: self.flow.clone(), ..*self }
     }
 
     /// Whether every request that `other` matches is surely matched by `self`. Says no when in doubt.
@@ -66,5 +89,23 @@ impl Rule {
             mine.is_always_true() || other.conditions.iter().any(|theirs| mine.covers(theirs))
         };
         self.conditions.iter().all(covered)
+    }
+
+    /// Whether the rule says this of the requests that it matches.
+    pub fn sets(&self, output: Output) -> bool {
+        match output {
+            Output::Verdict => self.class.is_some() || self.refuse || self.deadline.is_some(),
+            Output::Policer => self.policer.is_some(),
+            Output::Importance => self.importance.is_some(),
+            Output::Score => self.score.is_some(),
+            Output::Flow => self.flow.is_some(),
+            Output::Slots => self.slots.is_some(),
+            Output::DeadlineHeader => self.deadline_header.is_some(),
+        }
+    }
+
+    /// What the rule sets.
+    pub fn outputs(&self) -> impl Iterator<Item = Output> + use<'_> {
+        Output::ALL.into_iter().filter(|output| self.sets(*output))
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct RuleTree {
 }
 
 /// What one fact leads to, of the rules that set one output.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lead {
     /// The first rule that asks for nothing else, or [`NONE`].
     pub(super) certain: u32,
@@ -40,11 +40,6 @@ pub(super) struct Lead {
 impl Lead {
     /// Nowhere.
     pub(super) const NOWHERE: Lead = Lead { certain: NONE, node: NONE };
-
-    /// Whether it leads nowhere.
-    pub(super) fn is_nowhere(self) -> bool {
-        self.certain == NONE && self.node == NONE
-    }
 }
 
 /// Rules, filed.

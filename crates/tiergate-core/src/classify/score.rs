@@ -177,18 +177,14 @@ impl ScoreTables {
                 ScoreClient::Network(network) => networks.push((canonical(*network), place)),
             }
         }
-        let paths: Vec<_> =
-            (0..).zip(&self.paths).map(|(place, (path, _))| (path, place)).collect();
-        let networks = first_of_each(networks);
+        let paths = (0..).zip(&self.paths).map(|(place, (path, _))| (path, place)).collect();
         Scoring {
             client_factor: self.client_factor,
             path_factor: self.path_factor,
-            names: Hosts::new(&first_of_each(names)),
-            networks: Networks::new(
-                &networks.iter().map(|(net, place)| (net, *place)).collect::<Vec<_>>(),
-            ),
+            names: Hosts::new(first_of_each(names)),
+            networks: Networks::new(first_of_each(networks)),
             clients: self.clients.iter().map(|(_, points)| *points).collect(),
-            paths: Texts::new(&first_of_each(paths)),
+            paths: Texts::new(first_of_each(paths)),
             files: self.paths.iter().map(|(_, points)| *points).collect(),
             bands: self.bands.clone(),
         }
@@ -216,7 +212,7 @@ impl ScoreClient {
     /// The greater, the more specific.
     fn specific(&self) -> (u8, usize) {
         match self {
-            ScoreClient::Name(name) => (1, name.len()),
+            ScoreClient::Name(name) => (1, name.name_len()),
             ScoreClient::Network(network) => (0, canonical(*network).prefix_len().into()),
         }
     }

@@ -5,7 +5,7 @@
 //! particular, rules that only give classes cost what they would cost if there were no other outputs.
 
 use super::facts::{HeldFacts, NONE};
-use super::output::{Output, Rules};
+use super::rule::{Output, Rules};
 use super::rule_tree::{Conditions, Lead, RuleTree};
 
 const VERDICT: usize = 0;
@@ -18,7 +18,7 @@ pub(super) struct RuleTrees {
     /// What facts lead to beside their first lead, those of one fact side by side.
     more_leads: Vec<OtherLead>,
     /// By output; empty for those that no rule sets.
-    by_output: [RuleTree; Output::LEN],
+    by_output: [RuleTree; Output::COUNT],
     /// The outputs beside the verdict that some rule sets.
     others: Vec<Output>,
     /// What is known before anything is: rules without conditions. Outputs that no rule sets have 0
@@ -76,7 +76,7 @@ impl RuleTrees {
                 let known = &mut trees.facts[fact as usize];
                 known.remembered |= lead.node != NONE;
                 let output = output.index() as u8;
-                if known.lead.is_nowhere() {
+                if known.lead == Lead::NOWHERE {
                     (known.lead, known.output) = (lead, output);
                 } else {
                     known.more_len += 1;

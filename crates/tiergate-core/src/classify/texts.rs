@@ -2,7 +2,7 @@
 
 use super::glob::Glob;
 use super::pattern::{HostPattern, Pattern, without_final_dot};
-use super::trie::{Backwards, Key, LowerBackwards, Trie};
+use super::trie::{Backwards, Key, Trie};
 
 /// Marks an entry of a trie as the place of a glob that is still to be tried.
 const GLOB: u32 = 1 << 31;
@@ -22,19 +22,19 @@ pub(super) struct Texts {
 
 impl Texts {
     /// A set of distinct patterns.
-    pub(super) fn new(patterns: &[(&Pattern, u32)]) -> Self {
+    pub(super) fn new<'p>(patterns: impl IntoIterator<Item = (&'p Pattern, u32)>) -> Self {
         let mut texts = Texts::default();
         let mut forwards = Vec::new();
         let mut backwards = Vec::new();
         for (pattern, fact) in patterns {
             let key = |bytes: &[u8], here, entry| Key { bytes: bytes.to_vec(), here, entry };
             match pattern {
-                Pattern::Any => texts.any.push(*fact),
-                Pattern::Exact(bytes) => forwards.push(key(bytes, true, *fact)),
-                Pattern::Prefix(bytes) => forwards.push(key(bytes, false, *fact)),
+                Pattern::Any => texts.any.push(fact),
+                Pattern::Exact(bytes) => forwards.push(key(bytes, true, fact)),
+                Pattern::Prefix(bytes) => forwards.push(key(bytes, false, fact)),
                 Pattern::Glob(glob) => {
                     let entry = GLOB | texts.globs.len() as u32;
-                    texts.globs.push((glob.clone(), *fact));
+                    texts.globs.push((glob.clone(), fact));
                     if glob.suffix().len() > glob.prefix().len() {
                         let mut end = glob.suffix().to_vec();
                         end.reverse();
@@ -67,7 +67,7 @@ impl Texts {
             }
         };
         self.forwards.walk(text, &mut found);
-        self.backwards.walk(Backwards(text), &mut found);
+        self.backwards.walk(Backwards::<false>(text), &mut found);
     }
 }
 
@@ -79,17 +79,17 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// A set of distinct patterns.
-    pub(super) fn new(patterns: &[(&HostPattern, u32)]) -> Self {
+    pub(super) fn new<'p>(patterns: impl IntoIterator<Item = (&'p HostPattern, u32)>) -> Self {
         let key =
             |name: &str, here, entry| Key { bytes: name.bytes().rev().collect(), here, entry };
-        let mut keys = Vec::with_capacity(patterns.len());
+        let mut keys = Vec::new();
         for (pattern, fact) in patterns {
             match pattern {
-                HostPattern::Exact(name) => keys.push(key(name, true, *fact)),
-                HostPattern::Below(end) => keys.push(key(end, false, *fact)),
+                HostPattern::Exact(name) => keys.push(key(name, true, fact)),
+                HostPattern::Below(end) => keys.push(key(end, false, fact)),
                 HostPattern::Within(name) => {
-                    keys.push(key(name, true, *fact));
-                    keys.push(key(&format!(".{name}"), false, *fact));
+                    keys.push(key(name, true, fact));
+                    keys.push(key(&format!(".{name}"), false, fact));
                 }
             }
         }
@@ -99,6 +99,6 @@ impl Hosts {
     /// Calls `emit` with the fact of every pattern that matches.
     #[inline(always)]
     pub(super) fn find(&self, host: &[u8], emit: impl FnMut(u32)) {
-        self.backwards.walk(LowerBackwards(without_final_dot(host)), emit);
+        self.backwards.walk(Backwards::<true>(without_final_dot(host)), emit);
     }
 }

@@ -80,10 +80,10 @@ impl Text for &[u8] {
     }
 }
 
-/// From its end to its beginning.
-pub(super) struct Backwards<'a>(pub &'a [u8]);
+/// From its end to its beginning; in lower case if so asked.
+pub(super) struct Backwards<'a, const LOWER: bool>(pub &'a [u8]);
 
-impl Text for Backwards<'_> {
+impl<const LOWER: bool> Text for Backwards<'_, LOWER> {
     #[inline]
     fn len(&self) -> usize {
         self.0.len()
@@ -91,33 +91,15 @@ impl Text for Backwards<'_> {
 
     #[inline]
     fn at(&self, place: usize) -> u8 {
-        self.0[self.0.len() - 1 - place]
+        let byte = self.0[self.0.len() - 1 - place];
+        if LOWER { byte.to_ascii_lowercase() } else { byte }
     }
 
     #[inline]
     fn word(&self, place: usize) -> Option<u128> {
         let rest = &self.0[..self.0.len() - place];
-        rest.last_chunk::<SHORT>().map(|bytes| u128::from_be_bytes(*bytes))
-    }
-}
-
-/// From its end to its beginning, in lower case.
-pub(super) struct LowerBackwards<'a>(pub &'a [u8]);
-
-impl Text for LowerBackwards<'_> {
-    #[inline]
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    #[inline]
-    fn at(&self, place: usize) -> u8 {
-        Backwards(self.0).at(place).to_ascii_lowercase()
-    }
-
-    #[inline]
-    fn word(&self, place: usize) -> Option<u128> {
-        Backwards(self.0).word(place).map(lower)
+        let word = rest.last_chunk::<SHORT>().map(|bytes| u128::from_be_bytes(*bytes));
+        if LOWER { word.map(lower) } else { word }
     }
 }
 
@@ -338,13 +320,13 @@ mod tests {
         );
         for place in 0..all.len() {
             let word = (&reversed[..]).word(place);
-            assert_eq!(Backwards(&all).word(place), word, "{place}");
-            assert_eq!(LowerBackwards(&all).word(place), (&lowered[..]).word(place), "{place}");
-            assert_eq!(Backwards(&all).at(place), reversed[place]);
-            assert_eq!(LowerBackwards(&all).at(place), lowered[place]);
+            assert_eq!(Backwards::<false>(&all).word(place), word, "{place}");
+            assert_eq!(Backwards::<true>(&all).word(place), (&lowered[..]).word(place), "{place}");
+            assert_eq!(Backwards::<false>(&all).at(place), reversed[place]);
+            assert_eq!(Backwards::<true>(&all).at(place), lowered[place]);
             assert_eq!(word.is_some(), place + SHORT <= all.len());
         }
-        assert_eq!(Backwards(&all).len(), all.len());
+        assert_eq!(Backwards::<false>(&all).len(), all.len());
     }
 
     #[test]

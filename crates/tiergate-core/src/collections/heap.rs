@@ -4,6 +4,8 @@
 //! they share one table of where each item stands. Each item stands with its rank, so that sifting
 //! reads nothing else; four children stand side by side, so that a level costs two lines of the cache.
 
+use super::table::grown;
+
 const CHILDREN: usize = 4;
 /// Items whose memory an empty heap keeps when it is released: 1.5 kB.
 const KEPT: usize = 64;
@@ -40,9 +42,7 @@ impl Heaps {
 
     /// Puts an item in, or, if it is in, gives it another rank. O(log n).
     pub(crate) fn put(&mut self, heap: u32, number: u32, rank: Rank) {
-        if self.heaps.len() <= heap as usize {
-            self.heaps.resize_with(heap as usize + 1, Vec::new);
-        }
+        grown(&mut self.heaps, heap as usize);
         if self.places.len() <= number as usize {
             self.places.resize(number as usize + 1, NOWHERE);
         }

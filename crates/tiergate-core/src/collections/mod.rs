@@ -8,15 +8,18 @@
 //! | `heap` | which item is first by a rank; an item can leave from the middle |
 //! | `earliest` | which of a million moments is next |
 //! | `flow_table` | a number for each flow, in bounded memory |
+//! | `table` | a table that grows by defaults |
 
 mod earliest;
 mod flow_table;
 mod heap;
 mod list;
 mod slab;
+mod table;
 
 pub(crate) use earliest::Earliest;
 pub(crate) use flow_table::FlowTable;
 pub(crate) use heap::{Heaps, Rank};
 pub(crate) use list::List;
 pub(crate) use slab::{Key, Slab};
+pub(crate) use table::grown;

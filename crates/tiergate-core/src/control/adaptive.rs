@@ -15,7 +15,7 @@ use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
 use super::law::{Bounds, Cause, Completion, Law, Step};
 use super::mix::Mix;
 use super::regain::Regain;
-use super::window::{Measured, Window, is_answer};
+use super::window::{Window, is_answer};
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ impl Law for AdaptiveLimit {
     /// number in use. With fewer it says nothing, neither of an idle origin nor of a busy one.
     fn keep(&mut self, kept: bool, running: u32) {
         let nearly = u64::from(running) * NEARLY.1 >= u64::from(self.slots) * NEARLY.0;
-        self.window.set_full(kept && nearly);
+        self.window.full = kept && nearly;
     }
 
     /// A few nanoseconds; 20 µs at the end of a window, at most 40 times a second. Never allocates.
@@ -146,7 +146,7 @@ impl Law for AdaptiveLimit {
         // The number in progress only falls at an end, so that its peaks are seen here.
         self.peak = self.peak.max(load.running);
         let slow = held_s >= self.held_s;
-        let counts = self.window.count(load.running, admitted, outcome, slow);
+        let counts = self.window.count(completion, slow);
         if is_answer(outcome) {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
@@ -158,7 +158,7 @@ impl Law for AdaptiveLimit {
         }
         if self.probing_recovery {
             // Too many for the origin, or more than are needed.
-            let over = now.since(self.window.opened()) > self.unused();
+            let over = now.since(self.window.opened) > self.unused();
             return if over || self.window.is_failing() {
                 self.end_recovery_probe(now)
             } else {
@@ -207,7 +207,7 @@ impl AdaptiveLimit {
     }
 
     fn window_is_over(&self) -> bool {
-        let (served, bound) = (self.window.served(), self.window.bound());
+        let (served, bound) = (self.window.served, self.window.bound());
         served >= self.served_wanted() && bound >= self.time_wanted()
             || served >= WINDOW_SERVED_MIN && bound >= WINDOW_ENOUGH
     }
@@ -239,20 +239,20 @@ impl AdaptiveLimit {
 
     /// The window is complete: adds it to the curve and chooses the next.
     fn conclude(&mut self, now: Moment) -> Option<Step> {
-        if now.since(self.window.opened()) > WINDOW_STALE {
+        if now.since(self.window.opened) > WINDOW_STALE {
             if self.probing_recovery {
                 return self.end_recovery_probe(now);
             }
-            self.window = Window::open(now, self.slots, self.window.is_full(), Duration::ZERO);
+            self.window = Window::open(now, self.slots, self.window.full, Duration::ZERO);
             self.mix.open();
             return None;
         }
         self.measure_dispersion();
-        let measured = self.window.measured();
+        let seconds = self.window.bound().as_nanos() as f64 / 1e9;
         let point = Point {
-            ln_slots: measured.running.ln(),
-            ln_rate: (self.mix.answers() / measured.seconds).ln(),
-            variance: self.variance(measured),
+            ln_slots: self.window.running().ln(),
+            ln_rate: (self.mix.answers() / seconds).ln(),
+            variance: self.variance(),
         };
         if self.probing_recovery && self.curve.expects(point) {
             return self.end_recovery_probe(now);
@@ -275,7 +275,7 @@ impl AdaptiveLimit {
         self.doubt = doubt;
         self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
-        let rate = f64::from(measured.served) / measured.seconds;
+        let rate = f64::from(self.window.served) / seconds;
         let low = f64::from(self.bounds.slots_min.max(1)).max(negligible(rate)).ln();
         let high = f64::from(self.bounds.slots_max).ln().max(low);
         self.ln_base = ln_best.clamp(before - LN_STEP_MAX, before + LN_STEP_MAX).clamp(low, high);
@@ -323,7 +323,7 @@ impl AdaptiveLimit {
 
     /// How long this recovery probe took, weighted up where service times vary much and it says little.
     fn recovery_probe_cost(&self, now: Moment) -> Duration {
-        let took = now.since(self.window.opened()).min(self.unused());
+        let took = now.since(self.window.opened).min(self.unused());
         took.mul_f64(self.dispersion.max(1.0).powi(2))
     }
 
@@ -364,7 +364,7 @@ impl AdaptiveLimit {
     fn enter(&mut self, now: Moment, slots: u32, cause: Cause) -> Option<Step> {
         let slots = self.bounds.clamp(slots);
         let settling = if slots == self.slots { Duration::ZERO } else { self.held() };
-        self.window = Window::open(now, slots, self.window.is_full(), settling);
+        self.window = Window::open(now, slots, self.window.full, settling);
         self.mix.open();
         if slots == self.slots {
             return None;
@@ -375,9 +375,9 @@ impl AdaptiveLimit {
 
     /// Variance of ln of the throughput measured. Where service times are nearly constant, counts are more
     /// exact than chance (dispersion 1) would allow.
-    fn variance(&self, measured: Measured) -> f64 {
-        let served = f64::from(measured.served);
-        let cut = CUT_VARIANCE * measured.running / served;
+    fn variance(&self) -> f64 {
+        let served = f64::from(self.window.served);
+        let cut = CUT_VARIANCE * self.window.running() / served;
         // While searching the limit may be far too high, and the queue at the origin hides nearly all.
         let hidden =
             if self.searching { 1.0 } else { (DISPERSION_HIDDEN * self.dispersion).min(1.0) };

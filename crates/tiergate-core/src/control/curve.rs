@@ -280,16 +280,12 @@ impl Curve {
     /// Merges the two points nearest in concurrency, so that a rare probe far from the limit is kept until
     /// age has made it vague.
     fn merge_nearest(&mut self) {
-        let mut nearest = (f64::INFINITY, 0, 1);
-        for (place, one) in self.points.iter().enumerate() {
-            for (further, other) in self.points.iter().enumerate().skip(place + 1) {
-                let distance = (one.ln_slots - other.ln_slots).abs();
-                if distance < nearest.0 {
-                    nearest = (distance, place, further);
-                }
-            }
-        }
-        let (_, one, other) = nearest;
+        let distance = |(one, other): &(usize, usize)| {
+            (self.points[*one].ln_slots - self.points[*other].ln_slots).abs()
+        };
+        let pairs = (0..POINTS).flat_map(|one| (one + 1..POINTS).map(move |other| (one, other)));
+        let nearest = pairs.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let (one, other) = nearest.expect("there are several points");
         let gone = self.points.swap_remove(other);
         let kept = &mut self.points[one];
         let (first, second) = (1.0 / kept.variance, 1.0 / gone.variance);

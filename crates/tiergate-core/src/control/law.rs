@@ -11,6 +11,7 @@
 //! | [`Law::observe`] | a sensor sent a reading |
 //! | [`Law::set_bounds`] | a controller changed the bounds |
 
+use crate::named::named;
 use crate::names::ClassId;
 use crate::outcome::Outcome;
 use crate::sense::Reading;
@@ -47,37 +48,23 @@ impl Bounds {
     }
 }
 
-/// Why the limit changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// More requests at once give more throughput.
-    Grew,
-    /// Fewer requests at once give as much throughput.
-    Shrank,
-    /// A probe above or below the limit.
-    Probed,
-    /// Nearly every request ended without an answer in time.
-    Failures,
-    /// Fewer slots were needed for a while.
-    Unused,
-    /// A plan with another limit came into force.
-    Reload,
-    /// A controller adjusted the bounds of the limit.
-    Adjusted,
-}
-
-impl Cause {
-    /// The cause's name in logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Grew => "grew",
-            Cause::Shrank => "shrank",
-            Cause::Probed => "probed",
-            Cause::Failures => "failures",
-            Cause::Unused => "unused",
-            Cause::Reload => "reload",
-            Cause::Adjusted => "adjusted",
-        }
+named! {
+    /// Why the limit changed.
+    pub enum Cause {
+        /// More requests at once give more throughput.
+        Grew = "grew",
+        /// Fewer requests at once give as much throughput.
+        Shrank = "shrank",
+        /// A probe above or below the limit.
+        Probed = "probed",
+        /// Nearly every request ended without an answer in time.
+        Failures = "failures",
+        /// Fewer slots were needed for a while.
+        Unused = "unused",
+        /// A plan with another limit came into force.
+        Reload = "reload",
+        /// A controller adjusted the bounds of the limit.
+        Adjusted = "adjusted",
     }
 }
 

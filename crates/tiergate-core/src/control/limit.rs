@@ -1,17 +1,18 @@
-//! The limit in force: a law, and what it said last.
+//! The limit in force: a law, what it said last, and the slots in use under it.
 
 use super::law::{Bounds, Cause, Completion, Law, Step};
 use super::slots::Slots;
 use crate::sense::Reading;
 use crate::time::Moment;
 
-/// The number of slots in force and the law that finds it.
+/// The number of slots in force, the law that finds it, and how many are in use.
 #[derive(Debug)]
 pub(crate) struct Limit {
     law: Box<dyn Law>,
     bounds: Bounds,
     /// What the law says, within the bounds. Every decision asks for it, so that it stands here.
     slots: u32,
+    running: u32,
     last_step: Option<(Moment, Step)>,
     /// Whether slots are free that no waiting request may have.
     kept: bool,
@@ -20,7 +21,13 @@ pub(crate) struct Limit {
 impl Limit {
     pub(crate) fn new(law: Box<dyn Law>, slots: &Slots) -> Self {
         let bounds = slots.bounds();
-        Limit { slots: bounds.clamp(law.slots()), bounds, law, last_step: None, kept: false }
+        let slots = bounds.clamp(law.slots());
+        Limit { slots, bounds, law, running: 0, last_step: None, kept: false }
+    }
+
+    /// Begins anew with what a plan says; slots in use stay so.
+    pub(crate) fn reconfigure(&mut self, slots: &Slots) {
+        *self = Limit { running: self.running, ..Limit::new(slots.law(), slots) };
     }
 
     /// The number of slots in force.
@@ -33,18 +40,41 @@ impl Limit {
         self.last_step
     }
 
-    /// A request is about to get slots; `running` are in use so far.
-    pub(crate) fn pass(&mut self, now: Moment, running: u32) {
-        self.law.pass(now, running);
+    /// Slots in use.
+    pub(crate) fn running(&self) -> u32 {
+        self.running
     }
 
-    /// Whether the slots that are free now are kept from the requests that wait: time in which they are
-    /// says nothing of an idle origin.
-    pub(crate) fn note_kept(&mut self, now: Moment, kept: bool, running: u32) {
+    /// Whether a slot is free.
+    pub(crate) fn has_free(&self) -> bool {
+        self.running < self.slots
+    }
+
+    /// Whether a request that takes so many slots may have them now; one that takes more than there are
+    /// may if nobody else runs.
+    pub(crate) fn fits(&self, slots: u16) -> bool {
+        self.running == 0 || self.running + u32::from(slots) <= self.slots
+    }
+
+    /// A request gets slots.
+    pub(crate) fn grant(&mut self, now: Moment, slots: u16) {
+        self.law.pass(now, self.running);
+        self.running += u32::from(slots);
+    }
+
+    /// A request gives its slots back; [`Limit::finished`] follows.
+    pub(crate) fn take_back(&mut self, slots: u16) {
+        self.running -= u32::from(slots);
+    }
+
+    /// Slots that are free now are kept from the requests that wait, if any do: time in which they are says
+    /// nothing of an idle origin.
+    pub(crate) fn note_kept(&mut self, now: Moment, anybody_waits: bool) {
+        let kept = anybody_waits && self.has_free();
         let was_kept = std::mem::replace(&mut self.kept, kept);
         if kept || was_kept {
-            self.law.pass(now, running);
-            self.law.keep(kept, running);
+            self.law.pass(now, self.running);
+            self.law.keep(kept, self.running);
         }
     }
 

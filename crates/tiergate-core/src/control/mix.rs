@@ -4,6 +4,7 @@
 //! The weight of an answer is the mean time of its class over the mean time of the usual mix. With one
 //! class, or a constant mix, the sum of the weights is the number of answers.
 
+use crate::collections::grown;
 use crate::names::ClassId;
 
 /// Weight of the latest answer in a mean.
@@ -45,10 +46,7 @@ impl Mix {
 
     /// Takes in how long an answered request held its slot; `counts`: in this window. O(1).
     pub(super) fn answered(&mut self, class: ClassId, held_s: f64, counts: bool) {
-        if self.kinds.len() <= class.index() {
-            self.kinds.resize(class.index() + 1, Kind::default());
-        }
-        let kind = &mut self.kinds[class.index()];
+        let kind = grown(&mut self.kinds, class.index());
         kind.answers += u32::from(counts);
         kind.count = kind.count.saturating_add(1);
         let off = held_s - kind.held_s;

@@ -2,7 +2,6 @@
 
 pub mod adaptive;
 mod curve;
-mod fixed;
 mod law;
 mod limit;
 mod mix;

@@ -1,7 +1,6 @@
 //! What a policy says of the number of slots.
 
 use super::adaptive::AdaptiveLimit;
-use super::fixed::Fixed;
 use super::law::{Bounds, Law};
 
 /// How the number of slots is set.
@@ -36,5 +35,15 @@ impl Slots {
             Slots::Fixed(slots) => Box::new(Fixed(*slots)),
             Slots::Adaptive(bounds) => Box::new(AdaptiveLimit::new(bounds.clone())),
         }
+    }
+}
+
+/// The law of a fixed limit: always the same number of slots, at least 1.
+#[derive(Debug)]
+struct Fixed(u32);
+
+impl Law for Fixed {
+    fn slots(&self) -> u32 {
+        self.0.max(1)
     }
 }

@@ -1,5 +1,6 @@
 //! One window of measurement: throughput at one number of slots, while the limit binds.
 
+use super::law::Completion;
 use crate::outcome::{End, Outcome};
 use crate::time::Moment;
 use std::time::Duration;
@@ -8,51 +9,32 @@ use std::time::Duration;
 const FAILURES_MIN: u32 = 8;
 const FAILURES_PER_KEPT: u32 = 3;
 
-/// What a finished window found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Measured {
-    /// Mean number of requests in progress.
-    pub(super) running: f64,
-    /// Answers counted.
-    pub(super) served: u32,
-    /// Time in which the limit was binding.
-    pub(super) seconds: f64,
-}
-
 /// Counts answers while every slot is in use. Time in which slots are free says nothing of the origin's
 /// capacity, so that the window's clock stands still then.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     slots: u32,
-    /// Whether free slots are kept from requests that wait, and thus not idle.
-    full: bool,
+    /// Whether free slots are kept from requests that wait, and thus count as used; set it after
+    /// [`Window::pass`].
+    pub(super) full: bool,
     /// Binding time still to pass until the change of slots has worked through.
     settling_ns: u64,
     bound_ns: u64,
     area_ns: f64,
-    served: u32,
+    /// Answers counted.
+    pub(super) served: u32,
     /// Requests granted in this window that were answered, settling or not.
     kept: u32,
     /// Requests granted in this window that ended without an answer because it took too long.
     failed: u32,
     seen: Moment,
-    opened: Moment,
+    pub(super) opened: Moment,
 }
 
 impl Window {
     pub(super) fn open(now: Moment, slots: u32, full: bool, settling: Duration) -> Self {
-        Window {
-            slots,
-            full,
-            settling_ns: settling.as_nanos() as u64,
-            bound_ns: 0,
-            area_ns: 0.0,
-            served: 0,
-            kept: 0,
-            failed: 0,
-            seen: now,
-            opened: now,
-        }
+        let settling_ns = settling.as_nanos() as u64;
+        Window { slots, full, settling_ns, seen: now, opened: now, ..Window::default() }
     }
 
     /// Lets time pass in which `running` requests were in progress.
@@ -75,31 +57,18 @@ impl Window {
         running >= self.slots || self.full
     }
 
-    /// Whether free slots count as used from now on; call after [`Window::pass`].
-    pub(super) fn set_full(&mut self, full: bool) {
-        self.full = full;
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.full
-    }
-
     /// Counts the end of a request; call after [`Window::pass`]. Returns whether it is an answer that
     /// tells of the throughput.
-    pub(super) fn count(
-        &mut self,
-        running: u32,
-        admitted: Moment,
-        outcome: &Outcome,
-        slow: bool,
-    ) -> bool {
+    pub(super) fn count(&mut self, completion: &Completion<'_>, slow: bool) -> bool {
+        let Completion { admitted, outcome, load, .. } = *completion;
         // A slot granted in an earlier window is evidence about the number of slots of then. Failures count
         // with slots free, too: a limit far too high never binds, because the clients leave first.
         let own = u32::from(admitted >= self.opened);
         match outcome.end {
             _ if is_answer(outcome) => {
                 self.kept += own;
-                let counts = self.is_bound(running) && self.settling_ns == 0 && self.bound_ns > 0;
+                let counts =
+                    self.is_bound(load.running) && self.settling_ns == 0 && self.bound_ns > 0;
                 self.served += u32::from(counts);
                 return counts;
             }
@@ -115,24 +84,14 @@ impl Window {
         self.failed >= FAILURES_MIN && self.failed > FAILURES_PER_KEPT * self.kept
     }
 
-    pub(super) fn served(&self) -> u32 {
-        self.served
-    }
-
+    /// Time in which the limit was binding.
     pub(super) fn bound(&self) -> Duration {
         Duration::from_nanos(self.bound_ns)
     }
 
-    pub(super) fn opened(&self) -> Moment {
-        self.opened
-    }
-
-    pub(super) fn measured(&self) -> Measured {
-        Measured {
-            running: self.area_ns / self.bound_ns.max(1) as f64,
-            served: self.served,
-            seconds: self.bound_ns as f64 / 1e9,
-        }
+    /// Mean number of requests in progress.
+    pub(super) fn running(&self) -> f64 {
+        self.area_ns / self.bound_ns.max(1) as f64
     }
 }
 

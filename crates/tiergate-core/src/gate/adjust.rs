@@ -41,24 +41,18 @@ impl<T> Gate<T> {
         wanted: Adjustment,
     ) -> Result<Applied, AdjustError> {
         self.move_adjustments(now);
-        let planned = wanted.setting.read(&self.base).ok_or(AdjustError::NoSuchSetting)?;
         let mut adjustments = self.adjustments.clone();
-        let of = wanted.setting.of(&self.base);
-        let place = adjustments.claim(now, (owner, of), wanted, planned)?;
-        let plan = adjustments.over(&self.base);
-        if adjustments.at(place).lapsed {
-            return Err(AdjustError::Unfit);
-        }
+        let (applied, plan) = adjustments.claim(now, owner, wanted)?;
         self.adjustments = adjustments;
         self.put_adjusted(now, plan);
-        Ok(self.adjustments.at(place).applied)
+        Ok(applied)
     }
 
     /// Ends all adjustments of an owner: the plan's values are in force again at once. Returns how many
     /// there were.
     pub fn release(&mut self, now: Moment, owner: &str) -> usize {
         let count = self.adjustments.release(owner);
-        let plan = self.adjustments.over(&self.base);
+        let plan = self.adjustments.over();
         self.put_adjusted(now, plan);
         count
     }
@@ -71,7 +65,7 @@ impl<T> Gate<T> {
     /// Moves values on that are on their way. Returns when to do so again.
     pub(super) fn move_adjustments(&mut self, now: Moment) -> Moment {
         if self.adjustments.advance(now) {
-            let plan = self.adjustments.over(&self.base);
+            let plan = self.adjustments.over();
             self.put_adjusted(now, plan);
         }
         if self.adjustments.is_moving() { now + MOVE_EVERY } else { Moment::NEVER }

@@ -14,36 +14,41 @@ impl<T> Gate<T> {
     /// Decides about a request. `wake` is called only if it must wait.
     ///
     /// Cost: O(classes) when it gets a slot at once, and no allocation; O(log waiting) to queue.
-    pub fn arrive(&mut self, now: Moment, arrival: Arrival, wake: impl FnOnce() -> T) -> Verdict {
+    pub fn arrive(
+        &mut self,
+        now: Moment,
+        mut arrival: Arrival,
+        wake: impl FnOnce() -> T,
+    ) -> Verdict {
         let class = self.classes.entered(arrival.class);
+        arrival.class = class;
         self.account.arrived(class, arrival.rule);
-        if self.is_blocked(now, class, &arrival) {
-            return self.reject(now, class, &arrival, Reason::Blocked);
+        if self.is_blocked(now, &arrival) {
+            return self.reject(now, &arrival, Reason::Blocked);
         }
-        let patience = self.patience(class, &arrival);
         self.catch_up(now);
         if let Some(shedding) = &mut self.shedding
             && shedding.is_shed(&candidate(self.classes.rank(class), &arrival))
         {
-            return self.reject(now, class, &arrival, Reason::Shed);
+            return self.reject(now, &arrival, Reason::Shed);
         }
-        let at_once = self.is_admitted(now, class, &arrival, patience);
-        if let Some(reason) = self.bar(now, class, &arrival, at_once, patience) {
-            return self.reject(now, class, &arrival, reason);
+        let at_once = self.is_admitted(now, &arrival);
+        if let Some(reason) = self.bar(now, &arrival, at_once) {
+            return self.reject(now, &arrival, reason);
         }
         // Last of all: whoever is refused for another reason has used up nothing.
         if let Some(under) = self.policers_of(class, &arrival)
-            && let Err(policer) = self.policers.take(now, under, class, arrival.flow)
+            && let Err(policer) = self.policers.take(now, under)
         {
-            self.policers.refused(policer);
-            return self.reject(now, class, &arrival, self.policed_by(policer));
+            let reason = self.policers.refuse(policer);
+            return self.reject(now, &arrival, reason);
         }
         if at_once {
-            return Verdict::Admit(self.admit(now, class, &arrival));
+            return Verdict::Admit(self.admit(now, &arrival));
         }
-        let deadline = now + patience;
-        if !self.make_room(now, class, &arrival) {
-            return self.reject(now, class, &arrival, Reason::QueueFull);
+        let deadline = now + self.patience(&arrival);
+        if !self.make_room(now, &arrival) {
+            return self.reject(now, &arrival, Reason::QueueFull);
         }
         if self.backlog.len() == 0 {
             self.let_time_pass(now);
@@ -61,26 +66,23 @@ impl<T> Gate<T> {
 
     /// Whether the request gets a slot at once: there is one, and if anybody waited that could have it, it
     /// would be this request's turn. After [`Gate::advance`]; those that wait have had theirs.
-    fn is_admitted(
-        &mut self,
-        now: Moment,
-        class: ClassId,
-        arrival: &Arrival,
-        patience: Duration,
-    ) -> bool {
-        if !self.has_free_slot() || !self.fits(arrival.width()) {
+    fn is_admitted(&mut self, now: Moment, arrival: &Arrival) -> bool {
+        // Nobody who may have a free slot waits: every change ends in `dispatch`.
+        if !self.limit.has_free() || !self.limit.fits(arrival.width()) {
             return false;
         }
         if self.backlog.len() == 0 && !self.schedule.keeps_free() {
             return true;
         }
         // A class's own order is kept by its backlog alone.
+        let class = arrival.class;
         if self.classes.load(class).waiting > 0 {
             return false;
         }
         if self.schedule.looks_at_requests() {
             self.look_at_requests(now);
         }
+        let deadline = now + self.patience(arrival);
         let load = self.classes.load_mut(class);
         load.waiting = 1;
         load.next = Next {
@@ -88,7 +90,7 @@ impl<T> Gate<T> {
             late: false,
             arrived: now,
             number: u64::MAX,
-            deadline: now + patience,
+            deadline,
             score: arrival.score,
         };
         let picked = self.schedule.pick(self.classes.loads(), self.limit.slots());
@@ -96,7 +98,8 @@ impl<T> Gate<T> {
         picked == Some(self.classes.rank(class))
     }
 
-    fn admit(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> Slot {
+    fn admit(&mut self, now: Moment, arrival: &Arrival) -> Slot {
+        let class = arrival.class;
         let grant = self.grant(now, class, arrival.rule, arrival.width());
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
@@ -112,8 +115,8 @@ impl<T> Gate<T> {
     }
 
     /// How long the request may wait.
-    fn patience(&self, class: ClassId, arrival: &Arrival) -> Duration {
-        arrival.deadline.unwrap_or(self.classes.at(class).settings.deadline)
+    pub(super) fn patience(&self, arrival: &Arrival) -> Duration {
+        arrival.deadline.unwrap_or_else(|| self.classes.at(arrival.class).settings.deadline)
     }
 
     /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was
@@ -128,26 +131,25 @@ impl<T> Gate<T> {
     /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
     /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. It takes
     /// no tokens. O(1).
-    pub fn turn_away(&mut self, now: Moment, arrival: Arrival) -> Option<Reason> {
+    pub fn turn_away(&mut self, now: Moment, mut arrival: Arrival) -> Option<Reason> {
         let class = self.classes.entered(arrival.class);
-        let patience = self.patience(class, &arrival);
+        arrival.class = class;
         let candidate = candidate(self.classes.rank(class), &arrival);
-        let barred = if self.is_blocked(now, class, &arrival) {
+        let barred = if self.is_blocked(now, &arrival) {
             Some(Reason::Blocked)
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
             Some(Reason::Shed)
         } else {
             self.catch_up(now);
-            let at_once = self.is_admitted(now, class, &arrival, patience);
-            self.bar(now, class, &arrival, at_once, patience)
+            let at_once = self.is_admitted(now, &arrival);
+            self.bar(now, &arrival, at_once)
         };
         let reason = match barred {
             Some(reason) => reason,
             None => {
                 let under = self.policers_of(class, &arrival)?;
-                let policer = self.policers.bar(now, under, class, arrival.flow)?;
-                self.policers.refused(policer);
-                self.policed_by(policer)
+                let policer = self.policers.bar(now, under)?;
+                self.policers.refuse(policer)
             }
         };
         self.refuse(arrival, reason);
@@ -160,9 +162,9 @@ impl<T> Gate<T> {
     pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
         let class = self.classes.entered(arrival.class);
         let under = self.policers_of(class, arrival)?;
-        let policer = self.policers.bar(now, under, class, arrival.flow);
-        let policer = policer.or(under.into_iter().flatten().next())?;
-        Some((policer, self.policers.quota(now, policer, class, arrival.flow)))
+        let policer = self.policers.bar(now, under);
+        let policer = policer.or_else(|| under.policers().next())?;
+        Some((policer, self.policers.quota(now, policer, under)))
     }
 
     /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
@@ -173,21 +175,10 @@ impl<T> Gate<T> {
         self.account.refused(class, reason);
     }
 
-    /// Whether a slot is free. Nobody who may have one waits: every change ends in `dispatch`.
-    pub(super) fn has_free_slot(&self) -> bool {
-        self.running < self.limit.slots()
-    }
-
     /// Why the request may neither have a slot nor wait for one, policers apart. `at_once`: whether it
     /// may have one now.
-    fn bar(
-        &mut self,
-        now: Moment,
-        class: ClassId,
-        arrival: &Arrival,
-        at_once: bool,
-        patience: Duration,
-    ) -> Option<Reason> {
+    fn bar(&mut self, now: Moment, arrival: &Arrival, at_once: bool) -> Option<Reason> {
+        let class = arrival.class;
         if self.draining {
             return Some(Reason::Draining);
         }
@@ -204,39 +195,18 @@ impl<T> Gate<T> {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, arrival.running);
-        (!self.is_feasible(class, arrival, patience)).then_some(Reason::DeadlineInfeasible)
+        (!self.is_feasible(arrival)).then_some(Reason::DeadlineInfeasible)
     }
 
-    /// The policers that a request comes under, none twice; `None` if there are none.
+    /// The policers that a request comes under.
     pub(super) fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
-        let (class, site) = (self.classes.at(class).settings.policer, self.plan.site_policer);
-        if (arrival.policer, class, site) == (None, None, None) {
-            return None;
-        }
-        // One may be gone since the request was classified, or with its class.
-        let in_force = |id: &PolicerId| self.policers.is_in_force(*id);
-        let rule = arrival.policer.filter(in_force);
-        let class = class.filter(in_force).filter(|class| rule != Some(*class));
-        let site = site.filter(|site| rule != Some(*site) && class != Some(*site));
-        Some([rule, class, site]).filter(|under| *under != [None; 3])
+        let by_class = self.classes.at(class).settings.policer;
+        self.policers.under(arrival.policer, by_class, class, arrival.flow)
     }
 
-    fn policed_by(&self, policer: PolicerId) -> Reason {
-        match self.plan.site_policer == Some(policer) {
-            true => Reason::SitePoliced,
-            false => Reason::Policed,
-        }
-    }
-
-    fn reject(
-        &mut self,
-        now: Moment,
-        class: ClassId,
-        arrival: &Arrival,
-        reason: Reason,
-    ) -> Verdict {
-        self.account.refused(class, reason);
-        self.count_refusal(now, class, arrival.running, arrival.flow, reason);
+    fn reject(&mut self, now: Moment, arrival: &Arrival, reason: Reason) -> Verdict {
+        self.account.refused(arrival.class, reason);
+        self.count_refusal(now, arrival.class, arrival.running, arrival.flow, reason);
         Verdict::Reject(reason)
     }
 }

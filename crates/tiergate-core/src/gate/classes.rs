@@ -12,6 +12,7 @@
 
 use crate::admit::feasible::DrainRate;
 use crate::class::Class;
+use crate::collections::grown;
 use crate::names::ClassId;
 use crate::plan::Plan;
 use crate::schedule::Load;
@@ -48,6 +49,11 @@ impl ClassRecord {
         }
     }
 
+    /// Whether requests of it run or streams of it are open.
+    fn is_held(&self) -> bool {
+        self.requests > 0 || self.streams > 0
+    }
+
     /// How fast the list of running sessions, or of all others, is served.
     pub(super) fn drain(&self, running: bool) -> &DrainRate {
         &self.drains[usize::from(!running)]
@@ -60,7 +66,7 @@ impl ClassRecord {
 }
 
 /// All classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Classes {
     /// By id; `None`: never in force.
     records: Vec<Option<Box<ClassRecord>>>,
@@ -72,10 +78,6 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    pub(super) fn new() -> Self {
-        Classes { records: Vec::new(), order: Vec::new(), loads: Vec::new(), planned: 0 }
-    }
-
     /// Puts a plan's classes in force. `is_charged`: whether the schedule goes on with what it was told of
     /// a class. O(classes).
     pub(super) fn reconfigure(
@@ -91,10 +93,7 @@ impl Classes {
             self.at_mut(*id).rank = NO_RANK;
         }
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
-            if self.records.len() <= id.index() {
-                self.records.resize_with(id.index() + 1, || None);
-            }
-            let record = self.records[id.index()]
+            let record = grown(&mut self.records, id.index())
                 .get_or_insert_with(|| Box::new(ClassRecord::new(now, class.clone())));
             record.settings.clone_from(class);
             if !is_charged(*id) {
@@ -203,12 +202,5 @@ impl Classes {
         let others =
             others.filter_map(|(id, record)| Some((ClassId(id as u16), &**record.as_ref()?)));
         planned.chain(others.filter(|(_, record)| usize::from(record.rank) >= self.planned))
-    }
-}
-
-impl ClassRecord {
-    /// Whether requests of it run or streams of it are open.
-    fn is_held(&self) -> bool {
-        self.requests > 0 || self.streams > 0
     }
 }

@@ -33,8 +33,7 @@ impl<T> Gate<T> {
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         let rank = self.classes.rank(class);
         self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
-        self.limit.pass(now, self.running);
-        self.running += u32::from(slots);
+        self.limit.grant(now, slots);
         self.classes.loads_mut()[rank].running += u32::from(slots);
         self.classes.at_mut(class).requests += 1;
         grant
@@ -67,9 +66,8 @@ impl<T> Gate<T> {
     }
 
     pub(super) fn take_back(&mut self, slot: Slot) {
-        let slots = u32::from(slot.grant.slots);
-        self.running -= slots;
-        self.classes.load_mut(slot.class).running -= slots;
+        self.limit.take_back(slot.grant.slots);
+        self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         self.classes.at_mut(slot.class).requests -= 1;
         if let Some(key) = slot.preemptible {
             self.preemptible.remove(key);

@@ -18,10 +18,8 @@ mod arrive;
 mod classes;
 mod effect;
 mod grant;
-mod matched;
 mod preempt;
 mod preemptible;
-mod refused;
 mod reload;
 mod signal;
 mod stream;
@@ -31,7 +29,7 @@ use crate::account::Account;
 use crate::adjust::Adjustments;
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
-use crate::admit::policer::{PolicerState, Policers};
+use crate::admit::policer::{PolicerState, Policers, Quota};
 use crate::admit::triggers::Triggers;
 pub use crate::arrival::Arrival;
 pub use crate::backlog::Ticket;
@@ -40,7 +38,7 @@ use crate::class::Class;
 use crate::collections::Key;
 use crate::control::{Cause, Completion, Law, Limit, OriginLoad, Step};
 use crate::cost::Costs;
-use crate::names::{ClassId, RuleId};
+use crate::names::{ClassId, PolicerId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
@@ -51,7 +49,6 @@ use classes::Classes;
 pub use effect::Effect;
 use effect::Effects;
 use preemptible::Preemptible;
-pub use refused::Refused;
 use std::time::Duration;
 
 /// What the gate says to an arrival.
@@ -116,6 +113,25 @@ pub struct Stream {
     class: ClassId,
 }
 
+/// A refusal, with what the client can be told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub reason: Reason,
+    /// How long it takes until such a request has a chance: zero if that is not known,
+    /// [`Duration::MAX`] if it is not expected ever to have one.
+    pub wait: Duration,
+    /// The policer that had no token for it, and what it has.
+    pub policer: Option<(PolicerId, Quota)>,
+}
+
+impl Refused {
+    /// For a reason of which nothing more is known.
+    pub const fn of(reason: Reason) -> Self {
+        Refused { reason, wait: Duration::ZERO, policer: None }
+    }
+}
+
 /// A class's state at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassState {
@@ -133,9 +149,8 @@ pub struct ClassState {
 /// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
 #[derive(Debug)]
 pub struct Gate<T> {
-    /// The plan in force, with `adjustments` on top of `base`.
+    /// The plan in force: the one given, with the adjustments on top.
     plan: Plan,
-    base: Plan,
     adjustments: Adjustments,
     sources: Sources,
     limit: Limit,
@@ -144,7 +159,6 @@ pub struct Gate<T> {
     backlog: Backlog<T>,
     classes: Classes,
     preemptible: Preemptible<T>,
-    running: u32,
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
@@ -169,15 +183,13 @@ impl<T> Gate<T> {
         let mut gate = Gate {
             effects: Effects::new(law.slots()),
             limit: Limit::new(law, &plan.slots),
-            base: plan.clone(),
-            adjustments: Adjustments::default(),
+            adjustments: Adjustments::of(plan.clone()),
             sources: Sources::default(),
             schedule: Schedule::new(&plan),
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),
-            classes: Classes::new(),
+            classes: Classes::default(),
             preemptible: Preemptible::new(),
-            running: 0,
             policers: Policers::default(),
             triggers: Triggers::default(),
             shedding: None,
@@ -239,7 +251,8 @@ impl<T> Gate<T> {
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
         let class = slot.class;
         self.advance(now);
-        let load = OriginLoad { running: self.running, waiting: self.backlog.len() as u32 };
+        let waiting = self.backlog.len() as u32;
+        let load = OriginLoad { running: self.limit.running(), waiting };
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(&slot, held, &outcome);
@@ -275,7 +288,7 @@ impl<T> Gate<T> {
     /// method may make it earlier. O(1); O(classes) while slots are kept free.
     pub fn next_due(&mut self, now: Moment) -> Moment {
         let deadline = self.backlog.next_deadline();
-        if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.has_free_slot() {
+        if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.limit.has_free() {
             return deadline;
         }
         self.advance(now);
@@ -327,7 +340,7 @@ impl<T> Gate<T> {
 
     /// Slots held by all classes.
     pub fn running(&self) -> u32 {
-        self.running
+        self.limit.running()
     }
 
     /// Requests waiting in all classes.

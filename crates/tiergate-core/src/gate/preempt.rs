@@ -47,7 +47,7 @@ impl<T> Gate<T> {
         let Some(Chosen { rank, slots, .. }) = self.next(now) else {
             return;
         };
-        if self.fits(slots) {
+        if self.limit.fits(slots) {
             return;
         }
         let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();

@@ -1,6 +1,6 @@
 //! The slots that may be preempted, by class, and those that are being given back.
 
-use crate::collections::{Key, List, Slab};
+use crate::collections::{Key, List, Slab, grown};
 use crate::names::ClassId;
 
 /// One slot whose owner permits its preemption.
@@ -36,9 +36,9 @@ impl<T> Preemptible<T> {
         Preemptible { slab: Slab::default(), unmarked: 0, classes: Vec::new() }
     }
 
-    /// Makes room for so many class ids.
-    pub(super) fn make_room(&mut self, classes: usize) {
-        self.classes.resize(classes.max(self.classes.len()), OfClass::default());
+    /// Makes room for a class.
+    pub(super) fn make_room(&mut self, class: ClassId) {
+        grown(&mut self.classes, class.index());
     }
 
     /// Names a slot. O(1). Bounded by the slots.

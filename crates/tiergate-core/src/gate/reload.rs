@@ -8,7 +8,6 @@ use super::Gate;
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::backlog::Discipline;
-use crate::control::Limit;
 use crate::names::ClassId;
 use crate::plan::Plan;
 use crate::time::Moment;
@@ -20,12 +19,12 @@ impl<T> Gate<T> {
     pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
         self.let_time_pass(now);
         self.adjustments.advance(now);
-        if plan.slots != self.base.slots {
-            self.limit = Limit::new(plan.slots.law(), &plan.slots);
+        if plan.slots != self.adjustments.base().slots {
+            self.limit.reconfigure(&plan.slots);
         }
-        self.base = plan;
-        let plan = self.adjustments.over(&self.base);
-        if plan.slots != self.base.slots || self.plan.slots != self.base.slots {
+        let plan = self.adjustments.rebase(plan);
+        let given = &self.adjustments.base().slots;
+        if plan.slots != *given || self.plan.slots != *given {
             self.limit.set_bounds(now, &plan.slots);
         }
         self.put_in_force(now, &plan);
@@ -39,13 +38,13 @@ impl<T> Gate<T> {
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
             self.backlog.reconfigure(*id, Discipline::of_plan(plan, class));
-            self.preemptible.make_room(id.index() + 1);
+            self.preemptible.make_room(*id);
         }
         let (classes, rules) = (plan.class_ids(), plan.rule_ids());
         self.costs.reconfigure(plan.cost, classes, rules);
         self.account.reconfigure(classes, rules);
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
-        self.policers.reconfigure(now, &policers.collect::<Vec<_>>());
+        self.policers.reconfigure(now, policers, plan.site_policer);
         let is_kept = match (&mut self.blocking, plan.block) {
             (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
             (blocking, settings) => {

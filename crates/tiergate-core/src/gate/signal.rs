@@ -1,8 +1,7 @@
 //! What clients are told: how long a refused one should stay away, what one has left of a policer; and
 //! which clients are blocked because they ignore it.
 
-use super::refused::Refused;
-use super::{Arrival, Gate};
+use super::{Arrival, Gate, Refused};
 use crate::admit::policer::Quota;
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
@@ -50,17 +49,18 @@ impl<T> Gate<T> {
         let class = self.classes.entered(arrival.class);
         let under = self.policers_of(class, arrival)?;
         let told = |id: &PolicerId| self.plan.policer(*id).is_some_and(|it| it.announce);
-        let policer = under.into_iter().flatten().find(told)?;
-        Some((policer, self.policers.quota(now, policer, class, arrival.flow)))
+        let policer = under.policers().find(told)?;
+        Some((policer, self.policers.quota(now, policer, under)))
     }
 
     /// Whether the request is refused because its flow was refused too often. Never, where it belongs
     /// to a running session or to the most important of several classes.
-    pub(super) fn is_blocked(&self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+    pub(super) fn is_blocked(&self, now: Moment, arrival: &Arrival) -> bool {
         let Some(blocking) = &self.blocking else {
             return false;
         };
-        !self.is_spared(class, arrival.running) && blocking.left(now, arrival.flow).is_some()
+        !self.is_spared(arrival.class, arrival.running)
+            && blocking.left(now, arrival.flow).is_some()
     }
 
     /// Notes a refusal, if it is of those after which a flow is blocked: for want of capacity or of a

@@ -6,7 +6,6 @@ use crate::backlog::{DROPS_MAX, Room, State, Ticket};
 use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
-use std::time::Duration;
 
 /// Whose turn it is.
 #[derive(Clone, Copy)]
@@ -39,16 +38,11 @@ impl<T> Gate<T> {
     /// Whether a request of the class would be served before its deadline. It stands behind those of its
     /// own list that its class's order puts before it; that those of running sessions go first shows in
     /// how fast the other list is served.
-    pub(super) fn is_feasible(
-        &self,
-        class: ClassId,
-        arrival: &Arrival,
-        patience: Duration,
-    ) -> bool {
-        let ahead = self.backlog.ahead(class, arrival);
-        let drain = self.classes.at(class).drain(arrival.running);
+    pub(super) fn is_feasible(&self, arrival: &Arrival) -> bool {
+        let ahead = self.backlog.ahead(arrival.class, arrival);
+        let drain = self.classes.at(arrival.class).drain(arrival.running);
         let is_newcomer = !arrival.goes_on && !arrival.running;
-        let patience = feasible::patience(patience, is_newcomer);
+        let patience = feasible::patience(self.patience(arrival), is_newcomer);
         drain.is_feasible(ahead, patience, self.limit.slots())
     }
 
@@ -64,7 +58,7 @@ impl<T> Gate<T> {
     /// comes free, and it would never be served. What is kept for it so is less than what it
     /// takes, and for no longer than its deadline and those that run. The gate then says so to the limit.
     pub(super) fn dispatch(&mut self, now: Moment) {
-        while self.has_free_slot() {
+        while self.limit.has_free() {
             let Some(next) = self.next_undelayed(now) else {
                 break;
             };
@@ -84,7 +78,7 @@ impl<T> Gate<T> {
             let wake = self.backlog.settle(ticket, State::Granted(now));
             self.effects.wake(wake);
         }
-        self.note_kept(now);
+        self.limit.note_kept(now, self.backlog.len() > 0);
         self.preempt(now);
     }
 
@@ -110,19 +104,6 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Whether a request that takes so many slots may have them now; one that takes more than there are
-    /// may if nobody else runs.
-    pub(super) fn fits(&self, slots: u16) -> bool {
-        self.running == 0 || self.running + u32::from(slots) <= self.limit.slots()
-    }
-
-    /// Tells the limit whether the slots that are free now are kept: time in which they are says nothing
-    /// of an idle origin.
-    fn note_kept(&mut self, now: Moment) {
-        let kept = self.backlog.len() > 0 && self.running < self.limit.slots();
-        self.limit.note_kept(now, kept, self.running);
-    }
-
     /// Refuses whoever waited past the deadline.
     pub(super) fn expire(&mut self, now: Moment) {
         while let Some(ticket) = self.backlog.expired(now) {
@@ -141,19 +122,20 @@ impl<T> Gate<T> {
     /// class that is next is asked: its law goes by every request that it serves. O(classes) for each.
     fn next_undelayed(&mut self, now: Moment) -> Option<Chosen> {
         for _ in 0..DROPS_MAX {
-            let next = self.next(now).filter(|next| self.fits(next.slots))?;
+            let next = self.next(now).filter(|next| self.limit.fits(next.slots))?;
             let Some(delayed) = self.backlog.delayed(now, next.class) else {
                 return Some(next);
             };
             self.refuse_waiter(now, delayed, Reason::QueueDelay);
             self.note_waiting(next.class);
         }
-        self.next(now).filter(|next| self.fits(next.slots))
+        self.next(now).filter(|next| self.limit.fits(next.slots))
     }
 
     /// Refuses those whose place an arrival takes, if it is to wait; whether it is. The tokens that they
     /// took stay taken. The caller tells the triggers of the arrival's class.
-    pub(super) fn make_room(&mut self, now: Moment, class: ClassId, arrival: &Arrival) -> bool {
+    pub(super) fn make_room(&mut self, now: Moment, arrival: &Arrival) -> bool {
+        let class = arrival.class;
         for left in 0.. {
             match self.backlog.room(class, arrival, left) {
                 Room::Free => break,

@@ -2,9 +2,9 @@
 
 use super::built::Plan;
 use super::check;
-use super::error::PlanError;
 use super::places::Places;
 use super::spec::Spec;
+use crate::fault::Fault;
 use crate::names::Names;
 
 impl Plan {
@@ -13,7 +13,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first fault found. Nothing is interned then.
-    pub fn build(spec: Spec, names: &mut Names) -> Result<Self, PlanError> {
+    pub fn build(spec: Spec, names: &mut Names) -> Result<Self, Fault> {
         check::counts(&spec)?;
         // What is refused halfway has interned names in the copy only.
         let mut new = names.clone();
@@ -33,7 +33,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first fault found.
-    pub(crate) fn with(&self, spec: Spec) -> Result<Self, PlanError> {
+    pub(crate) fn with(&self, spec: Spec) -> Result<Self, Fault> {
         let plan = Plan { spec, ..self.clone() };
         check::settings(&plan)?;
         Ok(plan)
@@ -45,7 +45,7 @@ impl Spec {
     ///
     /// # Errors
     /// As [`Plan::build`].
-    pub fn build(self) -> Result<Plan, PlanError> {
+    pub fn build(self) -> Result<Plan, Fault> {
         Plan::build(self, &mut Names::default())
     }
 }

@@ -1,32 +1,32 @@
 //! What the gate relies on.
 
 use super::built::Plan;
-use super::error::{Kind, PlanError, TermsFault};
 use super::spec::Spec;
 use crate::admit::policer;
 use crate::admit::trigger::{Backlogs, Trigger};
+use crate::fault::Fault;
 use crate::schedule::{Policy, Terms};
 
 /// Checks how many there are of everything.
-pub(super) fn counts(spec: &Spec) -> Result<(), PlanError> {
+pub(super) fn counts(spec: &Spec) -> Result<(), Fault> {
     for (kind, least, most, found) in [
         ("classes", 1, Spec::CLASSES_MAX, spec.classes.len()),
         ("sites", 1, Spec::SITES_MAX, spec.sites.len()),
         ("policers", 0, policer::Settings::COUNT_MAX, spec.policers.len()),
     ] {
         if !(least..=most).contains(&found) {
-            return Err(PlanError::Count { kind, least, most, found });
+            return fault(format!("a plan has {least} to {most} {kind}, got {found}"));
         }
     }
     Ok(())
 }
 
 /// Checks all settings, and that what they refer to is there.
-pub(super) fn settings(plan: &Plan) -> Result<(), PlanError> {
+pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
     for class in &plan.spec.classes {
-        let name = || class.name.clone();
+        let name = &class.name;
         if plan.site(class.site).is_none() {
-            return Err(PlanError::NoSite { class: name() });
+            return fault(format!("class `{name}`: there is no such site"));
         }
         let is_known = |of: &Backlogs| match of {
             Backlogs::All => true,
@@ -34,53 +34,60 @@ pub(super) fn settings(plan: &Plan) -> Result<(), PlanError> {
         };
         let wrong = |it: &Trigger| !(1..=it.waiting).contains(&it.until) || !is_known(&it.of);
         if class.refuse_at.len() > Trigger::COUNT_MAX || class.refuse_at.iter().any(wrong) {
-            return Err(PlanError::Trigger { class: name() });
+            return fault(format!("class `{name}`: a trigger must have 1 <= until <= waiting"));
         }
     }
     shares(plan)?;
     if plan.shedding.is_some_and(|aim| aim.is_zero()) {
-        return Err(PlanError::Shedding);
+        return fault("the delay beyond which requests are shed must be more than 0");
     }
     if let Some(block) = &plan.block {
-        block.check().map_err(PlanError::Block)?;
+        block.check().or_else(|what| fault(format!("block: {what}")))?;
     }
     policers(plan)
 }
 
-fn shares(plan: &Plan) -> Result<(), PlanError> {
+fn shares(plan: &Plan) -> Result<(), Fault> {
     for (site, id) in plan.spec.sites.iter().zip(plan.site_ids()) {
         let own = plan.spec.classes.iter().filter(|class| class.site == *id);
         let own: Vec<_> = own.map(|class| (class.name.as_str(), class.terms())).collect();
-        terms(site.policy, Kind::Class, &own)?;
+        terms(site.policy, ("class", "classes'"), &own)?;
     }
     let sites = plan.spec.sites.iter().map(|site| (site.name.as_str(), site.terms()));
     let sites: Vec<_> = sites.collect();
     // A site that is alone has all the slots, whatever it is given of them.
     let between = if sites.len() > 1 { plan.between_sites } else { Policy::Strict };
-    terms(between, Kind::Site, &sites)
+    terms(between, ("site", "sites'"), &sites)
 }
 
-/// Checks what a policy needs of its children.
-fn terms(policy: Policy, kind: Kind, children: &[(&str, Terms)]) -> Result<(), PlanError> {
+/// Checks what a policy needs of its children. `kind`: what one of them is called, and whose shares are
+/// those of all.
+fn terms(
+    policy: Policy,
+    (kind, whose): (&str, &str),
+    children: &[(&str, Terms)],
+) -> Result<(), Fault> {
     let is_part = |part: &f64| (0.0..=1.0).contains(part);
     for (name, Terms { minimum, weight, share, reserve }) in children {
-        let fault = match policy {
-            _ if !is_part(minimum) => TermsFault::Minimum,
-            _ if !(weight.is_finite() && *weight > 0.0) => TermsFault::Weight,
-            _ if !is_part(share) => TermsFault::Share,
-            _ if !is_part(reserve) || reserve > share => TermsFault::Reserve,
-            Policy::Fixed if *share == 0.0 => TermsFault::NeverServed,
+        let what = match policy {
+            _ if !is_part(minimum) => "minimum must be 0 to 1",
+            _ if !(weight.is_finite() && *weight > 0.0) => "weight must be more than 0",
+            _ if !is_part(share) => "share must be 0 to 1",
+            _ if !is_part(reserve) || reserve > share => "reserve must be 0 to its share",
+            Policy::Fixed if *share == 0.0 => {
+                "share must be more than 0 where capacity is fixed, or nothing of it is ever served"
+            }
             _ => continue,
         };
-        return Err(PlanError::Terms { kind, name: (*name).to_owned(), fault });
+        return fault(format!("{kind} `{name}`: {what}"));
     }
     if let Policy::Score { ageing } = policy
         && !(ageing.is_finite() && ageing >= 0.0)
     {
-        return Err(PlanError::Ageing);
+        return fault("ageing must be 0 or more points a second");
     }
     let check_sum = |what, sum: f64| match sum > 1.0 + 1e-9 {
-        true => Err(PlanError::Sum { kind, what, sum }),
+        true => fault(format!("the {whose} {what} add up to {sum:.3}, more than 1")),
         false => Ok(()),
     };
     check_sum("minimum shares", children.iter().map(|(_, terms)| terms.minimum).sum())?;
@@ -90,16 +97,20 @@ fn terms(policy: Policy, kind: Kind, children: &[(&str, Terms)]) -> Result<(), P
     Ok(())
 }
 
-fn policers(plan: &Plan) -> Result<(), PlanError> {
+fn policers(plan: &Plan) -> Result<(), Fault> {
     let used = plan.spec.classes.iter().map(|class| class.policer).chain([plan.site_policer]);
     if used.flatten().any(|id| plan.policer(id).is_none()) {
-        return Err(PlanError::NoPolicer);
+        return fault("a policer that is referred to does not exist");
     }
     for policer in &plan.spec.policers {
-        let fault = |fault| PlanError::Policer { name: policer.name.clone(), fault };
-        policer.check(|class| plan.rank(class).is_some()).map_err(fault)?;
+        let checked = policer.check(|class| plan.rank(class).is_some());
+        checked.or_else(|what| fault(format!("policer `{}`: {what}", policer.name)))?;
     }
     Ok(())
+}
+
+fn fault(message: impl Into<String>) -> Result<(), Fault> {
+    Err(Fault::new(message))
 }
 
 #[cfg(test)]
@@ -122,7 +133,8 @@ mod tests {
         change(&mut spec);
         let mut names = Names::default();
         let fault = Plan::build(spec, &mut names).expect_err("it was made wrong");
-        assert!(names.classes.is_empty() && names.sites.is_empty() && names.rules.is_empty());
+        assert!(names.classes.find("a").is_none() && names.sites.find("s").is_none());
+        assert!(names.rules.find("r").is_none());
         fault.to_string()
     }
 

@@ -10,16 +10,13 @@
 //! | `build`, `built` | how a plan is built of them, and what it is |
 //! | `places` | ids in a plan's order, and back |
 //! | `check` | what the gate relies on |
-//! | `error` | why a plan cannot be built |
 
 mod build;
 mod built;
 mod check;
-mod error;
 mod places;
 mod spec;
 
 pub use built::{Plan, RuleLabel};
-pub use error::{Kind, PlanError, TermsFault};
 pub use places::Places;
 pub use spec::Spec;

@@ -1,22 +1,16 @@
 //! Ids in a plan's order, and the place of each.
 
-use super::error::PlanError;
+use crate::fault::Fault;
 use crate::names::{Id, Interned};
 
 const NONE: u32 = u32::MAX;
 
 /// Which ids a plan has, and in which order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places<I> {
     ids: Vec<I>,
     /// By id: its place, or [`NONE`].
     places: Vec<u32>,
-}
-
-impl<I> Default for Places<I> {
-    fn default() -> Self {
-        Places { ids: Vec::new(), places: Vec::new() }
-    }
 }
 
 impl<I: Id> Places<I> {
@@ -24,15 +18,15 @@ impl<I: Id> Places<I> {
     pub(super) fn intern<'n>(
         interned: &mut Interned<I>,
         names: impl Iterator<Item = &'n str>,
-    ) -> Result<Self, PlanError> {
-        let mut these = Places::default();
+    ) -> Result<Self, Fault> {
+        let mut these = Places { ids: Vec::new(), places: Vec::new() };
         for (place, name) in (0..).zip(names) {
             let id = interned.intern(name)?;
             if these.places.len() <= id.index() {
                 these.places.resize(id.index() + 1, NONE);
             }
             if these.places[id.index()] != NONE {
-                return Err(PlanError::Duplicate { kind: I::KIND, name: name.to_owned() });
+                return Err(Fault::new(format!("two {} are called `{name}`", I::KIND)));
             }
             these.places[id.index()] = place;
             these.ids.push(id);

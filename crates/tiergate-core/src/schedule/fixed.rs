@@ -11,13 +11,13 @@
 
 use super::balance::{Balance, is_whole};
 use super::children::{Child, States};
-use super::{Grant, Load, Scheduler};
+use super::{Load, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// The state of the policy.
 #[derive(Clone, Debug, Default)]
-pub struct Fixed {
+pub(super) struct Fixed {
     shares: Vec<f64>,
     balances: States<Balance>,
     settled: Moment,
@@ -55,10 +55,6 @@ impl Scheduler for Fixed {
         }
         best.map(|(child, _)| child)
     }
-
-    fn granted(&mut self, _child: usize, _loads: &[Load], _slots: f64, _grant: Grant) {}
-
-    fn finished(&mut self, _child: usize, _grant: Grant, _actual: f64) {}
 
     fn next_change(&self, loads: &[Load], slots: f64) -> Option<Duration> {
         let waiting = loads.iter().enumerate().filter(|(_, load)| load.waiting > 0);

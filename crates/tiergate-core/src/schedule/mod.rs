@@ -2,7 +2,7 @@
 //! and then which class's of it.
 //!
 //! A policy ranks *children*: the classes of a site, or the sites. Each policy is one file and keeps one
-//! law; [`Schedule`] puts them together. A policy is told what happens and asked who is next:
+//! law, but for those that keep nothing, which share one (`compare`); [`Schedule`] puts them together. A policy is told what happens and asked who is next:
 //!
 //! | the gate says | when |
 //! |---|---|
@@ -14,18 +14,15 @@
 
 mod balance;
 mod children;
-pub mod compare;
-pub mod deadline;
-pub mod fifo;
-pub mod fixed;
+mod compare;
+mod fixed;
 mod policy;
 mod ranked;
 mod scheduler;
-pub mod score;
-pub mod shared;
-pub mod strict;
-pub mod tree;
-pub mod weighted;
+mod shared;
+mod strict;
+mod tree;
+mod weighted;
 
 pub use crate::names::SiteId;
 pub use children::Child;

@@ -2,10 +2,8 @@
 //! pointer.
 
 use super::children::Child;
-use super::deadline::Deadline;
-use super::fifo::Fifo;
+use super::compare::Compare;
 use super::fixed::Fixed;
-use super::score::ByScore;
 use super::shared::Shared;
 use super::strict::Strict;
 use super::weighted::Weighted;
@@ -20,9 +18,7 @@ pub(super) enum Ranked {
     Weighted(Weighted),
     Shared(Shared),
     Fixed(Fixed),
-    Deadline(Deadline),
-    Score(ByScore),
-    Fifo(Fifo),
+    Compare(Compare),
 }
 
 /// Does the same with whichever it is.
@@ -33,9 +29,7 @@ macro_rules! each {
             Ranked::Weighted($it) => $does,
             Ranked::Shared($it) => $does,
             Ranked::Fixed($it) => $does,
-            Ranked::Deadline($it) => $does,
-            Ranked::Score($it) => $does,
-            Ranked::Fifo($it) => $does,
+            Ranked::Compare($it) => $does,
         }
     };
 }
@@ -48,9 +42,9 @@ impl Ranked {
             Policy::Weighted => Ranked::Weighted(Weighted::default()),
             Policy::Shared => Ranked::Shared(Shared::default()),
             Policy::Fixed => Ranked::Fixed(Fixed::default()),
-            Policy::Deadline => Ranked::Deadline(Deadline),
-            Policy::Score { ageing } => Ranked::Score(ByScore::new(ageing)),
-            Policy::Fifo => Ranked::Fifo(Fifo),
+            Policy::Deadline => Ranked::Compare(Compare::Deadline),
+            Policy::Score { ageing } => Ranked::Compare(Compare::Score { ageing }),
+            Policy::Fifo => Ranked::Compare(Compare::Fifo),
         }
     }
 
@@ -58,8 +52,8 @@ impl Ranked {
     pub(super) fn under(self, policy: Policy) -> Self {
         let new = Ranked::new(policy);
         match std::mem::discriminant(&self) == std::mem::discriminant(&new) {
-            // An ageing is all that such a policy keeps.
-            true if !matches!(new, Ranked::Score(_)) => self,
+            // How requests are compared is all that such a policy keeps.
+            true if !matches!(new, Ranked::Compare(_)) => self,
             _ => new,
         }
     }

@@ -35,14 +35,15 @@ pub struct Load {
 }
 
 /// A policy: which child is served next. `slots`, here, is how many slots the children share, which need
-/// not be a whole number. `loads` is one per child, in order of importance.
+/// not be a whole number. `loads` is one per child, in order of importance. What a policy leaves out means
+/// nothing to it.
 pub trait Scheduler {
     /// Puts a plan's children in force, among requests that hold slots already. What is known of children
     /// that stay is kept. O(children²).
-    fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64);
+    fn reconfigure(&mut self, _now: Moment, _children: &[Child], _loads: &[Load], _slots: f64) {}
 
     /// Lets time pass; call before anything in `loads` changes. O(children).
-    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64);
+    fn advance(&mut self, _now: Moment, _loads: &[Load], _slots: f64) {}
 
     /// The child to serve next; `None` if nobody waits, or none that do may have one more slot. Asked
     /// again it says the same. O(children).
@@ -50,14 +51,16 @@ pub trait Scheduler {
 
     /// A request of the child was given so many slots, and will cost about so much. `loads`: without
     /// these slots, and without it among those that wait.
-    fn granted(&mut self, child: usize, loads: &[Load], slots: f64, grant: Grant);
+    fn granted(&mut self, _child: usize, _loads: &[Load], _slots: f64, _grant: Grant) {}
 
     /// These slots are back. `actual`: what the request really cost.
-    fn finished(&mut self, child: usize, grant: Grant, actual: f64);
+    fn finished(&mut self, _child: usize, _grant: Grant, _actual: f64) {}
 
     /// How long until `pick` may find somebody that it does not find now, if nothing but time changes;
     /// `None`: time changes nothing. O(children).
-    fn next_change(&self, loads: &[Load], slots: f64) -> Option<Duration>;
+    fn next_change(&self, _loads: &[Load], _slots: f64) -> Option<Duration> {
+        None
+    }
 }
 
 /// Slots that were given to a request.

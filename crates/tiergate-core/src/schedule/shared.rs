@@ -13,15 +13,15 @@
 
 use super::balance::{Balance, whole};
 use super::children::{Child, States};
-use super::strict::Minimums;
+use super::strict::Strict;
 use super::{Grant, Load, Scheduler};
 use crate::time::Moment;
 use std::time::Duration;
 
 /// The state of the policy.
 #[derive(Clone, Debug, Default)]
-pub struct Shared {
-    shares: Minimums,
+pub(super) struct Shared {
+    shares: Strict,
     /// `None`: nobody has a reserve, and everything is lent.
     reserves: Option<Reserves>,
 }
@@ -85,7 +85,8 @@ impl Reserves {
 
 impl Scheduler for Shared {
     fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64) {
-        self.shares.reconfigure(now, children, |child| child.terms.share);
+        let shares = children.iter().map(|child| child.terms.share);
+        self.shares.put_in_force(now, children, shares.collect());
         let reserved: f64 = children.iter().map(|child| child.terms.reserve).sum();
         match &mut self.reserves {
             _ if reserved <= 0.0 => self.reserves = None,
@@ -103,7 +104,7 @@ impl Scheduler for Shared {
     fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
         let reserves = self.reserves.as_ref();
         let allows = |child| reserves.is_none_or(|it| it.allows(child, &loads[child], slots));
-        self.shares.pick(loads, slots, allows)
+        self.shares.pick_eligible(loads, slots, allows)
     }
 
     fn granted(&mut self, child: usize, loads: &[Load], slots: f64, grant: Grant) {

@@ -12,41 +12,12 @@
 
 use super::balance::{BALANCE_MAX, BALANCE_MIN, rounded_up, whole};
 use super::children::{Child, States};
-use super::{Grant, Load, Scheduler};
+use super::{Load, Scheduler};
 use crate::time::Moment;
-use std::time::Duration;
 
-/// The state of the policy.
+/// The state of the policy: what each child is sure of, and its balance of slot time.
 #[derive(Clone, Debug, Default)]
-pub struct Strict {
-    minimums: Minimums,
-}
-
-impl Scheduler for Strict {
-    fn reconfigure(&mut self, now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
-        self.minimums.reconfigure(now, children, |child| child.terms.minimum);
-    }
-
-    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
-        self.minimums.advance(now, loads, slots);
-    }
-
-    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
-        self.minimums.pick(loads, slots, |_| true)
-    }
-
-    fn granted(&mut self, _child: usize, _loads: &[Load], _slots: f64, _grant: Grant) {}
-
-    fn finished(&mut self, _child: usize, _grant: Grant, _actual: f64) {}
-
-    fn next_change(&self, _loads: &[Load], _slots: f64) -> Option<Duration> {
-        None
-    }
-}
-
-/// What each child is sure of, and its balance of slot time.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Minimums {
+pub(super) struct Strict {
     shares: Vec<f64>,
     balances: States<f64>,
     /// Whether any child is sure of anything.
@@ -54,22 +25,13 @@ pub(super) struct Minimums {
     settled: Moment,
 }
 
-impl Minimums {
-    /// Puts a plan's children in force, each with its `share`.
-    pub(super) fn reconfigure(
-        &mut self,
-        now: Moment,
-        children: &[Child],
-        share: impl Fn(&Child) -> f64,
-    ) {
-        self.settled = now;
-        self.balances.reconfigure(children);
-        self.shares = children.iter().map(share).collect();
-        self.any = self.shares.iter().any(|&share| share > 0.0);
+impl Scheduler for Strict {
+    fn reconfigure(&mut self, now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
+        let minimums = children.iter().map(|child| child.terms.minimum);
+        self.put_in_force(now, children, minimums.collect());
     }
 
-    /// Brings the balances up to `now`; call before anything in `loads` changes.
-    pub(super) fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
+    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
         if !self.any {
             return;
         }
@@ -97,9 +59,23 @@ impl Minimums {
         }
     }
 
+    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
+        self.pick_eligible(loads, slots, |_| true)
+    }
+}
+
+impl Strict {
+    /// Puts a plan's children in force, with the shares that they are sure of.
+    pub(super) fn put_in_force(&mut self, now: Moment, children: &[Child], shares: Vec<f64>) {
+        self.settled = now;
+        self.balances.reconfigure(children);
+        self.shares = shares;
+        self.any = self.shares.iter().any(|&share| share > 0.0);
+    }
+
     /// The first below the whole part of its minimum, or else the first that is owed the fraction, or else
     /// the first; of those that wait and are eligible.
-    pub(super) fn pick(
+    pub(super) fn pick_eligible(
         &self,
         loads: &[Load],
         slots: f64,

@@ -19,11 +19,10 @@
 use super::children::{Child, States};
 use super::{Grant, Load, Scheduler};
 use crate::time::Moment;
-use std::time::Duration;
 
 /// The state of the policy.
 #[derive(Clone, Debug, Default)]
-pub struct Weighted {
+pub(super) struct Weighted {
     tags: States<Tags>,
     virtual_time: f64,
 }
@@ -95,9 +94,5 @@ impl Scheduler for Weighted {
         let difference = (actual - grant.estimate) / child.weight;
         child.finish += difference;
         child.start += difference;
-    }
-
-    fn next_change(&self, _loads: &[Load], _slots: f64) -> Option<Duration> {
-        None
     }
 }

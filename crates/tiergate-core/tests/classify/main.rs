@@ -12,9 +12,7 @@ use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Points, Score};
-use tiergate_core::classify::{
-    Classifier, CompileError, Condition, Match, Matcher, Output, Scratch,
-};
+use tiergate_core::classify::{Classifier, Condition, Match, Matcher, Output, Scratch};
 use tiergate_core::request::Part;
 
 const DEFAULT: ClassId = ClassId(9);
@@ -246,16 +244,21 @@ fn bounds_are_kept() {
     let most = vec![always.clone(); Classifier::RULES_MAX];
     assert!(Classifier::compile(&most, ClassId(0)).is_ok());
     let fault = |rules: &[Rule]| Classifier::compile(rules, ClassId(0)).unwrap_err();
-    assert_eq!(fault(&vec![always.clone(); Classifier::RULES_MAX + 1]), CompileError::TooManyRules);
+    let (first_too_many, message) = fault(&vec![always.clone(); Classifier::RULES_MAX + 1]);
+    assert_eq!(first_too_many, Classifier::RULES_MAX);
+    assert_eq!(message.to_string(), "there may be at most 100000 rules");
 
     let method = Condition::new(Part::Method, [Matcher::Exact("GET".into())]);
     let with = |conditions| Rule { conditions, ..always.clone() };
     let full = with(vec![method.clone(); Classifier::CONDITIONS_MAX]);
     assert!(Classifier::compile(std::slice::from_ref(&full), ClassId(0)).is_ok());
     let over = with(vec![method; Classifier::CONDITIONS_MAX + 1]);
-    assert_eq!(fault(&[full, over]), CompileError::TooManyConditions(1));
+    let (index, message) = fault(&[full, over]);
+    assert_eq!((index, &*message.to_string()), (1, "may have at most 32 conditions"));
     let never = Condition::new(Part::Client, Vec::<Matcher>::new());
-    assert_eq!(fault(&[with(vec![never])]), CompileError::NoAlternative(0));
+    let (index, message) = fault(&[always.clone(), with(vec![never])]);
+    assert_eq!(index, 1);
+    assert!(message.to_string().starts_with("has an empty list"), "{message}");
 }
 
 #[test]

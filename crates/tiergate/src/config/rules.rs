@@ -7,10 +7,10 @@ use super::policer::Policers;
 use super::rule::{RuleKeys, conditions};
 use super::values::check_unique;
 use tiergate_core::class::ClassId;
+use tiergate_core::classify::Classifier;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Score, ScoreTables};
-use tiergate_core::classify::{Classifier, CompileError};
 use tiergate_core::names::RuleIdentities;
 
 /// A rule of the file.
@@ -136,14 +136,7 @@ pub(super) fn compile(
                 None => classifier,
             })
         }
-        Err(fault) => {
-            let index = match fault {
-                CompileError::TooManyRules => Classifier::RULES_MAX,
-                CompileError::TooManyConditions(index)
-                | CompileError::TooManyAlternatives(index)
-                | CompileError::NoAlternative(index) => index,
-                CompileError::ExpressionsTooLarge => 0,
-            };
+        Err((index, fault)) => {
             rules[index].1.fault(fault.to_string());
             None
         }
