@@ -1,38 +1,15 @@
-//! Which policy shares the slots out, and what a plan says of each child: the nouns.
+//! The policies: which there are, and one of them in force. An enum, so that the way of a request has no
+//! call through a pointer.
 
-/// A group of classes that is served as one, such as one of several hosts behind one gateway.
-///
-/// Shares and minimums of its classes are of its part of the slots: of its own share where capacity is
-/// shared or fixed between sites, of its part by weight where that decides, else of all.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Site {
-    /// The name in the policy, in logs and in metrics.
-    pub name: String,
-    /// Which of its classes is served next.
-    pub policy: Policy,
-    /// As of a class, among the sites: [`crate::class::Class::minimum`].
-    pub minimum: f64,
-    /// As of a class, among the sites: [`crate::class::Class::weight`].
-    pub weight: f64,
-    /// As of a class, among the sites: [`crate::class::Class::share`].
-    pub share: f64,
-    /// As of a class, among the sites: [`crate::class::Class::reserve`].
-    pub reserve: f64,
-}
-
-impl Site {
-    /// A site with every default.
-    pub fn named(name: impl Into<String>) -> Self {
-        let policy = Policy::default();
-        Site { name: name.into(), policy, minimum: 0.0, weight: 1.0, share: 0.0, reserve: 0.0 }
-    }
-
-    /// What the plan says of it among sites.
-    pub fn terms(&self) -> Terms {
-        let Site { minimum, weight, share, reserve, .. } = *self;
-        Terms { minimum, weight, share, reserve }
-    }
-}
+use super::children::Child;
+use super::compare::Compare;
+use super::fixed::Fixed;
+use super::shared::Shared;
+use super::strict::Strict;
+use super::weighted::Weighted;
+use super::{Grant, Load, Scheduler, Terms};
+use crate::time::Moment;
+use std::time::Duration;
 
 /// Which of several classes, or sites, gets the next slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -68,40 +45,87 @@ impl Policy {
     pub const fn compares(self) -> bool {
         matches!(self, Policy::Deadline | Policy::Score { .. } | Policy::Fifo)
     }
-}
 
-/// What a request is said to cost the origin, for shares by weight and turns of flows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Costing {
-    /// Every request costs the same.
-    Requests,
-    /// The time that it holds its slots: by what requests of its rule took, put right when it is known.
-    #[default]
-    Seconds,
-    /// The bytes of its answer, likewise.
-    Bytes,
-}
-
-/// What the plan says of one child.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Terms {
-    /// Part of the slots that it is sure of under [`Policy::Strict`], 0.0 to 1.0.
-    pub minimum: f64,
-    /// Its part of the work, relative to the others', under [`Policy::Weighted`]. More than 0.
-    pub weight: f64,
-    /// Its part of the slots under [`Policy::Shared`] and [`Policy::Fixed`], 0.0 to 1.0.
-    pub share: f64,
-    /// What of its share is never lent under [`Policy::Shared`], 0.0 to `share`.
-    pub reserve: f64,
-}
-
-impl Terms {
-    /// The part of the slots that it is sure of under the policy.
-    pub const fn sure(&self, policy: Policy) -> f64 {
-        match policy {
-            Policy::Strict => self.minimum,
-            Policy::Shared | Policy::Fixed => self.share,
+    /// The part of the slots that a child of these terms is sure of.
+    pub const fn sure(self, terms: &Terms) -> f64 {
+        match self {
+            Policy::Strict => terms.minimum,
+            Policy::Shared | Policy::Fixed => terms.share,
             Policy::Weighted | Policy::Deadline | Policy::Score { .. } | Policy::Fifo => 0.0,
         }
+    }
+}
+
+/// A policy in force among some children.
+#[derive(Clone, Debug)]
+pub(super) enum Ranked {
+    Strict(Strict),
+    Weighted(Weighted),
+    Shared(Shared),
+    Fixed(Fixed),
+    Compare(Compare),
+}
+
+/// Does the same with whichever it is.
+macro_rules! each {
+    ($ranked:expr, $it:ident => $does:expr) => {
+        match $ranked {
+            Ranked::Strict($it) => $does,
+            Ranked::Weighted($it) => $does,
+            Ranked::Shared($it) => $does,
+            Ranked::Fixed($it) => $does,
+            Ranked::Compare($it) => $does,
+        }
+    };
+}
+
+impl Ranked {
+    /// The policy, with no children yet.
+    pub(super) fn new(policy: Policy) -> Self {
+        match policy {
+            Policy::Strict => Ranked::Strict(Strict::default()),
+            Policy::Weighted => Ranked::Weighted(Weighted::default()),
+            Policy::Shared => Ranked::Shared(Shared::default()),
+            Policy::Fixed => Ranked::Fixed(Fixed::default()),
+            Policy::Deadline => Ranked::Compare(Compare::Deadline),
+            Policy::Score { ageing } => Ranked::Compare(Compare::Score { ageing }),
+            Policy::Fifo => Ranked::Compare(Compare::Fifo),
+        }
+    }
+
+    /// The same state, if `policy` is of the same kind.
+    pub(super) fn under(self, policy: Policy) -> Self {
+        let new = Ranked::new(policy);
+        match std::mem::discriminant(&self) == std::mem::discriminant(&new) {
+            // How requests are compared is all that such a policy keeps.
+            true if !matches!(new, Ranked::Compare(_)) => self,
+            _ => new,
+        }
+    }
+}
+
+impl Scheduler for Ranked {
+    fn reconfigure(&mut self, now: Moment, children: &[Child], loads: &[Load], slots: f64) {
+        each!(self, it => it.reconfigure(now, children, loads, slots));
+    }
+
+    fn advance(&mut self, now: Moment, loads: &[Load], slots: f64) {
+        each!(self, it => it.advance(now, loads, slots));
+    }
+
+    fn pick(&mut self, loads: &[Load], slots: f64) -> Option<usize> {
+        each!(self, it => it.pick(loads, slots))
+    }
+
+    fn granted(&mut self, child: usize, loads: &[Load], slots: f64, grant: Grant) {
+        each!(self, it => it.granted(child, loads, slots, grant));
+    }
+
+    fn finished(&mut self, child: usize, grant: Grant, actual: f64) {
+        each!(self, it => it.finished(child, grant, actual));
+    }
+
+    fn next_change(&self, loads: &[Load], slots: f64) -> Option<Duration> {
+        each!(self, it => it.next_change(loads, slots))
     }
 }

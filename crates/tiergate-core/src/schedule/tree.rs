@@ -5,7 +5,7 @@
 //! rank behind and are served after all others, the first to go first.
 
 use super::children::Child;
-use super::ranked::Ranked;
+use super::policy::Ranked;
 use super::{Grant, Load, Policy, Scheduler};
 use crate::names::SiteId;
 use crate::plan::{Plan, Spec};
@@ -92,7 +92,7 @@ impl Schedule {
         let sure = plan.classes.iter().enumerate().map(|(rank, class)| {
             let between = self.between.as_ref();
             let part = between.map_or(1.0, |between| between.sites[between.places[rank].0].part);
-            part * class.terms().sure(plan.site_of(class).policy)
+            part * plan.site_of(class).policy.sure(&class.terms())
         });
         self.sure = sure.collect();
         self.put_children(now, plan, loads, f64::from(slots));
