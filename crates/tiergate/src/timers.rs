@@ -34,7 +34,7 @@ struct Entry {
     next_free: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     tick: u64,
     entries: Vec<Entry>,
@@ -42,7 +42,8 @@ struct Table {
 }
 
 thread_local! {
-    static TABLE: RefCell<Table> = RefCell::default();
+    static TABLE: RefCell<Table> =
+        const { RefCell::new(Table { tick: 0, entries: Vec::new(), free: None }) };
 }
 
 /// A connection's time-out. Belongs to the thread that made it.
@@ -144,10 +145,12 @@ impl Drop for Timer {
     }
 }
 
-/// Rounds up, and one more because the present tick is partly over.
+/// Rounds up, and one more because the present tick is partly over. In 64 bits: a division of 128 is a
+/// call, and time-outs are set several times a request.
 fn ticks(after: Duration) -> u64 {
-    let ticks = after.as_millis().div_ceil(TICK.as_millis()) + 1;
-    u64::try_from(ticks).unwrap_or(NEVER / 2)
+    const A_SECOND: u64 = (1_000 / TICK.as_millis()) as u64;
+    let rest = u64::from(after.subsec_nanos().div_ceil(TICK.as_nanos() as u32));
+    after.as_secs().min(NEVER / 4 / A_SECOND) * A_SECOND + rest + 1
 }
 
 /// Moves the thread's time on by one tick per [`TICK`] that has passed and wakes the tasks that are overdue.
@@ -220,6 +223,15 @@ mod tests {
         let _ = busy.bound(|_| Poll::<io::Result<()>>::Pending).await;
         assert!(start.elapsed() >= Duration::from_secs(60), "{:?}", start.elapsed());
         sweeper.abort();
+    }
+
+    #[test]
+    fn times_are_rounded_up_to_ticks() {
+        for (millis, expected) in [(1, 2), (100, 2), (101, 3), (999, 11), (2_000, 21)] {
+            assert_eq!(ticks(Duration::from_millis(millis)), expected, "{millis} ms");
+        }
+        assert_eq!(ticks(Duration::from_nanos(1)), 2);
+        assert!(ticks(Duration::MAX) < NEVER / 2);
     }
 
     #[test]
