@@ -43,6 +43,14 @@ impl<T> Gate<T> {
         let (classes, rules) = (plan.class_ids(), plan.rule_ids());
         self.costs.reconfigure(plan.cost, classes, rules);
         self.account.reconfigure(classes, rules);
+        // A rule without a name is shown by its number: under another number its count begins anew, or
+        // that number's count would jump.
+        for &rule in rules {
+            let [before, after] = [former, plan].map(|plan| plan.rule(rule));
+            if after.is_some_and(|label| label.name.is_none()) && before != after {
+                self.account.rule_hits[rule.index()] = 0;
+            }
+        }
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
         self.policers.reconfigure(now, policers, plan.site_policer);
         let is_kept = match (&mut self.blocking, plan.block) {
@@ -107,5 +115,26 @@ mod tests {
         let learned = |rule| gate.costs.estimate(class, Some(rule), 1);
         assert_eq!([fast, slow].map(learned), [0.01, 0.5]);
         assert_eq!(gate.plan().rule(fast).map(|rule| rule.number), Some(4));
+        assert_eq!([fast, slow].map(|rule| gate.account().rule_hits[rule.index()]), [1, 1]);
+    }
+
+    #[test]
+    fn a_rule_without_a_name_counts_anew_under_another_number() {
+        let mut names = Names::default();
+        let mut plan = |rules: &[&str]| {
+            let rules = rules.iter().map(|rule| (*rule).into()).collect();
+            Plan::build(Spec { rules, ..Spec::protective() }, &mut names).expect("a valid plan")
+        };
+        let mut gate: Gate<()> = Gate::new(plan(&["#one", "#two"]));
+        let [one, two] = [0, 1].map(|place| gate.plan().rule_ids()[place]);
+        for rule in [one, one, two] {
+            let arrival = Arrival { rule: Some(rule), ..Arrival::of(ClassId(0)) };
+            let _ = gate.arrive(Moment::ZERO, arrival, || ());
+        }
+        let hits = |gate: &Gate<()>| [one, two].map(|rule| gate.account().rule_hits[rule.index()]);
+        gate.reconfigure(Moment::ZERO, plan(&["#one", "#two", "#three"]));
+        assert_eq!(hits(&gate), [2, 1]);
+        gate.reconfigure(Moment::ZERO, plan(&["#one", "#new", "#two"]));
+        assert_eq!(hits(&gate), [2, 0]);
     }
 }
