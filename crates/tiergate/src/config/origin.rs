@@ -1,6 +1,6 @@
 //! `[origin]`: the servers that requests go to.
 
-use super::kind::{Parsed, Text, list};
+use super::kind::{Parsed, Scalar, Text, list};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::show;
@@ -69,6 +69,8 @@ section! {
     }
 }
 
+const SLOTS: &str = "\"adaptive\" or a number of requests";
+
 /// `"adaptive"`, or how many.
 struct SlotsKind;
 
@@ -78,8 +80,11 @@ impl Kind for SlotsKind {
     fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Slots> {
         match value {
             DeValue::String(text) if text == "adaptive" => Some(Slots::default()),
-            DeValue::Integer(_) => whole(1..=1_000_000).read(value, place).map(Slots::Fixed),
-            _ => wrong(value, place, "\"adaptive\" or a number of requests"),
+            DeValue::Integer(_) => {
+                let number = Scalar { expected: SLOTS, ..whole(1..=1_000_000) };
+                number.read(value, place).map(Slots::Fixed)
+            }
+            _ => wrong(value, place, SLOTS),
         }
     }
 
