@@ -195,10 +195,11 @@ impl Classes {
         self.rank(class) < self.planned
     }
 
-    /// Every class that ever was in force: those of the plan in its order, then all others.
+    /// Every class that ever was in force: those of the plan in its order, then all others, the latest to
+    /// be named first.
     pub(super) fn all(&self) -> impl Iterator<Item = (ClassId, &ClassRecord)> + '_ {
         let planned = self.order[..self.planned].iter().map(|id| (*id, self.at(*id)));
-        let others = self.records.iter().enumerate();
+        let others = self.records.iter().enumerate().rev();
         let others =
             others.filter_map(|(id, record)| Some((ClassId(id as u16), &**record.as_ref()?)));
         planned.chain(others.filter(|(_, record)| usize::from(record.rank) >= self.planned))

@@ -15,6 +15,11 @@ use tiergate_core::time::Moment;
 /// 10,000 rules; each would be a time series.
 pub const RULES_SHOWN_MAX: usize = 500;
 
+/// Most classes that are shown though they are neither in the policy nor have requests, the latest to be
+/// named. Each costs about 3.5 KiB under the gate's lock and 120 time series; without a bound, a policy
+/// whose generator makes up names would cost more with each reload.
+pub const CLASSES_GONE_SHOWN_MAX: usize = 64;
+
 /// One class at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSnapshot {
@@ -51,7 +56,8 @@ pub struct SheddingSnapshot {
 pub struct Snapshot {
     /// When, on the gate's clock.
     pub at: Moment,
-    /// The classes, most important first, then those that are gone.
+    /// The classes, most important first, then those that are gone: all that have requests, and
+    /// [`CLASSES_GONE_SHOWN_MAX`] others.
     pub classes: Vec<ClassSnapshot>,
     /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers; those that are gone come last.
     pub policers: Vec<(String, PolicerState)>,
@@ -91,10 +97,19 @@ impl Snapshot {
             let label = plan.rule(*id).expect("the plan has it");
             (label.to_string(), account.rule_hits[id.index()])
         };
+        let mut gone = 0;
+        let mut is_shown = |id| {
+            let state = gate.state(id);
+            let has_requests = state.requests + state.waiting + state.streams > 0;
+            let stays = plan.rank(id).is_some() || has_requests;
+            gone += usize::from(!stays);
+            stays || gone <= CLASSES_GONE_SHOWN_MAX
+        };
         Snapshot {
             at: now,
             classes: gate
                 .classes()
+                .filter(|(id, _)| is_shown(*id))
                 .map(|(id, class)| ClassSnapshot {
                     id,
                     is_planned: plan.rank(id).is_some(),
@@ -147,7 +162,8 @@ pub const fn order_name(order: Order) -> &'static str {
 mod tests {
     use super::*;
     use tiergate_core::gate::Arrival;
-    use tiergate_core::plan::Spec;
+    use tiergate_core::names::Names;
+    use tiergate_core::plan::{Plan, Spec};
 
     #[test]
     fn it_copies_what_the_gate_says_and_at_most_so_many_rules() {
@@ -171,5 +187,24 @@ mod tests {
         assert_eq!((class.state.running, class.state.waiting), (1, 2));
         assert_eq!(class.account.arrived, 3);
         assert!(!snapshot.adaptive);
+    }
+    #[test]
+    fn classes_that_are_gone_are_shown_while_they_have_requests_and_at_most_so_many_others() {
+        let mut names = Names::default();
+        let mut plan = |class: &str| {
+            let classes = vec![Class::named(class)];
+            let spec = Spec { slots: Slots::Fixed(1), classes, ..Spec::protective() };
+            Plan::build(spec, &mut names).expect("a valid plan")
+        };
+        let mut gate: Gate<()> = Gate::new(plan("held"));
+        let _slot = gate.arrive(Moment::ZERO, Arrival::of(ClassId(0)), || ());
+        for number in 0..CLASSES_GONE_SHOWN_MAX + 10 {
+            gate.reconfigure(Moment::ZERO, plan(&format!("c{number}")));
+        }
+        let snapshot = Snapshot::take(&gate, Moment::ZERO);
+        assert_eq!(snapshot.classes.len(), 2 + CLASSES_GONE_SHOWN_MAX);
+        assert!(snapshot.classes[0].is_planned && snapshot.class("c73").is_some());
+        assert!(snapshot.class("c72").is_some() && snapshot.class("c0").is_none());
+        assert_eq!(snapshot.class("held").map(|it| it.state.requests), Some(1));
     }
 }

@@ -37,17 +37,17 @@ impl Readings<'_> {
         page.gauge("streams", "Open streams (SSE, gRPC) that hold no slot")
             .each(self.by_class(|it| it.state.streams));
         page.gauge("class_info", "The site and order of a class; always 1").each(
-            self.snapshot.classes.iter().map(|it| {
+            self.planned_classes().map(|it| {
                 let labels = [("class", &*it.class.name), ("site", &*it.site), ("order", it.order)];
                 (labels, 1)
             }),
         );
         page.gauge("share_ratio", "Share of the site's slots, where slots are shared or fixed")
-            .each(self.by_class(|it| it.class.share));
+            .each(self.by_planned_class(|it| it.class.share));
         page.gauge("queue_length_max", "Bound on the queue")
-            .each(self.by_class(|it| it.class.queue_len_max));
+            .each(self.by_planned_class(|it| it.class.queue_len_max));
         page.gauge("guaranteed_share_ratio", "Guaranteed share of the slots")
-            .each(self.by_class(|it| it.class.minimum));
+            .each(self.by_planned_class(|it| it.class.minimum));
         page.histogram("queue_wait_seconds", "Time in the queue of requests that got a slot")
             .durations(self.by_class(|it| &it.account.wait));
         page.histogram("first_byte_seconds", "From the slot to the origin's first byte")
@@ -129,6 +129,18 @@ impl Readings<'_> {
     fn by_class<'a, V>(&'a self, value: impl Fn(&'a ClassSnapshot) -> V) -> impl Rows<'a, V> {
         let classes = self.snapshot.classes.iter();
         classes.map(move |it| ([("class", it.class.name.as_str())], value(it)))
+    }
+
+    /// Those that the policy has: of one that is gone, nothing is in force.
+    fn planned_classes(&self) -> impl Iterator<Item = &ClassSnapshot> + Clone {
+        self.snapshot.classes.iter().filter(|it| it.is_planned)
+    }
+
+    fn by_planned_class<'a, V>(
+        &'a self,
+        value: impl Fn(&'a ClassSnapshot) -> V,
+    ) -> impl Rows<'a, V> {
+        self.planned_classes().map(move |it| ([("class", it.class.name.as_str())], value(it)))
     }
 
     fn by_policer<'a, V>(&'a self, value: impl Fn(&'a PolicerState) -> V) -> impl Rows<'a, V> {

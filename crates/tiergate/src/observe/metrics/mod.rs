@@ -1,7 +1,7 @@
 //! Metrics in the text formats that Prometheus scrapes.
 //!
 //! Locks are held to copy numbers ([`Readings`]), never while text is written. Every label has few values:
-//! classes (64 at most), reasons, ends, servers of the policy, the first rules.
+//! classes (64 at most, and as many that are gone), reasons, ends, servers of the policy, the first rules.
 
 mod gate;
 mod gateway;
