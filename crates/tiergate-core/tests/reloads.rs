@@ -66,7 +66,11 @@ fn spec(reloads: u32) -> (Spec, BTreeMap<(String, usize), u32>) {
         classes.iter().flat_map(|class| [0, 1].map(|kind| (class.name.clone(), kind))).collect();
     kinds.rotate_right(reloads as usize % 5);
     let mut identities = RuleIdentities::default();
-    let rules = kinds.iter().map(|kind| identities.next(None, kind)).collect();
+    // With names: one without counts anew under another number.
+    let rules = kinds
+        .iter()
+        .map(|(class, kind)| identities.next(Some(&format!("{class}-{kind}")), &(class, kind)));
+    let rules = rules.collect();
     let places = kinds.into_iter().zip(0..).collect();
     let spec = Spec {
         classes,
