@@ -185,11 +185,11 @@ struct Policer {
 pub(crate) struct Policers {
     /// By id. `None`: never in force.
     policers: Vec<Option<Policer>>,
-    /// The one that every request comes under.
+    /// The site's, which applies to every request.
     site: Option<PolicerId>,
 }
 
-/// A request as policers see it: which it comes under, none twice, and whose tokens it takes.
+/// A request as policers see it: which of them apply, each once, and whose tokens it takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Under {
     policers: [Option<PolicerId>; 3],
@@ -198,7 +198,7 @@ pub(crate) struct Under {
 }
 
 impl Under {
-    /// The policers that it comes under, one at least.
+    /// The policers that apply to it, at least one.
     pub(crate) fn policers(self) -> impl Iterator<Item = PolicerId> {
         self.policers.into_iter().flatten()
     }
@@ -233,8 +233,8 @@ impl Policers {
         self.policers.get(id.index()).is_some_and(|it| it.as_ref().is_some_and(|it| it.is_in_force))
     }
 
-    /// What a request of the class and flow comes under: by its rule, by its class and with every other;
-    /// `None` if nothing.
+    /// Which policers apply to a request of the class and flow: its rule's, its class's and the site's;
+    /// `None` if there are none.
     pub(crate) fn under(
         &self,
         rule: Option<PolicerId>,

@@ -198,7 +198,7 @@ impl<T> Gate<T> {
         (!self.is_feasible(arrival)).then_some(Reason::DeadlineInfeasible)
     }
 
-    /// The policers that a request comes under.
+    /// The policers that apply to a request.
     pub(super) fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
         let by_class = self.classes.at(class).settings.policer;
         self.policers.under(arrival.policer, by_class, class, arrival.flow)

@@ -9,7 +9,7 @@ use super::{Load, Next, Scheduler};
 pub(super) enum Compare {
     /// The earliest deadline goes first: [`by_deadline`].
     Deadline,
-    /// The highest score goes first, and whoever waits gains points: [`by_score`].
+    /// The highest score goes first; requests gain points while they wait: [`by_score`].
     Score {
         /// Points a second; 0 or more.
         ageing: f64,

@@ -11,7 +11,7 @@ use tiergate_core::time::Moment;
 const NOW: Moment = Moment::ZERO;
 const PREEMPTED: Outcome = Outcome::without_answer(End::Preempted);
 
-/// Two classes that may be broken off below one that may not.
+/// Two preemptible classes below one that is not.
 fn gate(slots: u32, change: impl Fn(&mut Spec)) -> Gate<u32> {
     let mut classes = classes(&["a", "b", "c"]);
     classes[1].preemptible = true;
