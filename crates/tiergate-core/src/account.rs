@@ -52,7 +52,7 @@ impl ClassAccount {
 pub struct Account {
     /// By class id.
     pub classes: Vec<ClassAccount>,
-    /// How often each rule decided the class, by rule id.
+    /// How often each rule decided the class, by rule id; of one without a name, since it has its number.
     pub rule_hits: Vec<u64>,
     /// Requests that no rule matched.
     pub unmatched: u64,

@@ -1,4 +1,4 @@
-//! Names and their ids: classes, sites, policers, rules and servers are interned by name to ids that
+//! Names and their ids: classes, sites, policers and rules are interned by name to ids that
 //! never change meaning while the process lives.
 //!
 //! A plan orders what it names as it likes; the ids stay. So what is counted, learned and given out by
@@ -69,10 +69,6 @@ id!(
     /// A rule, by its name or by its conditions ([`RuleIdentities`]).
     RuleId(u32), "rules", 1_048_576
 );
-id!(
-    /// A server of the origin, by its address.
-    ServerId(u16), "servers", 4096
-);
 
 /// The names of one kind.
 #[derive(Clone, Debug, Default)]
@@ -115,8 +111,6 @@ pub struct Names {
     pub policers: Interned<PolicerId>,
     /// Rules.
     pub rules: Interned<RuleId>,
-    /// Servers.
-    pub servers: Interned<ServerId>,
 }
 
 /// What the rules of a policy are interned by: a rule's name, or else a hash of its conditions and how many

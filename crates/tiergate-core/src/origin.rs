@@ -10,10 +10,21 @@
 
 pub mod retries;
 
-pub use crate::names::ServerId;
 use crate::time::Moment;
 use retries::{Allowance, RetryBudget};
 use std::time::Duration;
+
+/// A server: its place in the policy's list. Unlike the ids of [`crate::names`] it means nothing in another
+/// plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerId(pub u16);
+
+impl ServerId {
+    /// The place in tables by server.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// How servers are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

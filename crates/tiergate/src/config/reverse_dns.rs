@@ -15,8 +15,8 @@ section! {
     /// Names of clients by forward-confirmed reverse DNS.
     #[derive(PartialEq, Eq)]
     pub struct ReverseDns {
-        /// DNS servers, `"127.0.0.1:53"`. Use a resolver on this machine if you can: an attacker who can forge its
-        /// answers can forge names.
+        /// DNS servers, `"127.0.0.1:53"`. Use a resolver on this machine if you can: an attacker who can forge
+        /// its answers can forge names.
         servers: Vec<SocketAddr> = list(ADDRESS, SERVERS_MAX, "servers")
             .or_else("must not be empty; leave it out for the system's servers")
             .plain()
