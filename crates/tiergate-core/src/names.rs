@@ -69,6 +69,10 @@ id!(
     /// A rule, by its name or by its conditions ([`RuleIdentities`]).
     RuleId(u32), "rules", 1_048_576
 );
+id!(
+    /// A server of the origin, by its address.
+    ServerId(u16), "servers", 65_535
+);
 
 /// The names of one kind.
 #[derive(Clone, Debug, Default)]

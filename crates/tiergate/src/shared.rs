@@ -15,6 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tiergate_core::classify::flow::FlowKey;
+use tiergate_core::fault::Fault;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -34,19 +35,22 @@ pub struct Config {
 
 impl Config {
     /// Derives the rest.
+    ///
+    /// # Errors
+    /// If it names more servers than ids are left ([`Origin::new`]).
     pub fn new(
         mut policy: Policy,
         generation: u32,
         former: Option<&Config>,
         counters: &Counters,
-    ) -> Self {
+    ) -> Result<Self, Fault> {
         policy.classifier.set_flow_key(flow_key());
         // An unchanged origin stays the same object, so that its counts and checks go on.
         let origin = match former {
             Some(former) if former.origin.settings == policy.origin => former.origin.clone(),
             _ => {
                 let former = former.map(|former| &*former.origin);
-                Arc::new(Origin::new(policy.origin.clone(), former, counters))
+                Arc::new(Origin::new(policy.origin.clone(), former, counters)?)
             }
         };
         let settings = &policy.identity.names;
@@ -56,7 +60,7 @@ impl Config {
             _ => Arc::new(ReverseDns::new(settings.clone(), counters.reverse_dns.clone())),
         });
         let refusals = Refusals::new(&policy.refusal);
-        Config { policy, generation, origin, reverse_dns, refusals }
+        Ok(Config { policy, generation, origin, reverse_dns, refusals })
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod support;
 
+use rustix::process::{Pid, Resource, Rlimit};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -104,6 +105,88 @@ fn requests_go_where_fewest_are_in_progress() {
     let (slow, fast) = (slow.requests().0.len(), fast.requests().0.len());
     println!("slow {slow}, fast {fast}");
     assert!(slow * 4 < fast, "slow {slow}, fast {fast}");
+}
+
+/// An origin that closes the connection instead of answering `/crash`, as an application server does whose
+/// worker dies, or that gives up on a header field.
+fn crashing() -> Origin {
+    Origin::start(|mut connection| {
+        while let Some(request) = connection.request() {
+            if request.target == "/crash" {
+                return;
+            }
+            connection.ok("well");
+        }
+    })
+}
+
+#[test]
+fn a_client_whose_requests_crash_the_origin_takes_no_server_away_from_others() {
+    for count in [1, 2] {
+        let origins: Vec<Origin> = (0..count).map(|_| crashing()).collect();
+        let servers: Vec<String> = origins.iter().map(Origin::server).collect();
+        let mut policy = policy(&servers, 8);
+        policy.origin = "slots = 8\nretry_after = \"60s\"".into();
+        let gateway = Gateway::start(&policy);
+        for _ in 0..20 {
+            for _ in 0..3 * count {
+                assert_eq!(gateway.get("/crash").status, 502);
+            }
+            assert_eq!(gateway.get("/well").status, 200, "{}", gateway.status()["origin"]);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_crashes_where_the_others_do_not_is_left_out_and_the_log_says_why() {
+    let (bad, good) = (crashing(), Origin::echo());
+    let mut policy = policy(&[bad.server(), good.server()], 8);
+    policy.tables += "[access_log]\npath = \"access.json\"";
+    let gateway = Gateway::start(&policy);
+    let statuses: Vec<u16> = (0..40).map(|_| gateway.get("/crash").status).collect();
+    let failed = statuses.iter().filter(|&&status| status == 502).count();
+    assert!((3..=8).contains(&failed), "{statuses:?}");
+    let log = gateway.log();
+    assert!(
+        log.contains("origin server left out: ") && log.contains("requests in a row failed"),
+        "{log}"
+    );
+    let lines = || {
+        let path = gateway.policy_path.with_file_name("access.json");
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    let cause = "\"cause\":\"the origin closed the connection without an answer\"";
+    eventually_is("each has its cause", failed, || lines().matches(cause).count());
+}
+
+#[test]
+fn a_gateway_without_descriptors_does_not_blame_the_origin() {
+    let origin = Origin::answering(|request| {
+        std::thread::sleep(Duration::from_millis(300));
+        ok(request.target.as_str())
+    });
+    let mut policy = policy(&[origin.server()], 64);
+    policy.origin = "slots = 64\nretry_after = \"60s\"".into();
+    let gateway = Gateway::start(&policy);
+    let pid = gateway.process.id();
+    let open = || std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count();
+    let limit_open_files = |max: u64| {
+        let limit = Rlimit { current: Some(max), maximum: Some(4096) };
+        rustix::process::prlimit(Pid::from_raw(pid as i32), Resource::Nofile, limit)
+            .expect("a child of ours");
+    };
+    let mut clients: Vec<Client> = (0..16).map(|_| gateway.client()).collect();
+    eventually("the clients are connected", || gateway.number("/clients/connections_active") >= 16);
+    // Room for two connections more.
+    let now = open() as u64;
+    limit_open_files(now + 2);
+    clients.iter_mut().for_each(|client| client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let statuses: Vec<u16> = clients.iter_mut().map(|client| client.answer().status).collect();
+    limit_open_files(1024);
+    println!("{statuses:?}");
+    assert!(statuses.contains(&503), "{statuses:?}");
+    assert!(statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
+    assert_eq!(gateway.get("/after").status, 200, "{}", gateway.status()["origin"]);
 }
 
 #[test]

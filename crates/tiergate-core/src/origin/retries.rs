@@ -30,9 +30,8 @@ pub struct Allowance {
 }
 
 /// Requests and retries of the last ten seconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RetryBudget {
-    allowance: Allowance,
     requests: [u32; SLICES],
     retries: [u32; SLICES],
     /// Sums over all slices.
@@ -43,24 +42,6 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// Nothing has been counted yet.
-    pub fn new(allowance: Allowance) -> Self {
-        RetryBudget {
-            allowance,
-            requests: [0; SLICES],
-            retries: [0; SLICES],
-            requests_sum: 0,
-            retries_sum: 0,
-            current: 0,
-        }
-    }
-
-    /// The same counts under another allowance.
-    #[must_use]
-    pub fn with(&self, allowance: Allowance) -> Self {
-        RetryBudget { allowance, ..self.clone() }
-    }
-
     /// Counts a request's first attempt. O(1): a slice is cleared once.
     pub fn request(&mut self, now: Moment) {
         let place = self.pass(now);
@@ -69,10 +50,10 @@ impl RetryBudget {
     }
 
     /// Whether there may be another retry now.
-    pub fn allows(&mut self, now: Moment) -> bool {
+    pub fn allows(&mut self, now: Moment, allowance: Allowance) -> bool {
         self.pass(now);
-        let of_requests = self.allowance.share * self.requests_sum as f64;
-        let floor = u64::from(self.allowance.floor) * SLICES as u64;
+        let of_requests = allowance.share * self.requests_sum as f64;
+        let floor = u64::from(allowance.floor) * SLICES as u64;
         self.retries_sum < of_requests as u64 + floor
     }
 
@@ -114,9 +95,9 @@ mod tests {
     }
 
     /// As many retries as there may be at that moment.
-    fn drain(budget: &mut RetryBudget, now: Moment) -> u32 {
+    fn drain(budget: &mut RetryBudget, now: Moment, allowance: Allowance) -> u32 {
         let mut count = 0;
-        while budget.allows(now) {
+        while budget.allows(now, allowance) {
             budget.retry(now);
             count += 1;
         }
@@ -125,37 +106,40 @@ mod tests {
 
     #[test]
     fn retries_are_a_share_of_the_requests_and_some_a_second() {
-        let mut budget = RetryBudget::new(USUAL);
-        assert_eq!(drain(&mut budget, at(0)), 10, "the floor of ten seconds");
+        let mut budget = RetryBudget::default();
+        assert_eq!(drain(&mut budget, at(0), USUAL), 10, "the floor of ten seconds");
         for number in 0..100 {
             budget.request(at(number));
         }
-        assert_eq!(drain(&mut budget, at(100)), 20);
-        assert_eq!(drain(&mut budget, at(9_999)), 0);
+        assert_eq!(drain(&mut budget, at(100), USUAL), 20);
+        assert_eq!(drain(&mut budget, at(9_999), USUAL), 0);
         // With the retries their requests are forgotten.
-        assert_eq!(drain(&mut budget, at(10_000)), 10);
-        let mut none = RetryBudget::new(Allowance { share: 0.0, floor: 0 });
+        assert_eq!(drain(&mut budget, at(10_000), USUAL), 10);
+        let mut none = RetryBudget::default();
         none.request(at(0));
-        assert!(!none.allows(at(0)));
+        assert!(!none.allows(at(0), Allowance { share: 0.0, floor: 0 }));
     }
 
     #[test]
     fn quiet_hours_do_not_pay_for_a_storm() {
-        let mut budget = RetryBudget::new(USUAL);
+        let mut budget = RetryBudget::default();
         for second in 0..3600 {
             for _ in 0..10 {
                 budget.request(at(second * 1000));
             }
         }
-        assert_eq!(drain(&mut budget, at(3_599_000)), 30, "20 % of ten seconds, and the floor");
+        assert_eq!(
+            drain(&mut budget, at(3_599_000), USUAL),
+            30,
+            "20 % of ten seconds, and the floor"
+        );
     }
 
     #[test]
     fn a_reload_keeps_what_was_counted() {
-        let mut former = RetryBudget::new(USUAL);
-        assert_eq!(drain(&mut former, at(0)), 10);
-        let mut budget = former.with(Allowance { floor: 2, ..USUAL });
-        assert_eq!(drain(&mut budget, at(0)), 10);
+        let mut budget = RetryBudget::default();
+        assert_eq!(drain(&mut budget, at(0), USUAL), 10);
+        assert_eq!(drain(&mut budget, at(0), Allowance { floor: 2, ..USUAL }), 10);
     }
 
     proptest! {
@@ -167,7 +151,7 @@ mod tests {
             events in prop::collection::vec((0_u64..1500, any::<bool>()), 1..300),
         ) {
             let share = f64::from(share) / 4.0;
-            let mut budget = RetryBudget::new(Allowance { share, floor });
+            let (mut budget, allowance) = (RetryBudget::default(), Allowance { share, floor });
             let (mut now, mut requests, mut retries) = (0, Vec::new(), Vec::new());
             for (gap, is_retry) in events {
                 // Mostly dense, now and then a pause.
@@ -179,7 +163,7 @@ mod tests {
                 if is_retry {
                     let most = (share * f64::from(recent(&requests))) as u32 + floor * 10;
                     let allowed = recent(&retries) < most;
-                    prop_assert_eq!(budget.allows(at(now)), allowed, "at {} ms", now);
+                    prop_assert_eq!(budget.allows(at(now), allowance), allowed, "at {} ms", now);
                     if allowed {
                         budget.retry(at(now));
                         retries.push(now);

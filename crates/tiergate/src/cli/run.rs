@@ -158,21 +158,17 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
 }
 
 fn origin_status(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
-    let balance = origin.balance();
-    let servers = origin.servers.iter().zip(balance.states(clock::now()));
+    let servers = origin.servers.iter().zip(origin.states());
     let servers = servers.map(|(server, state)| {
         let status = ServerStatus {
             address: server.name.clone(),
-            health: match (state.up, state.usable) {
-                (true, _) => Health::Up,
-                (false, true) => Health::Probing,
-                (false, false) => Health::Down,
+            health: match (state.left_out, state.usable) {
+                (None, _) => Health::Up,
+                (Some(_), true) => Health::Probing,
+                (Some(_), false) => Health::Down,
             },
             outstanding: state.outstanding,
-            detail: (!state.up).then(|| match state.failures {
-                0 => "its health check fails".to_owned(),
-                failures => format!("{failures} failures in a row"),
-            }),
+            detail: state.left_out.map(|cause| cause.to_string()),
             ..ServerStatus::default()
         };
         status.counted(&server.counters)

@@ -27,10 +27,11 @@ section! {
         slots: Slots = SlotsKind.or("adaptive");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
-        /// Failures in a row (connection refused, reset, timed out) after which a server is taken out of
-        /// rotation.
+        /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
+        /// that got no proper response where the other servers do better. 0: only active checks take
+        /// servers out.
         /// Why: one failed connection may be chance, three in a row are not.
-        failures_max: u32 = whole(1..=1000).or(3);
+        failures_max: u32 = whole(0..=1000).or(3);
         /// How long a failed server is out of rotation before one request tries it again.
         /// Why: a restarting server is back within seconds; one trial request a second costs nothing.
         retry_after: Duration = TIME.or("1s");
@@ -108,7 +109,7 @@ pub struct Origin {
     pub servers: Vec<Server>,
     /// Active health checks; `None`: passive ones only.
     pub health: Option<HealthCheck>,
-    /// Failures in a row (connect refused, reset, timed out) after which a server is left out.
+    /// Failures in a row after which a server is left out; 0: none is.
     pub failures_max: u32,
     /// How long a failed server is left out before one request tries it again.
     pub retry_after: Duration,
@@ -165,11 +166,13 @@ impl Origin {
                 "as many at once as it can take, measured continuously (adaptive)".to_owned()
             }
         });
-        lines.push(format!(
-            "a server is left out after {} failures in a row, and tried again after {}",
-            self.failures_max,
-            show::time(self.retry_after)
-        ));
+        lines.push(match self.failures_max {
+            0 => "no server is left out because requests fail".to_owned(),
+            max => format!(
+                "a server is left out after {max} failures in a row, and tried again after {}",
+                show::time(self.retry_after)
+            ),
+        });
         lines.push(format!(
             "at most {} of the requests of the last 10s, and {} a second, are retried",
             show::share(self.retries.share),

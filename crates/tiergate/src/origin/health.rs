@@ -6,7 +6,6 @@ use crate::config::meant::{HealthCheck, Server};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tiergate_core::origin::ServerId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// How often names that failed are looked up again.
@@ -22,10 +21,10 @@ pub async fn watch(origin: Arc<Origin>) {
         .health
         .clone()
         .into_iter()
-        .flat_map(|check| (0..origin.servers.len()).map(move |server| (check.clone(), server)));
+        .flat_map(|check| (0..origin.servers.len()).map(move |place| (check.clone(), place)));
     let mut tasks = tokio::task::JoinSet::new();
-    for (check, server) in checks {
-        tasks.spawn(check_for_ever(origin.clone(), ServerId(server as u16), check));
+    for (check, place) in checks {
+        tasks.spawn(check_for_ever(origin.clone(), place, check));
     }
     // Dropped with this future, the set ends its tasks.
     loop {
@@ -34,32 +33,25 @@ pub async fn watch(origin: Arc<Origin>) {
     }
 }
 
-async fn check_for_ever(origin: Arc<Origin>, server: ServerId, check: HealthCheck) {
+async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
     let mut interval = tokio::time::interval(check.interval);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        let outcome = tokio::time::timeout(check.timeout, check_once(&origin, server, &check))
+        let outcome = tokio::time::timeout(check.timeout, check_once(&origin, place, &check))
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let changed = origin.balance().checked(server, matches!(outcome, Ok(200..=399)));
-        let address = &origin.servers[server.index()].address;
-        match (changed, outcome) {
-            (Some(true), _) => tracing::info!(%address, "origin server is healthy"),
-            (Some(false), Ok(status)) => {
-                tracing::warn!(%address, status, "origin server is unhealthy");
-            }
-            (Some(false), Err(error)) => {
-                tracing::warn!(%address, %error, "origin server is unhealthy");
-            }
-            (None, _) => {}
+        match outcome {
+            Ok(200..=399) => origin.checked(place, Ok(())),
+            Ok(status) => origin.checked(place, Err(&format!("status {status}"))),
+            Err(error) => origin.checked(place, Err(&error.to_string())),
         }
     }
 }
 
 /// Asks once, on a connection of its own, and returns the status.
-async fn check_once(origin: &Origin, server: ServerId, check: &HealthCheck) -> io::Result<u16> {
-    let server = &origin.servers[server.index()];
+async fn check_once(origin: &Origin, place: usize, check: &HealthCheck) -> io::Result<u16> {
+    let server = &origin.servers[place];
     let mut stream: OriginStream = server.connect().await?;
     let host = match &server.address {
         Server::Tcp(host, port) => format!("{host}:{port}"),

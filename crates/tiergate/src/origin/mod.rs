@@ -2,102 +2,92 @@
 
 pub mod health;
 pub mod pool;
+pub mod servers;
 pub mod stream;
 
 use crate::clock;
 use crate::config::meant::{self, Server};
 use crate::observe::counters::Counters;
-use crate::observe::server::ServerCounters;
 use crate::tally::Tally;
-use arc_swap::ArcSwap;
-use pool::ServerKey;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use servers::{Known, OriginServer};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use stream::OriginStream;
-use tiergate_core::origin::{Again, Finding, HealthRules, ServerId, Servers};
-use tokio::net::{TcpStream, UnixStream};
-
-/// One server of the origin.
-#[derive(Debug)]
-pub struct OriginServer {
-    /// Its address as the policy has it.
-    pub address: Server,
-    /// The same as text.
-    pub name: String,
-    /// What is counted of it.
-    pub counters: Arc<ServerCounters>,
-    key: ServerKey,
-    /// What the name stands for; the address itself if it is one.
-    resolved: ArcSwap<Vec<SocketAddr>>,
-    /// A connect failed since the name was last looked up.
-    stale: AtomicBool,
-}
+use tiergate_core::fault::Fault;
+use tiergate_core::origin::{Again, Change, Finding, HealthRules, Lineup, ServerState, Servers};
 
 /// The origin that a policy names.
 #[derive(Debug)]
 pub struct Origin {
     /// The servers, in the policy's order.
-    pub servers: Vec<OriginServer>,
+    pub servers: Vec<Arc<OriginServer>>,
     /// What the policy says.
     pub settings: meant::Origin,
-    /// Which server is next and which are well, and how many retries there may be. Held shortly; never
-    /// across an await.
-    balance: Mutex<Servers>,
+    lineup: Lineup,
+    known: Arc<Known>,
     /// Retries that there was no budget for.
     retries_denied: Arc<Tally>,
 }
 
 impl Origin {
-    /// The policy's origin; what `former` knew of servers that stay is taken over.
-    pub fn new(settings: meant::Origin, former: Option<&Origin>, counters: &Counters) -> Self {
+    /// The policy's origin; what earlier policies learnt about servers, `former` knows.
+    ///
+    /// # Errors
+    /// If more servers were named since the start than ids there are.
+    pub fn new(
+        settings: meant::Origin,
+        former: Option<&Origin>,
+        counters: &Counters,
+    ) -> Result<Self, Fault> {
         let rules = HealthRules {
             failures_max: settings.failures_max,
             retry_after: settings.retry_after,
             fall: settings.health.as_ref().map(|check| check.fall),
             rise: settings.health.as_ref().map_or(1, |check| check.rise),
         };
-        let mut balance = Servers::new(settings.servers.len(), rules, settings.retries);
-        if let Some(former) = former {
-            balance.inherit_retries(&former.balance(), settings.retries);
-        }
-        let mut servers = Vec::new();
-        for (place, address) in settings.servers.iter().enumerate() {
-            let mut counted = Arc::<ServerCounters>::default();
-            let mut resolved = literal(address);
-            if let Some(former) = former
-                && let Some(known) =
-                    former.servers.iter().position(|server| server.address == *address)
-            {
-                let (id, its_id) = (ServerId(place as u16), ServerId(known as u16));
-                balance.inherit(id, &former.balance(), its_id);
-                resolved = former.servers[known].resolved.load_full().to_vec();
-                counted = former.servers[known].counters.clone();
-            }
-            servers.push(OriginServer {
-                address: address.clone(),
-                name: address.to_string(),
-                counters: counted,
-                key: key_of(address),
-                stale: AtomicBool::new(resolved.is_empty()),
-                resolved: ArcSwap::from_pointee(resolved),
-            });
-        }
+        let known = former.map(|former| former.known.clone()).unwrap_or_default();
+        let names: Vec<String> = settings.servers.iter().map(Server::to_string).collect();
+        let lineup =
+            known.state().lineup(names.iter().map(String::as_str), rules, settings.retries)?;
+        let place = |(place, address)| known.server(lineup.id(place), address);
+        let servers = settings.servers.iter().enumerate().map(place).collect();
         let retries_denied = counters.retries_denied.clone();
-        Origin { servers, settings, balance: Mutex::new(balance), retries_denied }
+        Ok(Origin { servers, settings, lineup, known, retries_denied })
     }
 
-    /// Which server is next and which are well.
-    pub fn balance(&self) -> MutexGuard<'_, Servers> {
-        self.balance.lock().expect("no code panics while it holds the balance")
+    fn state(&self) -> MutexGuard<'_, Servers> {
+        self.known.state()
     }
 
     /// Whether any server would get a request now.
     pub fn is_usable(&self) -> bool {
-        self.balance().any_usable(clock::now())
+        self.state().any_usable(clock::now(), &self.lineup)
+    }
+
+    /// Every server's state, in the policy's order.
+    pub fn states(&self) -> Vec<ServerState> {
+        self.state().states(clock::now(), &self.lineup).collect()
+    }
+
+    /// Notes the result of an active check of the server at that place, with the reason if it failed.
+    pub(self) fn checked(&self, place: usize, result: Result<(), &str>) {
+        let change = self.state().checked(&self.lineup, place, result.is_ok());
+        self.report(place, change, result.err());
+    }
+
+    /// Logs what has become of a server.
+    fn report(&self, place: usize, change: Option<Change>, why: Option<&str>) {
+        let Some(change) = change else { return };
+        let server = &self.servers[place].name;
+        match change {
+            Change::Back => tracing::info!(%server, "origin server gets requests again"),
+            Change::LeftOut(cause) => {
+                tracing::warn!(%server, "origin server left out: {cause}; the last: {}", why.unwrap_or("-"));
+            }
+        }
     }
 
     /// Looks up the names whose addresses are unknown or have failed. A name that cannot be resolved
@@ -127,27 +117,6 @@ const RESOLVE_MAX: Duration = Duration::from_secs(5);
 /// Addresses of one name that are kept.
 const ADDRESSES_MAX: usize = 16;
 
-fn literal(address: &Server) -> Vec<SocketAddr> {
-    match address {
-        Server::Tcp(host, port) => host
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .parse()
-            .map(|ip| vec![SocketAddr::new(ip, *port)])
-            .unwrap_or_default(),
-        Server::Unix(_) => Vec::new(),
-    }
-}
-
-/// The same number for the same address, so that idle connections outlive reloads, also those by which
-/// the server goes and comes back: with a new number each time, what it left behind had no bound. Of
-/// 64 servers, two share one of 2⁶⁴ numbers once in 10¹⁶ policies.
-fn key_of(address: &Server) -> ServerKey {
-    let mut hasher = DefaultHasher::new();
-    address.hash(&mut hasher);
-    ServerKey(hasher.finish())
-}
-
 /// A connection to a server, held by one request. Dropped, it is closed; see [`Lease::give_back`].
 #[derive(Debug)]
 pub struct Lease {
@@ -161,23 +130,25 @@ pub struct Lease {
 #[derive(Debug)]
 pub struct Place {
     origin: Arc<Origin>,
-    server: ServerId,
+    index: usize,
     finding: Finding,
+    /// What went wrong, for the log.
+    why: &'static str,
 }
 
 impl Place {
     /// A place at the best server, for a request's first attempt; `None` if none is usable.
     pub fn pick(origin: &Arc<Origin>) -> Option<Self> {
-        let server = origin.balance().pick(clock::recent())?;
-        Some(Place::at(origin, server))
+        let index = origin.state().pick(clock::recent(), &origin.lineup)?;
+        Some(Place::at(origin, index))
     }
 
     /// A place for another attempt, at the best server that is not in `tried` (one bit each); `None` if
     /// no other is usable, or the retry budget is used up.
     pub fn pick_again(origin: &Arc<Origin>, tried: u64) -> Option<Self> {
-        let again = origin.balance().pick_again(clock::recent(), tried);
+        let again = origin.state().pick_again(clock::recent(), &origin.lineup, tried);
         match again {
-            Again::To(server) => Some(Place::at(origin, server)),
+            Again::To(index) => Some(Place::at(origin, index)),
             Again::Nowhere => None,
             Again::Denied => {
                 origin.retries_denied.one();
@@ -186,23 +157,23 @@ impl Place {
         }
     }
 
-    fn at(origin: &Arc<Origin>, server: ServerId) -> Self {
-        Place { origin: origin.clone(), server, finding: Finding::Nothing }
+    fn at(origin: &Arc<Origin>, index: usize) -> Self {
+        Place { origin: origin.clone(), index, finding: Finding::Nothing, why: "" }
     }
 
     /// The server's bit among those tried.
     pub fn bit(&self) -> u64 {
-        1 << self.server.0
+        1 << self.index
     }
 
     /// The server.
     pub fn server(&self) -> &OriginServer {
-        &self.origin.servers[self.server.index()]
+        &self.origin.servers[self.index]
     }
 
     /// The server's place in the policy's list.
-    pub fn id(&self) -> ServerId {
-        self.server
+    pub fn index(&self) -> usize {
+        self.index
     }
 
     /// It answered.
@@ -210,16 +181,25 @@ impl Place {
         self.finding = Finding::Alive;
     }
 
-    /// It could not be reached, or broke off.
-    pub fn broken(&mut self) {
-        self.finding = Finding::Broken;
-        self.server().counters.failures.one();
+    /// No connection could be opened, for the reason given.
+    pub fn unreachable(&mut self, why: &'static str) {
+        self.failed(Finding::Unreachable, why);
         self.server().stale.store(true, Ordering::Relaxed);
+    }
+
+    /// It did not answer, or broke off.
+    pub fn broken(&mut self, why: &'static str) {
+        self.failed(Finding::Broken, why);
+    }
+
+    fn failed(&mut self, finding: Finding, why: &'static str) {
+        (self.finding, self.why) = (finding, why);
+        self.server().counters.failures.one();
     }
 
     /// An idle connection to the server, if there is one.
     pub fn idle(&self) -> Option<Lease> {
-        let stream = pool::take(self.server().key)?;
+        let stream = pool::take(self.origin.lineup.id(self.index))?;
         self.server().counters.reuses.one();
         Some(Lease { stream, reused: true })
     }
@@ -239,33 +219,15 @@ impl Place {
     /// Keeps the connection for the next request. Only where the whole answer was read.
     pub fn give_back(&self, lease: Lease) {
         let kept_max = self.origin.settings.idle_connections_max;
-        pool::give(self.server().key, lease.stream, clock::recent(), kept_max);
+        pool::give(self.origin.lineup.id(self.index), lease.stream, clock::recent(), kept_max);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.origin.balance().done(clock::recent(), self.server, self.finding);
-    }
-}
-
-impl OriginServer {
-    async fn connect(&self) -> io::Result<OriginStream> {
-        if let Server::Unix(path) = &self.address {
-            return Ok(OriginStream::Unix(UnixStream::connect(path).await?));
-        }
-        let addresses = self.resolved.load_full();
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name is not resolved");
-        for &address in addresses.iter() {
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(OriginStream::Tcp(stream));
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let (origin, now) = (&self.origin, clock::recent());
+        let change = origin.state().done(now, &origin.lineup, self.index, self.finding);
+        origin.report(self.index, change, Some(self.why));
     }
 }
 
@@ -280,11 +242,16 @@ mod tests {
             crate::config::parse(&text, "policy").expect("a policy").origin
         };
         let counters = Counters::new(1);
-        let before = Origin::new(settings("\"10.0.0.1:1\", \"10.0.0.2:1\""), None, &counters);
+        let before =
+            Origin::new(settings("\"10.0.0.1:1\", \"10.0.0.2:1\""), None, &counters).expect("few");
         before.servers[1].counters.connects.add(7);
         let servers = settings("\"10.0.0.2:1\", \"10.0.0.3:1\"");
-        let after = Origin::new(servers, Some(&before), &counters);
+        let after = Origin::new(servers, Some(&before), &counters).expect("few");
         assert_eq!(after.servers[0].counters.connects.total(), 7);
         assert_eq!(after.servers[1].counters.connects.total(), 0);
+        // Also when it had gone for a while.
+        let gone = Origin::new(settings("\"10.0.0.3:1\""), Some(&after), &counters).expect("few");
+        let back = Origin::new(settings("\"10.0.0.2:1\""), Some(&gone), &counters).expect("few");
+        assert_eq!(back.servers[0].counters.connects.total(), 7);
     }
 }

@@ -3,14 +3,11 @@
 use super::stream::OriginStream;
 use std::cell::RefCell;
 use std::time::Duration;
+use tiergate_core::origin::ServerId;
 use tiergate_core::time::Moment;
 
-/// Names a server address for the life of the process, across reloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ServerKey(pub u64);
-
 struct Idle {
-    server: ServerKey,
+    server: ServerId,
     /// Oldest first.
     connections: Vec<(Moment, OriginStream)>,
 }
@@ -20,7 +17,7 @@ thread_local! {
 }
 
 /// Takes an idle connection to the server that nothing has arrived on.
-pub fn take(server: ServerKey) -> Option<OriginStream> {
+pub fn take(server: ServerId) -> Option<OriginStream> {
     IDLE.with_borrow_mut(|idle| {
         let idle = idle.iter_mut().find(|idle| idle.server == server)?;
         loop {
@@ -33,7 +30,7 @@ pub fn take(server: ServerKey) -> Option<OriginStream> {
 }
 
 /// Keeps a connection for the next request, unless there are `kept_max` already.
-pub fn give(server: ServerKey, stream: OriginStream, now: Moment, kept_max: usize) {
+pub fn give(server: ServerId, stream: OriginStream, now: Moment, kept_max: usize) {
     IDLE.with_borrow_mut(|idle| {
         let place = idle.iter().position(|idle| idle.server == server).unwrap_or_else(|| {
             idle.push(Idle { server, connections: Vec::new() });

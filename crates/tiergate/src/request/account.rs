@@ -105,7 +105,7 @@ fn log(
     fields: &LogFields<'_>,
     record: &Record,
 ) {
-    let server = record.server.and_then(|id| config.origin.servers.get(id.index()));
+    let server = record.server.and_then(|place| config.origin.servers.get(place));
     let policer = record.policer.and_then(|id| config.policy.plan.policer(id));
     let duration = clock::now().since(record.arrived);
     let entry = Entry {
@@ -134,6 +134,7 @@ fn log(
         policer: policer.map(|policer| policer.name.as_str()),
         end: record.end,
         server: server.map(|server| server.name.as_str()),
+        cause: record.cause,
         slots: shared.door.slots(),
         user_agent: fields.value(b"user-agent"),
         referer: fields.value(b"referer"),

@@ -1,6 +1,6 @@
 //! Where a request is tried, one server after the other, as far as the origin's retry budget goes.
 
-use super::fault::Fault;
+use super::fault::{ConnectFault, Fault};
 use crate::origin::{Lease, Origin, Place};
 use std::io;
 use std::sync::Arc;
@@ -11,6 +11,8 @@ pub(super) struct Attempts {
     /// Servers that could not be reached, one bit each.
     tried: u64,
     timed_out: bool,
+    /// Why the last of them could not be reached.
+    why: &'static str,
     stale: Stale,
 }
 
@@ -43,10 +45,28 @@ impl Attempts {
     }
 
     /// The server could not be reached: another one is next.
-    pub(super) fn unreachable(&mut self, place: &mut Place, error: &io::Error) {
+    ///
+    /// # Errors
+    /// If that is the gateway's own fault.
+    pub(super) fn unreachable(
+        &mut self,
+        place: &mut Place,
+        error: &io::Error,
+    ) -> Result<(), Fault> {
+        let why = match ConnectFault::of(error) {
+            ConnectFault::Ours(why) => return Err(Fault::Answer(503, why)),
+            ConnectFault::Servers(why) => why,
+        };
         self.timed_out = error.kind() == io::ErrorKind::TimedOut;
         self.tried |= place.bit();
-        place.broken();
+        self.why = why;
+        place.unreachable(why);
+        Ok(())
+    }
+
+    /// Why the last server could not be reached; empty if none was tried in vain.
+    pub(super) fn why(&self) -> &'static str {
+        self.why
     }
 
     /// The connection had been closed while it was idle. Once more on a fresh one, and then no more.

@@ -60,7 +60,9 @@ impl<C: Client> Request<'_, '_, C> {
                 self.flush(outbox, Some(body)).await
             }
             Err(fault) if fault.is_origins() => {
-                self.place.take().expect("held until the origin is done").broken();
+                let mut place = self.place.take().expect("held until the origin is done");
+                place.broken(fault.after_head());
+                drop(place);
                 if outbox.has_begun() && !outbox.is_empty() {
                     if let Some(mut slot) = self.slot.take() {
                         slot.note(End::Failed);

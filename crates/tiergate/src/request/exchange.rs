@@ -168,7 +168,8 @@ impl<C: Client> Request<'_, '_, C> {
     }
 
     fn origin_failed(&mut self, fault: Fault) -> Failure {
-        self.place.as_mut().expect("held until the origin is done").broken();
+        let (_, why) = fault.answer();
+        self.place.as_mut().expect("held until the origin is done").broken(why);
         fault.into()
     }
 

@@ -42,8 +42,8 @@ impl<C: Client> Request<'_, '_, C> {
             Failure::Unanswered(Fault::Client(error))
             | Failure::Truncated(Fault::Client(error))
             | Failure::Unended(Fault::Client(error)) => self.leave(&error),
-            Failure::Truncated(_) => self.cut(Abort::Truncated),
-            Failure::Unended(_) => self.cut(Abort::Unended),
+            Failure::Truncated(fault) => self.cut(Abort::Truncated, &fault),
+            Failure::Unended(fault) => self.cut(Abort::Unended, &fault),
             Failure::Unanswered(Fault::Preempted) => {
                 let refused = self.shared.door.preempted(clock::now(), &self.facts.arrival);
                 self.end(End::Preempted);
@@ -52,8 +52,9 @@ impl<C: Client> Request<'_, '_, C> {
                 Box::pin(self.refuse(&refused, format)).await;
             }
             Failure::Unanswered(fault) => {
-                // A client's fault says nothing about the origin.
-                self.end(if fault.answer().0 < 500 { End::Cancelled } else { End::Failed });
+                // A fault of the client or of the gateway says nothing about the origin.
+                let origins = matches!(fault.answer().0, 502 | 504);
+                self.end(if origins { End::Failed } else { End::Cancelled });
                 self.fail(fault).await;
             }
         }
@@ -61,8 +62,9 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// The head was sent: only the end of connection or stream tells the client that the rest will not
     /// come.
-    fn cut(&mut self, why: Abort) {
+    fn cut(&mut self, why: Abort, fault: &Fault) {
         self.end(End::Failed);
+        self.record.cause = fault.after_head();
         self.account();
         self.client.abort(why);
     }
@@ -74,6 +76,7 @@ impl<C: Client> Request<'_, '_, C> {
         let mut attempts = Attempts::default();
         loop {
             let Some((mut place, idle)) = attempts.next(&self.config.origin) else {
+                self.record.cause = attempts.why();
                 return Err(Failure::Unanswered(attempts.fault()));
             };
             let lease = match idle {
@@ -81,13 +84,13 @@ impl<C: Client> Request<'_, '_, C> {
                 None => match self.connect(&place).await? {
                     Ok(lease) => lease,
                     Err(error) => {
-                        attempts.unreachable(&mut place, &error);
+                        attempts.unreachable(&mut place, &error)?;
                         continue;
                     }
                 },
             };
             let may_repeat = repeatable && lease.reused;
-            self.record.server = Some(place.id());
+            self.record.server = Some(place.index());
             (self.place, self.origin) = (Some(place), Some(lease.stream));
             match self.exchange(may_repeat).await {
                 Err(Failure::Stale) => {

@@ -91,6 +91,9 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             self.shared.tally().bad_request(status);
         }
         self.record.status = status;
+        if self.record.cause.is_empty() {
+            self.record.cause = why;
+        }
         self.account();
         self.client.fail(status, why, self.facts.head_only, &self.config.policy.timeouts).await;
     }

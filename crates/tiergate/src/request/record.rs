@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 use tiergate_core::admit::policer::PolicerId;
-use tiergate_core::origin::ServerId;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
@@ -26,8 +25,10 @@ pub(crate) struct Record {
     pub(crate) reason: Option<Reason>,
     /// The policer that had no token for it.
     pub(crate) policer: Option<PolicerId>,
-    /// The server that it was sent to.
-    pub(crate) server: Option<ServerId>,
+    /// The server that it was sent to, by its place in the policy's list.
+    pub(crate) server: Option<usize>,
+    /// What went wrong, in words; empty: nothing.
+    pub(crate) cause: &'static str,
 }
 
 impl Record {
@@ -43,6 +44,7 @@ impl Record {
             reason: None,
             policer: None,
             server: None,
+            cause: "",
         }
     }
 }

@@ -47,7 +47,7 @@ where
     let admin = policy.admin.map(bind).transpose()?;
     let threads = policy.threads;
     let counters = Counters::new(threads);
-    let config = Config::new(policy, 1, None, &counters);
+    let config = Config::new(policy, 1, None, &counters).map_err(|fault| anyhow!("{fault}"))?;
     let shared = Arc::new(Shared::new(config, counters));
     open_log(&shared, &shared.config.load().policy)?;
 

@@ -62,12 +62,13 @@ impl Process {
         open_files::bound_connections(&mut policy);
         // All that can fail comes before anything changes.
         let prepared = listeners.prepare(&policy).map_err(|error| format!("{error:#}"))?;
-        if policy.access_log != former.policy.access_log {
-            open_log(&self.shared, &policy).map_err(|error| format!("{error:#}"))?;
+        let generation = former.generation + 1;
+        let config = Config::new(policy, generation, Some(&former), &self.shared.counters)
+            .map_err(|fault| fault.to_string())?;
+        if config.policy.access_log != former.policy.access_log {
+            open_log(&self.shared, &config.policy).map_err(|error| format!("{error:#}"))?;
         }
         *self.names.lock().expect("no reload panics") = names;
-        let generation = former.generation + 1;
-        let config = Config::new(policy, generation, Some(&former), &self.shared.counters);
         self.shared.reconfigure(config);
         listeners.apply(prepared);
         self.generation.send_replace(generation);

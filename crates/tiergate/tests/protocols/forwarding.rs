@@ -93,12 +93,8 @@ async fn received_bytes_are_what_the_client_sent(side: Side) {
         let former = world.shared.config.load_full();
         let next = former.generation + 1;
         let counters = world.shared.counters.clone();
-        world.shared.reconfigure(tiergate::shared::Config::new(
-            config,
-            next,
-            Some(&former),
-            &counters,
-        ));
+        let config = tiergate::shared::Config::new(config, next, Some(&former), &counters);
+        world.shared.reconfigure(config.expect("the same servers"));
         let before = world.shared.counters.sum(|it| &it.received_bytes);
         let client = Client::connect(&world, side).await;
         let mut exchange = client.begin(post("/sum", Some(1000)), true).await;

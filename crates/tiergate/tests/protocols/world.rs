@@ -92,7 +92,7 @@ pub(crate) async fn build_with(
     policy.origin.servers = vec![server(origin)];
     change(&mut policy);
     let counters = Counters::new(1);
-    let config = Config::new(policy, 1, None, &counters);
+    let config = Config::new(policy, 1, None, &counters).expect("few servers");
     let shared = Arc::new(Shared::new(config, counters));
     let ticking = shared.clone();
     tokio::spawn(timers::run(move || ticking.is_draining()));

@@ -74,6 +74,8 @@ pub struct Entry<'a> {
     pub end: Option<End>,
     /// The origin server that it went to, as configured.
     pub server: Option<&'a str>,
+    /// What went wrong on the way, in words; empty: nothing.
+    pub cause: &'a str,
     /// Slots in force when it ended.
     pub slots: u32,
     /// `User-Agent`.

@@ -58,6 +58,7 @@ impl Formatter {
             put(line, format_args!(",\"end\":\"{}\"", end.name()));
         }
         text(line, "server", entry.server.unwrap_or_default().as_bytes());
+        text(line, "cause", entry.cause.as_bytes());
         put(line, format_args!(",\"slots\":{}", entry.slots));
         text(line, "user_agent", entry.user_agent);
         text(line, "referer", entry.referer);
@@ -67,7 +68,7 @@ impl Formatter {
     }
 
     /// `client - - [time] "request" status bytes "referer" "user agent"`, then Tiergate's own:
-    /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent"`.
+    /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent" "cause"`.
     fn push_combined(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
         put(line, format_args!("{} - - [", entry.client));
         self.clock.push_combined(line, entry.time);
@@ -98,6 +99,7 @@ impl Formatter {
         quoted(line, entry.host);
         quoted(line, entry.request_id);
         quoted(line, entry.traceparent);
+        quoted(line, entry.cause.as_bytes());
     }
 }
 
@@ -166,6 +168,7 @@ pub(super) mod tests {
             policer: None,
             end: Some(End::Served),
             server: Some("10.0.0.5:8080"),
+            cause: "",
             slots: 40,
             user_agent: b"curl/8.14.1",
             referer: b"https://shop.example/?q=secret",
@@ -206,8 +209,15 @@ pub(super) mod tests {
             "192.0.2.7 - - [20/Nov/2026:18:23:51 +0000] \"GET /cart/7 HTTP/1.1\" 200 5120 \
              \"https://shop.example/\" \"curl/8.14.1\" \"checkout\" - refused queue_full \
              0.041500 0.001250 - \"-\" 40 \"shop.example\" \"-\" \
-             \"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"\n"
+             \"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\" \"-\"\n"
         );
+    }
+
+    #[test]
+    fn the_cause_of_a_failure_is_logged() {
+        let failed = Entry { cause: "connection refused", status: 502, ..entry() };
+        assert!(line(LogFormat::Json, &failed).contains(",\"cause\":\"connection refused\","));
+        assert!(line(LogFormat::Combined, &failed).ends_with(" \"connection refused\"\n"));
     }
 
     #[test]

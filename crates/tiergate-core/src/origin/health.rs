@@ -1,0 +1,225 @@
+//! How well one server is, judged by what requests and checks found.
+//!
+//! A request that finds a server unreachable says something about the server. A request whose answer does
+//! not come, breaks off or is malformed may itself be the cause: a header field that is too long for the
+//! application, an upload that it cuts. Whoever sends three of these must not take the site down, so such
+//! failures count against a server only where its peers do better: when so many in a row are all but
+//! impossible ([`CHANCE`]) at the rate at which the peers fail ([`Record::chance`]).
+
+use super::HealthRules;
+use crate::time::Moment;
+use std::time::Duration;
+
+/// Failures in a row that happen by chance less often than this are the server's own.
+const CHANCE: f64 = 1e-6;
+
+/// After this time a request counts half as much in the rate at which a server fails.
+const HALF_LIFE: Duration = Duration::from_secs(10);
+/// How often the rate is faded.
+const FADE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a request learnt about its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It answered, whatever it said.
+    Alive,
+    /// No connection to it could be opened.
+    Unreachable,
+    /// It did not answer, not to the end, or not in time; its answer was malformed.
+    Broken,
+    /// Nothing: the client left first, or the gateway itself was at fault.
+    Nothing,
+}
+
+/// Why a server is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// So many connects in a row failed.
+    Unreachable(u32),
+    /// So many requests in a row failed, and not at its peers.
+    Broken(u32),
+    /// Active checks failed.
+    Checks(u32),
+}
+
+/// What has become of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It gets no more requests, except to try it.
+    LeftOut(Cause),
+    /// It gets requests again.
+    Back,
+}
+
+/// Requests that got an answer and that failed, the recent ones more than the older ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Record {
+    requests: f64,
+    failures: f64,
+    at: Moment,
+}
+
+impl Record {
+    fn count(&mut self, now: Moment, failed: bool) {
+        if now.since(self.at) >= FADE_INTERVAL {
+            *self = self.faded(now);
+        }
+        self.requests += 1.0;
+        self.failures += if failed { 1.0 } else { 0.0 };
+    }
+
+    fn faded(self, now: Moment) -> Self {
+        let at = self.at.max(now);
+        let kept = 0.5_f64.powf(at.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64());
+        Record { requests: self.requests * kept, failures: self.failures * kept, at }
+    }
+
+    /// Both records as one.
+    pub(super) fn and(self, other: Self, now: Moment) -> Self {
+        let (one, other) = (self.faded(now), other.faded(now));
+        Record {
+            requests: one.requests + other.requests,
+            failures: one.failures + other.failures,
+            at: one.at.max(other.at),
+        }
+    }
+
+    /// How probable so many failures in a row are at the rate of this record. Without any record they are
+    /// certain (Laplace's rule: one failure is added, so that few requests prove little).
+    fn chance(self, in_a_row: u32) -> f64 {
+        let rate = (self.failures + 1.0) / (self.requests + 1.0);
+        rate.powf(f64::from(in_a_row))
+    }
+}
+
+/// What is known of one server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Health {
+    pub(super) outstanding: u32,
+    /// Connects in a row that failed.
+    unreachable: u32,
+    /// Requests in a row that failed otherwise.
+    broken: u32,
+    pub(super) record: Record,
+    checks_failed: u32,
+    checks_passed: u32,
+    /// Set while it is left out because of requests: why, and when the next request tries it.
+    left_out: Option<(Cause, Moment)>,
+    /// Left out by active checks.
+    sick: bool,
+}
+
+impl Health {
+    /// Why it is left out, if it is.
+    pub(super) fn cause(&self, rules: &HealthRules) -> Option<Cause> {
+        match self.is_sick(rules) {
+            true => Some(Cause::Checks(self.checks_failed)),
+            false => self.left_out.map(|(cause, _)| cause),
+        }
+    }
+
+    fn is_sick(&self, rules: &HealthRules) -> bool {
+        // What checks said holds as long as there are checks.
+        self.sick && rules.fall.is_some()
+    }
+
+    /// Whether a request may be sent to it: it is well, or due to be tried. Checks try instead of requests.
+    pub(super) fn is_usable(&self, now: Moment, rules: &HealthRules) -> bool {
+        let due = |(_, at)| rules.fall.is_none() && at <= now;
+        !self.is_sick(rules) && self.left_out.is_none_or(due)
+    }
+
+    /// Whether it may get requests where no other server is usable: connecting to it works.
+    pub(super) fn is_last_resort(&self, rules: &HealthRules) -> bool {
+        !self.is_sick(rules) && matches!(self.left_out, Some((Cause::Broken(_), _)))
+    }
+
+    /// A request is sent to it. If it is left out, the request is the try; the next is due only if it says
+    /// nothing.
+    pub(super) fn send(&mut self, now: Moment, rules: &HealthRules) {
+        self.outstanding += 1;
+        if let Some((_, at)) = &mut self.left_out {
+            *at = now + rules.retry_after;
+        }
+    }
+
+    /// A request is done with it. `peers` says how the other servers of its origin did; `None`: it may not be
+    /// left out for what a request may have caused, because too many others are out.
+    pub(super) fn done(
+        &mut self,
+        now: Moment,
+        rules: &HealthRules,
+        finding: Finding,
+        peers: impl FnOnce() -> Option<Record>,
+    ) -> Option<Change> {
+        self.outstanding -= 1;
+        let max = if rules.failures_max == 0 { u32::MAX } else { rules.failures_max };
+        let was_out = self.left_out.is_some();
+        let cause = match finding {
+            Finding::Nothing => return None,
+            Finding::Alive => {
+                (self.unreachable, self.broken) = (0, 0);
+                self.sick &= rules.fall.is_some();
+                self.record.count(now, false);
+                return self.left_out.take().map(|_| Change::Back);
+            }
+            Finding::Unreachable => {
+                self.unreachable = self.unreachable.saturating_add(1);
+                (self.unreachable >= max).then_some(Cause::Unreachable(self.unreachable))
+            }
+            Finding::Broken => {
+                self.unreachable = 0;
+                self.broken = self.broken.saturating_add(1);
+                self.record.count(now, true);
+                // It can be connected to: that is no longer the cause.
+                self.left_out =
+                    self.left_out.filter(|(cause, _)| matches!(cause, Cause::Broken(_)));
+                let unlikely = |peers: Record| peers.chance(self.broken) < CHANCE;
+                (self.broken >= max && peers().is_some_and(unlikely))
+                    .then_some(Cause::Broken(self.broken))
+            }
+        };
+        if let Some(cause) = cause.or(self.left_out.map(|(cause, _)| cause)) {
+            self.left_out = Some((cause, now + rules.retry_after));
+        }
+        match (was_out, self.left_out) {
+            (false, Some((cause, _))) => Some(Change::LeftOut(cause)),
+            (true, None) => Some(Change::Back),
+            _ => None,
+        }
+    }
+
+    /// An active check has ended.
+    pub(super) fn checked(&mut self, rules: &HealthRules, passed: bool) -> Option<Change> {
+        let fall = rules.fall?;
+        if passed {
+            self.checks_failed = 0;
+            self.checks_passed = self.checks_passed.saturating_add(1);
+            if (self.sick || self.left_out.is_some()) && self.checks_passed >= rules.rise {
+                (self.sick, self.left_out) = (false, None);
+                (self.unreachable, self.broken) = (0, 0);
+                return Some(Change::Back);
+            }
+        } else {
+            self.checks_passed = 0;
+            self.checks_failed = self.checks_failed.saturating_add(1);
+            if !self.sick && self.checks_failed >= fall {
+                self.sick = true;
+                return Some(Change::LeftOut(Cause::Checks(self.checks_failed)));
+            }
+        }
+        None
+    }
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cause::Unreachable(count) => write!(f, "{count} connects in a row failed"),
+            Cause::Broken(count) => {
+                write!(f, "{count} requests in a row failed, and fewer at the other servers")
+            }
+            Cause::Checks(count) => write!(f, "{count} health checks in a row failed"),
+        }
+    }
+}
