@@ -12,6 +12,7 @@ use crate::session::SessionTable;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tiergate_core::classify::flow::FlowKey;
@@ -181,6 +182,18 @@ impl Shared {
         let mut drained = self.drained.subscribe();
         // The sender lives as long as `self`.
         let _ = drained.wait_for(|&draining| draining).await;
+    }
+}
+
+/// The door, held by a task of its own.
+#[derive(Debug)]
+pub struct OwnedDoor(pub Arc<Shared>);
+
+impl Deref for OwnedDoor {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.0.door
     }
 }
 

@@ -517,6 +517,7 @@ failures_max = 5
 retry_after = "2s"
 retry_budget = "50%"
 retry_budget_min = 3
+on_cancel = "abort"
 idle_connections_max = 8
 health = { path = "/healthz", interval = "5s", timeout = "500ms", fall = 2, rise = 1 }
 [[class]]
@@ -626,6 +627,7 @@ fn every_key_reaches_what_it_means() {
         failures_max: 5,
         retry_after: Duration::from_secs(2),
         retries: tiergate_core::origin::retries::Allowance { share: 0.5, floor: 3 },
+        on_cancel: tiergate_core::origin::OnCancel::Abort,
         idle_connections_max: 8,
     };
     assert_eq!(policy.origin, origin);

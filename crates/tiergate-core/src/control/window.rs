@@ -72,8 +72,8 @@ impl Window {
                 self.served += u32::from(counts);
                 return counts;
             }
-            End::Cancelled => self.failed += own,
-            End::Failed if slow => self.failed += own,
+            // A client that leaves sooner than others are answered tells of the client.
+            End::Cancelled | End::Failed if slow => self.failed += own,
             _ => {}
         }
         false

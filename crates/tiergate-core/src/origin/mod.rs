@@ -14,15 +14,18 @@
 //! A request that failed at one server may be tried at another, as far as the retry budget goes
 //! ([`retries`]).
 
+mod cancel;
 mod health;
 pub mod retries;
 
 pub use crate::names::ServerId;
+pub use cancel::{OnCancel, Way};
 pub use health::{Cause, Change, Finding};
 
 use crate::fault::Fault;
 use crate::names::Interned;
 use crate::time::Moment;
+use cancel::Cancels;
 use health::{Health, Record};
 use retries::{Allowance, RetryBudget};
 use std::time::Duration;
@@ -69,12 +72,19 @@ pub struct ServerState {
     pub usable: bool,
 }
 
+/// What is known of a server.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    health: Health,
+    cancels: Cancels,
+}
+
 /// All servers that a policy ever named. Picks the one with the fewest outstanding requests; equals take
 /// turns.
 #[derive(Clone, Debug, Default)]
 pub struct Servers {
     names: Interned<ServerId>,
-    known: Vec<Health>,
+    known: Vec<Known>,
     turn: usize,
     budget: RetryBudget,
 }
@@ -107,7 +117,7 @@ impl Servers {
             return Err(Fault::new(format!("an origin has 1 to {SERVERS_MAX} servers")));
         }
         let most = ids.iter().map(|id| id.index() + 1).max().unwrap_or(0);
-        self.known.resize_with(most.max(self.known.len()), Health::default);
+        self.known.resize_with(most.max(self.known.len()), Known::default);
         Ok(Lineup { ids, rules, retries })
     }
 
@@ -149,7 +159,7 @@ impl Servers {
     fn send(&mut self, now: Moment, lineup: &Lineup, tried: u64) -> Option<usize> {
         let best = self.best(now, lineup, tried)?;
         self.turn = (best + 1) % lineup.ids.len();
-        self.known[lineup.id(best).index()].send(now, &lineup.rules);
+        self.known[lineup.id(best).index()].health.send(now, &lineup.rules);
         Some(best)
     }
 
@@ -168,10 +178,33 @@ impl Servers {
         finding: Finding,
     ) -> Option<Change> {
         let id = lineup.id(place).index();
-        let mut health = std::mem::take(&mut self.known[id]);
+        let mut health = std::mem::take(&mut self.known[id].health);
         let change = health.done(now, &lineup.rules, finding, || self.peers(now, lineup, place));
-        self.known[id] = health;
+        self.known[id].health = health;
         change
+    }
+
+    /// A request that was sent to the server at that place at `sent` was answered after `took`, and its client
+    /// was there to see it. O(1).
+    pub fn answered(
+        &mut self,
+        now: Moment,
+        lineup: &Lineup,
+        place: usize,
+        sent: Moment,
+        took: Duration,
+    ) {
+        self.known[lineup.id(place).index()].cancels.answered(now, sent, took);
+    }
+
+    /// A client has left whose request is at the server at that place. Says what to do with it. O(1).
+    pub fn left(&mut self, now: Moment, lineup: &Lineup, place: usize, on_cancel: OnCancel) -> Way {
+        self.known[lineup.id(place).index()].cancels.left(now, on_cancel)
+    }
+
+    /// What came of [`Way::Close`]: whether the server closed the connection without an answer.
+    pub fn closed(&mut self, now: Moment, lineup: &Lineup, place: usize, stopped: bool) {
+        self.known[lineup.id(place).index()].cancels.closed(now, stopped);
     }
 
     /// How the other servers did; `None` if half of all would be left out, or more, were this one left out.
@@ -186,7 +219,7 @@ impl Servers {
 
     /// An active check of the server at that place has ended. Says what has changed.
     pub fn checked(&mut self, lineup: &Lineup, place: usize, passed: bool) -> Option<Change> {
-        self.known[lineup.id(place).index()].checked(&lineup.rules, passed)
+        self.known[lineup.id(place).index()].health.checked(&lineup.rules, passed)
     }
 
     /// Every server's state, in the policy's order.
@@ -209,7 +242,7 @@ impl Servers {
     }
 
     fn health(&self, lineup: &Lineup, place: usize) -> &Health {
-        &self.known[lineup.id(place).index()]
+        &self.known[lineup.id(place).index()].health
     }
 }
 

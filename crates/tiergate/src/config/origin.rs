@@ -1,6 +1,6 @@
 //! `[origin]`: the servers that requests go to.
 
-use super::kind::{Parsed, Scalar, Text, list};
+use super::kind::{Choice, Parsed, Scalar, Text, list};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::show;
@@ -9,8 +9,8 @@ use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use tiergate_core::control::Slots;
-use tiergate_core::origin::SERVERS_MAX;
 use tiergate_core::origin::retries::Allowance;
+use tiergate_core::origin::{OnCancel, SERVERS_MAX};
 use toml::de::DeValue;
 
 section! {
@@ -42,6 +42,12 @@ section! {
         /// Retries a second that are always allowed, however few requests there are.
         /// Why: as in Finagle: at low traffic, requests survive the restart of a server.
         retry_budget_min: u32 = whole(0..=1_000_000).or(10);
+        /// What happens to a request at the origin when its client leaves. `"finish"`: the rest of the response is
+        /// read and dropped, and the slot is free at its end. `"abort"`: the connection is closed, and the slot
+        /// is free at once. `"learn"`: whichever suits each server, found out by trying both.
+        /// Why: most servers work on for clients that have left, and a slot that were free at once would let
+        /// more requests be in progress there than there are slots.
+        on_cancel: OnCancel = Choice(&ON_CANCEL).or("learn");
         /// Idle connections kept to each server by each thread.
         /// Why: more than the slots of nearly every origin: a request for which none is idle opens a
         /// connection. `timeouts.origin_idle` soon closes those that are not used.
@@ -69,6 +75,9 @@ section! {
         rise: u32 = whole(1..=1000).or(2);
     }
 }
+
+const ON_CANCEL: [(&str, OnCancel); 3] =
+    [("learn", OnCancel::Learn), ("finish", OnCancel::Finish), ("abort", OnCancel::Abort)];
 
 const SLOTS: &str = "\"adaptive\" or a number of requests";
 
@@ -115,6 +124,8 @@ pub struct Origin {
     pub retry_after: Duration,
     /// How many requests may be retried.
     pub retries: Allowance,
+    /// What happens to a request when its client leaves.
+    pub on_cancel: OnCancel,
     /// Idle connections kept to each server, by each thread.
     pub idle_connections_max: usize,
 }
@@ -142,6 +153,7 @@ pub(super) fn origin(raw: OriginKeys) -> Origin {
         failures_max: raw.failures_max,
         retry_after: raw.retry_after,
         retries: Allowance { share: raw.retry_budget, floor: raw.retry_budget_min },
+        on_cancel: raw.on_cancel,
         idle_connections_max: raw.idle_connections_max,
     }
 }
@@ -178,6 +190,16 @@ impl Origin {
             show::share(self.retries.share),
             self.retries.floor
         ));
+        lines.push(
+            match self.on_cancel {
+                OnCancel::Learn => {
+                    "when a client leaves: what suits the server, found out by trying"
+                }
+                OnCancel::Finish => "when a client leaves: its response is read to the end",
+                OnCancel::Abort => "when a client leaves: its connection to the server is closed",
+            }
+            .to_owned(),
+        );
         if let Some(HealthCheck { path, interval, timeout, fall, rise }) = &self.health {
             let (interval, timeout) = (show::time(*interval), show::time(*timeout));
             lines.push(format!(

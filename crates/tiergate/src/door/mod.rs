@@ -13,5 +13,5 @@ mod waiting;
 
 pub use arrive::{Entry, Left};
 pub use lock::Door;
-pub use slot_guard::SlotGuard;
+pub use slot_guard::{Guard, SlotGuard};
 pub use waiting::Waiting;

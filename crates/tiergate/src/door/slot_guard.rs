@@ -2,6 +2,7 @@
 //! among those.
 
 use super::lock::Door;
+use std::ops::Deref;
 use std::task::{Context, Poll};
 use tiergate_core::gate::{Slot, Stream};
 use tiergate_core::outcome::{End, Outcome};
@@ -10,26 +11,36 @@ use tiergate_core::time::Moment;
 /// A slot in use, or a stream that has none. Dropped, a slot goes back with the outcome noted last; if
 /// none was, the client left.
 #[derive(Debug)]
-pub struct SlotGuard<'d> {
-    door: &'d Door,
+pub struct Guard<D: Deref<Target = Door>> {
+    door: D,
     hold: Hold,
     outcome: Outcome,
     /// The gate may ask for the slot before the request has ended.
     is_preemptible: bool,
 }
 
+/// A guard that borrows the door.
+pub type SlotGuard<'d> = Guard<&'d Door>;
+
 #[derive(Debug)]
 enum Hold {
     Slot(Slot),
     Stream(Stream),
-    /// It was dropped.
+    /// It was dropped, or handed over.
     Nothing,
 }
 
-impl<'d> SlotGuard<'d> {
-    pub(super) fn new(door: &'d Door, slot: Slot) -> Self {
+impl<D: Deref<Target = Door>> Guard<D> {
+    pub(super) fn new(door: D, slot: Slot) -> Self {
         let outcome = Outcome::without_answer(End::Cancelled);
-        SlotGuard { door, hold: Hold::Slot(slot), outcome, is_preemptible: false }
+        Guard { door, hold: Hold::Slot(slot), outcome, is_preemptible: false }
+    }
+
+    /// The same slot, held by way of another pointer to the same door.
+    pub fn hand_over<E: Deref<Target = Door>>(mut self, door: E) -> Guard<E> {
+        self.keep();
+        let hold = std::mem::replace(&mut self.hold, Hold::Nothing);
+        Guard { door, hold, outcome: self.outcome, is_preemptible: false }
     }
 
     fn slot(&self) -> &Slot {
@@ -129,18 +140,17 @@ impl<'d> SlotGuard<'d> {
     }
 }
 
-impl Drop for SlotGuard<'_> {
+impl<D: Deref<Target = Door>> Drop for Guard<D> {
     fn drop(&mut self) {
-        let hold = std::mem::replace(&mut self.hold, Hold::Nothing);
-        let mut gate = self.door.gate();
-        match hold {
+        match std::mem::replace(&mut self.hold, Hold::Nothing) {
             Hold::Slot(slot) => {
+                let mut gate = self.door.gate();
                 let now = self.door.now();
                 gate.finish(now, slot, self.outcome);
                 self.door.settle(gate, now);
             }
-            Hold::Stream(stream) => gate.stream_ended(stream),
-            Hold::Nothing => unreachable!("dropped once"),
+            Hold::Stream(stream) => self.door.gate().stream_ended(stream),
+            Hold::Nothing => {}
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct ThreadCounters {
     pub requests: [ThreadTally; Protocol::ALL.len()],
     /// Responses sent, by [`STATUS_CLASSES`].
     pub responses: [ThreadTally; STATUS_CLASSES.len()],
+    /// Requests whose client left before the origin was done, by [`Abandoned::ALL`].
+    pub abandoned: [ThreadTally; Abandoned::ALL.len()],
     /// Keys and tokens checked, by [`Proof::ALL`].
     pub credentials: [ThreadTally; Proof::ALL.len()],
     /// Bad requests, by [`BAD_STATUSES`], then the others.
@@ -93,6 +95,31 @@ impl ThreadCounters {
     pub fn bad_request(&self, status: u16) {
         let place = BAD_STATUSES.iter().position(|&known| known == status);
         self.bad_requests[place.unwrap_or(BAD_STATUSES.len())].one();
+    }
+}
+
+/// How a request went on at the origin when its client had left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    /// The origin answered to the end.
+    Finished,
+    /// The origin closed the connection when we did.
+    Stopped,
+    /// The connection was closed: at once, or at a bound.
+    Cut,
+}
+
+impl Abandoned {
+    /// All of them.
+    pub const ALL: [Abandoned; 3] = [Abandoned::Finished, Abandoned::Stopped, Abandoned::Cut];
+
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Abandoned::Finished => "finished",
+            Abandoned::Stopped => "stopped",
+            Abandoned::Cut => "cut",
+        }
     }
 }
 

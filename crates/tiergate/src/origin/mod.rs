@@ -17,7 +17,10 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use stream::OriginStream;
 use tiergate_core::fault::Fault;
-use tiergate_core::origin::{Again, Change, Finding, HealthRules, Lineup, ServerState, Servers};
+use tiergate_core::origin::{
+    Again, Change, Finding, HealthRules, Lineup, ServerState, Servers, Way,
+};
+use tiergate_core::time::Moment;
 
 /// The origin that a policy names.
 #[derive(Debug)]
@@ -131,6 +134,9 @@ pub struct Lease {
 pub struct Place {
     origin: Arc<Origin>,
     index: usize,
+    /// When it was picked, and how long the answer took from then, if the client was there to see it.
+    picked: Moment,
+    took: Option<Duration>,
     finding: Finding,
     /// What went wrong, for the log.
     why: &'static str,
@@ -139,16 +145,18 @@ pub struct Place {
 impl Place {
     /// A place at the best server, for a request's first attempt; `None` if none is usable.
     pub fn pick(origin: &Arc<Origin>) -> Option<Self> {
-        let index = origin.state().pick(clock::recent(), &origin.lineup)?;
-        Some(Place::at(origin, index))
+        let now = clock::recent();
+        let index = origin.state().pick(now, &origin.lineup)?;
+        Some(Place::at(origin, index, now))
     }
 
     /// A place for another attempt, at the best server that is not in `tried` (one bit each); `None` if
     /// no other is usable, or the retry budget is used up.
     pub fn pick_again(origin: &Arc<Origin>, tried: u64) -> Option<Self> {
-        let again = origin.state().pick_again(clock::recent(), &origin.lineup, tried);
+        let now = clock::recent();
+        let again = origin.state().pick_again(now, &origin.lineup, tried);
         match again {
-            Again::To(index) => Some(Place::at(origin, index)),
+            Again::To(index) => Some(Place::at(origin, index, now)),
             Again::Nowhere => None,
             Again::Denied => {
                 origin.retries_denied.one();
@@ -157,8 +165,9 @@ impl Place {
         }
     }
 
-    fn at(origin: &Arc<Origin>, index: usize) -> Self {
-        Place { origin: origin.clone(), index, finding: Finding::Nothing, why: "" }
+    fn at(origin: &Arc<Origin>, index: usize, picked: Moment) -> Self {
+        let origin = origin.clone();
+        Place { origin, index, picked, took: None, finding: Finding::Nothing, why: "" }
     }
 
     /// The server's bit among those tried.
@@ -167,7 +176,7 @@ impl Place {
     }
 
     /// The server.
-    pub fn server(&self) -> &OriginServer {
+    pub fn server(&self) -> &Arc<OriginServer> {
         &self.origin.servers[self.index]
     }
 
@@ -179,6 +188,24 @@ impl Place {
     /// It answered.
     pub fn alive(&mut self) {
         self.finding = Finding::Alive;
+    }
+
+    /// It answered, now, a client that waits for it.
+    pub fn answered(&mut self, now: Moment) {
+        self.alive();
+        self.took = Some(now.since(self.picked));
+    }
+
+    /// The client has left: what to do with its request.
+    pub fn client_left(&mut self) -> Way {
+        self.took = None;
+        let on_cancel = self.origin.settings.on_cancel;
+        self.origin.state().left(clock::recent(), &self.origin.lineup, self.index, on_cancel)
+    }
+
+    /// What came of closing the connection: whether the server closed it too, without an answer.
+    pub fn closed(&mut self, stopped: bool) {
+        self.origin.state().closed(clock::recent(), &self.origin.lineup, self.index, stopped);
     }
 
     /// No connection could be opened, for the reason given.
@@ -199,7 +226,7 @@ impl Place {
 
     /// An idle connection to the server, if there is one.
     pub fn idle(&self) -> Option<Lease> {
-        let stream = pool::take(self.origin.lineup.id(self.index))?;
+        let stream = pool::take(self.server())?;
         self.server().counters.reuses.one();
         Some(Lease { stream, reused: true })
     }
@@ -219,14 +246,19 @@ impl Place {
     /// Keeps the connection for the next request. Only where the whole answer was read.
     pub fn give_back(&self, lease: Lease) {
         let kept_max = self.origin.settings.idle_connections_max;
-        pool::give(self.origin.lineup.id(self.index), lease.stream, clock::recent(), kept_max);
+        pool::give(self.server(), lease.stream, clock::recent(), kept_max);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let (origin, now) = (&self.origin, clock::recent());
-        let change = origin.state().done(now, &origin.lineup, self.index, self.finding);
+        let mut state = origin.state();
+        let change = state.done(now, &origin.lineup, self.index, self.finding);
+        if let Some(took) = self.took {
+            state.answered(now, &origin.lineup, self.index, self.picked, took);
+        }
+        drop(state);
         origin.report(self.index, change, Some(self.why));
     }
 }

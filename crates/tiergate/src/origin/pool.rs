@@ -1,13 +1,14 @@
 //! Idle connections to the origin's servers: a thread's own, last used first taken.
 
+use super::servers::OriginServer;
 use super::stream::OriginStream;
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
-use tiergate_core::origin::ServerId;
 use tiergate_core::time::Moment;
 
 struct Idle {
-    server: ServerId,
+    server: Arc<OriginServer>,
     /// Oldest first.
     connections: Vec<(Moment, OriginStream)>,
 }
@@ -17,9 +18,9 @@ thread_local! {
 }
 
 /// Takes an idle connection to the server that nothing has arrived on.
-pub fn take(server: ServerId) -> Option<OriginStream> {
+pub(super) fn take(server: &Arc<OriginServer>) -> Option<OriginStream> {
     IDLE.with_borrow_mut(|idle| {
-        let idle = idle.iter_mut().find(|idle| idle.server == server)?;
+        let idle = idle.iter_mut().find(|idle| Arc::ptr_eq(&idle.server, server))?;
         loop {
             let (_, stream) = idle.connections.pop()?;
             if stream.is_fresh() {
@@ -30,10 +31,11 @@ pub fn take(server: ServerId) -> Option<OriginStream> {
 }
 
 /// Keeps a connection for the next request, unless there are `kept_max` already.
-pub fn give(server: ServerId, stream: OriginStream, now: Moment, kept_max: usize) {
+pub(super) fn give(server: &Arc<OriginServer>, stream: OriginStream, now: Moment, kept_max: usize) {
     IDLE.with_borrow_mut(|idle| {
-        let place = idle.iter().position(|idle| idle.server == server).unwrap_or_else(|| {
-            idle.push(Idle { server, connections: Vec::new() });
+        let known = idle.iter().position(|idle| Arc::ptr_eq(&idle.server, server));
+        let place = known.unwrap_or_else(|| {
+            idle.push(Idle { server: server.clone(), connections: Vec::new() });
             idle.len() - 1
         });
         let connections = &mut idle[place].connections;

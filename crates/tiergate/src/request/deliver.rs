@@ -6,6 +6,7 @@
 //! origin done: its connection and the slot go back, then the rest is written
 //! ```
 
+use super::abandon::Rest;
 use super::body::AnswerBody;
 use super::fault::{Failure, Fault};
 use super::limits::allowance;
@@ -37,12 +38,16 @@ impl<C: Client> Request<'_, '_, C> {
         }
         let has_begun = outbox.has_begun();
         self.head = outbox.into_head();
+        let ends_with_connection = body.ends_with_connection();
+        if let Err(Fault::Client(_)) = brought {
+            self.rest = Some(Box::new(Rest { held: None, body: Some(body) }));
+        }
         brought.map_err(|fault| match fault {
             // The client can still be told.
             Fault::Origin if !has_begun => {
                 Failure::Unanswered(Fault::Answer(502, "the origin's answer is malformed"))
             }
-            fault if body.ends_with_connection() => Failure::Unended(fault),
+            fault if ends_with_connection => Failure::Unended(fault),
             fault => Failure::Truncated(fault),
         })
     }

@@ -6,6 +6,7 @@
 //!               └─ final: pass on with the body's beginning ─▶ body ─▶ end
 //! ```
 
+use super::abandon::Rest;
 use super::fault::{Failure, Fault, TOO_SLOW};
 use super::forward::Ended;
 use super::look::Seen;
@@ -108,6 +109,9 @@ impl<C: Client> Request<'_, '_, C> {
             Ok(_) => Fault::Origin,
             Err(fault) => fault,
         };
+        if let Fault::Client(_) = fault {
+            self.rest = Some(Box::new(Rest { held: answer.take(), body: None }));
+        }
         Err(match fault {
             Fault::Origin if may_repeat => Failure::Stale,
             Fault::Origin | Fault::OriginSlow => self.origin_failed(fault),
@@ -131,10 +135,11 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// Notes that the final answer has begun.
     fn answered(&mut self, status: u16, head_len: usize) {
-        self.place.as_mut().expect("held until the origin is done").alive();
+        let now = clock::now();
+        self.place.as_mut().expect("held until the origin is done").answered(now);
         let slot = self.slot.as_mut().expect("held until the origin is done");
         slot.keep();
-        slot.answered(clock::now(), head_len);
+        slot.answered(now, head_len);
         slot.note(if status < 500 { End::Served } else { End::Error });
         self.record.status = status;
         self.record.first_byte = slot.outcome().first_byte;

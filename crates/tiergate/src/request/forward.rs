@@ -36,12 +36,15 @@ impl<C: Client> Request<'_, '_, C> {
             }
             Err(failure) => failure,
         };
+        if let Failure::Unanswered(Fault::Client(error))
+        | Failure::Truncated(Fault::Client(error))
+        | Failure::Unended(Fault::Client(error)) = &failure
+        {
+            return self.leave(error);
+        }
         (self.place, self.origin) = (None, None);
         match failure {
             Failure::Stale => unreachable!("`attempt` tries again"),
-            Failure::Unanswered(Fault::Client(error))
-            | Failure::Truncated(Fault::Client(error))
-            | Failure::Unended(Fault::Client(error)) => self.leave(&error),
             Failure::Truncated(fault) => self.cut(Abort::Truncated, &fault),
             Failure::Unended(fault) => self.cut(Abort::Unended, &fault),
             Failure::Unanswered(Fault::Preempted) => {

@@ -4,11 +4,13 @@
 //! serve: decide ─┬─▶ refuse ─────────────────────────────────────────┐
 //!          ▲ │   └─▶ [wait] ─▶ forward ─▶ exchange ─▶ deliver ──────▶ account
 //!          │ ▼                   │  ▲        │
-//!        gather                  └──┘        └─ failed: an error of ours
+//!        gather                  └──┘        ├─ failed: an error of ours
+//!                                            └─ the client left: abandon
 //! ```
 //!
 //! The client is behind [`crate::client::seam::Client`]; nothing here knows its protocol.
 
+mod abandon;
 pub(crate) mod account;
 pub(crate) mod answer;
 mod attempts;

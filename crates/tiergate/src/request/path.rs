@@ -1,5 +1,6 @@
 //! A request on its path: what every step has at hand, and how it ends without the origin's answer.
 
+use super::abandon::Rest;
 use super::account;
 use super::facts::RequestFacts;
 use super::fault::Fault;
@@ -12,13 +13,14 @@ use crate::origin::stream::OriginStream;
 use crate::request::answer::Abort;
 use crate::shared::{Config, Shared};
 use std::io;
+use std::sync::Arc;
 use tiergate_core::outcome::End;
 
 /// A request on its path, once its head has been understood.
 pub(super) struct Request<'r, 'd, C> {
     pub(super) client: &'r mut C,
-    pub(super) shared: &'d Shared,
-    pub(super) config: &'r Config,
+    pub(super) shared: &'d Arc<Shared>,
+    pub(super) config: &'r Arc<Config>,
     pub(super) facts: &'r RequestFacts,
     pub(super) record: Record,
     /// The head as it goes to the origin.
@@ -31,13 +33,15 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) origin: Option<OriginStream>,
     /// Whether the answer is a stream.
     pub(super) stream: StreamDetector,
+    /// What is still to come of the answer when its client has left.
+    pub(super) rest: Option<Box<Rest>>,
 }
 
 impl<'r, 'd, C: Client> Request<'r, 'd, C> {
     pub(super) fn new(
         client: &'r mut C,
-        shared: &'d Shared,
-        config: &'r Config,
+        shared: &'d Arc<Shared>,
+        config: &'r Arc<Config>,
         facts: &'r RequestFacts,
         record: Record,
     ) -> Self {
@@ -52,6 +56,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             place: None,
             origin: None,
             stream: StreamDetector::default(),
+            rest: None,
         }
     }
 
@@ -73,6 +78,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
 
     /// The client has left, or does not take what is sent.
     pub(super) fn leave(&mut self, error: &io::Error) {
+        self.abandon();
         self.end(End::Cancelled);
         self.account();
         self.client.abort(match error.kind() {

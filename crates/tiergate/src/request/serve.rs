@@ -14,11 +14,12 @@ use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 use std::task::Poll;
 
 /// Serves one request: reads what it takes to decide, and does what was decided. What becomes of the
 /// connection is for the client's side to know.
-pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Shared) {
+pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Arc<Shared>) {
     let mut config = shared.config.load_full();
     client.timer().arm(config.policy.timeouts.request_head);
     let mut gathered_since = None;

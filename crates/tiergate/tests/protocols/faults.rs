@@ -8,6 +8,7 @@ use http::HeaderValue;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tiergate::config::meant::{Policy, Server};
+use tiergate_core::origin::OnCancel;
 use tiergate_core::outcome::End;
 
 over_both! {
@@ -18,7 +19,7 @@ over_both! {
     a_silent_origin_gives_504
     faults_of_an_upload_are_answered_and_counted
     an_origin_that_does_not_accept_gives_504
-    an_origin_that_resets_gives_502_and_is_left_out
+    an_origin_that_resets_gives_502_and_the_only_one_stays
     half_an_answer_is_seen_to_be_half_an_answer
     an_answer_before_the_body_is_passed_on
     a_post_on_a_stale_connection_is_not_repeated
@@ -87,13 +88,13 @@ async fn an_origin_that_is_not_there_gives_502(side: Side) {
 async fn a_stale_connection_is_tried_anew(side: Side) {
     let world = build(|_| {}).await;
     fetch(&world, side, "/len/1").await;
-    let origin = world.shared.config.load().origin.servers[0].counters.clone();
+    let origin = world.shared.config.load().origin.servers[0].clone();
     for _ in 0..3 {
         // The server closes after this answer, at the moment when it is about to be used again.
         fetch(&world, side, "/close/5").await;
         assert_eq!(fetch(&world, side, "/len/1").await.status, 200);
     }
-    assert!(origin.connects.total() >= 4);
+    assert!(origin.counters.connects.total() >= 4);
 }
 
 async fn a_silent_origin_gives_504(side: Side) {
@@ -142,7 +143,7 @@ async fn an_origin_that_does_not_accept_gives_504(side: Side) {
     world.until_load(0, 0).await;
 }
 
-async fn an_origin_that_resets_gives_502_and_is_left_out(side: Side) {
+async fn an_origin_that_resets_gives_502_and_the_only_one_stays(side: Side) {
     let origin = Origin::start(|mut connection| {
         connection.request();
         connection.reset();
@@ -154,15 +155,8 @@ async fn an_origin_that_resets_gives_502_and_is_left_out(side: Side) {
         drop(servers);
     })
     .await;
-    for _ in 0..3 {
-        assert_eq!(fetch(&world, side, "/x").await.status, 502);
-    }
-    assert_eq!(fetch(&world, side, "/x").await.status, 503, "three in a row take it out");
-    let mut turns = 0;
-    while fetch(&world, side, "/x").await.status != 502 {
-        turns += 1;
-        assert!(turns < 1000, "one request tries it again");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    for _ in 0..10 {
+        assert_eq!(fetch(&world, side, "/x").await.status, 502, "its requests may be the cause");
     }
     world.until_load(0, 0).await;
 }
@@ -266,8 +260,8 @@ async fn a_post_on_a_stale_connection_is_not_repeated(side: Side) {
         let path = format!("/{turn}");
         assert_eq!(fetch(&world, side, &path).await.text(), path);
     }
-    let counters = world.shared.config.load().origin.servers[0].counters.clone();
-    assert_eq!(counters.retries.total(), 9, "each but the first met a stale one");
+    let origin_server = world.shared.config.load().origin.servers[0].clone();
+    assert_eq!(origin_server.counters.retries.total(), 9, "each but the first met a stale one");
     let mut exchange =
         Client::connect(&world, side).await.begin(post("/once", Some(1)), true).await;
     exchange.send("x");
@@ -292,8 +286,11 @@ async fn a_client_that_leaves_in_service_frees_the_slot_and_the_origin(side: Sid
     for (request_max, lens) in
         [(0, &[None, Some(100), Some(100_000)][..]), (64 * KIB, &[Some(20_000), Some(100_000)])]
     {
-        let world =
-            before(origin.address, |policy| policy.buffering.request_max = request_max).await;
+        let world = before(origin.address, |policy| {
+            policy.buffering.request_max = request_max;
+            policy.origin.on_cancel = OnCancel::Abort;
+        })
+        .await;
         for (turn, len) in lens.iter().flat_map(|len| [(len, "/head"), (len, "/body")]).enumerate()
         {
             let (len, path) = len;

@@ -24,6 +24,7 @@ macro_rules! over_both {
     };
 }
 
+mod abandoned;
 mod faults;
 mod forwarding;
 mod http1_connections;

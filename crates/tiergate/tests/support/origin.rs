@@ -83,7 +83,11 @@ impl Accepted {
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.stream.write_all(bytes.as_ref());
+        let _ = self.try_send(bytes);
+    }
+
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
     }
 
     /// Sends 200 with a body.

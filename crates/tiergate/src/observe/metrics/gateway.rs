@@ -3,7 +3,7 @@
 use super::Readings;
 use super::page::{Page, Rows};
 use super::process;
-use crate::observe::counters::{BAD_STATUSES, Protocol, STATUS_CLASSES};
+use crate::observe::counters::{Abandoned, BAD_STATUSES, Protocol, STATUS_CLASSES};
 use crate::observe::server::ServerStatus;
 use crate::reverse_dns::LookupResult;
 use crate::tokens::Proof;
@@ -81,6 +81,15 @@ impl Readings<'_> {
             .each(self.by_server(|it| it.retries));
         page.counter("origin_retries_denied_total", "Retries beyond the retry budget")
             .value(self.counters.retries_denied.total());
+        page.counter(
+            "origin_abandoned_total",
+            "Requests whose client left before the origin was done",
+        )
+        .each(by(
+            "result",
+            Abandoned::ALL.map(Abandoned::name),
+            self.counters.sums(|it| &it.abandoned),
+        ));
         page.gauge("origin_up", "Whether the server gets requests (1) or not (0)")
             .each(self.by_server(|it| u32::from(it.health.usable())));
         page.gauge("origin_outstanding", "Requests in progress at the server")

@@ -1,0 +1,197 @@
+//! What becomes of a request at the origin when its client has left.
+//!
+//! Most servers work on, and a slot that were free at once would let more requests be in progress there than
+//! there are slots. So a task of its own reads what is left of the answer, on behalf of nobody, and gives slot
+//! and connection back at its end; or it closes the connection, where that makes the server stop
+//! ([`tiergate_core::origin::Way`]). It ends after [`LEN_MAX`] bytes, and after the time that a head may take:
+//! then the connection is closed and the slot is free.
+
+use super::body::AnswerBody;
+use super::limits;
+use super::path::Request;
+use super::streaming::Streaming;
+use crate::buffers::Buffer;
+use crate::client::seam::Client;
+use crate::clock;
+use crate::door::Guard;
+use crate::http1::{self, FieldTable, Parsed};
+use crate::observe::counters::Abandoned;
+use crate::origin::stream::OriginStream;
+use crate::origin::{Lease, Place};
+use crate::shared::{Config, OwnedDoor, Shared};
+use crate::stream::poll_fill_held;
+use crate::timers::Timer;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use tiergate_core::origin::Way;
+use tiergate_core::outcome::End;
+use tokio::io::AsyncWriteExt;
+
+/// Bytes that are read on behalf of nobody. Beyond, what the origin would still send costs more than a new
+/// connection, and a server that is stopped while it writes notices.
+const LEN_MAX: usize = 1 << 20;
+
+/// What is left of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    /// Bytes of it that are here.
+    pub(super) held: Option<Buffer>,
+    /// What follows of its body; `None`: its head has not been seen.
+    pub(super) body: Option<AnswerBody>,
+}
+
+/// A request that nobody waits for.
+struct Leftover {
+    shared: Arc<Shared>,
+    config: Arc<Config>,
+    slot: Guard<OwnedDoor>,
+    place: Place,
+    stream: OriginStream,
+    rest: Rest,
+    head_only: bool,
+}
+
+impl<C: Client> Request<'_, '_, C> {
+    /// The client has left: if its request is at the origin, sees to it that its slot tells the truth.
+    pub(super) fn abandon(&mut self) {
+        let rest = self.rest.take();
+        let (place, stream) = (self.place.take(), self.origin.take());
+        let (Some(rest), Some(mut place), Some(stream)) = (rest, place, stream) else { return };
+        let Some(slot) = self.slot.take_if(|slot| !slot.is_stream()) else { return };
+        // Of a request that was not sent whole the origin can make nothing.
+        let way = match (place.client_left(), self.client.is_sent()) {
+            (Way::Finish, false) => Way::Close,
+            (way, _) => way,
+        };
+        let mut slot = slot.hand_over(OwnedDoor(self.shared.clone()));
+        slot.note(End::Cancelled);
+        if way == Way::Abort {
+            self.shared.tally().abandoned[Abandoned::Cut as usize].one();
+            return;
+        }
+        let leftover = Leftover {
+            shared: self.shared.clone(),
+            config: self.config.clone(),
+            slot,
+            place,
+            stream,
+            rest: *rest,
+            head_only: self.facts.head_only,
+        };
+        tokio::spawn(leftover.see_to_the_end(way));
+    }
+}
+
+impl Leftover {
+    async fn see_to_the_end(mut self, way: Way) {
+        let closes = way == Way::Close;
+        if closes && self.stream.shutdown().await.is_err() {
+            return self.count(Abandoned::Cut);
+        }
+        let end = self.read_all().await;
+        if closes && end != Abandoned::Cut {
+            self.place.closed(end == Abandoned::Stopped);
+        } else if end == Abandoned::Stopped {
+            self.place.broken("the origin closed the connection before the end of its answer");
+        }
+        self.count(end);
+        let reusable = self.rest.body.as_ref().is_some_and(|body| body.reusable);
+        if end == Abandoned::Finished && reusable && !closes {
+            self.place.give_back(Lease { stream: self.stream, reused: true });
+        }
+    }
+
+    fn count(&self, end: Abandoned) {
+        self.shared.tally().abandoned[end as usize].one();
+    }
+
+    async fn read_all(&mut self) -> Abandoned {
+        let timer = Timer::new();
+        timer.arm(self.config.policy.timeouts.response_head);
+        let mut len = 0;
+        loop {
+            if let Some(end) = self.digest() {
+                return end;
+            }
+            let (stream, held) = (&mut self.stream, &mut self.rest.held);
+            if let Some(buffer) = held {
+                buffer.make_room(self.config.policy.limits.response_head_max + 1);
+            }
+            let read = poll_fn(|context| {
+                if let Poll::Ready(read) = poll_fill_held(stream, held, Buffer::large, context) {
+                    return Poll::Ready(Some(read.unwrap_or(0)));
+                }
+                match timer.poll_expired(context) {
+                    true => Poll::Ready(None),
+                    false => Poll::Pending,
+                }
+            });
+            match read.await {
+                None => return Abandoned::Cut,
+                Some(0) => {
+                    let ends =
+                        self.rest.body.as_ref().is_some_and(AnswerBody::ends_with_connection);
+                    return if ends { Abandoned::Finished } else { Abandoned::Stopped };
+                }
+                Some(count) => len += count,
+            }
+            if len > LEN_MAX {
+                return Abandoned::Cut;
+            }
+        }
+    }
+
+    /// Looks through what is here; `None`: more must come.
+    fn digest(&mut self) -> Option<Abandoned> {
+        while self.rest.body.is_none() {
+            if let Err(end) = self.look()? {
+                return Some(end);
+            }
+        }
+        let body = self.rest.body.as_mut().expect("its head was seen");
+        let held = self.rest.held.take().filter(|buffer| !buffer.is_empty());
+        if body.is_done() {
+            body.reusable &= held.is_none();
+            return Some(Abandoned::Finished);
+        }
+        match body.take(held?) {
+            Ok(piece) => piece.done.then_some(Abandoned::Finished),
+            Err(_) => {
+                self.place.broken("the origin's answer is malformed");
+                Some(Abandoned::Cut)
+            }
+        }
+    }
+
+    /// Looks for a head; `None`: more must come.
+    fn look(&mut self) -> Option<Result<(), Abandoned>> {
+        let held = self.rest.held.as_mut()?;
+        let limits = limits::of_response_heads(&self.config.policy.limits);
+        let mut table = FieldTable::new();
+        let parsed = http1::parse_response(held.content(), &mut table, &limits, self.head_only);
+        let (len, body) = match parsed {
+            Ok(Parsed::Complete(head)) => {
+                // What may last for as long as somebody listens ends here.
+                if head.upgrade || Streaming::of(table.fields()) != Streaming::No {
+                    return Some(Err(Abandoned::Cut));
+                }
+                let body = AnswerBody::new(head.body, false, head.keep_alive);
+                (head.len, (!head.is_interim()).then_some(body))
+            }
+            Ok(Parsed::Partial) => return None,
+            Err(error) => {
+                self.place.broken(error.why);
+                return Some(Err(Abandoned::Cut));
+            }
+        };
+        drop(table);
+        held.consume(len);
+        if body.is_some() {
+            self.rest.body = body;
+            self.place.alive();
+            self.slot.answered(clock::now(), len);
+        }
+        Some(Ok(()))
+    }
+}

@@ -1,0 +1,149 @@
+//! Clients that leave while the origin works for them: slots tell the truth.
+
+use crate::side::{Client, Side, fetch, post};
+use crate::support::origin::{Origin, ok};
+use crate::world::{World, build, eventually, get, replan, server};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tiergate::observe::counters::Abandoned;
+use tiergate_core::control::Slots;
+use tiergate_core::origin::OnCancel;
+use tiergate_core::outcome::End;
+
+over_both! {
+    the_slot_is_kept_until_the_origin_has_answered_nobody
+    no_more_requests_are_in_progress_than_there_are_slots
+    a_server_that_stops_frees_the_slot_at_once
+    an_answer_without_end_is_not_read_for_nobody
+    a_body_that_was_read_in_part_is_read_to_its_end
+    an_upload_that_is_cut_is_not_waited_for
+}
+
+/// Origins whose requests last for `time`, whoever leaves; and the most that were in progress at once.
+fn working(time: Duration) -> (Origin, Arc<AtomicUsize>) {
+    let most = Arc::new(AtomicUsize::new(0));
+    let (running, peak) = (AtomicUsize::new(0), most.clone());
+    let origin = Origin::answering(move |request| {
+        let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+        peak.fetch_max(now, Ordering::SeqCst);
+        std::thread::sleep(time);
+        running.fetch_sub(1, Ordering::SeqCst);
+        ok(request.target.as_str())
+    });
+    (origin, most)
+}
+
+async fn before(origin: &Origin, slots: u32, on_cancel: OnCancel) -> World {
+    build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(slots));
+        policy.origin.servers = vec![server(origin.address)];
+        policy.origin.on_cancel = on_cancel;
+    })
+    .await
+}
+
+/// A client that asks for this and leaves soon after its request has reached the origin.
+async fn ask_and_leave(world: &World, side: Side, path: &str) {
+    let exchange = Client::connect(world, side).await.begin(get(path), false).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    drop(exchange);
+}
+
+fn abandoned(world: &World, end: Abandoned) -> u64 {
+    world.shared.counters.sum(|it| &it.abandoned[end as usize])
+}
+
+async fn the_slot_is_kept_until_the_origin_has_answered_nobody(side: Side) {
+    let (origin, most) = working(Duration::from_millis(300));
+    let world = before(&origin, 1, OnCancel::Finish).await;
+    ask_and_leave(&world, side, "/left").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    world.until_load(0, 1).await;
+    assert_eq!(fetch(&world, side, "/stayed").await.status, 200);
+    world.until_load(0, 0).await;
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+    assert_eq!(origin.accepted(), 1, "the connection is used again");
+    assert_eq!((world.finished(End::Cancelled), world.finished(End::Served)), (1, 1));
+    assert_eq!(abandoned(&world, Abandoned::Finished), 1);
+}
+
+async fn no_more_requests_are_in_progress_than_there_are_slots(side: Side) {
+    let (origin, most) = working(Duration::from_millis(60));
+    let world = before(&origin, 3, OnCancel::Learn).await;
+    for _ in 0..8 {
+        let leave = || ask_and_leave(&world, side, "/left");
+        tokio::join!(leave(), leave(), leave(), leave());
+    }
+    assert_eq!(fetch(&world, side, "/stayed").await.status, 200);
+    world.until_load(0, 0).await;
+    assert!(most.load(Ordering::SeqCst) <= 3, "{most:?} in progress");
+    assert!(
+        abandoned(&world, Abandoned::Finished) >= 8,
+        "{}",
+        abandoned(&world, Abandoned::Finished)
+    );
+}
+
+async fn a_server_that_stops_frees_the_slot_at_once(side: Side) {
+    let origin = Origin::start(|mut connection| {
+        // Reads on for as long as there is a client, and never answers.
+        while connection.more() {}
+    });
+    let world = before(&origin, 1, OnCancel::Learn).await;
+    ask_and_leave(&world, side, "/left").await;
+    world.until_load(0, 0).await;
+    assert_eq!(abandoned(&world, Abandoned::Stopped), 1);
+    let servers = world.shared.config.load().origin.states();
+    assert_eq!(servers[0].left_out, None);
+}
+
+async fn an_answer_without_end_is_not_read_for_nobody(side: Side) {
+    let origin = Origin::start(|mut connection| {
+        if connection.request().is_none() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let chunk = format!("10000\r\n{}\r\n", "x".repeat(65_536));
+        while connection.try_send(&chunk).is_ok() {}
+    });
+    let world = before(&origin, 1, OnCancel::Finish).await;
+    ask_and_leave(&world, side, "/left").await;
+    world.until_load(0, 0).await;
+    assert_eq!(abandoned(&world, Abandoned::Cut), 1);
+    eventually("its connection is closed", || origin.open() == 0).await;
+}
+
+async fn a_body_that_was_read_in_part_is_read_to_its_end(side: Side) {
+    let origin = Origin::start(|mut connection| {
+        while connection.request().is_some() {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+            std::thread::sleep(Duration::from_millis(300));
+            connection.send("half");
+        }
+    });
+    let world = before(&origin, 1, OnCancel::Finish).await;
+    let mut exchange = Client::connect(&world, side).await.begin(get("/left"), false).await;
+    let head = exchange.head().await.unwrap();
+    drop((exchange, head));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    world.until_load(0, 1).await;
+    world.until_load(0, 0).await;
+    assert_eq!(abandoned(&world, Abandoned::Finished), 1);
+    assert_eq!(fetch(&world, side, "/stayed").await.text(), "halfhalf");
+    assert_eq!(origin.accepted(), 1, "the connection is used again");
+}
+
+async fn an_upload_that_is_cut_is_not_waited_for(side: Side) {
+    let origin = Origin::start(|mut connection| while connection.more() {});
+    let world = before(&origin, 1, OnCancel::Finish).await;
+    let client = Client::connect(&world, side).await;
+    let exchange = client.begin(post("/left", Some(1 << 20)), true).await;
+    exchange.send(vec![b'x'; 200_000]);
+    world.until_load(0, 1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    drop(exchange);
+    world.until_load(0, 0).await;
+    assert_eq!(abandoned(&world, Abandoned::Stopped), 1);
+}
