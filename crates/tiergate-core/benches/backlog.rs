@@ -135,7 +135,7 @@ impl Bench {
         for _ in 0..count {
             self.now = self.now + Duration::from_micros(10);
             let slot = self.slot.take().expect("one is always held");
-            let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
+            let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
             self.gate.finish(black_box(self.now), slot, outcome);
             while let Some(place) = self.gate.next_effect().and_then(Effect::into_wake) {
                 let ticket = self.tickets[place as usize].take().expect("woken once");

@@ -127,7 +127,7 @@ fn arrival(number: u32, classes: u16) -> Arrival {
 }
 
 fn served(slot: &Slot, now: Moment) -> Outcome {
-    Outcome { end: End::Served, first_byte: Some(now.since(slot.admitted())), bytes: 0 }
+    Outcome { end: End::Served, first_byte: Some(now.since(slot.admitted())), bytes: 0, left: None }
 }
 
 fn at_once(classes: u16) -> f64 {

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn each_unit_counts_what_it_says() {
-        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 7 };
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 7, left: None };
         let half = Duration::from_millis(500);
         let cost = |unit| costs(unit).actual(half, 3, &outcome);
         assert_eq!(cost(Costing::Requests), 1.0);

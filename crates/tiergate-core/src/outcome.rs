@@ -34,11 +34,13 @@ pub struct Outcome {
     /// Bytes of the answer that came from the origin, as far as they are known; what the request cost
     /// where costs are bytes.
     pub bytes: u64,
+    /// From the grant of the slot to the client's leaving, if that was before the slot came back.
+    pub left: Option<Duration>,
 }
 
 impl Outcome {
     /// An outcome without an answer.
     pub const fn without_answer(end: End) -> Self {
-        Outcome { end, first_byte: None, bytes: 0 }
+        Outcome { end, first_byte: None, bytes: 0, left: None }
     }
 }

@@ -53,6 +53,7 @@ impl Origin {
                 end,
                 first_byte: (end == End::Served).then(|| self.now.since(begun)),
                 bytes: 0,
+                left: None,
             };
             self.limit.finished(&completion(self.now, begun, &outcome, self.load(waiting)));
             self.running -= 1;
@@ -73,7 +74,7 @@ impl Origin {
             self.running = others + 1;
             self.limit.pass(begun, others);
             self.now = begun + Duration::from_millis(20);
-            let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
+            let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
             self.limit.finished(&completion(self.now, begun, &outcome, self.load(0)));
             self.running = others;
         }
@@ -173,8 +174,12 @@ fn a_limit_that_never_binds_never_moves() {
         let begun = Moment::from_millis(milli);
         limit.pass(begun, load.running - 1);
         let end = begun + Duration::from_micros(900);
-        let outcome =
-            Outcome { end: End::Served, first_byte: Some(Duration::from_micros(900)), bytes: 0 };
+        let outcome = Outcome {
+            end: End::Served,
+            first_byte: Some(Duration::from_micros(900)),
+            bytes: 0,
+            left: None,
+        };
         assert_eq!(limit.finished(&completion(end, begun, &outcome, load)), None);
     }
     assert_eq!(limit.slots(), before);
@@ -225,7 +230,7 @@ fn swinging(seed: u64, told: bool) -> f64 {
         let (end, begun, slow) = busy.swap_remove(next);
         now = end;
         let class = ClassId(u16::from(slow && told));
-        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
         limit.finished(&Completion { class, ..completion(now, begun, &outcome, running) });
         ends += 1;
         slots += u64::from(limit.slots()) * u64::from(ends > 20_000);
@@ -325,7 +330,7 @@ fn each_step_says_why() {
         limit.pass(now, load.running - 1);
         let begun = now;
         now = now + Duration::from_millis(10) / limit.slots().min(30);
-        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
         let before = limit.slots();
         if let Some(step) = limit.finished(&completion(now, begun, &outcome, load)) {
             assert_eq!(step.slots, limit.slots());

@@ -61,7 +61,7 @@ fn allocations(work: impl FnOnce()) -> u64 {
 const ARRIVAL: Arrival = Arrival::of(ClassId(0));
 
 fn served() -> Outcome {
-    Outcome { end: End::Served, first_byte: Some(Duration::from_millis(1)), bytes: 0 }
+    Outcome { end: End::Served, first_byte: Some(Duration::from_millis(1)), bytes: 0, left: None }
 }
 
 #[test]

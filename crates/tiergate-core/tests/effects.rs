@@ -58,7 +58,7 @@ fn each_step_of_the_adaptive_limit_is_said() {
             }
         }
         now = now + Duration::from_millis(1);
-        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
         gate.finish(now, held.pop_front().expect("every slot is in use"), outcome);
         while let Some(effect) = gate.next_effect() {
             match effect {

@@ -170,7 +170,7 @@ impl World {
     fn finish(&mut self, id: u32) {
         let slot = self.slots.remove(&id).expect("it runs");
         let (client, service) = self.requests[&id];
-        let outcome = Outcome { end: End::Served, first_byte: Some(service), bytes: 0 };
+        let outcome = Outcome { end: End::Served, first_byte: Some(service), bytes: 0, left: None };
         self.gate.finish(self.now, slot, outcome);
         self.at(self.now + Duration::from_micros(1), Event::Arrive(client));
     }

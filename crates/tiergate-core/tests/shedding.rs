@@ -197,7 +197,11 @@ impl World {
             Op::Finish(which) if !running.is_empty() => {
                 let slot = running.swap_remove(usize::from(which) % running.len());
                 let first_byte = Some(Duration::from_millis(1));
-                gate.finish(*now, slot, Outcome { end: End::Served, first_byte, bytes: 0 });
+                gate.finish(
+                    *now,
+                    slot,
+                    Outcome { end: End::Served, first_byte, bytes: 0, left: None },
+                );
             }
             Op::Cancel(which) if !waiting.is_empty() => {
                 let ticket = waiting.swap_remove(usize::from(which) % waiting.len());

@@ -15,7 +15,7 @@ use tiergate_core::time::Moment;
 
 const FIRST: ClassId = ClassId(0);
 const SECOND: ClassId = ClassId(1);
-const SERVED: Outcome = Outcome { end: End::Served, first_byte: None, bytes: 0 };
+const SERVED: Outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
 
 fn at(ms: u64) -> Moment {
     Moment::from_millis(ms)

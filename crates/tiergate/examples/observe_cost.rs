@@ -102,6 +102,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         policer: None,
         end: Some(End::Served),
         server: Some("10.0.0.5:8080"),
+        cause: "",
         slots: 40,
         user_agent: b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
         referer: b"https://shop.example/",

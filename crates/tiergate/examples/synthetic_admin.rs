@@ -171,7 +171,11 @@ impl Traffic {
             let end = if self.random() < 0.002 { End::Error } else { End::Served };
             self.counters.thread(0).response(if end == End::Error { 500 } else { 200 });
             let first_byte = Some(took.mul_f64(0.9));
-            gate.lock().expect("no panic").finish(now, slot, Outcome { end, first_byte, bytes: 0 });
+            gate.lock().expect("no panic").finish(
+                now,
+                slot,
+                Outcome { end, first_byte, bytes: 0, left: None },
+            );
         }
         gate.lock().expect("no panic").tick(now);
         self.wake(now);

@@ -6,6 +6,7 @@ pub mod feasible;
 mod flow_buckets;
 pub mod importance;
 mod partition;
+pub(crate) mod patience;
 pub mod policer;
 pub mod retry;
 pub mod session;

@@ -116,7 +116,8 @@ impl<T> Gate<T> {
 
     /// How long the request may wait.
     pub(super) fn patience(&self, arrival: &Arrival) -> Duration {
-        arrival.deadline.unwrap_or_else(|| self.classes.at(arrival.class).settings.deadline)
+        let learned = self.classes.at(arrival.class).deadline();
+        arrival.deadline.map_or(learned, |deadline| deadline.min(learned))
     }
 
     /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was

@@ -11,12 +11,14 @@
 //! finds them again.
 
 use crate::admit::feasible::DrainRate;
+use crate::admit::patience::Patience;
 use crate::class::Class;
 use crate::collections::grown;
 use crate::names::ClassId;
 use crate::plan::Plan;
 use crate::schedule::Load;
 use crate::time::Moment;
+use std::time::Duration;
 
 const NO_RANK: u16 = u16::MAX;
 
@@ -35,6 +37,8 @@ pub(super) struct ClassRecord {
     pub(super) streams: u32,
     /// How fast its two lists are served: of running sessions, of all others.
     drains: [DrainRate; 2],
+    /// How long its clients wait.
+    pub(super) patience: Patience,
 }
 
 impl ClassRecord {
@@ -46,7 +50,14 @@ impl ClassRecord {
             requests: 0,
             streams: 0,
             drains: [DrainRate::since(now); 2],
+            patience: Patience::default(),
         }
+    }
+
+    /// How long a request may wait for its slot: as the policy says, or less if its client would have left
+    /// before the answer.
+    pub(super) fn deadline(&self) -> Duration {
+        self.patience.deadline(self.settings.deadline)
     }
 
     /// Whether requests of it run or streams of it are open.

@@ -143,6 +143,8 @@ pub struct ClassState {
     pub requests: u32,
     /// Long-lived streams that are open without a slot.
     pub streams: u32,
+    /// After how long its clients leave, as far as that is known.
+    pub patience: Option<Duration>,
 }
 
 /// Admits, queues and refuses requests; grants slots in the policy's order; finds how many there
@@ -227,11 +229,13 @@ impl<T> Gate<T> {
             return;
         };
         let (class, running, state) = (waiter.class, waiter.running, waiter.state);
+        let waited = now.since(waiter.arrived);
         match state {
             State::Waiting => {
                 self.advance(now);
                 self.count_drain(now, class, running);
                 self.leaves(class);
+                self.classes.at_mut(class).patience.left(now, waited);
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
                 // It may have been the next, and wider than those behind it.
@@ -256,6 +260,7 @@ impl<T> Gate<T> {
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(&slot, held, &outcome);
+        self.classes.at_mut(class).patience.finished(now, slot.waited(), held, &outcome);
         self.take_back(slot);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
@@ -371,6 +376,7 @@ impl<T> Gate<T> {
             running: load.running,
             requests: record.requests,
             streams: record.streams,
+            patience: record.patience.known().filter(|_| self.classes.is_planned(class)),
         }
     }
 

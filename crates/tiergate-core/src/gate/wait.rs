@@ -112,7 +112,7 @@ impl<T> Gate<T> {
             let waiting = self.backlog.len_of_list(waiter.class, running);
             let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
             let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
-            let deadline = record.settings.deadline;
+            let deadline = record.deadline();
             record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
             self.note_waiting(class);
         }
@@ -169,7 +169,9 @@ impl<T> Gate<T> {
     fn refuse_waiter(&mut self, now: Moment, ticket: Ticket, reason: Reason) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
+        let waited = now.since(waiter.arrived);
         self.count_drain(now, class, running);
+        self.classes.at_mut(class).patience.stayed(now, waited);
         self.classes.load_mut(class).waiting -= 1;
         self.account.refused(class, reason);
         self.count_refusal(now, class, running, flow, reason);

@@ -160,7 +160,7 @@ impl Busy {
             self.held[class] += at.since(slot.admitted()) * u32::from(slot.slots());
             self.served[class] += 1;
             let Work { bytes, end, .. } = self.work[class];
-            self.gate.finish(at, slot, Outcome { end, first_byte: None, bytes });
+            self.gate.finish(at, slot, Outcome { end, first_byte: None, bytes, left: None });
             self.wake();
             if self.active[class] {
                 self.send(class);

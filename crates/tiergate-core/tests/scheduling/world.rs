@@ -250,7 +250,9 @@ impl<W: Watch> World<'_, W> {
         let req = self.stops_running(id);
         self.end(&req, true);
         let outcome = match end {
-            End::Served => Outcome { end, first_byte: Some(req.service), bytes: req.answer },
+            End::Served => {
+                Outcome { end, first_byte: Some(req.service), bytes: req.answer, left: None }
+            }
             _ => Outcome::without_answer(end),
         };
         self.gate.finish(self.state.now, slot, outcome);

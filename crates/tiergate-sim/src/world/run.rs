@@ -195,7 +195,7 @@ impl World<'_> {
                 let bytes =
                     self.trial.demands[self.requests[id as usize].asking.demand as usize].bytes;
                 self.end(id, fate);
-                self.finish(slot, Outcome { end, first_byte, bytes });
+                self.finish(slot, Outcome { end, first_byte, bytes, left: None });
             }
             Where::AtServer { counted: true } => self.end(id, fate),
             Where::AtServer { counted: false } => self.forget(id),

@@ -134,6 +134,9 @@ pub struct ClassStatus {
     /// Streams that are open without a slot.
     #[serde(default)]
     pub streams: u32,
+    /// After how long its clients leave, learned from those that left; absent: not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub patience_seconds: Option<f64>,
     /// Requests that arrived.
     pub arrived: u64,
     /// Of them, those that got a slot at once.
@@ -319,6 +322,7 @@ fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -
         running: class.state.running,
         in_service: class.state.requests,
         streams: class.state.streams,
+        patience_seconds: class.state.patience.map(|it| it.as_secs_f64()),
         arrived: account.arrived,
         admitted_at_once: account.admitted_at_once,
         queued: account.queued,

@@ -40,7 +40,11 @@ fn gate() -> Gate<()> {
         };
         let first_byte = Some(Duration::from_millis(2));
         let end = End::Served;
-        gate.finish(Moment::from_millis(5), slot, Outcome { end, first_byte, bytes: 0 });
+        gate.finish(
+            Moment::from_millis(5),
+            slot,
+            Outcome { end, first_byte, bytes: 0, left: None },
+        );
     }
     gate.refuse(arrival, Reason::OriginDown);
     gate

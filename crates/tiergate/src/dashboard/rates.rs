@@ -126,6 +126,7 @@ pub(super) mod tests {
             running: 4,
             in_service: 4,
             streams: 0,
+            patience_seconds: None,
             arrived: served + full + expired + 16,
             admitted_at_once: served,
             queued: 12,

@@ -71,6 +71,11 @@ impl<D: Deref<Target = Door>> Guard<D> {
         self.outcome.bytes += len as u64;
     }
 
+    /// The client has left; what its request still does at the origin goes on.
+    pub fn left(&mut self, now: Moment) {
+        self.outcome.left = Some(now.since(self.admitted()));
+    }
+
     /// How it will have ended, unless something else is noted later.
     pub fn note(&mut self, end: End) {
         self.outcome.end = end;

@@ -36,6 +36,11 @@ impl Readings<'_> {
         page.gauge("requests_running", "Slots in use").each(self.by_class(|it| it.state.running));
         page.gauge("streams", "Open streams (SSE, gRPC) that hold no slot")
             .each(self.by_class(|it| it.state.streams));
+        page.gauge("patience_seconds", "After how long clients leave, as far as that is known")
+            .each(
+                self.by_class(|it| it.state.patience)
+                    .filter_map(|(labels, patience)| Some((labels, patience?.as_secs_f64()))),
+            );
         page.gauge("class_info", "The site and order of a class; always 1").each(
             self.planned_classes().map(|it| {
                 let labels = [("class", &*it.class.name), ("site", &*it.site), ("order", it.order)];

@@ -35,7 +35,11 @@ fn encoded(format: Format) -> String {
     }
     for (slot, end) in slots.into_iter().zip([End::Served, End::Error]) {
         let first_byte = Some(Duration::from_millis(3));
-        gate.finish(Moment::from_millis(20), slot, Outcome { end, first_byte, bytes: 0 });
+        gate.finish(
+            Moment::from_millis(20),
+            slot,
+            Outcome { end, first_byte, bytes: 0, left: None },
+        );
     }
     let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
     let cause = Cause::Grew;

@@ -1,0 +1,282 @@
+//! How long the clients of a class wait for an answer, learned from those that leave.
+//!
+//! A policy's deadline is a guess. Where clients leave earlier, a queue that is served in order of arrival
+//! serves those who are about to leave: each answer is late by a little, and all work is for nobody. So the
+//! gate notes after how long clients leave, and requests are refused, and expire, early enough to be answered
+//! before ([`Patience::deadline`]), but never later than the policy says.
+//!
+//! Those who are answered or refused would have waited for an unknown time more. They are censored
+//! observations: the share of clients still there after a time is the product, over all shorter times, of the
+//! share of those then still waiting that did not leave (Kaplan and Meier, 1958). A class in which some leave
+//! at once whatever happens (a search box that asks at each key) must not be refused whole for their sake: the
+//! time is the longest at which nearly as many are still there as at any useful time.
+
+use crate::outcome::{End, Outcome};
+use crate::time::Moment;
+use std::time::Duration;
+
+/// Times are told apart by an eighth: so many steps for each doubling.
+const STEPS: f64 = 6.0;
+/// Shortest and longest time that are told apart.
+const SHORTEST: Duration = Duration::from_millis(10);
+const BINS: usize = 72;
+/// Clients that leave without whom nothing is known.
+const LEFT_MIN: f32 = 16.0;
+/// Clients that stay and are added at each time, so that few who leave prove little.
+const STAYERS: f32 = 16.0;
+/// How many of those who are there at the best time must be there at the time chosen.
+const STILL_THERE: f32 = 0.95;
+/// Observations count half after this time, and after so many others.
+const HALF_LIFE: Duration = Duration::from_secs(30);
+const OBSERVATIONS: f32 = 4096.0;
+/// How often the deadline is computed anew.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Part of the difference to the latest answer by which the mean time of an answer moves.
+const WEIGHT: f64 = 1.0 / 32.0;
+/// Shortest deadline, and shortest in times of an answer: a queue that is shorter would leave slots idle.
+const DEADLINE_MIN: Duration = Duration::from_millis(10);
+const ANSWERS_MIN: f64 = 0.25;
+
+/// What is known of the clients of one class.
+#[derive(Clone, Debug)]
+pub(crate) struct Patience {
+    /// Clients that left, and all others, by how long they had waited.
+    left: [f32; BINS],
+    stayed: [f32; BINS],
+    observations: f32,
+    faded: Moment,
+    computed: Moment,
+    /// The time after which clients leave; `None`: not known.
+    known: Option<Duration>,
+    /// Mean time from the slot to the first byte of an answer, seconds, and its mean deviation.
+    answer_s: f64,
+    deviation_s: f64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            left: [0.0; BINS],
+            stayed: [0.0; BINS],
+            observations: 0.0,
+            faded: Moment::ZERO,
+            computed: Moment::ZERO,
+            known: None,
+            answer_s: 0.0,
+            deviation_s: 0.0,
+        }
+    }
+}
+
+/// The bin of a time: the one whose times begin with it or shortly before.
+fn bin(time: Duration) -> usize {
+    let doublings = (time.as_secs_f64() / SHORTEST.as_secs_f64()).log2();
+    ((doublings * STEPS).max(0.0) as usize).min(BINS - 1)
+}
+
+/// When the times of a bin begin.
+fn begin(bin: usize) -> Duration {
+    SHORTEST.mul_f64((bin as f64 / STEPS).exp2())
+}
+
+impl Patience {
+    /// A request that waited for `waited` gave its slot back after `held`.
+    pub(crate) fn finished(
+        &mut self,
+        now: Moment,
+        waited: Duration,
+        held: Duration,
+        outcome: &Outcome,
+    ) {
+        let Outcome { end, first_byte, left, .. } = *outcome;
+        if let Some(first_byte) = first_byte {
+            self.answered(first_byte);
+        }
+        let left = left.or((end == End::Cancelled).then_some(held));
+        match (left, first_byte) {
+            (Some(left), None) => self.left(now, waited + left),
+            (Some(left), Some(first_byte)) if left < first_byte => self.left(now, waited + left),
+            // Whoever leaves amid an answer was there when it came.
+            (_, first_byte) => self.stayed(now, waited + first_byte.unwrap_or(held)),
+        }
+    }
+
+    /// A client left after it had waited for `time`, slot or not.
+    pub(crate) fn left(&mut self, now: Moment, time: Duration) {
+        self.left[bin(time)] += 1.0;
+        self.observed(now);
+    }
+
+    /// A client was answered or refused after `time`, and was there.
+    pub(crate) fn stayed(&mut self, now: Moment, time: Duration) {
+        self.stayed[bin(time)] += 1.0;
+        self.observed(now);
+    }
+
+    /// The first byte of an answer came this long after the slot was granted.
+    fn answered(&mut self, took: Duration) {
+        let took_s = took.as_secs_f64();
+        if self.answer_s == 0.0 {
+            self.answer_s = took_s;
+        }
+        let off = took_s - self.answer_s;
+        self.answer_s += off * WEIGHT;
+        self.deviation_s += (off.abs() - self.deviation_s) * WEIGHT;
+    }
+
+    /// How long a request may wait for its slot to be answered while its client is there; at most
+    /// `policys`. O(1).
+    pub(crate) fn deadline(&self, policys: Duration) -> Duration {
+        let Some(known) = self.known else { return policys };
+        let answer = Duration::from_secs_f64(self.answer_s + self.deviation_s);
+        let least = DEADLINE_MIN.max(Duration::from_secs_f64(self.answer_s * ANSWERS_MIN));
+        known.saturating_sub(answer).max(least).min(policys)
+    }
+
+    /// The time after which clients leave; `None`: not known.
+    pub(crate) fn known(&self) -> Option<Duration> {
+        self.known
+    }
+
+    /// O(1); O(bins) ten times a second.
+    fn observed(&mut self, now: Moment) {
+        self.observations += 1.0;
+        if now.since(self.computed) < INTERVAL {
+            return;
+        }
+        self.computed = now;
+        let old =
+            0.5_f64.powf(now.since(self.faded).as_secs_f64() / HALF_LIFE.as_secs_f64()) as f32;
+        let kept = old.min(OBSERVATIONS / self.observations.max(OBSERVATIONS));
+        self.faded = now;
+        self.observations *= kept;
+        for count in self.left.iter_mut().chain(&mut self.stayed) {
+            *count *= kept;
+        }
+        self.known = self.estimate();
+    }
+
+    fn estimate(&self) -> Option<Duration> {
+        if self.left.iter().sum::<f32>() < LEFT_MIN {
+            return None;
+        }
+        let mut waiting = self.observations;
+        // Still there when the times of a bin begin.
+        let mut there = [1.0; BINS + 1];
+        for bin in 0..BINS {
+            let gone = self.left[bin] / (waiting + STAYERS);
+            there[bin + 1] = there[bin] * (1.0 - gone);
+            waiting = (waiting - self.left[bin] - self.stayed[bin]).max(0.0);
+        }
+        // A time is of use only if an answer can be had within it.
+        let first = bin(Duration::from_secs_f64(self.answer_s)).min(BINS - 1) + 1;
+        let best = there[first];
+        let last = (first..=BINS).rev().find(|&bin| there[bin] >= STILL_THERE * best)?;
+        (last < BINS).then(|| begin(last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICYS: Duration = Duration::from_secs(2);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// So many clients with this patience, each to be answered after a time that grows from 0 to `longest`.
+    fn serve(patience: &mut Patience, clients: u64, waits: impl Fn(u64) -> Duration, longest: u64) {
+        for client in 0..clients {
+            let now = Moment::from_millis(client * 5);
+            let answered = ms(client * 7919 % longest);
+            match waits(client) {
+                waits if waits < answered => patience.left(now, waits),
+                _ => patience.stayed(now, answered),
+            }
+            patience.answered(ms(50));
+        }
+    }
+
+    #[test]
+    fn without_clients_that_leave_the_policys_word_holds() {
+        let mut patience = Patience::default();
+        serve(&mut patience, 5000, |_| ms(60_000), 3000);
+        assert_eq!(patience.deadline(POLICYS), POLICYS);
+        assert_eq!(patience.known(), None);
+    }
+
+    #[test]
+    fn clients_that_leave_after_a_second_are_answered_before() {
+        let mut patience = Patience::default();
+        serve(&mut patience, 1000, |_| ms(1000), 2000);
+        let deadline = patience.deadline(POLICYS);
+        assert!((ms(750)..=ms(960)).contains(&deadline), "{deadline:?}");
+        // The policy may say less.
+        assert_eq!(patience.deadline(ms(300)), ms(300));
+    }
+
+    #[test]
+    fn of_different_clients_the_most_impatient_count_where_they_are_many() {
+        let mut patience = Patience::default();
+        serve(&mut patience, 3000, |client| ms([300, 1000, 3000][client as usize % 3]), 2000);
+        let deadline = patience.deadline(POLICYS);
+        assert!((ms(180)..=ms(260)).contains(&deadline), "{deadline:?}");
+    }
+
+    #[test]
+    fn those_who_leave_at_once_whatever_happens_do_not_count() {
+        let mut patience = Patience::default();
+        let waits = |client: u64| if client.is_multiple_of(3) { ms(20) } else { ms(1000) };
+        serve(&mut patience, 3000, waits, 2000);
+        let deadline = patience.deadline(POLICYS);
+        assert!((ms(750)..=ms(960)).contains(&deadline), "{deadline:?}");
+    }
+
+    #[test]
+    fn a_few_who_leave_prove_nothing() {
+        let mut patience = Patience::default();
+        serve(
+            &mut patience,
+            5000,
+            |client| if client % 50 == 0 { ms(500) } else { ms(60_000) },
+            1000,
+        );
+        assert_eq!(patience.deadline(POLICYS), POLICYS);
+        // Nor the first ones.
+        let mut patience = Patience::default();
+        (0..10).for_each(|step| patience.left(Moment::from_millis(step * 1000), ms(500)));
+        assert_eq!(patience.deadline(POLICYS), POLICYS);
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten() {
+        let mut patience = Patience::default();
+        serve(&mut patience, 1000, |_| ms(300), 2000);
+        assert!(patience.deadline(POLICYS) < ms(300));
+        for step in 0..3000 {
+            patience.stayed(Moment::from_millis(5_000 + step * 100), ms(1_000));
+        }
+        assert_eq!(patience.deadline(POLICYS), POLICYS);
+    }
+
+    #[test]
+    fn an_answer_that_takes_longer_than_clients_wait_leaves_a_short_queue() {
+        let mut patience = Patience::default();
+        serve(&mut patience, 1000, |_| ms(300), 2000);
+        (0..500).for_each(|_| patience.answered(ms(400)));
+        let deadline = patience.deadline(POLICYS);
+        assert!((ms(90)..=ms(110)).contains(&deadline), "{deadline:?}");
+    }
+
+    #[test]
+    fn bins_begin_where_they_should() {
+        for number in 0..BINS {
+            assert_eq!(bin(begin(number) + Duration::from_nanos(100)), number);
+        }
+        assert_eq!(bin(Duration::ZERO), 0);
+        assert_eq!(bin(Duration::from_secs(3600)), BINS - 1);
+        assert!(begin(BINS - 1) > Duration::from_secs(30));
+    }
+}
