@@ -121,7 +121,7 @@ fn plan(classes: u16) -> Spec {
 
 fn arrival(number: u32, classes: u16) -> Arrival {
     Arrival {
-        rule: Some(RuleId(number % 20)),
+        rule: Some(RuleId::at(number % 20)),
         ..Arrival::of(ClassId((number % u32::from(classes)) as u16))
     }
 }

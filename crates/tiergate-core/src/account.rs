@@ -2,7 +2,7 @@
 
 use crate::collections::grown;
 use crate::histogram::Histogram;
-use crate::names::{ClassId, RuleId};
+use crate::names::{ByRule, ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::reason::Reason;
 use std::time::Duration;
@@ -46,14 +46,14 @@ impl ClassAccount {
     }
 }
 
-/// The accounts of all classes that there ever were, and the hits of all rules. By id: what was counted
-/// stays while the process lives.
+/// The accounts of all classes that there ever were, and the hits of rules. By id: what was counted
+/// stays while the process lives, or while the rule has its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// By class id.
     pub classes: Vec<ClassAccount>,
-    /// How often each rule decided the class, by rule id; of one without a name, since it has its number.
-    pub rule_hits: Vec<u64>,
+    /// How often each rule decided the class; of one without a name, since it has its number.
+    pub rule_hits: ByRule<u64>,
     /// Requests that no rule matched.
     pub unmatched: u64,
 }
@@ -62,13 +62,15 @@ impl Account {
     /// Makes room for a plan's classes and rules, so that no request has to.
     pub(crate) fn reconfigure(&mut self, classes: &[ClassId], rules: &[RuleId]) {
         classes.iter().for_each(|id| _ = grown(&mut self.classes, id.index()));
-        rules.iter().for_each(|id| _ = grown(&mut self.rule_hits, id.index()));
+        self.rule_hits.make_room(rules);
     }
 
     pub(crate) fn arrived(&mut self, class: ClassId, rule: Option<RuleId>) {
         self.classes[class.index()].arrived += 1;
-        match rule.and_then(|rule| self.rule_hits.get_mut(rule.index())) {
-            Some(hits) => *hits += 1,
+        match rule.map(|rule| self.rule_hits.get_mut(rule)) {
+            Some(Some(hits)) => *hits += 1,
+            // Its rule is long gone, and another has its place.
+            Some(None) => {}
             None => self.unmatched += 1,
         }
     }

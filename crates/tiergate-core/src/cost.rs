@@ -10,7 +10,7 @@
 //! seconds").
 
 use crate::collections::grown;
-use crate::names::{ClassId, RuleId};
+use crate::names::{ByRule, ClassId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::schedule::Costing;
 use std::time::Duration;
@@ -47,8 +47,8 @@ impl Mean {
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
     unit: Costing,
+    rules: ByRule<Mean>,
     /// By id.
-    rules: Vec<Mean>,
     classes: Vec<Mean>,
     all: Mean,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Costs {
 impl Costs {
     /// Nothing is known.
     pub(crate) fn new(unit: Costing) -> Self {
-        Costs { unit, rules: Vec::new(), classes: Vec::new(), all: Mean::default() }
+        Costs { unit, rules: ByRule::default(), classes: Vec::new(), all: Mean::default() }
     }
 
     /// Makes room for a plan's classes and rules, so that no request has to; in another unit nothing is
@@ -66,7 +66,7 @@ impl Costs {
             *self = Costs::new(unit);
         }
         classes.iter().for_each(|id| _ = grown(&mut self.classes, id.index()));
-        rules.iter().for_each(|id| _ = grown(&mut self.rules, id.index()));
+        self.rules.make_room(rules);
     }
 
     /// What a request of the rule, or else of the class, will cost. O(1).
@@ -76,7 +76,7 @@ impl Costs {
             Costing::Seconds => GUESS_SECONDS * f64::from(slots),
             Costing::Bytes => GUESS_BYTES,
         };
-        let rule = rule.and_then(|rule| self.rules.get(rule.index())?.known());
+        let rule = rule.and_then(|rule| self.rules.get(rule)?.known());
         let known = rule.or_else(|| self.classes[class.index()].known());
         known.or_else(|| self.all.known()).unwrap_or(guess)
     }
@@ -98,7 +98,7 @@ impl Costs {
         }
         self.all.learn(cost);
         self.classes[class.index()].learn(cost);
-        if let Some(rule) = rule.and_then(|rule| self.rules.get_mut(rule.index())) {
+        if let Some(rule) = rule.and_then(|rule| self.rules.get_mut(rule)) {
             rule.learn(cost);
         }
     }
@@ -117,37 +117,37 @@ mod tests {
 
     fn costs(unit: Costing) -> Costs {
         let mut costs = Costs::new(unit);
-        costs.reconfigure(unit, &[CLASS, ClassId(0)], &[RuleId(2), RuleId(0)]);
+        costs.reconfigure(unit, &[CLASS, ClassId(0)], &[RuleId::at(2), RuleId::at(0)]);
         costs
     }
 
     #[test]
     fn the_rule_is_asked_first_then_the_class_then_all() {
         let mut costs = costs(Costing::Seconds);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 4), GUESS_SECONDS * 4.0);
-        costs.learn(ClassId(0), Some(RuleId(0)), 3.0, End::Served);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 3.0);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(2)), 4), GUESS_SECONDS * 4.0);
+        costs.learn(ClassId(0), Some(RuleId::at(0)), 3.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(2)), 1), 3.0);
         costs.learn(CLASS, None, 2.0, End::Failed);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 2.0);
-        costs.learn(CLASS, Some(RuleId(2)), 1.0, End::Served);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 1.0);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(99)), 1), 1.5, "no such rule");
-        costs.learn(CLASS, Some(RuleId(2)), 100.0, End::Cancelled);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 1.0, "it was cut short");
-        costs.reconfigure(Costing::Seconds, &[CLASS], &[RuleId(200)]);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), 1.0, "a reload");
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(2)), 1), 2.0);
+        costs.learn(CLASS, Some(RuleId::at(2)), 1.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(2)), 1), 1.0);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(99)), 1), 1.5, "no such rule");
+        costs.learn(CLASS, Some(RuleId::at(2)), 100.0, End::Cancelled);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(2)), 1), 1.0, "it was cut short");
+        costs.reconfigure(Costing::Seconds, &[CLASS], &[RuleId::at(200)]);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(2)), 1), 1.0, "a reload");
         costs.reconfigure(Costing::Bytes, &[CLASS], &[]);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(2)), 1), GUESS_BYTES, "in seconds it was");
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(2)), 1), GUESS_BYTES, "in seconds it was");
     }
 
     #[test]
     fn one_odd_request_moves_the_mean_little_and_a_change_is_believed() {
         let mut costs = costs(Costing::Bytes);
-        (0..1000).for_each(|_| costs.learn(CLASS, Some(RuleId(0)), 100.0, End::Served));
-        costs.learn(CLASS, Some(RuleId(0)), 6_500.0, End::Served);
-        assert_eq!(costs.estimate(CLASS, Some(RuleId(0)), 1), 200.0);
-        (0..256).for_each(|_| costs.learn(CLASS, Some(RuleId(0)), 1_000.0, End::Served));
-        assert!((costs.estimate(CLASS, Some(RuleId(0)), 1) - 1_000.0).abs() < 20.0);
+        (0..1000).for_each(|_| costs.learn(CLASS, Some(RuleId::at(0)), 100.0, End::Served));
+        costs.learn(CLASS, Some(RuleId::at(0)), 6_500.0, End::Served);
+        assert_eq!(costs.estimate(CLASS, Some(RuleId::at(0)), 1), 200.0);
+        (0..256).for_each(|_| costs.learn(CLASS, Some(RuleId::at(0)), 1_000.0, End::Served));
+        assert!((costs.estimate(CLASS, Some(RuleId::at(0)), 1) - 1_000.0).abs() < 20.0);
     }
 
     #[test]

@@ -9,9 +9,10 @@ use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
-use tiergate_core::names::{Names, RuleIdentities};
+use tiergate_core::names::{Names, RuleId, RuleIdentities, RuleKey};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::{Plan, Spec};
+use tiergate_core::reason::Reason;
 use tiergate_core::schedule::{Policy, Site};
 use tiergate_core::time::Moment;
 
@@ -200,7 +201,7 @@ impl World {
     /// Arrivals by class id, hits by rule id; in an order that only ever grows at its end.
     fn counted(&self) -> Vec<u64> {
         let account = self.gate.account();
-        let hits: u64 = account.rule_hits.iter().sum();
+        let hits: u64 = account.rule_hits.values().sum();
         let arrived = account.classes.iter().map(|class| class.arrived);
         [hits, account.unmatched].into_iter().chain(arrived).collect()
     }
@@ -231,7 +232,7 @@ fn shares_are_the_same_with_and_without_reloads() {
         }
         let hits = &world.gate.account().rule_hits;
         assert_eq!(world.gate.account().unmatched, 0);
-        assert_eq!(hits.iter().sum::<u64>(), u64::from(world.ids));
+        assert_eq!(hits.values().sum::<u64>(), u64::from(world.ids));
     }
 }
 
@@ -280,4 +281,45 @@ fn a_class_that_is_gone_is_served_last_and_comes_back_with_what_was_counted() {
     assert_eq!(gate.account().classes[gone.index()].arrived, 3);
     let known: Vec<&str> = gate.classes().map(|(_, class)| class.name.as_str()).collect();
     assert_eq!(known, ["stays", "gone", "new"]);
+}
+
+/// A policy that is generated, and whose rules are others each time: two million rules pass.
+#[test]
+fn reloads_with_nothing_but_new_rules_go_on_for_ever_and_no_rule_has_anothers_hits() {
+    const RULES: u64 = 1_000;
+    let mut names = Names::default();
+    let mut plan = |reload: u64| {
+        let unnamed = (reload * RULES..(reload + 1) * RULES).map(|it| RuleKey::Conditions(it, 0));
+        let rules = unnamed.chain(["named".into()]).collect();
+        let spec = Spec { rules, slots: Slots::Fixed(1), ..Spec::protective() };
+        Plan::build(spec, &mut names).expect("there is room")
+    };
+    let now = Moment::ZERO;
+    let by = |rule: RuleId| Arrival { rule: Some(rule), ..Arrival::of(ClassId(0)) };
+    let mut gate: Gate<()> = Gate::new(plan(0));
+    let (first, named) = (gate.plan().rule_ids()[0], gate.plan().rule_ids()[RULES as usize]);
+    let Verdict::Admit(slot) = gate.arrive(now, by(first), || ()) else { panic!("free") };
+    let Verdict::Queue(ticket) = gate.arrive(now, by(first), || ()) else { panic!("full") };
+    for reload in 1..=2_000 {
+        gate.reconfigure(now, plan(reload));
+        let (plan, hits) = (gate.plan(), &gate.account().rule_hits);
+        assert_eq!(plan.rule_ids()[RULES as usize], named);
+        assert_eq!(hits.get(named), Some(&(reload - 1)));
+        for &rule in &plan.rule_ids()[..RULES as usize] {
+            assert_eq!((hits.get(rule), plan.rule(rule).map(|it| it.name)), (Some(&0), Some(None)));
+        }
+        let places = hits.values().len() as u64;
+        assert!(places <= 3 * RULES + 1, "{places} places");
+        let some = gate.plan().rule_ids()[7];
+        for rule in [some, named, first] {
+            gate.refuse(by(rule), Reason::Rule);
+        }
+    }
+    assert_eq!((gate.account().unmatched, gate.plan().rule(first)), (0, None));
+    gate.finish(now, slot, Outcome::without_answer(End::Served));
+    let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("its turn") };
+    gate.finish(now, slot, Outcome::without_answer(End::Served));
+    assert_eq!(gate.account().classes[0].finished_total(), 2);
+    // Those of the name, and one of each plan whose rules still have their places.
+    assert_eq!(gate.account().rule_hits.values().sum::<u64>(), 2_000 + 3);
 }

@@ -13,6 +13,7 @@ use tiergate::observe::snapshot::Snapshot;
 use tiergate::session;
 use tiergate_core::class::Class;
 use tiergate_core::gate::Gate;
+use tiergate_core::names::RuleKey;
 use tiergate_core::outcome::End;
 use tiergate_core::plan::{RuleLabel, Spec};
 use tiergate_core::reason::Reason;
@@ -34,7 +35,7 @@ fn measure(what: &str, calls: u32, mut call: impl FnMut()) {
 fn gate(classes: usize, rules: usize) -> Gate<()> {
     let mut plan = Spec::protective();
     plan.classes = (0..classes).map(|class| Class::named(format!("class{class}"))).collect();
-    plan.rules = (0..rules).map(|rule| format!("#{rule}").into()).collect();
+    plan.rules = (0..rules as u64).map(|rule| RuleKey::Conditions(rule, 0)).collect();
     Gate::new(plan.build().expect("a valid plan"))
 }
 

@@ -17,7 +17,7 @@ use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
 use tiergate::observe::snapshot::Snapshot;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
-use tiergate_core::names::RuleId;
+use tiergate_core::names::{RuleId, RuleKey};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::{RuleLabel, Spec};
 use tiergate_core::reason::Reason;
@@ -79,7 +79,7 @@ fn plan() -> Spec {
     plan.classes[1].minimum = 0.1;
     plan.classes[2].queue_len_max = 50;
     plan.classes[3].deadline = Duration::from_millis(500);
-    plan.rules = ["pages", "#2", "#3"].map(Into::into).to_vec();
+    plan.rules = vec!["pages".into(), RuleKey::Conditions(2, 0), RuleKey::Conditions(3, 0)];
     plan
 }
 
@@ -185,7 +185,7 @@ impl Traffic {
         self.number += 1;
         let number = self.number;
         let arrival = Arrival {
-            rule: (class < 3).then_some(RuleId(class as u32)),
+            rule: (class < 3).then_some(RuleId::at(class as u32)),
             ..Arrival::of(ClassId(class as u16))
         };
         self.counters.thread(0).request(Protocol::Http11);

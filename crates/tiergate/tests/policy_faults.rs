@@ -723,6 +723,54 @@ fn files_are_read_and_their_faults_named() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+/// Beyond the bounds on names there is one line for each kind, at the first name that finds no room.
+#[test]
+fn names_beyond_their_bounds_are_told_once_and_with_what_to_do() {
+    use tiergate::config::parse_with;
+    use tiergate_core::names::Names;
+    use tiergate_core::plan::{Plan, Spec};
+    let mut names = Names::default();
+    for number in 0..4090 {
+        names.classes.intern(&number.to_string()).expect("there is room");
+        names.sites.intern(&number.to_string()).expect("there is room");
+    }
+    (0..65_536).for_each(|number| drop(names.policers.intern(&number.to_string())));
+    let tables = |kind: &str, more: &str| -> String {
+        (0..40).map(|it| format!("[[{kind}]]\nname = \"new-{it}\"\n{more}\n")).collect()
+    };
+    let (classes, sites) = (tables("class", "site = \"new-0\""), tables("site", ""));
+    let policers = tables("policer", "rate = \"1/s\"");
+    let text = format!("{GOOD}{sites}{classes}{policers}");
+    let told = parse_with(&text, "policy.toml", &mut names).unwrap_err().to_string();
+    let what = |name: &str, kind: &str| {
+        format!(
+            "no room for {name:?}: a process has ids for {kind}, counting all that were named since the \
+             start; use former names, or restart to forget them"
+        )
+    };
+    assert_eq!(
+        told,
+        format!(
+            "policy.toml:22:8: site[7].name: {}\npolicy.toml:142:8: class[7].name: {}\n\
+             policy.toml:244:8: policer[1].name: {}",
+            what("new-6", "4096 sites"),
+            what("new-6", "4096 classes"),
+            what("new-0", "65536 policers")
+        )
+    );
+    let mut names = Names::default();
+    let rules = (0..1 << 20).map(|number| number.to_string().into()).collect();
+    Plan::build(Spec { rules, ..Spec::protective() }, &mut names).expect("there is room");
+    let text = format!("{GOOD}[[rule]]\npath = \"/x\"\nrefuse = true\n");
+    let told = parse_with(&text, "policy.toml", &mut names).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "policy.toml:3:1: rule: no room for a rule without a name: a process has ids for 1048576 rules, \
+         counting those of this policy and all that were named since the start; use former names, or \
+         restart to forget them"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 

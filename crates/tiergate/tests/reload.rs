@@ -139,6 +139,27 @@ fn a_policy_with_too_many_servers_is_refused_not_fatal() {
     assert_eq!(gateway.get("/x").status, 200);
 }
 
+/// Names are kept for ever once they are in force, up to a bound; those of rejected policies are not.
+#[test]
+fn rejected_reloads_use_up_no_names() {
+    let origin = Origin::echo();
+    let policy = Policy::of(&[origin.server()]);
+    let gateway = Gateway::start(&policy);
+    let good = policy.text(&[gateway.address], gateway.admin);
+    let classes = |turn: usize| -> String {
+        (0..64).map(|class| format!("[[class]]\nname = \"turn-{turn}-{class}\"\n")).collect()
+    };
+    let unusable = "[[listener]]\naddress = \"192.0.2.1:80\"\n";
+    // 64 turns would name the 4,096 classes that there may be.
+    for turn in 0..70 {
+        gateway.write_policy(&format!("{good}{}{unusable}", classes(turn)));
+        let (status, text) = gateway.reload();
+        assert!(status == 422 && text.contains("cannot listen on 192.0.2.1:80"), "{text}");
+    }
+    gateway.write_policy(&format!("{good}{}", classes(70)));
+    assert_eq!(gateway.reload().0, 200);
+}
+
 fn marked(origin: &Origin, mark: &str) -> Policy {
     let mut policy = Policy::of(&[origin.server()]);
     policy.tables = format!(

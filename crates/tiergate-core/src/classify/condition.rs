@@ -5,7 +5,7 @@ use super::pattern::Pattern;
 use crate::request::{Part, RequestView};
 
 /// A part of the request must be matched by one of several alternatives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
     part: Part,
     any_of: Vec<Matcher>,

@@ -47,8 +47,11 @@ impl<T> Gate<T> {
         // that number's count would jump.
         for &rule in rules {
             let [before, after] = [former, plan].map(|plan| plan.rule(rule));
-            if after.is_some_and(|label| label.name.is_none()) && before != after {
-                self.account.rule_hits[rule.index()] = 0;
+            if after.is_some_and(|label| label.name.is_none())
+                && before != after
+                && let Some(hits) = self.account.rule_hits.get_mut(rule)
+            {
+                *hits = 0;
             }
         }
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
@@ -86,10 +89,13 @@ fn is_charged_alike(former: &Plan, new: &Plan, class: ClassId) -> bool {
 mod tests {
     use super::*;
     use crate::class::Class;
-    use crate::gate::{Arrival, Verdict};
-    use crate::names::Names;
+    use crate::control::Slots;
+    use crate::gate::{Arrival, Claim, Verdict};
+    use crate::names::{Names, RuleKey};
     use crate::outcome::{End, Outcome};
     use crate::plan::Spec;
+    use crate::reason::Reason;
+    use crate::schedule::Costing;
     use std::time::Duration;
 
     #[test]
@@ -115,26 +121,76 @@ mod tests {
         let learned = |rule| gate.costs.estimate(class, Some(rule), 1);
         assert_eq!([fast, slow].map(learned), [0.01, 0.5]);
         assert_eq!(gate.plan().rule(fast).map(|rule| rule.number), Some(4));
-        assert_eq!([fast, slow].map(|rule| gate.account().rule_hits[rule.index()]), [1, 1]);
+        assert_eq!(
+            [fast, slow].map(|rule| *gate.account().rule_hits.get(rule).expect("a hit")),
+            [1, 1]
+        );
     }
 
     #[test]
     fn a_rule_without_a_name_counts_anew_under_another_number() {
         let mut names = Names::default();
-        let mut plan = |rules: &[&str]| {
-            let rules = rules.iter().map(|rule| (*rule).into()).collect();
+        let mut plan = |rules: &[u64]| {
+            let rules = rules.iter().map(|rule| RuleKey::Conditions(*rule, 0)).collect();
             Plan::build(Spec { rules, ..Spec::protective() }, &mut names).expect("a valid plan")
         };
-        let mut gate: Gate<()> = Gate::new(plan(&["#one", "#two"]));
+        let mut gate: Gate<()> = Gate::new(plan(&[1, 2]));
         let [one, two] = [0, 1].map(|place| gate.plan().rule_ids()[place]);
         for rule in [one, one, two] {
             let arrival = Arrival { rule: Some(rule), ..Arrival::of(ClassId(0)) };
             let _ = gate.arrive(Moment::ZERO, arrival, || ());
         }
-        let hits = |gate: &Gate<()>| [one, two].map(|rule| gate.account().rule_hits[rule.index()]);
-        gate.reconfigure(Moment::ZERO, plan(&["#one", "#two", "#three"]));
+        let hits = |gate: &Gate<()>| {
+            [one, two].map(|rule| *gate.account().rule_hits.get(rule).expect("a hit"))
+        };
+        gate.reconfigure(Moment::ZERO, plan(&[1, 2, 3]));
         assert_eq!(hits(&gate), [2, 1]);
-        gate.reconfigure(Moment::ZERO, plan(&["#one", "#new", "#two"]));
+        gate.reconfigure(Moment::ZERO, plan(&[1, 4, 2]));
         assert_eq!(hits(&gate), [2, 0]);
+    }
+
+    #[test]
+    fn a_rule_that_gets_the_place_of_another_inherits_nothing_and_is_charged_for_nobody() {
+        let mut names = Names::default();
+        let mut plan = |rule: RuleKey| {
+            let spec = Spec { rules: vec![rule], slots: Slots::Fixed(1), ..Spec::protective() };
+            let cost = Costing::Seconds;
+            Plan::build(Spec { cost, ..spec }, &mut names).expect("a valid plan")
+        };
+        let mut gate: Gate<()> = Gate::new(plan(RuleKey::Conditions(0, 0)));
+        let former = gate.plan().rule_ids()[0];
+        let by = |rule| Arrival { rule, ..Arrival::of(ClassId(0)) };
+        let served = || Outcome::without_answer(End::Served);
+        let mut now = Moment::ZERO;
+        for (rule, millis) in [(Some(former), 500), (None, 100)] {
+            let Verdict::Admit(slot) = gate.arrive(now, by(rule), || ()) else { panic!("free") };
+            now = now + Duration::from_millis(millis);
+            gate.finish(now, slot, served());
+        }
+        let own = by(Some(former));
+        let Verdict::Admit(slot) = gate.arrive(now, own, || ()) else { panic!("free") };
+        let Verdict::Queue(ticket) = gate.arrive(now, own, || ()) else { panic!("full") };
+        for hash in 1..4 {
+            gate.reconfigure(now, plan(RuleKey::Conditions(hash, 0)));
+            gate.refuse(by(Some(gate.plan().rule_ids()[0])), Reason::Rule);
+        }
+        let rule = gate.plan().rule_ids()[0];
+        assert_eq!((rule.index(), gate.plan().rule(former)), (former.index(), None));
+        let estimate = |gate: &Gate<()>, rule| gate.costs.estimate(ClassId(0), rule, 1);
+        assert_eq!(estimate(&gate, Some(rule)), 0.3, "its class's");
+        // One runs and one waits by the former rule, and one comes that was classified by it.
+        now = now + Duration::from_secs(1);
+        gate.finish(now, slot, served());
+        let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("its turn") };
+        gate.refuse(own, Reason::Rule);
+        now = now + Duration::from_secs(1);
+        gate.finish(now, slot, served());
+        assert_eq!(estimate(&gate, Some(rule)), estimate(&gate, None));
+        assert_eq!(gate.account().rule_hits.get(rule), Some(&1), "its own");
+        assert_eq!(gate.account().unmatched, 1);
+        // A rule with a name gets the place of the second, which had a hit.
+        gate.reconfigure(now, plan("named".into()));
+        let named = gate.plan().rule_ids()[0];
+        assert_eq!((named.index(), gate.account().rule_hits.get(named)), (1, Some(&0)));
     }
 }

@@ -81,7 +81,7 @@ struct Known {
 
 /// All servers that a policy ever named. Picks the one with the fewest outstanding requests; equals take
 /// turns.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Servers {
     names: Interned<ServerId>,
     known: Vec<Known>,

@@ -15,18 +15,21 @@ impl Plan {
     /// The first fault found. Nothing is interned then.
     pub fn build(spec: Spec, names: &mut Names) -> Result<Self, Fault> {
         check::counts(&spec)?;
-        // What is refused halfway has interned names in the copy only.
-        let mut new = names.clone();
-        let plan = Plan {
-            classes: Places::intern(&mut new.classes, spec.classes.iter().map(|it| &*it.name))?,
-            sites: Places::intern(&mut new.sites, spec.sites.iter().map(|it| &*it.name))?,
-            policers: Places::intern(&mut new.policers, spec.policers.iter().map(|it| it.key()))?,
-            rules: Places::intern(&mut new.rules, spec.rules.iter().map(|key| &**key))?,
-            spec,
-        };
-        check::settings(&plan)?;
-        *names = new;
-        Ok(plan)
+        names.attempt(|Names { classes, sites, policers, rules }| {
+            rules.begin_plan();
+            let class_names = spec.classes.iter().map(|it| &it.name);
+            let site_names = spec.sites.iter().map(|it| &it.name);
+            let policer_keys = spec.policers.iter().map(|it| it.key());
+            let plan = Plan {
+                classes: Places::intern(class_names, |name| classes.intern(name))?,
+                sites: Places::intern(site_names, |name| sites.intern(name))?,
+                policers: Places::intern(policer_keys, |key| policers.intern(key))?,
+                rules: Places::intern(spec.rules.iter(), |key| rules.intern(key))?,
+                spec,
+            };
+            check::settings(&plan)?;
+            Ok(plan)
+        })
     }
 
     /// The same plan with other settings of what it has: its names stay as they are.

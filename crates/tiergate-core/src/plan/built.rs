@@ -4,7 +4,7 @@ use super::places::Places;
 use super::spec::Spec;
 use crate::admit::policer;
 use crate::class::Class;
-use crate::names::{ClassId, PolicerId, RuleId, SiteId};
+use crate::names::{ClassId, PolicerId, RuleId, RuleKey, SiteId};
 use crate::schedule::Site;
 use std::fmt;
 use std::ops::Deref;
@@ -101,8 +101,10 @@ impl Plan {
     /// The rule as people know it, unless it is not in this plan. O(1).
     pub fn rule(&self, id: RuleId) -> Option<RuleLabel<'_>> {
         let place = self.rules.place(id)?;
-        // A key that is no name begins with `#`.
-        let name = Some(&*self.spec.rules[place]).filter(|key| !key.starts_with('#'));
+        let name = match &self.spec.rules[place] {
+            RuleKey::Name(name) => Some(&**name),
+            RuleKey::Conditions(..) => None,
+        };
         Some(RuleLabel { number: place as u32 + 1, name })
     }
 }

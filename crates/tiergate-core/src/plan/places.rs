@@ -1,7 +1,8 @@
 //! Ids in a plan's order, and the place of each.
 
 use crate::fault::Fault;
-use crate::names::{Id, Interned};
+use crate::names::Id;
+use std::fmt::Display;
 
 const NONE: u32 = u32::MAX;
 
@@ -15,13 +16,13 @@ pub struct Places<I> {
 
 impl<I: Id> Places<I> {
     /// Interns names in this order.
-    pub(super) fn intern<'n>(
-        interned: &mut Interned<I>,
-        names: impl Iterator<Item = &'n str>,
+    pub(super) fn intern<N: Display>(
+        names: impl Iterator<Item = N>,
+        mut intern: impl FnMut(&N) -> Result<I, Fault>,
     ) -> Result<Self, Fault> {
         let mut these = Places { ids: Vec::new(), places: Vec::new() };
         for (place, name) in (0..).zip(names) {
-            let id = interned.intern(name)?;
+            let id = intern(&name)?;
             if these.places.len() <= id.index() {
                 these.places.resize(id.index() + 1, NONE);
             }
@@ -41,6 +42,8 @@ impl<I: Id> Places<I> {
 
     /// The place of an id, from 0. O(1).
     pub fn place(&self, id: I) -> Option<usize> {
-        self.places.get(id.index()).filter(|&&place| place != NONE).map(|&place| place as usize)
+        let place = *self.places.get(id.index())? as usize;
+        // Another rule may have had its place in tables, and an unused one has none here.
+        (self.ids.get(place) == Some(&id)).then_some(place)
     }
 }

@@ -3,7 +3,7 @@
 use crate::admit::{block, policer};
 use crate::class::Class;
 use crate::control::Slots;
-use crate::names::PolicerId;
+use crate::names::{PolicerId, RuleKey};
 use crate::schedule::{Costing, Policy, Site};
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use std::time::Duration;
 pub struct Spec {
     /// The classes, most important first: 1 to [`Spec::CLASSES_MAX`].
     pub classes: Vec<Class>,
-    /// What the classifier's rules are interned by, in their order ([`crate::names::RuleIdentities`]).
-    pub rules: Vec<Box<str>>,
+    /// What the classifier's rules are known by, in their order ([`crate::names::RuleIdentities`]).
+    pub rules: Vec<RuleKey>,
     /// How many requests the origin works on at once.
     pub slots: Slots,
     /// The policers.

@@ -103,7 +103,7 @@ impl Busy {
         let number = self.number;
         let slots = self.work[class].slots;
         let arrival =
-            Arrival { slots, rule: Some(RuleId(0)), ..Arrival::of(ClassId(class as u16)) };
+            Arrival { slots, rule: Some(RuleId::at(0)), ..Arrival::of(ClassId(class as u16)) };
         match self.gate.arrive(self.now, arrival, || number) {
             Verdict::Admit(slot) => self.start(class, slot),
             Verdict::Queue(ticket) => drop(self.waiting.insert(number, (class, ticket))),

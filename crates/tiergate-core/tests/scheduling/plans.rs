@@ -5,6 +5,7 @@ use fastrand::Rng;
 use std::time::Duration;
 use tiergate_core::class::Class;
 use tiergate_core::control::Slots;
+use tiergate_core::names::RuleKey;
 use tiergate_core::plan::Spec;
 use tiergate_core::schedule::{Costing, Policy, Site};
 use tiergate_core::time::Moment;
@@ -96,7 +97,7 @@ pub(crate) fn script(
 }
 
 /// Rules by their numbers.
-pub(crate) fn rules(count: u32) -> Vec<Box<str>> {
+pub(crate) fn rules(count: u32) -> Vec<RuleKey> {
     (0..count).map(|number| format!("rule-{number}").into()).collect()
 }
 

@@ -161,7 +161,7 @@ impl<W: Watch> World<'_, W> {
             absent: self.rng.u8(0..100) < self.script.cancelled / 4,
         };
         let arrival = Arrival {
-            rule: source.rule.map(RuleId),
+            rule: source.rule.map(RuleId::at),
             deadline: own,
             flow: req.flow,
             running: req.session,

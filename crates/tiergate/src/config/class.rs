@@ -1,7 +1,7 @@
 //! `[[class]]`: tiers of service.
 
 use super::kind::{Choice, list, one_or_many};
-use super::lookup::{Classes, class_name, find, intern};
+use super::lookup::{Classes, Interning, class_name, find};
 use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
@@ -15,7 +15,6 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
-use tiergate_core::names::Interned;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 
@@ -132,7 +131,7 @@ pub(super) fn classes(
     raw: Vec<At<ClassKeys>>,
     sites: &[Site],
     between: Policy,
-    (known, site_ids): (&mut Interned<ClassId>, &[SiteId]),
+    (mut known, site_ids): (Interning<'_, ClassId>, &[SiteId]),
     place: &Place,
     policers: &mut Policers<'_>,
 ) -> Classes {
@@ -143,13 +142,13 @@ pub(super) fn classes(
         let order = default_order(&sites[0], between);
         let site = site_ids[0];
         let class = Class { order, share, site, ..Class::named("default") };
-        let ids = vec![intern(known, &class.name, place)];
+        let ids = vec![known.id(&class.name, place)];
         return Classes { ids, list: vec![class], flows: vec![None] };
     }
     let raw: Vec<_> = raw.into_iter().filter(|raw| raw.value.name.is_some()).collect();
     // A backlog may be that of a class further down.
     let names: Vec<String> = raw.iter().filter_map(|raw| raw.value.name.clone()).collect();
-    let id = |(name, raw): (&String, &At<ClassKeys>)| intern(known, name, &raw.place);
+    let id = |(name, raw): (&String, &At<ClassKeys>)| known.id(name, &raw.place.key("name"));
     let ids: Vec<ClassId> = names.iter().zip(&raw).map(id).collect();
     let mut sums = vec![Sums::default(); sites.len()];
     let mut resolve = |(index, At { value: raw, place }): (usize, At<ClassKeys>)| {

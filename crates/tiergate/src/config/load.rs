@@ -31,8 +31,8 @@ pub fn parse(text: &str, file_name: &str) -> Result<Policy, Errors> {
     parse_with(text, file_name, &mut Names::default())
 }
 
-/// The same as [`parse`], of a process that knows `names`. After an error there may be more of them: a copy
-/// keeps them as they were.
+/// The same as [`parse`], of a process that knows `names`. After an error there may be more of them, unless
+/// within [`Names::attempt`].
 ///
 /// # Errors
 /// As [`parse`].

@@ -22,12 +22,27 @@ pub(super) fn find<'n>(
     found
 }
 
-/// The id of a name; reports that too many names were used since the process began.
-pub(super) fn intern<I: Id>(names: &mut Interned<I>, name: &str, place: &Place) -> I {
-    names.intern(name).unwrap_or_else(|exhausted| {
-        place.fault(exhausted.to_string());
-        I::at(0)
-    })
+/// The ids of a policy's names of one kind.
+pub(super) struct Interning<'n, I> {
+    names: &'n mut Interned<I>,
+    is_full: bool,
+}
+
+impl<'n, I: Id> Interning<'n, I> {
+    /// Where those names are that the process knows.
+    pub(super) fn of(names: &'n mut Interned<I>) -> Self {
+        Interning { names, is_full: false }
+    }
+
+    /// The id of a name; reports the first for which there is no room.
+    pub(super) fn id(&mut self, name: &str, place: &Place) -> I {
+        self.names.intern(name).unwrap_or_else(|exhausted| {
+            if !std::mem::replace(&mut self.is_full, true) {
+                place.fault(exhausted.to_string());
+            }
+            I::at(0)
+        })
+    }
 }
 
 /// The classes of a policy, most important first.

@@ -1,7 +1,7 @@
 //! `[[policer]]` and `police`: how many requests pass in a time.
 
 use super::kind::{Choice, list};
-use super::lookup::{Classes, class_name, find, intern};
+use super::lookup::{Classes, Interning, class_name, find};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::show;
@@ -110,7 +110,7 @@ impl Kind for PoliceKind {
 
 /// The policers found so far: the named ones first, then those that rules and classes have of their own.
 pub(super) struct Policers<'n> {
-    names: &'n mut Interned<PolicerId>,
+    names: Interning<'n, PolicerId>,
     ids: Vec<PolicerId>,
     pub(super) settings: Vec<Settings>,
     /// The shares of each that is named and has any, until the classes are known.
@@ -121,7 +121,7 @@ impl<'n> Policers<'n> {
     /// The policers that have a name.
     pub(super) fn named(raw: Vec<At<PolicerKeys>>, names: &'n mut Interned<PolicerId>) -> Self {
         let (ids, settings, shares) = (Vec::new(), Vec::new(), Vec::new());
-        let mut policers = Policers { names, ids, settings, shares };
+        let mut policers = Policers { names: Interning::of(names), ids, settings, shares };
         for At { value: raw, place } in raw {
             let Some(name) = raw.name else { continue };
             let before = policers.settings.iter().map(|other| other.name.as_str());
@@ -131,13 +131,13 @@ impl<'n> Policers<'n> {
             if !raw.share.is_empty() {
                 policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
             }
-            policers.add(own.resolve(name, None, &place), &place);
+            policers.add(own.resolve(name, None, &place), &place.key("name"));
         }
         policers
     }
 
     fn add(&mut self, settings: Settings, place: &Place) {
-        self.ids.push(intern(self.names, settings.key(), place));
+        self.ids.push(self.names.id(settings.key(), place));
         self.settings.push(settings);
     }
 

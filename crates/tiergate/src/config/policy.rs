@@ -7,7 +7,7 @@ use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys
 use super::kind::list;
 use super::limits::{Limits, limits};
 use super::listener::{self, Listener, ListenerKeys, listeners};
-use super::lookup::intern;
+use super::lookup::Interning;
 use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
@@ -34,6 +34,7 @@ use tiergate_core::admit::policer::Settings;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
+use tiergate_core::fault::Fault;
 use tiergate_core::names::{Names, SiteId};
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::request::Part;
@@ -212,10 +213,14 @@ impl Policy {
 /// follows is checked too.
 pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Policy> {
     let mut policers = Policers::named(raw.policer, &mut names.policers);
+    let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
-    let site_id = |site: &Site| intern(&mut names.sites, &site.name, place);
-    let site_ids: Vec<SiteId> = sites.iter().map(site_id).collect();
-    let known = (&mut names.classes, &site_ids[..]);
+    let mut interning = Interning::of(&mut names.sites);
+    // A site without a name has none of its own, but is a fault anyway.
+    let site_places = site_places.iter().chain(std::iter::repeat(place));
+    let site_id = |(site, place): (&Site, &Place)| interning.id(&site.name, place);
+    let site_ids: Vec<SiteId> = sites.iter().zip(site_places).map(site_id).collect();
+    let known = (Interning::of(&mut names.classes), &site_ids[..]);
     let classes = classes(raw.class, &sites, between_sites, known, place, &mut policers);
     policers.share_out(&classes);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
@@ -254,8 +259,9 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         cost: raw.scheduling.value.cost,
         queue_len_max: raw.scheduling.value.queue.unwrap_or(u32::MAX),
     };
-    // All that it can say but for the number of rules' names has been reported above, at its line.
-    let plan = Plan::build(spec, names).map_err(|fault| place.fault(fault.to_string())).ok()?;
+    // All that it can say but for the number of rules has been reported above, at its line.
+    let reported = |fault: Fault| place.fault_at("rule", fault.to_string());
+    let plan = Plan::build(spec, names).map_err(reported).ok()?;
     // One for each processor, because each thread runs without ever blocking; one if that is unknown.
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Some(Policy {

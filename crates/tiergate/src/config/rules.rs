@@ -5,13 +5,13 @@ use super::lookup::Classes;
 use super::place::{At, Place};
 use super::policer::Policers;
 use super::rule::{RuleKeys, conditions};
-use super::values::check_unique;
+use std::collections::HashSet;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::Classifier;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Score, ScoreTables};
-use tiergate_core::names::RuleIdentities;
+use tiergate_core::names::{RuleIdentities, RuleKey};
 
 /// A rule of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,28 +45,31 @@ pub(super) struct References<'p, 'n> {
 pub(super) fn rules(
     raw: Vec<At<RuleKeys>>,
     references: &mut References<'_, '_>,
-) -> (Vec<(PolicyRule, Place)>, Vec<Box<str>>) {
-    let mut names: Vec<String> = Vec::new();
+) -> (Vec<(PolicyRule, Place)>, Vec<RuleKey>) {
+    let mut names: HashSet<String> = HashSet::new();
     let mut identities = RuleIdentities::default();
     let resolved = |(index, At { value: mut raw, place }): (usize, At<RuleKeys>)| {
         let (police, name) = (raw.police.take(), raw.name.take());
         if let Some(name) = &name {
             let place = place.key("name");
-            check_unique("rule", name, names.iter().map(String::as_str), &place);
+            if !names.insert(name.clone()) {
+                place.fault(format!("another rule is called {name:?} already"));
+            }
             if name.bytes().all(|byte| byte.is_ascii_digit()) {
                 place.fault(format!("must not be a number, got {name:?}"));
             }
-            names.push(name.clone());
         }
         let mut rule = rule(raw, police.is_some(), &place, references);
-        let key = identities.next(name.as_deref(), &format!("{:?}", rule.conditions));
-        let own = match &name {
-            Some(name) => format!("rule.{name}"),
-            None => format!("rule.{}", index + 1),
-        };
-        // The number of a rule changes with the rules above it.
-        let own_key = name.is_none().then(|| format!("rule.{key}").into());
-        rule.policer = police.and_then(|police| references.policers.find(police, &own, own_key));
+        let key = identities.next(name.as_deref(), &rule.conditions);
+        rule.policer = police.and_then(|police| {
+            let own = match &name {
+                Some(name) => format!("rule.{name}"),
+                None => format!("rule.{}", index + 1),
+            };
+            // The number of a rule changes with the rules above it.
+            let own_key = name.is_none().then(|| format!("rule.{key}").into());
+            references.policers.find(police, &own, own_key)
+        });
         ((PolicyRule { line: place.line(), name, rule }, place), key)
     };
     raw.into_iter().enumerate().map(resolved).unzip()

@@ -95,7 +95,7 @@ impl Snapshot {
         let rules = plan.rule_ids().iter().take(RULES_SHOWN_MAX);
         let hits = |id: &RuleId| {
             let label = plan.rule(*id).expect("the plan has it");
-            (label.to_string(), account.rule_hits[id.index()])
+            (label.to_string(), account.rule_hits.get(*id).copied().unwrap_or_default())
         };
         let mut gone = 0;
         let mut is_shown = |id| {
@@ -162,17 +162,18 @@ pub const fn order_name(order: Order) -> &'static str {
 mod tests {
     use super::*;
     use tiergate_core::gate::Arrival;
-    use tiergate_core::names::Names;
+    use tiergate_core::names::{Names, RuleKey};
     use tiergate_core::plan::{Plan, Spec};
 
     #[test]
     fn it_copies_what_the_gate_says_and_at_most_so_many_rules() {
         let mut plan = Spec::protective();
         plan.slots = Slots::Fixed(1);
-        plan.rules = (1..RULES_SHOWN_MAX + 11).map(|rule| format!("#{rule}").into()).collect();
+        plan.rules =
+            (1..11 + RULES_SHOWN_MAX as u64).map(|rule| RuleKey::Conditions(rule, 0)).collect();
         plan.rules[3] = "pages".into();
         let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
-        let arrival = Arrival { rule: Some(RuleId(3)), ..Arrival::of(ClassId(0)) };
+        let arrival = Arrival { rule: Some(RuleId::at(3)), ..Arrival::of(ClassId(0)) };
         for _ in 0..3 {
             // The gate remembers the slot; nothing here gives it back.
             let _verdict = gate.arrive(Moment::ZERO, arrival, || ());

@@ -20,7 +20,7 @@ pub struct Process {
     /// What all connections share.
     pub shared: Arc<Shared>,
     pub(super) source: Source,
-    /// All names of classes, sites, policers and rules that were ever in force.
+    /// The names of classes, sites, policers and rules. Locked for the length of a reload, by nothing else.
     pub(super) names: Mutex<Names>,
     /// The socket of the admin listener, which the command line serves.
     pub admin: Option<TcpListener>,
@@ -47,9 +47,13 @@ impl Process {
 
     fn try_reload(&self) -> Result<u32, String> {
         let mut listeners = self.listeners.lock().expect("no reload panics");
+        let mut names = self.names.lock().expect("no reload panics");
+        names.attempt(|names| self.put_in_force(names, &mut listeners))
+    }
+
+    fn put_in_force(&self, names: &mut Names, listeners: &mut Listeners) -> Result<u32, String> {
         let former = self.shared.config.load_full();
-        let mut names = self.names.lock().expect("no reload panics").clone();
-        let mut policy = (self.source)(&mut names)?;
+        let mut policy = (self.source)(names)?;
         if policy.threads != former.policy.threads {
             tracing::warn!("`threads` takes effect at the next start");
             policy.threads = former.policy.threads;
@@ -68,7 +72,6 @@ impl Process {
         if config.policy.access_log != former.policy.access_log {
             open_log(&self.shared, &config.policy).map_err(|error| format!("{error:#}"))?;
         }
-        *self.names.lock().expect("no reload panics") = names;
         self.shared.reconfigure(config);
         listeners.apply(prepared);
         self.generation.send_replace(generation);

@@ -9,7 +9,7 @@ use tiergate_core::admit::session::{Bounds, Sessions};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Cause, Slots, Step};
 use tiergate_core::gate::{Arrival, Gate, Verdict};
-use tiergate_core::names::RuleId;
+use tiergate_core::names::{RuleId, RuleKey};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
 use tiergate_core::time::Moment;
@@ -20,13 +20,13 @@ fn encoded(format: Format) -> String {
     plan.classes = vec![Class::named("check\"out\\"), Class::named("browse")];
     plan.classes[1].queue_len_max = 2;
     plan.slots = Slots::Fixed(2);
-    plan.rules = ["pages", "#2", "#3"].map(Into::into).to_vec();
+    plan.rules = vec!["pages".into(), RuleKey::Conditions(2, 0), RuleKey::Conditions(3, 0)];
     plan.shedding = Some(Duration::from_millis(100));
     let mut gate: Gate<()> = Gate::new(plan.build().expect("a valid plan"));
     let mut slots = Vec::new();
     for number in 0..12u64 {
         let arrival = Arrival {
-            rule: (number % 4 != 3).then_some(RuleId((number % 4) as u32)),
+            rule: (number % 4 != 3).then_some(RuleId::at((number % 4) as u32)),
             ..Arrival::of(ClassId(u16::from(number >= 2)))
         };
         if let Verdict::Admit(slot) = gate.arrive(Moment::ZERO, arrival, || ()) {

@@ -1,0 +1,70 @@
+//! Ids: small numbers that stand for names, and index tables.
+
+use crate::fault::Fault;
+use std::fmt::Display;
+
+/// A small number that stands for a name.
+pub trait Id: Copy + Eq {
+    /// What such names are of, in the plural: "classes".
+    const KIND: &'static str;
+    /// How many names of the kind may ever be interned.
+    const MAX: usize;
+    /// The id of the name that was interned after `index` others.
+    fn at(index: usize) -> Self;
+    /// The place in tables by id.
+    fn index(self) -> usize;
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($number:ty), $kind:literal, $max:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $number);
+
+        impl $name {
+            /// The place in tables by id.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl Id for $name {
+            const KIND: &'static str = $kind;
+            const MAX: usize = $max;
+
+            fn at(index: usize) -> Self {
+                $name(index as $number)
+            }
+
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id!(
+    /// A class, by its name. Says nothing of its importance: that is its rank in a plan.
+    ClassId(u16), "classes", 4096
+);
+id!(
+    /// A site, by its name.
+    SiteId(u16), "sites", 4096
+);
+id!(
+    /// A policer, by its name.
+    PolicerId(u16), "policers", 65_536
+);
+id!(
+    /// A server of the origin, by its address.
+    ServerId(u16), "servers", 65_535
+);
+
+/// There is no id for another of a kind. `counted`: which ones have the ids.
+pub(super) fn exhausted<I: Id>(name: impl Display, counted: &str) -> Fault {
+    let (max, kind) = (I::MAX, I::KIND);
+    Fault::new(format!(
+        "no room for {name}: a process has ids for {max} {kind}, counting {counted}; use former names, \
+         or restart to forget them"
+    ))
+}

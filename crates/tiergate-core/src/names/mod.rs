@@ -1,0 +1,60 @@
+//! Names and their ids: classes, sites, policers, rules and servers are interned by name to ids that
+//! never change meaning while the process lives.
+//!
+//! A plan orders what it names as it likes; the ids stay. So what is counted, learned and given out by
+//! id (counters, costs, tokens, slots) survives every reload without translation, and a name that comes
+//! back finds its own again.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `id` | the ids, and how many there may be |
+//! | `interned` | the names of one kind |
+//! | `rules` | ids of rules, which need no name |
+//! | `by_rule` | a table by rule, for what is learned and counted |
+//!
+//! Bounds: [`Id::MAX`] names of each kind, ever. A plan that needs more cannot be built until the
+//! process restarts, and interns nothing. A rule without a name counts only while one of the last plans
+//! has it.
+
+mod by_rule;
+mod id;
+mod interned;
+mod rules;
+
+pub use by_rule::ByRule;
+pub use id::{ClassId, Id, PolicerId, ServerId, SiteId};
+pub use interned::Interned;
+pub use rules::{RuleId, RuleIdentities, RuleKey, Rules};
+
+/// All names of the process.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// Classes.
+    pub classes: Interned<ClassId>,
+    /// Sites.
+    pub sites: Interned<SiteId>,
+    /// Policers.
+    pub policers: Interned<PolicerId>,
+    /// Rules.
+    pub rules: Rules,
+}
+
+impl Names {
+    /// Does what may intern names, and forgets those again if it fails. Costs a copy of what is known of
+    /// rules without a name, but none of any name.
+    ///
+    /// # Errors
+    /// Those of `act`.
+    pub fn attempt<T, E>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+        let before = (self.classes.len(), self.sites.len(), self.policers.len());
+        let rules = self.rules.mark();
+        let done = act(self);
+        if done.is_err() {
+            self.classes.truncate(before.0);
+            self.sites.truncate(before.1);
+            self.policers.truncate(before.2);
+            self.rules.restore(rules);
+        }
+        done
+    }
+}
