@@ -62,6 +62,8 @@ pub struct Class {
     pub name: String,
     /// How long after its arrival a request may still be started. Longest time in the backlog.
     pub deadline: Duration,
+    /// Whether requests are also bounded by how long its clients are seen to wait.
+    pub patience: bool,
     /// Share of the slots, 0.0 to 1.0, that this class is sure of while it has requests waiting.
     /// What it does not use is lent to the others.
     pub minimum: f64,
@@ -120,6 +122,7 @@ impl Class {
         Class {
             name: name.into(),
             deadline: Self::DEADLINE_DEFAULT,
+            patience: true,
             minimum: 0.0,
             queue_len_max: Self::QUEUE_LEN_MAX_DEFAULT,
             policer: None,

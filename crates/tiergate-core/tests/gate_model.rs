@@ -48,6 +48,7 @@ impl PlanShape {
                     deadline: Duration::from_millis(50),
                     minimum: share * f64::from(minimum) / 100.0,
                     queue_len_max: u32::from(bound),
+                    patience: false,
                     ..Class::named(name)
                 });
             }
@@ -126,7 +127,7 @@ impl Model {
         let ids = self.gate.plan().class_ids().iter();
         let count = ids.map(|id| id.index() + 1).max().unwrap_or(0).max(self.settings.len());
         self.waiting.resize_with(count, VecDeque::new);
-        self.settings.resize_with(count, || Class::named("new"));
+        self.settings.resize_with(count, || Class { patience: false, ..Class::named("new") });
         for (id, class) in self.gate.plan().class_ids().iter().zip(&self.gate.plan().classes) {
             self.settings[id.index()] = class.clone();
         }

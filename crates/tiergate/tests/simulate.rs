@@ -486,8 +486,12 @@ fn the_scenarios_that_come_along_show_what_they_promise() {
             .expect("the program that was just built");
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         let report: Value = serde_json::from_slice(&out.stdout).expect("JSON");
-        let good = |front: &str| number(&classes(&report, front)[important]["good"]);
-        assert!(good("policy") > good("fifo") && good("policy") > good("none"), "{scenario}");
+        let of = |front: &str, key: &str| number(&classes(&report, front)[important][key]);
+        assert!(of("policy", "good") > of("none", "good"), "{scenario}");
+        // A plain queue may serve nearly as many, but late.
+        assert!(of("policy", "good") > 0.97 * of("fifo", "good"), "{scenario}");
+        let slow = |front: &str| number(&classes(&report, front)[important]["answer_ms"]["p99"]);
+        assert!(slow("policy") < 0.5 * slow("fifo"), "{scenario}");
     }
 }
 

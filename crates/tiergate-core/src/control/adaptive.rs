@@ -145,8 +145,7 @@ impl Law for AdaptiveLimit {
         self.window.pass(now, load.running);
         // The number in progress only falls at an end, so that its peaks are seen here.
         self.peak = self.peak.max(load.running);
-        let slow = held_s >= self.held_s;
-        let counts = self.window.count(completion, slow);
+        let counts = self.window.count(completion, self.held_s);
         if is_answer(outcome) {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);

@@ -8,6 +8,9 @@ use std::time::Duration;
 /// Fewest failures, and failures for each answer, at which a window is failing.
 const FAILURES_MIN: u32 = 8;
 const FAILURES_PER_KEPT: u32 = 3;
+/// Part of the usual time of an answer from which on a client that leaves has waited long enough to tell of
+/// the origin.
+const PATIENT: f64 = 0.75;
 
 /// Counts answers while every slot is in use. Time in which slots are free says nothing of the origin's
 /// capacity, so that the window's clock stands still then.
@@ -59,11 +62,13 @@ impl Window {
 
     /// Counts the end of a request; call after [`Window::pass`]. Returns whether it is an answer that
     /// tells of the throughput.
-    pub(super) fn count(&mut self, completion: &Completion<'_>, slow: bool) -> bool {
+    /// `usual_s`: mean time that a slot is held by an answered request, seconds.
+    pub(super) fn count(&mut self, completion: &Completion<'_>, usual_s: f64) -> bool {
         let Completion { admitted, outcome, load, .. } = *completion;
         // A slot granted in an earlier window is evidence about the number of slots of then. Failures count
         // with slots free, too: a limit far too high never binds, because the clients leave first.
         let own = u32::from(admitted >= self.opened);
+        let held_s = completion.now.since(admitted).as_secs_f64();
         match outcome.end {
             _ if is_answer(outcome) => {
                 self.kept += own;
@@ -72,8 +77,9 @@ impl Window {
                 self.served += u32::from(counts);
                 return counts;
             }
-            // A client that leaves sooner than others are answered tells of the client.
-            End::Cancelled | End::Failed if slow => self.failed += own,
+            // A client that leaves much sooner than others are answered tells of the client.
+            End::Cancelled if held_s >= PATIENT * usual_s => self.failed += own,
+            End::Failed if held_s >= usual_s => self.failed += own,
             _ => {}
         }
         false

@@ -57,7 +57,10 @@ impl ClassRecord {
     /// How long a request may wait for its slot: as the policy says, or less if its client would have left
     /// before the answer.
     pub(super) fn deadline(&self) -> Duration {
-        self.patience.deadline(self.settings.deadline)
+        match self.settings.patience {
+            true => self.patience.deadline(self.settings.deadline),
+            false => self.settings.deadline,
+        }
     }
 
     /// Whether requests of it run or streams of it are open.

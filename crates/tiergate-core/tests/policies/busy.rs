@@ -16,7 +16,7 @@ pub(crate) const MILLI: Duration = Duration::from_millis(1);
 /// Classes of these names with much patience.
 pub(crate) fn classes(names: &[&str]) -> Vec<Class> {
     let deadline = Duration::from_secs(1_000_000);
-    names.iter().map(|name| Class { deadline, ..Class::named(*name) }).collect()
+    names.iter().map(|name| Class { deadline, patience: false, ..Class::named(*name) }).collect()
 }
 
 /// One site under a policy.

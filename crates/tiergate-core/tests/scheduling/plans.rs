@@ -19,7 +19,8 @@ pub(crate) const fn millis(millis: u64) -> Duration {
 
 /// A class that refuses nobody.
 pub(crate) fn class(name: &str) -> Class {
-    Class { deadline: Duration::from_secs(10_000), fair: false, ..Class::named(name) }
+    let deadline = Duration::from_secs(10_000);
+    Class { deadline, patience: false, fair: false, ..Class::named(name) }
 }
 
 /// Two to five of the classes a to f, in any order, each changed by `change`.

@@ -31,6 +31,11 @@ section! {
         /// Why: long enough to ride out a burst, shorter than the patience of people and of most client
         /// timeouts.
         deadline: Duration = TIME.or("2s");
+        /// Whether requests are also refused, and expire, early enough to be answered before clients of the class
+        /// usually leave, as learned from those that left.
+        /// Why: a request whose client is about to leave is work for nobody; see [ADR
+        /// 16](adr/0016-patience-is-learned.md).
+        learn_patience: bool = FLAG.or(true);
         /// Share of the slots that the class is guaranteed while it has requests waiting; the unused part is
         /// lent to other classes. The sum must not exceed 100%.
         /// Why: importance alone decides; set a minimum if a class must not starve.
@@ -165,6 +170,7 @@ pub(super) fn classes(
             name: names[index].clone(),
             policer: raw.police.and_then(|police| policers.find(police, &own, None)),
             deadline: raw.deadline,
+            patience: raw.learn_patience,
             queue_len_max: raw.queue,
             refuse_at: raw.refuse_at.into_iter().filter_map(trigger).collect(),
             minimum: part.minimum,
