@@ -20,6 +20,7 @@ impl<T> Gate<T> {
         mut arrival: Arrival,
         wake: impl FnOnce() -> T,
     ) -> Verdict {
+        let now = self.latest(now);
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
         self.account.arrived(class, arrival.rule);
@@ -132,6 +133,7 @@ impl<T> Gate<T> {
     /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. It takes
     /// no tokens. O(1).
     pub fn turn_away(&mut self, now: Moment, mut arrival: Arrival) -> Option<Reason> {
+        let now = self.latest(now);
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
         let candidate = candidate(self.classes.rank(class), &arrival);
@@ -160,6 +162,7 @@ impl<T> Gate<T> {
     /// What the request has left of the policer that would refuse it now, or else of the first that
     /// it comes under; `None` if it comes under none. O(1), and the partitions.
     pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
+        let now = self.latest(now);
         let class = self.classes.entered(arrival.class);
         let under = self.policers_of(class, arrival)?;
         let policer = self.policers.bar(now, under);

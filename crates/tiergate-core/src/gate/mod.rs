@@ -10,6 +10,9 @@
 //! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
 //!
+//! Time is the latest moment that any method was told: threads read the clock before they have the lock, so
+//! that one of two may come with an older moment than the other, and no meter shall see time run back.
+//!
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
 //! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
 
@@ -166,6 +169,8 @@ pub struct Gate<T> {
     draining: bool,
     effects: Effects<T>,
     account: Account,
+    /// The latest moment that was told.
+    now: Moment,
 }
 
 impl<T> Gate<T> {
@@ -196,10 +201,17 @@ impl<T> Gate<T> {
             blocking: None,
             draining: false,
             account: Account::default(),
+            now: Moment::ZERO,
             plan: plan.clone(),
         };
         gate.put_in_force(Moment::ZERO, &plan);
         gate
+    }
+
+    /// What the time is when a caller says that it is `now`: every method that is told begins with it.
+    fn latest(&mut self, now: Moment) -> Moment {
+        self.now = self.now.max(now);
+        self.now
     }
 
     /// What has become of a ticket. A stale ticket counts as reconfigured away.
@@ -223,6 +235,7 @@ impl<T> Gate<T> {
 
     /// The owner of the ticket is gone. A slot it was granted meanwhile goes to the next. O(log n).
     pub fn cancel(&mut self, now: Moment, ticket: Ticket) {
+        let now = self.latest(now);
         let Some(waiter) = self.backlog.waiter(ticket) else {
             return;
         };
@@ -249,6 +262,7 @@ impl<T> Gate<T> {
 
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
+        let now = self.latest(now);
         let class = slot.class;
         self.advance(now);
         let waiting = self.backlog.len() as u32;
@@ -273,6 +287,7 @@ impl<T> Gate<T> {
     /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
     /// nothing is pending.
     pub fn tick(&mut self, now: Moment) -> Moment {
+        let now = self.latest(now);
         let moving = self.move_adjustments(now);
         self.advance(now);
         self.expire(now);
@@ -287,6 +302,7 @@ impl<T> Gate<T> {
     /// or may have a slot that a policy keeps free until then. [`Moment::NEVER`] if nobody waits. Any other
     /// method may make it earlier. O(1); O(classes) while slots are kept free.
     pub fn next_due(&mut self, now: Moment) -> Moment {
+        let now = self.latest(now);
         let deadline = self.backlog.next_deadline();
         if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.limit.has_free() {
             return deadline;
