@@ -3,7 +3,6 @@
 use super::{Arrival, Gate, Slot, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
-use crate::backlog::Room;
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -48,9 +47,8 @@ impl<T> Gate<T> {
             return Verdict::Admit(self.admit(now, &arrival));
         }
         let deadline = now + self.patience(&arrival);
-        if !self.make_room(now, &arrival) {
-            return self.reject(now, &arrival, Reason::QueueFull);
-        }
+        let leaving = self.room(&arrival).expect("`bar` has found room");
+        self.make_room(now, leaving);
         if self.backlog.len() == 0 {
             self.let_time_pass(now);
         }
@@ -191,10 +189,7 @@ impl<T> Gate<T> {
         if self.triggers.bars(self.classes.rank(class)) {
             return Some(Reason::BacklogTrigger);
         }
-        let room = self.backlog.room(class, arrival, 0);
-        if room == Room::None
-            || room == Room::Free && self.is_crowded() && self.below(class).is_none()
-        {
+        if self.room(arrival).is_none() {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, arrival.running);

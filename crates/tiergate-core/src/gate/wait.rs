@@ -7,6 +7,14 @@ use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
 
+/// Whose places an arrival takes.
+pub(super) struct Leaving {
+    /// Of its own class: the first, and how many.
+    own: Option<(Ticket, usize)>,
+    /// Of a class below, where too many wait in all.
+    below: Option<Ticket>,
+}
+
 /// Whose turn it is.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen {
@@ -18,14 +26,25 @@ pub(super) struct Chosen {
 }
 
 impl<T> Gate<T> {
-    /// Whether no more may wait in all.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.backlog.len() >= self.plan.queue_len_max as usize
+    /// Which requests leave so that the arrival may wait; `None` if it may not. O(classes).
+    pub(super) fn room(&self, arrival: &Arrival) -> Option<Leaving> {
+        let own = match self.backlog.room(arrival.class, arrival) {
+            Room::Free => None,
+            Room::After(first, count) => Some((first, count)),
+            Room::None => return None,
+        };
+        let waiting = self.backlog.len() - own.map_or(0, |(_, count)| count);
+        let below = if waiting >= self.plan.queue_len_max as usize {
+            Some(self.backlog.worst(self.below(arrival.class)?)?)
+        } else {
+            None
+        };
+        Some(Leaving { own, below })
     }
 
     /// Of the classes below this one, of its site or gone from the plan, the least important that has
     /// anybody waiting. O(classes).
-    pub(super) fn below(&self, class: ClassId) -> Option<ClassId> {
+    fn below(&self, class: ClassId) -> Option<ClassId> {
         let (rank, site) = (self.classes.rank(class), self.classes.at(class).settings.site);
         let below = self.classes.ranked().iter().zip(self.classes.loads()).skip(rank + 1);
         let mut waits = below.filter(|(id, load)| {
@@ -132,26 +151,21 @@ impl<T> Gate<T> {
         self.next(now).filter(|next| self.limit.fits(next.slots))
     }
 
-    /// Refuses those whose place an arrival takes, if it is to wait; whether it is. The tokens that they
-    /// took stay taken. The caller tells the triggers of the arrival's class.
-    pub(super) fn make_room(&mut self, now: Moment, arrival: &Arrival) -> bool {
-        let class = arrival.class;
-        for left in 0.. {
-            match self.backlog.room(class, arrival, left) {
-                Room::Free => break,
-                Room::None => return false,
-                Room::After(ticket) => self.refuse_waiter(now, ticket, Reason::QueueFull),
-            };
+    /// Refuses those whose places an arrival takes. The tokens that they took stay taken. The caller tells
+    /// the triggers of the arrival's class.
+    pub(super) fn make_room(&mut self, now: Moment, Leaving { own, below }: Leaving) {
+        if let Some((first, count)) = own {
+            let mut next = Some(first);
+            for _ in 0..count {
+                let ticket = next.expect("so many were counted");
+                next = self.backlog.beside(ticket);
+                self.refuse_waiter(now, ticket, Reason::QueueFull);
+            }
         }
-        if !self.is_crowded() {
-            return true;
+        if let Some(ticket) = below {
+            let class = self.refuse_waiter(now, ticket, Reason::QueueFull);
+            self.note_waiting(class);
         }
-        let Some(ticket) = self.below(class).and_then(|below| self.backlog.worst(below)) else {
-            return false;
-        };
-        let below = self.refuse_waiter(now, ticket, Reason::QueueFull);
-        self.note_waiting(below);
-        true
     }
 
     /// One fewer of the class waits.

@@ -45,7 +45,7 @@ pub(super) struct Oracle {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum May {
     Wait,
-    WaitAfter(u32),
+    WaitAfter(Vec<u32>),
     NotWait,
 }
 
@@ -206,16 +206,16 @@ impl Oracle {
         }
     }
 
-    pub(super) fn may_wait(&self, class: usize, it: &Arrival, left: usize) -> May {
+    pub(super) fn may_wait(&self, class: usize, it: &Arrival) -> May {
         let settings = &self.classes[class];
         let all: Vec<&Waiting> = self.waiting.iter().filter(|it| it.class == class).collect();
         let bytes: u64 = all.iter().map(|it| it.bytes).sum::<u64>() + u64::from(it.bytes);
         let excess = bytes.saturating_sub(settings.queue_bytes_max);
-        let full = all.len() >= settings.queue_len_max as usize && left == 0;
+        let full = all.len() >= settings.queue_len_max as usize;
         if !full && excess == 0 {
             return May::Wait;
         }
-        if left == VICTIMS_MAX || u64::from(it.bytes) > settings.queue_bytes_max {
+        if u64::from(it.bytes) > settings.queue_bytes_max {
             return May::NotWait;
         }
         let own = usize::from(!it.running);
@@ -225,10 +225,8 @@ impl Oracle {
         };
         let kind = kinds.into_iter().find(|&kind| !self.of_kind(class, kind).is_empty());
         let victim = kind.and_then(|kind| self.victim(class, kind, (kind == own).then_some(it)));
-        match victim {
-            Some(victim) if self.frees(victim, excess) => May::WaitAfter(victim.id),
-            _ => May::NotWait,
-        }
+        let leaving = victim.and_then(|victim| self.leaving(victim, excess));
+        leaving.map_or(May::NotWait, May::WaitAfter)
     }
 
     /// Who leaves of those of a kind, which the newcomer is of too if it is given.
@@ -274,17 +272,18 @@ impl Oracle {
         }
     }
 
-    fn frees(&self, victim: &Waiting, excess: u64) -> bool {
+    /// Those that leave, the victim first, until so many bytes are free.
+    fn leaving(&self, victim: &Waiting, excess: u64) -> Option<Vec<u32>> {
         let list = self.of_flow(self.key(victim));
         let place = list.iter().position(|it| it.id == victim.id).expect("it is in it");
-        let freed: u64 = match self.classes[victim.class].when_full {
-            WhenFull::DropLeast => victim.bytes,
-            WhenFull::DropOldest => list[place..].iter().take(VICTIMS_MAX).map(|it| it.bytes).sum(),
-            WhenFull::RefuseNew => {
-                list[..=place].iter().rev().take(VICTIMS_MAX).map(|it| it.bytes).sum()
-            }
+        let leaving: Vec<&Waiting> = match self.classes[victim.class].when_full {
+            WhenFull::DropLeast => vec![list[place]],
+            WhenFull::DropOldest => list[place..].to_vec(),
+            WhenFull::RefuseNew => list[..=place].iter().rev().copied().collect(),
         };
-        freed >= excess
+        let bytes = |count: &usize| leaving[..*count].iter().map(|it| it.bytes).sum::<u64>();
+        let count = (1..=leaving.len().min(VICTIMS_MAX)).find(|count| bytes(count) >= excess)?;
+        Some(leaving[..count].iter().map(|it| it.id).collect())
     }
 
     /// A class has other settings.

@@ -143,22 +143,22 @@ impl Both {
 
     fn push(&mut self, class: usize, arrival: &Arrival, patience: u16) {
         let id = ClassId(class as u16);
-        for left in 0.. {
-            let real = self.real.room(id, arrival, left);
-            match self.naive.may_wait(class, arrival, left) {
-                May::Wait => {
-                    assert_eq!(real, Room::Free);
-                    break;
-                }
-                May::WaitAfter(victim) => {
-                    assert_eq!(real, Room::After(self.tickets[&victim]));
+        let real = self.real.room(id, arrival);
+        match self.naive.may_wait(class, arrival) {
+            May::Wait => assert_eq!(real, Room::Free),
+            May::WaitAfter(victims) => {
+                assert_eq!(real, Room::After(self.tickets[&victims[0]], victims.len()));
+                let mut next = Some(self.tickets[&victims[0]]);
+                for victim in victims {
+                    let ticket = next.expect("so many were counted");
+                    next = self.real.beside(ticket);
                     self.naive.leave(self.now, victim);
-                    assert_eq!(refuse(&mut self.real, self.tickets[&victim]), victim);
+                    assert_eq!(refuse(&mut self.real, ticket), victim);
                 }
-                May::NotWait => {
-                    assert_eq!(real, Room::None);
-                    return;
-                }
+            }
+            May::NotWait => {
+                assert_eq!(real, Room::None);
+                return;
             }
         }
         // No two deadlines are the same: who of such is late first is left open.
