@@ -103,7 +103,7 @@ fn each_order_serves_in_its_order_and_running_sessions_first() {
         Arrival { deadline: wait(300), ..scored("5") },
         Arrival { deadline: wait(600), ..scored("5") },
         Arrival { deadline: wait(950), running: true, ..scored("0") },
-        Arrival { deadline: wait(200), ..scored("2") },
+        Arrival { deadline: wait(260), ..scored("2") },
     ];
     let expected = [
         (Order::Fifo, 10, [3, 0, 1, 2, 4]),

@@ -271,6 +271,7 @@ impl Model {
                     let earlier = list.iter().take(place);
                     assert_eq!(earlier.count(), 0, "somebody of its class had to go first");
                     assert_eq!(slot.admitted(), self.now);
+                    assert!(waiter.deadline >= self.now, "admitted past its deadline");
                     granted[class] += 1;
                     self.running.push((class, slot));
                 }

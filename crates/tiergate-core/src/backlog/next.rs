@@ -88,26 +88,30 @@ impl<T> Backlog<T> {
         drops.then(|| self.ticket(first))
     }
 
-    /// The next whose wait is over at `now`; call until `None`. One that may be late is so from here on,
-    /// and stays for as long again. O(log n) for each.
-    pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
+    /// The first of those whose time is over at `now`; it still waits. O(log n).
+    pub(crate) fn overdue(&self, now: Moment) -> Option<Ticket> {
+        let index = (self.deadlines.first() <= now).then(|| self.deadlines.first_place())?;
+        index.map(|index| self.ticket(index))
+    }
+
+    /// The time of a waiter is over: if it may be late, it is so from here on, and stays for as long again.
+    /// Returns whether it does. O(log n).
+    pub(crate) fn stays_late(&mut self, now: Moment, ticket: Ticket) -> bool {
         self.now = now;
-        while self.deadlines.first() <= now {
-            let index = self.deadlines.first_place()?;
-            let waiter = &self.waiters[index];
-            let late = self.disciplines[waiter.class.index()].late;
-            if late == Late::Refuse || waiter.late {
-                return Some(self.ticket(index));
-            }
-            self.leave(index);
-            let sequence = self.next_sequence();
-            let waiter = &mut self.waiters[index];
-            waiter.late = true;
-            waiter.deadline = waiter.deadline + waiter.deadline.since(waiter.arrived);
-            waiter.sequence = sequence;
-            self.join(index);
+        let index = ticket.0.index();
+        let waiter = &self.waiters[index];
+        let late = self.disciplines[waiter.class.index()].late;
+        if late == Late::Refuse || waiter.late {
+            return false;
         }
-        None
+        self.leave(index);
+        let sequence = self.next_sequence();
+        let waiter = &mut self.waiters[index];
+        waiter.late = true;
+        waiter.deadline = waiter.deadline + waiter.deadline.since(waiter.arrived);
+        waiter.sequence = sequence;
+        self.join(index);
+        true
     }
 
     /// The next deadline of all; [`Moment::NEVER`] if there is none. O(1).

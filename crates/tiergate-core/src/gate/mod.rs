@@ -3,7 +3,7 @@
 //! | state | who changes it |
 //! |---|---|
 //! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
-//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel) |
+//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel, deadline) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → to be preempted | a waiting request of a class above ([`Gate::permit_preemption`]) |
@@ -285,7 +285,8 @@ impl<T> Gate<T> {
 
     /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
     /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
-    /// nothing is pending.
+    /// nothing is pending. That is at once, a moment that has passed, where so many deadlines passed that one
+    /// call would take long: it ends no more than 2,000 waits.
     pub fn tick(&mut self, now: Moment) -> Moment {
         let now = self.latest(now);
         let moving = self.move_adjustments(now);

@@ -46,10 +46,11 @@ impl<T> Gate<T> {
         if self.backlog.len() == 0 || self.preemptible.is_empty() {
             return;
         }
-        let Some(Chosen { rank, slots, .. }) = self.next(now) else {
+        let Some(Chosen { rank, slots, is_over, .. }) = self.next(now) else {
             return;
         };
-        if self.limit.fits(slots) {
+        // Who takes the place of one whose time is over is known at the tick that is due.
+        if is_over || self.limit.fits(slots) {
             return;
         }
         let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();

@@ -7,6 +7,10 @@ use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
 
+/// Most waits that one look at deadlines ends, which holds the caller's lock for about a millisecond. The
+/// next tick is due at once then.
+const OVERDUE_MAX: usize = 1000;
+
 /// Whose places an arrival takes.
 pub(super) struct Leaving {
     /// Of its own class: the first, and how many.
@@ -23,6 +27,8 @@ pub(super) struct Chosen {
     pub(super) ticket: Ticket,
     /// How many slots it takes.
     pub(super) slots: u16,
+    /// Whether its deadline has passed.
+    pub(super) is_over: bool,
 }
 
 impl<T> Gate<T> {
@@ -76,9 +82,13 @@ impl<T> Gate<T> {
     /// them meanwhile: else narrower ones, even of less important classes, would take each slot as it
     /// comes free, and it would never be served. What is kept for it so is less than what it
     /// takes, and for no longer than its deadline and those that run. The gate then says so to the limit.
+    ///
+    /// Nobody gets a slot whose time is over, whether a tick has come since or not. If very many are next
+    /// whose time is over, slots stay free until the tick that is due.
     pub(super) fn dispatch(&mut self, now: Moment) {
+        let mut overdue_left = OVERDUE_MAX;
         while self.limit.has_free() {
-            let Some(next) = self.next_undelayed(now) else {
+            let Some(next) = self.next_in_time(now, &mut overdue_left) else {
                 break;
             };
             let Chosen { class, ticket, slots, .. } = next;
@@ -109,8 +119,8 @@ impl<T> Gate<T> {
         let rank = self.schedule.pick(self.classes.loads(), self.limit.slots())?;
         let class = self.classes.of_rank(rank);
         let ticket = self.backlog.first(now, class).expect("the load counts its waiters");
-        let slots = self.backlog.waiter(ticket).expect("just found").slots;
-        Some(Chosen { class, rank, ticket, slots })
+        let waiter = self.backlog.waiter(ticket).expect("just found");
+        Some(Chosen { class, rank, ticket, slots: waiter.slots, is_over: waiter.deadline < now })
     }
 
     /// Brings up to date whom each class would serve next. O(classes).
@@ -123,32 +133,55 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Refuses whoever waited past the deadline.
+    /// Ends the waits whose time is over, up to [`OVERDUE_MAX`].
     pub(super) fn expire(&mut self, now: Moment) {
-        while let Some(ticket) = self.backlog.expired(now) {
-            let waiter = self.backlog.waiter(ticket).expect("it waits");
-            let (running, waited) = (waiter.running, now.since(waiter.arrived));
-            let waiting = self.backlog.len_of_list(waiter.class, running);
-            let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
-            let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
-            let deadline = record.settings.deadline;
-            record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
-            self.note_waiting(class);
+        for _ in 0..OVERDUE_MAX {
+            let Some(ticket) = self.backlog.overdue(now) else {
+                return;
+            };
+            self.time_is_over(now, ticket);
         }
     }
 
-    /// Who is served next and fits, when those whose delay CoDel does not let stand have been refused. Each
-    /// class that is next is asked: its law goes by every request that it serves. O(classes) for each.
-    fn next_undelayed(&mut self, now: Moment) -> Option<Chosen> {
-        for _ in 0..DROPS_MAX {
-            let next = self.next(now).filter(|next| self.limit.fits(next.slots))?;
-            let Some(delayed) = self.backlog.delayed(now, next.class) else {
+    /// The time of a waiter is over: it is refused, or late from now on.
+    fn time_is_over(&mut self, now: Moment, ticket: Ticket) {
+        let waiter = self.backlog.waiter(ticket).expect("it waits");
+        let (class, running, waited) = (waiter.class, waiter.running, now.since(waiter.arrived));
+        self.count_drain(now, class, running);
+        if self.backlog.stays_late(now, ticket) {
+            return;
+        }
+        let waiting = self.backlog.len_of_list(class, running);
+        self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
+        let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
+        let deadline = record.settings.deadline;
+        record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
+        self.note_waiting(class);
+    }
+
+    /// Who is served next and fits, when those have gone whose time is over, of whom no more than are left
+    /// to go, and those whose delay CoDel does not let stand. Each class that is next is asked: its law goes
+    /// by every request that it serves. O(classes) for each.
+    fn next_in_time(&mut self, now: Moment, overdue_left: &mut usize) -> Option<Chosen> {
+        let mut drops_left = DROPS_MAX;
+        loop {
+            let next = self.next(now)?;
+            if next.is_over {
+                *overdue_left = overdue_left.checked_sub(1)?;
+                self.time_is_over(now, next.ticket);
+                continue;
+            }
+            if !self.limit.fits(next.slots) {
+                return None;
+            }
+            let delayed = if drops_left > 0 { self.backlog.delayed(now, next.class) } else { None };
+            let Some(delayed) = delayed else {
                 return Some(next);
             };
+            drops_left -= 1;
             self.refuse_waiter(now, delayed, Reason::QueueDelay);
             self.note_waiting(next.class);
         }
-        self.next(now).filter(|next| self.limit.fits(next.slots))
     }
 
     /// Refuses those whose places an arrival takes. The tokens that they took stay taken. The caller tells

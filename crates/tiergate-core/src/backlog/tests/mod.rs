@@ -63,6 +63,16 @@ pub(super) fn serve(
     Some((wake, turn))
 }
 
+/// The next whose wait is over, when those who may be late are.
+pub(super) fn expired(backlog: &mut Backlog<u32>, now: Moment) -> Option<Ticket> {
+    loop {
+        let ticket = backlog.overdue(now)?;
+        if !backlog.stays_late(now, ticket) {
+            return Some(ticket);
+        }
+    }
+}
+
 /// Refuses a waiter, as the gate does.
 pub(super) fn refuse(backlog: &mut Backlog<u32>, ticket: Ticket) -> u32 {
     let wake = backlog.settle(ticket, State::Refused(Reason::QueueFull));

@@ -266,7 +266,7 @@ fn at_rest_first_come_and_under_overload_last_come() {
 fn who_is_late_is_served_last_and_refused_after_twice_the_deadline() {
     let mut backlog = backlog(Class { late: Late::Last, ..roomy() });
     backlog.push(at(0), C, &of_flow(1), at(100), 0);
-    assert_eq!(backlog.expired(at(100)), None);
+    assert_eq!(expired(&mut backlog, at(100)), None);
     assert_eq!(backlog.next_deadline(), at(200));
     let on_time = backlog.push(at(150), C, &of_flow(1), at(400), 1);
     assert_eq!(backlog.first(at(150), C), Some(on_time));
@@ -275,7 +275,7 @@ fn who_is_late_is_served_last_and_refused_after_twice_the_deadline() {
     backlog.remove(on_time);
     let late = backlog.first(at(150), C);
     assert!(backlog.key(at(150), C).expect("it waits").late);
-    assert_eq!(backlog.expired(at(200)), late);
+    assert_eq!(expired(&mut backlog, at(200)), late);
 }
 
 /// One that stands is brought down to the target, by drops at the head; never the last.

@@ -188,7 +188,7 @@ impl Both {
     fn expire(&mut self, ms: u16) {
         self.now = self.now + Duration::from_millis(ms.into());
         let mut real = Vec::new();
-        while let Some(ticket) = self.real.expired(self.now) {
+        while let Some(ticket) = expired(&mut self.real, self.now) {
             real.push(refuse(&mut self.real, ticket));
         }
         assert_eq!(real, self.naive.expired(self.now));
