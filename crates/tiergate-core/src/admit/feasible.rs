@@ -18,8 +18,9 @@ use std::time::Duration;
 const KNOWN: Duration = Duration::from_millis(100);
 /// Backlogged time at which what was counted is halved: the rate is that of the last 2 to 4 seconds.
 const REMEMBERED: Duration = Duration::from_secs(4);
-/// What was counted before a pause this long says nothing of today.
-const STALE: Duration = Duration::from_secs(10);
+/// What was counted fades while nothing waits: by this time's part of it at every moment, so that it is
+/// less than [`KNOWN`] after 40 seconds without a backlog, and gone after a single pause this long.
+const FADING: Duration = Duration::from_secs(10);
 /// Share of what would be served before the deadline that may wait, at least and at most: the rate is an
 /// estimate, and who is served at the very last moment has waited for nothing if the client leaves then
 /// too.
@@ -80,19 +81,20 @@ impl DrainRate {
     /// Lets time pass, in which requests of the class waited or none did. Call before either
     /// changes. A few nanoseconds.
     pub fn pass(&mut self, now: Moment, waiting: bool) {
-        let elapsed = now.since(self.seen);
+        let elapsed_s = now.since(self.seen).as_secs_f64();
         self.seen = now;
-        let put_back = (elapsed.as_secs_f64() * PUT_BACK_A_SECOND).min(1.0);
+        let put_back = (elapsed_s * PUT_BACK_A_SECOND).min(1.0);
         self.share += (SHARE.1 - self.share) * put_back;
         if waiting {
-            self.backlogged_s += elapsed.as_secs_f64();
+            self.backlogged_s += elapsed_s;
             if self.backlogged_s > REMEMBERED.as_secs_f64() {
                 self.served /= 2.0;
                 self.backlogged_s /= 2.0;
             }
-        } else if elapsed > STALE {
-            self.served = 0.0;
-            self.backlogged_s = 0.0;
+        } else {
+            let left = (1.0 - elapsed_s * const { 1.0 / FADING.as_secs() as f64 }).max(0.0);
+            self.served *= left;
+            self.backlogged_s *= left;
         }
     }
 
@@ -241,5 +243,24 @@ mod tests {
         assert!(drain.per_second().is_some(), "a pause of seconds keeps what is known");
         drain.pass(at(60.0), false);
         assert_eq!(drain.per_second(), None);
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten_also_where_it_is_asked_for_now_and_then() {
+        let mut drain = DrainRate::since(Moment::ZERO);
+        served(&mut drain, 0.0, 400.0, 4.0);
+        (0..60).for_each(|second| drain.pass(at(4.0 + f64::from(second)), false));
+        assert_eq!(drain.per_second(), None, "a minute without a backlog");
+        let mut drain = DrainRate::since(Moment::ZERO);
+        served(&mut drain, 0.0, 400.0, 4.0);
+        for number in 1..720 {
+            // Every five seconds one waits for 30 ms.
+            let now = 4.0 + f64::from(number) * 5.0;
+            drain.pass(at(now), false);
+            drain.pass(at(now + 0.03), true);
+            drain.served();
+        }
+        let rate = drain.per_second();
+        assert!(rate.is_none_or(|rate| rate < 50.0), "{rate:?}: an hour ago it was 400");
     }
 }
