@@ -198,9 +198,9 @@ impl Model {
                 list.insert(if running { ahead } else { list.len() }, waiter);
             }
             Verdict::Reject(reason) => {
-                // No slot is idle for it: as many wait as there are slots.
-                let before = self.waiting[now].iter().filter(|other| other.running == running);
-                let long = before.count() >= self.gate.slots() as usize;
+                // It would not be the next.
+                let mut before = self.waiting[now].iter();
+                let long = before.any(|other| other.running == running);
                 let full = full && (!running || self.waiting[now].iter().all(|o| o.running));
                 let infeasible = long && !full && reason == Reason::DeadlineInfeasible;
                 assert!(!free && (full && reason == Reason::QueueFull || infeasible));
