@@ -11,6 +11,7 @@
 //! packet fair queueing" (1997), and as round numbers do in Kubernetes API Priority and Fairness; the
 //! latter also has the charge put right at the end.
 
+use super::codel::Shared;
 use super::flows::Flow;
 use crate::names::ClassId;
 
@@ -41,6 +42,8 @@ pub(super) struct ClassQueue {
     pub(super) flows: u32,
     /// Its virtual time: where its flows' starts have got to. Never goes back.
     pub(super) now: f64,
+    /// CoDel's, of its flows that have one request waiting.
+    pub(super) law: Shared,
 }
 
 impl ClassQueue {

@@ -81,10 +81,17 @@ impl<T> Backlog<T> {
     pub(crate) fn delayed(&mut self, now: Moment, class: ClassId) -> Option<Ticket> {
         let codel = self.disciplines[class.index()].codel?;
         let next = self.first(now, class)?;
-        let flow = self.flows.at_mut(self.waiters[next.0.index()].account);
+        let waiter = &self.waiters[next.0.index()];
+        let queue = &mut self.queues[waiter.queue() as usize];
+        let flow = self.flows.at_mut(waiter.account);
         let first = flow.waiters.first()?;
         let sojourn = now.since(self.waiters[first].arrived);
-        let drops = flow.law.drops(&codel, now, sojourn, flow.waiters.len() == 1);
+        let drops = if flow.waiters.len() > 1 {
+            flow.law.drops(&codel, now, sojourn, false)
+        } else {
+            flow.law.rests();
+            queue.law.drops(&codel, now, sojourn, queue.len == 1)
+        };
         drops.then(|| self.ticket(first))
     }
 

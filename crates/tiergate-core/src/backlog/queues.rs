@@ -224,6 +224,9 @@ impl<T> Backlog<T> {
         }
         flow.law.rests();
         queue.flows -= 1;
+        if queue.flows == 0 {
+            queue.law.rests();
+        }
         heaps.turns.remove(place, number);
         heaps.biggest.remove(place, number);
         if discipline.fair {

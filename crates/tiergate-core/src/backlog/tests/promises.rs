@@ -334,3 +334,41 @@ fn codel_looks_at_each_flow_by_itself() {
     }
     assert!(dropped.len() > 5 && dropped.iter().all(|flow| *flow == 1), "{dropped:?}");
 }
+
+/// Delays of those that are served, in ms, and how many are dropped, of two a millisecond that come and one
+/// that is served. `flow_of`: whose the request with that number is.
+fn overloaded(codel: Option<Codel>, flow_of: impl Fn(u64) -> u64) -> (Vec<u64>, u32) {
+    let mut backlog = backlog(Class { codel, ..roomy() });
+    let (mut came, mut delays, mut dropped) = (Vec::new(), Vec::new(), 0);
+    for ms in 0..30_000 {
+        for _ in 0..2 {
+            let id = came.len();
+            backlog.push(at(ms), C, &of_flow(flow_of(id as u64)), at(ms) + LONG, id as u32);
+            came.push(ms);
+        }
+        for _ in 0..DROPS_MAX {
+            let Some(ticket) = backlog.delayed(at(ms), C) else {
+                break;
+            };
+            refuse(&mut backlog, ticket);
+            dropped += 1;
+        }
+        let (id, _) = serve(&mut backlog, at(ms), C, 1.0).expect("two came");
+        delays.push(ms - came[id as usize]);
+    }
+    (delays, dropped)
+}
+
+/// Twice the load, one request a flow: each is the last of its flow, and all together are a backlog that
+/// stands.
+#[test]
+fn codel_drops_where_each_flow_has_one_request_waiting() {
+    let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    let (one, of_one) = overloaded(Some(codel), |_| 1);
+    let (each, of_each) = overloaded(Some(codel), |number| number);
+    let (_, none) = overloaded(None, |number| number);
+    assert_eq!(none, 0);
+    let (longest, alone) = (each[29_000..].iter().max(), one[29_000..].iter().max());
+    assert!(longest <= alone.map(|ms| ms * 11 / 10).as_ref(), "{longest:?}, {alone:?} in one flow");
+    assert!(of_each.abs_diff(of_one) < of_one / 10, "{of_each} dropped, {of_one} in one flow");
+}
