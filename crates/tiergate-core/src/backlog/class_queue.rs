@@ -47,19 +47,14 @@ pub(super) struct ClassQueue {
 }
 
 impl ClassQueue {
-    /// Charges a service to a flow with requests waiting in the queue, unless it is the only one of its
-    /// flow that waits: a client that asks for one thing after another is ahead of no other, and would
-    /// otherwise, as soon as it has been served once, stand behind each new flow until all have had as
-    /// much, so that under overload no session came to its end. Returns whether it was charged.
-    pub(super) fn charge(&mut self, flow: &mut Flow, cost: f64, sequence: u64) -> bool {
+    /// Charges a service to a flow with requests waiting in the queue, one of which is the one to be served.
+    pub(super) fn charge(&mut self, flow: &mut Flow, cost: f64, sequence: u64) {
         // One more than wait: a flow that comes while the only one is served goes before its next.
         let shared = self.now + cost / f64::from(self.flows + 1);
         self.now = shared.max(flow.start);
         flow.tie = sequence;
-        let is_charged = flow.waiters.len() > 1;
-        if is_charged {
-            flow.start += cost;
-        }
-        is_charged
+        flow.start += cost;
+        flow.is_alone = flow.running == 0 && flow.waiters.len() == 1;
+        flow.running += 1;
     }
 }

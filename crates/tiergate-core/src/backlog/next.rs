@@ -126,9 +126,8 @@ impl<T> Backlog<T> {
         self.deadlines.first()
     }
 
-    /// Charges the service of a waiter, which is about to be settled, to its flow, if others of it wait.
-    /// The cost is in any unit that is the same for all of the class, and taken to be at least a
-    /// millionth. O(log flows).
+    /// Charges the service of a waiter, which is about to be settled, to its flow. The cost is in any unit
+    /// that is the same for all of the class, and taken to be at least a millionth. O(log flows).
     pub(crate) fn served(&mut self, ticket: Ticket, cost: f64) {
         let sequence = self.next_sequence();
         let waiter = &mut self.waiters[ticket.0.index()];
@@ -137,23 +136,28 @@ impl<T> Backlog<T> {
             return;
         }
         let (place, number) = (waiter.queue(), waiter.account);
+        waiter.turn = Some(self.flows.turn(number));
         let flow = self.flows.at_mut(number);
-        if self.queues[place as usize].charge(flow, cost.max(COST_MIN), sequence) {
+        self.queues[place as usize].charge(flow, cost.max(COST_MIN), sequence);
+        if flow.waiters.len() > 1 {
             self.heaps.turns.put(place, number, flow.rank());
-            waiter.turn = Some(self.flows.turn(number));
         }
     }
 
-    /// A service has cost so much more (or less) than was charged. Nothing happens if the flow's
-    /// account is forgotten. O(log flows).
-    pub(crate) fn corrected(&mut self, turn: FlowTurn, difference: f64) {
+    /// A service that was charged has ended, and has cost `actual`. Nothing happens if the flow's account is
+    /// forgotten. O(log flows).
+    pub(crate) fn ended(&mut self, now: Moment, turn: FlowTurn, charged: f64, actual: f64) {
+        self.now = now;
         let Some(number) = self.flows.named(turn) else {
             return;
         };
         let flow = self.flows.at_mut(number);
-        flow.start = (flow.start + difference).max(0.0);
+        flow.ended(charged.max(COST_MIN), actual);
         if flow.waiters.len() > 0 {
             self.heaps.turns.put(flow.queue, number, flow.rank());
+        } else {
+            let queues = &self.queues;
+            self.flows.rests(now, number, |queue| queues[queue as usize].now);
         }
     }
 }

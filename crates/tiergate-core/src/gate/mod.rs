@@ -269,7 +269,7 @@ impl<T> Gate<T> {
         let load = OriginLoad { running: self.limit.running(), waiting };
         let admitted = slot.admitted;
         let held = now.since(admitted);
-        self.settle_cost(&slot, held, &outcome);
+        self.settle_cost(now, &slot, &outcome);
         self.take_back(slot);
         self.account.finished(class, held, &outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
