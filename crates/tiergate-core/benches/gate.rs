@@ -1,7 +1,8 @@
 //! What a request costs in the gate: arrive, wait, be granted, claim, finish, with the adaptive limit
 //! on, at several lengths of the backlog. Medians over rounds, in nanoseconds a request.
 //!
-//! Question answered: is a request's way through the gate under 300 ns whatever waits?
+//! Questions answered: is a request's way through the gate under 300 ns whatever waits? How long does a tick
+//! take when very many deadlines have passed?
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros, missing_docs)]
 
@@ -32,6 +33,7 @@ fn main() {
         });
     }
     report("admitted at once, with shedding", shed_none);
+    report("a tick, while 100000 deadlines have passed", overdue);
     report("refused, queue full", || refused(None, false));
     report("refused, queue full, and what it is told", || refused(None, true));
     report("the same, counted by flow, out of 1000000", || refused(Some(1_000_000), true));
@@ -219,6 +221,29 @@ fn pass_through(gate: &mut Gate<u32>, arrival: impl Fn(u32) -> Arrival) -> f64 {
         }
     }
     start.elapsed().as_nanos() as f64 / f64::from(REQUESTS)
+}
+
+/// All that wait are overdue at once; a tick ends some of the waits.
+fn overdue() -> f64 {
+    let spec = Spec { slots: Slots::Fixed(1), ..plan(2) };
+    let mut gate: Gate<u32> = Gate::new(spec.build().expect("a valid plan"));
+    let Verdict::Admit(_slot) = gate.arrive(Moment::ZERO, arrival(0, 2), || 0) else {
+        panic!("one slot is free");
+    };
+    for number in 0..100_000 {
+        let flow = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let request = Arrival { flow, ..arrival(number, 2) };
+        black_box(gate.arrive(Moment::ZERO, request, || number));
+    }
+    let now = Moment::ZERO + Duration::from_secs(3601);
+    let mut ticks = 0;
+    let start = Instant::now();
+    while gate.waiting() > 0 {
+        gate.tick(now);
+        ticks += 1;
+        while gate.next_effect().is_some() {}
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(ticks)
 }
 
 /// Every finish grants to a waiter and every grant is followed by an arrival, so that the backlog

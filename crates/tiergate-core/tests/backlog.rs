@@ -103,7 +103,7 @@ fn each_order_serves_in_its_order_and_running_sessions_first() {
         Arrival { deadline: wait(300), ..scored("5") },
         Arrival { deadline: wait(600), ..scored("5") },
         Arrival { deadline: wait(950), running: true, ..scored("0") },
-        Arrival { deadline: wait(200), ..scored("2") },
+        Arrival { deadline: wait(260), ..scored("2") },
     ];
     let expected = [
         (Order::Fifo, 10, [3, 0, 1, 2, 4]),
@@ -184,6 +184,38 @@ fn bytes_are_bounded_too() {
     gone.sort_unstable();
     assert_eq!(gone, [0, 1, 2], "three make room for it");
     assert_eq!(door.all(1), [3, 4, 5]);
+}
+
+/// The flow with the most waiting has been pushed out of the lead by the first of its own that leaves; the
+/// one then in the lead has too few bytes.
+#[test]
+fn nobody_leaves_for_a_request_that_is_refused_all_the_same() {
+    let when_full = WhenFull::DropOldest;
+    let class = Class { queue_bytes_max: 1000, when_full, ..class(Order::Fifo) };
+    let of = |number, bytes| Arrival { bytes, ..flow(number) };
+    let waiting = [of(1, 300), of(1, 300), of(2, 10), of(2, 10)];
+    let mut door = Door::new(class.clone());
+    assert!(waiting.iter().all(|arrival| door.arrive(0, *arrival)));
+    assert!(door.arrive(0, of(3, 780)), "both of the first flow make room for it");
+    door.refused.sort_unstable_by_key(|(place, _)| *place);
+    assert_eq!(door.refused, [(0, Reason::QueueFull), (1, Reason::QueueFull)]);
+    let mut door = Door::new(class);
+    assert!(waiting.iter().all(|arrival| door.arrive(0, *arrival)));
+    assert!(!door.arrive(0, of(3, 981)), "both would not do");
+    assert_eq!((door.refused, door.gate.waiting()), (vec![], 4));
+}
+
+/// After a reload more wait in all than may: one that leaves its class makes no room.
+#[test]
+fn nobody_leaves_a_class_while_too_many_wait_in_all() {
+    let when_full = WhenFull::DropOldest;
+    let mut door = Door::new(Class { queue_len_max: 4, when_full, ..class(Order::Fifo) });
+    assert!((0..4).all(|number| door.arrive(0, flow(number))));
+    let mut spec = Spec { slots: Slots::Fixed(1), queue_len_max: 2, ..Spec::protective() };
+    spec.classes = door.gate.plan().classes.clone();
+    door.gate.reconfigure(at(0), spec.build().expect("a valid plan"));
+    assert!(!door.arrive(0, flow(9)));
+    assert_eq!((door.refused, door.gate.waiting()), (vec![], 4));
 }
 
 #[test]

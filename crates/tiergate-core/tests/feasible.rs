@@ -12,9 +12,14 @@ use tiergate_core::time::Moment;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// One class over four slots that each come free every 40 ms: 100 requests a second.
+/// One class over slots that come free in turn, one every 10 ms if nothing else is said: four slots and
+/// 100 requests a second.
 struct World {
     gate: Gate<()>,
+    slots: usize,
+    /// One ends each so many times 10 ms.
+    each: u32,
+    steps: u32,
     now: Moment,
     running: Vec<Slot>,
     waiting: Vec<Ticket>,
@@ -27,11 +32,17 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut class = Class::named("all");
-        class.deadline = 500 * MS;
-        let plan = Spec { classes: vec![class], slots: Slots::Fixed(4), ..Spec::protective() };
+        World::of(4, 1, 500 * MS)
+    }
+
+    fn of(slots: u32, each: u32, deadline: Duration) -> Self {
+        let class = Class { deadline, ..Class::named("all") };
+        let plan = Spec { classes: vec![class], slots: Slots::Fixed(slots), ..Spec::protective() };
         World {
             gate: Gate::new(plan.build().expect("a valid plan")),
+            slots: slots as usize,
+            each,
+            steps: 0,
             now: Moment::ZERO,
             running: Vec::new(),
             waiting: Vec::new(),
@@ -42,7 +53,7 @@ impl World {
         }
     }
 
-    /// `per_10_ms` arrivals and one end every 10 ms, for so long.
+    /// `per_10_ms` arrivals every 10 ms, for so long.
     fn run(&mut self, lasting: Duration, per_10_ms: u32) {
         self.run_with(lasting, per_10_ms, |_| Arrival::of(ClassId(0)));
     }
@@ -52,7 +63,8 @@ impl World {
         for _ in 0..lasting.as_millis() / 10 {
             self.now = self.now + 10 * MS;
             self.gate.tick(self.now);
-            if self.running.len() == 4 {
+            self.steps += 1;
+            if self.running.len() == self.slots && self.steps.is_multiple_of(self.each) {
                 self.served += 1;
                 let slot = self.running.remove(0);
                 self.gate.finish(self.now, slot, Outcome::without_answer(End::Served));
@@ -99,6 +111,30 @@ fn under_overload_nearly_nobody_waits_in_vain() {
         "{waiting}: nine tenths of what half a second serves, and \
         of these seven eighths"
     );
+}
+
+/// Sixteen slots, each held for ten seconds: 1.6 requests a second. Whoever waits one second behind another
+/// waits in vain, with far fewer waiting than there are slots.
+#[test]
+fn fewer_wait_than_there_are_slots_where_fewer_are_served_in_time() {
+    let mut world = World::of(16, 62, Duration::from_secs(1));
+    world.run(Duration::from_secs(20), 1);
+    (world.expired, world.served) = (0, 0);
+    world.run(Duration::from_secs(200), 1);
+    let (expired, served) = (world.expired, world.served);
+    assert_eq!(served, 322, "no slot was idle");
+    // Without a rate for the few it is 2,892.
+    assert!(expired < served / 2, "{expired} waited in vain, {served} were served");
+}
+
+/// Slots that were all given at one moment may come free at one moment: what a shorter time than the
+/// deadline has seen says nothing of that.
+#[test]
+fn as_many_as_there_are_slots_may_wait_until_the_rate_is_known() {
+    let mut world = World::of(16, u32::MAX, 500 * MS);
+    world.run(400 * MS, 1);
+    assert_eq!(world.waiting.len(), 16);
+    assert!(world.refused_at_once > 0, "and no more");
 }
 
 #[test]

@@ -199,9 +199,9 @@ impl Model {
                 list.insert(if running { ahead } else { list.len() }, waiter);
             }
             Verdict::Reject(reason) => {
-                // No slot is idle for it: as many wait as there are slots.
-                let before = self.waiting[now].iter().filter(|other| other.running == running);
-                let long = before.count() >= self.gate.slots() as usize;
+                // It would not be the next.
+                let mut before = self.waiting[now].iter();
+                let long = before.any(|other| other.running == running);
                 let full = full && (!running || self.waiting[now].iter().all(|o| o.running));
                 let infeasible = long && !full && reason == Reason::DeadlineInfeasible;
                 assert!(!free && (full && reason == Reason::QueueFull || infeasible));
@@ -272,6 +272,7 @@ impl Model {
                     let earlier = list.iter().take(place);
                     assert_eq!(earlier.count(), 0, "somebody of its class had to go first");
                     assert_eq!(slot.admitted(), self.now);
+                    assert!(waiter.deadline >= self.now, "admitted past its deadline");
                     granted[class] += 1;
                     self.running.push((class, slot));
                 }

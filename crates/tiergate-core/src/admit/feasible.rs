@@ -7,7 +7,8 @@
 //! to wait for; and a client that is told so at once can ask elsewhere, while one that waits holds a
 //! connection and memory here.
 //!
-//! Some of the places are kept from newcomers: see [`patience`].
+//! Nothing is judged by a rate that was not seen for long enough, or not lately: see
+//! [`DrainRate::is_feasible`]. Some of the places are kept from newcomers: see [`patience`].
 //!
 //! Source: ours; the drain rate as the measure of a queue is that of RFC 8033 (PIE, §4.2).
 
@@ -18,8 +19,12 @@ use std::time::Duration;
 const KNOWN: Duration = Duration::from_millis(100);
 /// Backlogged time at which what was counted is halved: the rate is that of the last 2 to 4 seconds.
 const REMEMBERED: Duration = Duration::from_secs(4);
-/// What was counted before a pause this long says nothing of today.
-const STALE: Duration = Duration::from_secs(10);
+/// What was counted fades while nothing waits: by this time's part of it at every moment, so that it is
+/// less than [`KNOWN`] after 40 seconds without a backlog, and gone after a single pause this long.
+const FADING: Duration = Duration::from_secs(10);
+/// Backlogged time after which a rate says also which of fewer requests than there are slots can be served;
+/// the request's deadline, if that is shorter. What is counted is never less in a lasting backlog.
+const TURNED_OVER: Duration = Duration::from_secs(2);
 /// Share of what would be served before the deadline that may wait, at least and at most: the rate is an
 /// estimate, and who is served at the very last moment has waited for nothing if the client leaves then
 /// too.
@@ -80,19 +85,20 @@ impl DrainRate {
     /// Lets time pass, in which requests of the class waited or none did. Call before either
     /// changes. A few nanoseconds.
     pub fn pass(&mut self, now: Moment, waiting: bool) {
-        let elapsed = now.since(self.seen);
+        let elapsed_s = now.since(self.seen).as_secs_f64();
         self.seen = now;
-        let put_back = (elapsed.as_secs_f64() * PUT_BACK_A_SECOND).min(1.0);
+        let put_back = (elapsed_s * PUT_BACK_A_SECOND).min(1.0);
         self.share += (SHARE.1 - self.share) * put_back;
         if waiting {
-            self.backlogged_s += elapsed.as_secs_f64();
+            self.backlogged_s += elapsed_s;
             if self.backlogged_s > REMEMBERED.as_secs_f64() {
                 self.served /= 2.0;
                 self.backlogged_s /= 2.0;
             }
-        } else if elapsed > STALE {
-            self.served = 0.0;
-            self.backlogged_s = 0.0;
+        } else {
+            let left = (1.0 - elapsed_s * const { 1.0 / FADING.as_secs() as f64 }).max(0.0);
+            self.served *= left;
+            self.backlogged_s *= left;
         }
     }
 
@@ -102,7 +108,7 @@ impl DrainRate {
         self.share += (SHARE.1 - self.share) * PUT_BACK;
     }
 
-    /// A request waited in vain for so long, with so many others. Nothing is learned from one that
+    /// A request waited in vain for so long, one of so many. Nothing is learned from one that
     /// would wait whatever the share, nor from one whose own deadline was much shorter than its
     /// class's.
     pub fn expired(
@@ -113,7 +119,8 @@ impl DrainRate {
         waiting: u32,
         slots: u32,
     ) {
-        let tells = waiting > slots && waited >= deadline / 2;
+        let tells =
+            self.judges(waiting.saturating_sub(1), deadline, slots) && waited >= deadline / 2;
         if tells && now.since(self.taken) >= deadline / TOGETHER {
             self.taken = now;
             self.share = (self.share * (1.0 - TAKEN)).max(SHARE.0);
@@ -125,19 +132,25 @@ impl DrainRate {
         (self.backlogged_s >= KNOWN.as_secs_f64()).then(|| self.served / self.backlogged_s)
     }
 
-    /// Whether a request that would stand behind `waiting` others can be served within `deadline`.
+    /// Whether a request that would stand behind `waiting` others can be served within `deadline`, as far as
+    /// that is known.
     ///
-    /// As many as there are slots may always wait: a class that is not served at all just now is
-    /// back within one service time if those above it pause, and no slot may be idle then.
+    /// One may always wait: a class that is not served at all just now is back within one service time if
+    /// those above it pause.
     pub fn is_feasible(&self, waiting: u32, deadline: Duration, slots: u32) -> bool {
-        if waiting < slots {
-            return true;
-        }
         // One more may be about to be served: without it, a rate of nothing in a tenth of a second would
         // refuse who can wait for an hour.
         let most = (self.served + 1.0) / self.backlogged_s;
         let served_until_then = most * deadline.as_secs_f64() * self.share;
-        self.per_second().is_none() || f64::from(waiting) < served_until_then
+        !self.judges(waiting, deadline, slots) || f64::from(waiting) < served_until_then
+    }
+
+    /// Whether enough is known to refuse a request that would stand behind `waiting` others. Fewer than
+    /// there are slots are judged by no rate that was seen for a shorter time than they would wait: slots
+    /// that were given at one moment may all come free at one moment.
+    fn judges(&self, waiting: u32, deadline: Duration, slots: u32) -> bool {
+        let needed = if waiting < slots { deadline.clamp(KNOWN, TURNED_OVER) } else { KNOWN };
+        waiting > 0 && self.backlogged_s >= needed.as_secs_f64()
     }
 }
 
@@ -192,7 +205,7 @@ mod tests {
         let before = longest(&drain, HALF, 16);
         for number in 1..=100 {
             let now = at(2.0 + f64::from(number) / 10.0);
-            drain.expired(now, HALF, HALF, 16, 16);
+            drain.expired(now, HALF, HALF, 1, 16);
             drain.expired(now, HALF / 10, HALF, 100, 16);
         }
         assert_eq!(longest(&drain, HALF, 16), before, "nothing could have been foreseen");
@@ -214,11 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn a_starved_class_keeps_as_many_as_there_are_slots() {
+    fn a_starved_class_keeps_one_and_until_that_is_known_as_many_as_there_are_slots() {
         let mut drain = DrainRate::since(Moment::ZERO);
-        drain.pass(at(5.0), true);
+        drain.pass(at(0.4), true);
         assert_eq!(drain.per_second(), Some(0.0));
         assert_eq!(longest(&drain, HALF, 16), 16);
+        drain.pass(at(5.0), true);
+        assert_eq!(longest(&drain, HALF, 16), 1);
+        assert_eq!(longest(&drain, Duration::from_secs(60), 16), 22, "0.4 a second, at most");
     }
 
     #[test]
@@ -241,5 +257,24 @@ mod tests {
         assert!(drain.per_second().is_some(), "a pause of seconds keeps what is known");
         drain.pass(at(60.0), false);
         assert_eq!(drain.per_second(), None);
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten_also_where_it_is_asked_for_now_and_then() {
+        let mut drain = DrainRate::since(Moment::ZERO);
+        served(&mut drain, 0.0, 400.0, 4.0);
+        (0..60).for_each(|second| drain.pass(at(4.0 + f64::from(second)), false));
+        assert_eq!(drain.per_second(), None, "a minute without a backlog");
+        let mut drain = DrainRate::since(Moment::ZERO);
+        served(&mut drain, 0.0, 400.0, 4.0);
+        for number in 1..720 {
+            // Every five seconds one waits for 30 ms.
+            let now = 4.0 + f64::from(number) * 5.0;
+            drain.pass(at(now), false);
+            drain.pass(at(now + 0.03), true);
+            drain.served();
+        }
+        let rate = drain.per_second();
+        assert!(rate.is_none_or(|rate| rate < 50.0), "{rate:?}: an hour ago it was 400");
     }
 }

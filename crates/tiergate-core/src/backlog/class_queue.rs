@@ -11,6 +11,7 @@
 //! packet fair queueing" (1997), and as round numbers do in Kubernetes API Priority and Fairness; the
 //! latter also has the charge put right at the end.
 
+use super::codel::Shared;
 use super::flows::Flow;
 use crate::names::ClassId;
 
@@ -41,22 +42,19 @@ pub(super) struct ClassQueue {
     pub(super) flows: u32,
     /// Its virtual time: where its flows' starts have got to. Never goes back.
     pub(super) now: f64,
+    /// CoDel's, of its flows that have one request waiting.
+    pub(super) law: Shared,
 }
 
 impl ClassQueue {
-    /// Charges a service to a flow with requests waiting in the queue, unless it is the only one of its
-    /// flow that waits: a client that asks for one thing after another is ahead of no other, and would
-    /// otherwise, as soon as it has been served once, stand behind each new flow until all have had as
-    /// much, so that under overload no session came to its end. Returns whether it was charged.
-    pub(super) fn charge(&mut self, flow: &mut Flow, cost: f64, sequence: u64) -> bool {
+    /// Charges a service to a flow with requests waiting in the queue, one of which is the one to be served.
+    pub(super) fn charge(&mut self, flow: &mut Flow, cost: f64, sequence: u64) {
         // One more than wait: a flow that comes while the only one is served goes before its next.
         let shared = self.now + cost / f64::from(self.flows + 1);
         self.now = shared.max(flow.start);
         flow.tie = sequence;
-        let is_charged = flow.waiters.len() > 1;
-        if is_charged {
-            flow.start += cost;
-        }
-        is_charged
+        flow.start += cost;
+        flow.is_alone = flow.running == 0 && flow.waiters.len() == 1;
+        flow.running += 1;
     }
 }

@@ -2,7 +2,9 @@
 //! often while it stands.
 //!
 //! Source: RFC 8289, §5 (the pseudo-code) and appendix A; a list of a flow each, as RFC 8290 (FQ-CoDel)
-//! §4.2. We depart from it in two things. A backlog is never emptied by a drop: the last request stays,
+//! §4.2. We depart from it in three things. Flows of which one request waits are a list together
+//! ([`Shared`]): of packets a flow has many, of requests often one, and the RFC, which never drops the last
+//! one of a flow, would let any delay stand. A backlog is never emptied by a drop: the last request stays,
 //! where the RFC keeps one packet of full size. And at most [`DROPS_MAX`] leave before one is served: the
 //! RFC lets the law catch up in one go after a pause, which would hold a lock for as long.
 
@@ -85,6 +87,44 @@ impl Law {
     }
 }
 
+/// What the latest delay weighs in the mean.
+const LATEST: f64 = 1.0 / 8.0;
+
+/// The law for flows of which one request waits, of a whole queue. It goes by their mean delay: they are not
+/// served in the order in which they came, so that one that is served at once, as the first of a new flow is,
+/// says nothing of the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shared {
+    law: Law,
+    /// Seconds; `None`: none was served since the queue was empty.
+    mean_s: Option<f64>,
+}
+
+impl Shared {
+    /// Whether the only waiter of its flow, which has waited for `sojourn` and is to be served, is dropped
+    /// now; `is_last`: nobody else waits in the queue. As [`Law::drops`].
+    pub(super) fn drops(
+        &mut self,
+        codel: &Codel,
+        now: Moment,
+        sojourn: Duration,
+        is_last: bool,
+    ) -> bool {
+        let latest_s = sojourn.as_secs_f64();
+        let mean_s = self.mean_s.get_or_insert(latest_s);
+        *mean_s += (latest_s - *mean_s) * LATEST;
+        let mean = Duration::from_secs_f64(*mean_s);
+        let is_spared = sojourn < codel.target && mean >= codel.target;
+        !is_spared && self.law.drops(codel, now, mean, is_last)
+    }
+
+    /// The queue is empty.
+    pub(super) fn rests(&mut self) {
+        self.law.rests();
+        self.mean_s = None;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +194,24 @@ mod tests {
         let mut law = Law::default();
         let long = Duration::from_secs(1);
         assert!((0..1000).all(|ms| !law.drops(&CODEL, at(ms), long, true)));
+    }
+
+    /// Those that wait long are a backlog that stands, also where a few are served at once in between, as new
+    /// flows are.
+    #[test]
+    fn a_few_that_are_served_at_once_do_not_hide_a_delay_that_stands() {
+        let mut law = Shared::default();
+        let drops = |law: &mut Shared, ms: u64, sojourn_ms| {
+            law.drops(&CODEL, at(ms), Duration::from_millis(sojourn_ms), false)
+        };
+        let found: Vec<u64> =
+            (0..400).filter(|&ms| drops(&mut law, ms, if ms % 10 == 0 { 0 } else { 50 })).collect();
+        assert!(found.len() > 3 && found[0] >= 100, "{found:?}");
+        assert!(
+            found.iter().all(|ms| ms % 10 != 0),
+            "whoever is served at once is not dropped: {found:?}"
+        );
+        let found = (400..800).filter(|&ms| drops(&mut law, ms, if ms % 10 == 0 { 50 } else { 0 }));
+        assert_eq!(found.count(), 0, "a few that wait long are none");
     }
 }

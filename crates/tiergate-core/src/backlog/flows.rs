@@ -3,6 +3,7 @@
 //! | state of an account | until |
 //! |---|---|
 //! | it has requests waiting | they are served or gone: as many accounts as waiters at most |
+//! | none waits, and some that it was charged for have not ended | they have: as many accounts as slots at most |
 //! | idle, ahead of its queue's virtual time | that has caught up, or [`REMEMBERED`] is over, or more than [`IDLE_MAX`] are idle and it is the one that has been so for longest |
 //! | forgotten | it comes again, and starts at the present virtual time |
 //!
@@ -38,6 +39,10 @@ pub(super) struct Flow {
     pub(super) tie: u64,
     /// Which of all that began to wait was its first.
     pub(super) since: u64,
+    /// How many services that it was charged have not ended.
+    pub(super) running: u32,
+    /// Whether its latest service is the only one, and no request of it has come since that began.
+    pub(super) is_alone: bool,
     /// Last come, first served.
     pub(super) is_lifo: bool,
     pub(super) law: Law,
@@ -49,6 +54,16 @@ impl Flow {
     /// Its place among flows that take turns. The bits of floats that are not negative are in their order.
     pub(super) fn rank(&self) -> Rank {
         (self.start.to_bits(), self.tie)
+    }
+
+    /// A service that was charged has ended and has cost `actual`. It is no debt if no other request of the
+    /// flow waited or ran meanwhile: a client that asks for one thing after another holds one slot at most,
+    /// and would otherwise, after each request that took longer than others', stand behind
+    /// all flows until they have had as much, so that under overload no session came to its end.
+    pub(super) fn ended(&mut self, charged: f64, actual: f64) {
+        let actual = if self.is_alone { 0.0 } else { actual };
+        self.running -= 1;
+        self.start = (self.start + actual - charged).max(0.0);
     }
 
     /// Whether it is idle, and its debt too old to count.
@@ -88,7 +103,8 @@ impl Flows {
         })
     }
 
-    /// Forgets a flow that has no requests waiting and is not idle.
+    /// Forgets a flow that has no requests waiting and is not idle. What still runs of it is charged to
+    /// nobody.
     fn close(&mut self, number: u32) {
         let flow = self.accounts.remove(number);
         self.numbers.remove(&(flow.queue, flow.key));
@@ -104,11 +120,14 @@ impl Flows {
         self.accounts.find(key).map(|_| key.index())
     }
 
-    /// The last of the flow's waiters is gone. Its account is kept while it is ahead of the queue's
-    /// virtual time, which `virtual_of` says; up to two others are forgotten. O(1).
+    /// The last of the flow's waiters is gone, or the last of its services has ended while none waits. Its
+    /// account is kept while such a service has not, and while it is ahead of the queue's virtual
+    /// time, which `virtual_of` says; up to two others are forgotten. O(1).
     pub(super) fn rests(&mut self, now: Moment, number: u32, virtual_of: impl Fn(u32) -> f64) {
         let is_ahead = |flow: &Flow| flow.start > virtual_of(flow.queue);
-        if is_ahead(self.at(number)) {
+        if self.at(number).running > 0 {
+            // What it has cost is not known yet.
+        } else if is_ahead(self.at(number)) {
             self.accounts[number].idle_since = now;
             self.accounts.append(&mut self.idle, number);
         } else {

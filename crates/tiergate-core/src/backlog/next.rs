@@ -81,33 +81,44 @@ impl<T> Backlog<T> {
     pub(crate) fn delayed(&mut self, now: Moment, class: ClassId) -> Option<Ticket> {
         let codel = self.disciplines[class.index()].codel?;
         let next = self.first(now, class)?;
-        let flow = self.flows.at_mut(self.waiters[next.0.index()].account);
+        let waiter = &self.waiters[next.0.index()];
+        let queue = &mut self.queues[waiter.queue() as usize];
+        let flow = self.flows.at_mut(waiter.account);
         let first = flow.waiters.first()?;
         let sojourn = now.since(self.waiters[first].arrived);
-        let drops = flow.law.drops(&codel, now, sojourn, flow.waiters.len() == 1);
+        let drops = if flow.waiters.len() > 1 {
+            flow.law.drops(&codel, now, sojourn, false)
+        } else {
+            flow.law.rests();
+            queue.law.drops(&codel, now, sojourn, queue.len == 1)
+        };
         drops.then(|| self.ticket(first))
     }
 
-    /// The next whose wait is over at `now`; call until `None`. One that may be late is so from here on,
-    /// and stays for as long again. O(log n) for each.
-    pub(crate) fn expired(&mut self, now: Moment) -> Option<Ticket> {
+    /// The first of those whose time is over at `now`; it still waits. O(log n).
+    pub(crate) fn overdue(&self, now: Moment) -> Option<Ticket> {
+        let index = (self.deadlines.first() <= now).then(|| self.deadlines.first_place())?;
+        index.map(|index| self.ticket(index))
+    }
+
+    /// The time of a waiter is over: if it may be late, it is so from here on, and stays for as long again.
+    /// Returns whether it does. O(log n).
+    pub(crate) fn stays_late(&mut self, now: Moment, ticket: Ticket) -> bool {
         self.now = now;
-        while self.deadlines.first() <= now {
-            let index = self.deadlines.first_place()?;
-            let waiter = &self.waiters[index];
-            let late = self.disciplines[waiter.class.index()].late;
-            if late == Late::Refuse || waiter.late {
-                return Some(self.ticket(index));
-            }
-            self.leave(index);
-            let sequence = self.next_sequence();
-            let waiter = &mut self.waiters[index];
-            waiter.late = true;
-            waiter.deadline = waiter.deadline + waiter.deadline.since(waiter.arrived);
-            waiter.sequence = sequence;
-            self.join(index);
+        let index = ticket.0.index();
+        let waiter = &self.waiters[index];
+        let late = self.disciplines[waiter.class.index()].late;
+        if late == Late::Refuse || waiter.late {
+            return false;
         }
-        None
+        self.leave(index);
+        let sequence = self.next_sequence();
+        let waiter = &mut self.waiters[index];
+        waiter.late = true;
+        waiter.deadline = waiter.deadline + waiter.deadline.since(waiter.arrived);
+        waiter.sequence = sequence;
+        self.join(index);
+        true
     }
 
     /// The next deadline of all; [`Moment::NEVER`] if there is none. O(1).
@@ -115,9 +126,8 @@ impl<T> Backlog<T> {
         self.deadlines.first()
     }
 
-    /// Charges the service of a waiter, which is about to be settled, to its flow, if others of it wait.
-    /// The cost is in any unit that is the same for all of the class, and taken to be at least a
-    /// millionth. O(log flows).
+    /// Charges the service of a waiter, which is about to be settled, to its flow. The cost is in any unit
+    /// that is the same for all of the class, and taken to be at least a millionth. O(log flows).
     pub(crate) fn served(&mut self, ticket: Ticket, cost: f64) {
         let sequence = self.next_sequence();
         let waiter = &mut self.waiters[ticket.0.index()];
@@ -126,23 +136,28 @@ impl<T> Backlog<T> {
             return;
         }
         let (place, number) = (waiter.queue(), waiter.account);
+        waiter.turn = Some(self.flows.turn(number));
         let flow = self.flows.at_mut(number);
-        if self.queues[place as usize].charge(flow, cost.max(COST_MIN), sequence) {
+        self.queues[place as usize].charge(flow, cost.max(COST_MIN), sequence);
+        if flow.waiters.len() > 1 {
             self.heaps.turns.put(place, number, flow.rank());
-            waiter.turn = Some(self.flows.turn(number));
         }
     }
 
-    /// A service has cost so much more (or less) than was charged. Nothing happens if the flow's
-    /// account is forgotten. O(log flows).
-    pub(crate) fn corrected(&mut self, turn: FlowTurn, difference: f64) {
+    /// A service that was charged has ended, and has cost `actual`. Nothing happens if the flow's account is
+    /// forgotten. O(log flows).
+    pub(crate) fn ended(&mut self, now: Moment, turn: FlowTurn, charged: f64, actual: f64) {
+        self.now = now;
         let Some(number) = self.flows.named(turn) else {
             return;
         };
         let flow = self.flows.at_mut(number);
-        flow.start = (flow.start + difference).max(0.0);
+        flow.ended(charged.max(COST_MIN), actual);
         if flow.waiters.len() > 0 {
             self.heaps.turns.put(flow.queue, number, flow.rank());
+        } else {
+            let queues = &self.queues;
+            self.flows.rests(now, number, |queue| queues[queue as usize].now);
         }
     }
 }

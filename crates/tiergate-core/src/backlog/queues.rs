@@ -184,7 +184,7 @@ impl<T> Backlog<T> {
             let flow = self.flows.at_mut(number);
             flow.start = if is_over { queue.now } else { flow.start.max(queue.now) };
             (flow.tie, flow.since) = (sequence, sequence);
-            flow.is_lifo = false;
+            (flow.is_lifo, flow.is_alone) = (false, false);
             queue.flows += 1;
             heaps.turns.put(place, number, flow.rank());
         }
@@ -224,6 +224,9 @@ impl<T> Backlog<T> {
         }
         flow.law.rests();
         queue.flows -= 1;
+        if queue.flows == 0 {
+            queue.law.rests();
+        }
         heaps.turns.remove(place, number);
         heaps.biggest.remove(place, number);
         if discipline.fair {

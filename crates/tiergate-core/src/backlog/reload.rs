@@ -24,6 +24,8 @@ impl<T> Backlog<T> {
         let keeps_flows = former.fair == discipline.fair;
         let own = self.flows.all().filter(|flow| keeps_flows && class_of(flow.queue) == class);
         let flows: Vec<Flow> = own.filter(|flow| flow.waiters.len() > 0).cloned().collect();
+        let queues = class.index() * QUEUES..(class.index() + 1) * QUEUES;
+        let laws: Vec<_> = self.queues[queues.clone()].iter().map(|queue| queue.law).collect();
         let used = self.waiters.iter_mut().filter(|(_, it)| it.class == class);
         let waiting = used.filter(|(_, it)| it.state == State::Waiting);
         let mut waiting: Vec<_> = waiting.map(|(index, it)| (it.sequence, index)).collect();
@@ -34,6 +36,9 @@ impl<T> Backlog<T> {
         }
         self.disciplines[class.index()] = discipline;
         waiting.iter().for_each(|(_, index)| self.join(*index));
+        for (queue, law) in self.queues[queues].iter_mut().zip(laws) {
+            queue.law = law;
+        }
         for former in flows {
             let number = self.flows.find(former.queue, former.key).expect("it waits as before");
             let flow = self.flows.at_mut(number);

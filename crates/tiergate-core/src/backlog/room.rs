@@ -10,8 +10,8 @@
 //! the place of one that is late, or of one without a session, whatever it would have been
 //! of its own kind; one without never takes that of one with.
 //!
-//! A request that leaves by bytes may be smaller than the arrival: then up to [`VICTIMS_MAX`] of its
-//! neighbours go with it, and if they would not do, the arrival is refused.
+//! A request that leaves by bytes may be smaller than the arrival: then the next of its flow go with it, up
+//! to [`VICTIMS_MAX`] in all. If they would not do, the arrival is refused and none leaves.
 
 use super::class_queue::{class_of, queue_of};
 use super::queues::Backlog;
@@ -28,29 +28,41 @@ pub(super) const VICTIMS_MAX: usize = 16;
 pub(crate) enum Room {
     /// It may.
     Free,
-    /// It may when this one has left; ask again then.
-    After(Ticket),
+    /// It may when so many have left: this one, and then those [`beside`](Backlog::beside) it.
+    After(Ticket, usize),
     /// It may not.
     None,
 }
 
 impl<T> Backlog<T> {
-    /// Whether an arrival may wait in the class, for which so many have `left` already. By count, one
-    /// is enough: after a reload more may wait than the bound, and they stay. O(1).
-    pub(crate) fn room(&self, class: ClassId, arrival: &Arrival, left: usize) -> Room {
+    /// Whether an arrival may wait in the class. By count, one that leaves is enough: after a reload more
+    /// may wait than the bound, and they stay. O(1): at most [`VICTIMS_MAX`] are looked at.
+    pub(crate) fn room(&self, class: ClassId, arrival: &Arrival) -> Room {
         let discipline = &self.disciplines[class.index()];
         let bytes: u64 = self.queues_of(class).iter().map(|queue| queue.bytes).sum();
         let excess = (bytes + u64::from(arrival.bytes)).saturating_sub(discipline.bytes_max);
-        if (left > 0 || self.len_of(class) < discipline.len_max) && excess == 0 {
+        if self.len_of(class) < discipline.len_max && excess == 0 {
             return Room::Free;
         }
-        if left == VICTIMS_MAX || u64::from(arrival.bytes) > discipline.bytes_max {
+        if u64::from(arrival.bytes) > discipline.bytes_max {
             return Room::None;
         }
-        match self.victim(class, arrival) {
-            Some(index) if self.frees(class, index, excess) => Room::After(self.ticket(index)),
-            _ => Room::None,
-        }
+        let Some(victim) = self.victim(class, arrival).map(|index| self.ticket(index)) else {
+            return Room::None;
+        };
+        self.leaving(victim, excess).map_or(Room::None, |count| Room::After(victim, count))
+    }
+
+    /// The request that leaves after this one for the same arrival, if one does: the next of its flow.
+    pub(crate) fn beside(&self, ticket: Ticket) -> Option<Ticket> {
+        let index = ticket.0.index();
+        let class = self.waiters[index].class;
+        let beside = match self.disciplines[class.index()].when_full {
+            WhenFull::RefuseNew => self.waiters.previous(index),
+            WhenFull::DropOldest => self.waiters.next(index),
+            WhenFull::DropLeast => None,
+        };
+        beside.map(|index| self.ticket(index))
     }
 
     /// The request that leaves the class if one must; `None` if none of it waits. O(1).
@@ -122,14 +134,16 @@ impl<T> Backlog<T> {
         worst.expect("the flow has requests waiting")
     }
 
-    /// Whether a waiter, with the next of its flow that would leave, holds so many bytes.
-    fn frees(&self, class: ClassId, index: u32, excess: u64) -> bool {
-        let neighbour = |&index: &u32| match self.disciplines[class.index()].when_full {
-            WhenFull::RefuseNew => self.waiters.previous(index),
-            WhenFull::DropOldest => self.waiters.next(index),
-            WhenFull::DropLeast => None,
-        };
-        let leaving = std::iter::successors(Some(index), neighbour).take(VICTIMS_MAX);
-        leaving.map(|index| u64::from(self.waiters[index].bytes)).sum::<u64>() >= excess
+    /// How many leave, from a waiter on, until so many bytes are free; `None` if they are not even then.
+    fn leaving(&self, victim: Ticket, excess: u64) -> Option<usize> {
+        let leaving = std::iter::successors(Some(victim), |&ticket| self.beside(ticket));
+        let mut free = 0;
+        for (count, ticket) in (1..=VICTIMS_MAX).zip(leaving) {
+            free += u64::from(self.waiters[ticket.0.index()].bytes);
+            if free >= excess {
+                return Some(count);
+            }
+        }
+        None
     }
 }

@@ -16,6 +16,7 @@ impl<T> Gate<T> {
     /// # Errors
     /// A reading that cannot be, or too many sources. Nothing has changed then.
     pub fn observe(&mut self, now: Moment, reading: Reading<'_>) -> Result<(), ReadingError> {
+        let now = self.latest(now);
         self.sources.take(now, reading)?;
         self.advance(now);
         self.limit.observe(now, &reading);
@@ -40,6 +41,7 @@ impl<T> Gate<T> {
         owner: &str,
         wanted: Adjustment,
     ) -> Result<Applied, AdjustError> {
+        let now = self.latest(now);
         self.move_adjustments(now);
         let mut adjustments = self.adjustments.clone();
         let (applied, plan) = adjustments.claim(now, owner, wanted)?;
@@ -51,6 +53,7 @@ impl<T> Gate<T> {
     /// Ends all adjustments of an owner: the plan's values are in force again at once. Returns how many
     /// there were.
     pub fn release(&mut self, now: Moment, owner: &str) -> usize {
+        let now = self.latest(now);
         let count = self.adjustments.release(owner);
         let plan = self.adjustments.over();
         self.put_adjusted(now, plan);

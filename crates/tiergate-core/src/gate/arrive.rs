@@ -3,7 +3,6 @@
 use super::{Arrival, Gate, Slot, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
-use crate::backlog::Room;
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -20,6 +19,7 @@ impl<T> Gate<T> {
         mut arrival: Arrival,
         wake: impl FnOnce() -> T,
     ) -> Verdict {
+        let now = self.latest(now);
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
         self.account.arrived(class, arrival.rule);
@@ -47,9 +47,8 @@ impl<T> Gate<T> {
             return Verdict::Admit(self.admit(now, &arrival));
         }
         let deadline = now + self.patience(&arrival);
-        if !self.make_room(now, &arrival) {
-            return self.reject(now, &arrival, Reason::QueueFull);
-        }
+        let leaving = self.room(&arrival).expect("`bar` has found room");
+        self.make_room(now, leaving);
         if self.backlog.len() == 0 {
             self.let_time_pass(now);
         }
@@ -133,6 +132,7 @@ impl<T> Gate<T> {
     /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. It takes
     /// no tokens. O(1).
     pub fn turn_away(&mut self, now: Moment, mut arrival: Arrival) -> Option<Reason> {
+        let now = self.latest(now);
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
         let candidate = candidate(self.classes.rank(class), &arrival);
@@ -161,6 +161,7 @@ impl<T> Gate<T> {
     /// What the request has left of the policer that would refuse it now, or else of the first that
     /// it comes under; `None` if it comes under none. O(1), and the partitions.
     pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
+        let now = self.latest(now);
         let class = self.classes.entered(arrival.class);
         let under = self.policers_of(class, arrival)?;
         let policer = self.policers.bar(now, under);
@@ -189,10 +190,7 @@ impl<T> Gate<T> {
         if self.triggers.bars(self.classes.rank(class)) {
             return Some(Reason::BacklogTrigger);
         }
-        let room = self.backlog.room(class, arrival, 0);
-        if room == Room::None
-            || room == Room::Free && self.is_crowded() && self.below(class).is_none()
-        {
+        if self.room(arrival).is_none() {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, arrival.running);

@@ -6,7 +6,6 @@ use crate::names::{ClassId, RuleId};
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
 use crate::time::Moment;
-use std::time::Duration;
 
 impl<T> Gate<T> {
     /// Lets time pass for the schedule; before a load changes.
@@ -53,15 +52,16 @@ impl<T> Gate<T> {
     }
 
     /// Puts right what the request was charged with.
-    pub(super) fn settle_cost(&mut self, slot: &Slot, held: Duration, outcome: &Outcome) {
+    pub(super) fn settle_cost(&mut self, now: Moment, slot: &Slot, outcome: &Outcome) {
         let Slot { class, rule, grant, .. } = *slot;
+        let held = now.since(slot.admitted);
         let actual = self.costs.actual(held, grant.slots, outcome);
         self.costs.learn(class, rule, actual, outcome.end);
         let is_charged = slot.admitted >= self.classes.at(class).charged_since;
         let actual = if is_charged { actual } else { grant.estimate };
         self.schedule.finished(self.classes.rank(class), grant, actual);
         if let Some(turn) = slot.turn {
-            self.backlog.corrected(turn, actual - grant.estimate);
+            self.backlog.ended(now, turn, grant.estimate, actual);
         }
     }
 

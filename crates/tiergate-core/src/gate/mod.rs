@@ -3,12 +3,15 @@
 //! | state | who changes it |
 //! |---|---|
 //! | waiting → granted | [`Gate::finish`], [`Gate::tick`], [`Gate::reconfigure`] (a slot came free) |
-//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel) |
+//! | waiting → refused | [`Gate::tick`] (deadline), [`Gate::arrive`] (another has its place), whoever grants a slot (CoDel, deadline) |
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → to be preempted | a waiting request of a class above ([`Gate::permit_preemption`]) |
 //! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
 //! | running → gone | [`Gate::finish`] with the [`Slot`] |
+//!
+//! Time is the latest moment that any method was told: threads read the clock before they have the lock, so
+//! that one of two may come with an older moment than the other, and no meter shall see time run back.
 //!
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
 //! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
@@ -168,6 +171,8 @@ pub struct Gate<T> {
     draining: bool,
     effects: Effects<T>,
     account: Account,
+    /// The latest moment that was told.
+    now: Moment,
 }
 
 impl<T> Gate<T> {
@@ -198,10 +203,17 @@ impl<T> Gate<T> {
             blocking: None,
             draining: false,
             account: Account::default(),
+            now: Moment::ZERO,
             plan: plan.clone(),
         };
         gate.put_in_force(Moment::ZERO, &plan);
         gate
+    }
+
+    /// What the time is when a caller says that it is `now`: every method that is told begins with it.
+    fn latest(&mut self, now: Moment) -> Moment {
+        self.now = self.now.max(now);
+        self.now
     }
 
     /// What has become of a ticket. A stale ticket counts as reconfigured away.
@@ -225,6 +237,7 @@ impl<T> Gate<T> {
 
     /// The owner of the ticket is gone. A slot it was granted meanwhile goes to the next. O(log n).
     pub fn cancel(&mut self, now: Moment, ticket: Ticket) {
+        let now = self.latest(now);
         let Some(waiter) = self.backlog.waiter(ticket) else {
             return;
         };
@@ -253,13 +266,14 @@ impl<T> Gate<T> {
 
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
+        let now = self.latest(now);
         let class = slot.class;
         self.advance(now);
         let waiting = self.backlog.len() as u32;
         let load = OriginLoad { running: self.limit.running(), waiting };
         let admitted = slot.admitted;
         let held = now.since(admitted);
-        self.settle_cost(&slot, held, &outcome);
+        self.settle_cost(now, &slot, &outcome);
         self.classes.at_mut(class).patience.finished(now, slot.waited(), held, &outcome);
         self.take_back(slot);
         self.account.finished(class, held, &outcome);
@@ -276,8 +290,10 @@ impl<T> Gate<T> {
 
     /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
     /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
-    /// nothing is pending.
+    /// nothing is pending. That is at once, a moment that has passed, where so many deadlines passed that one
+    /// call would take long: it ends no more than 2,000 waits.
     pub fn tick(&mut self, now: Moment) -> Moment {
+        let now = self.latest(now);
         let moving = self.move_adjustments(now);
         self.advance(now);
         self.expire(now);
@@ -292,6 +308,7 @@ impl<T> Gate<T> {
     /// or may have a slot that a policy keeps free until then. [`Moment::NEVER`] if nobody waits. Any other
     /// method may make it earlier. O(1); O(classes) while slots are kept free.
     pub fn next_due(&mut self, now: Moment) -> Moment {
+        let now = self.latest(now);
         let deadline = self.backlog.next_deadline();
         if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.limit.has_free() {
             return deadline;

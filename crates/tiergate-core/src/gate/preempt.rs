@@ -18,6 +18,7 @@ impl<T> Gate<T> {
     /// slot is to come back soon, with [`crate::outcome::End::Preempted`]. `false`, and nothing
     /// noted, where the class is not preemptible or it was said before. O(1) and a look at who waits.
     pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
+        let now = self.latest(now);
         let class = slot.class;
         if !self.classes.at(class).settings.preemptible || slot.preemptible.is_some() {
             return false;
@@ -31,6 +32,7 @@ impl<T> Gate<T> {
     /// Takes back what [`Gate::permit_preemption`] said: the request goes on to its end, because its
     /// answer has begun. If it was to be preempted, another one is. O(classes).
     pub fn forbid_preemption(&mut self, now: Moment, slot: &mut Slot) {
+        let now = self.latest(now);
         if let Some(key) = slot.preemptible.take() {
             self.preemptible.remove(key);
             self.advance(now);
@@ -44,10 +46,11 @@ impl<T> Gate<T> {
         if self.backlog.len() == 0 || self.preemptible.is_empty() {
             return;
         }
-        let Some(Chosen { rank, slots, .. }) = self.next(now) else {
+        let Some(Chosen { rank, slots, is_over, .. }) = self.next(now) else {
             return;
         };
-        if self.limit.fits(slots) {
+        // Who takes the place of one whose time is over is known at the tick that is due.
+        if is_over || self.limit.fits(slots) {
             return;
         }
         let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();

@@ -17,6 +17,7 @@ impl<T> Gate<T> {
     /// Puts a new plan in force; nobody waiting or running is lost. The limit found so far is kept as long
     /// as `slots` does not change. O(classes²), and O(n log n) of classes whose order changes.
     pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
+        let now = self.latest(now);
         self.let_time_pass(now);
         self.adjustments.advance(now);
         if plan.slots != self.adjustments.base().slots {

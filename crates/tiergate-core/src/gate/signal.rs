@@ -12,6 +12,7 @@ impl<T> Gate<T> {
     /// What the client can be told of a refusal that was just given. It counts nothing. O(1), and the
     /// partitions of a policer; for [`Reason::BacklogTrigger`] O(triggers × classes).
     pub fn refused(&mut self, now: Moment, arrival: &Arrival, reason: Reason) -> Refused {
+        let now = self.latest(now);
         let class = self.classes.entered(arrival.class);
         let mut refused = Refused::of(reason);
         match reason {
@@ -43,6 +44,7 @@ impl<T> Gate<T> {
     ///
     /// [`announce`]: crate::admit::policer::Settings::announce
     pub fn announced(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
+        let now = self.latest(now);
         if self.plan.policers.is_empty() {
             return None;
         }

@@ -7,6 +7,18 @@ use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
 
+/// Most waits that one look at deadlines ends, which holds the caller's lock for about a millisecond. The
+/// next tick is due at once then.
+const OVERDUE_MAX: usize = 1000;
+
+/// Whose places an arrival takes.
+pub(super) struct Leaving {
+    /// Of its own class: the first, and how many.
+    own: Option<(Ticket, usize)>,
+    /// Of a class below, where too many wait in all.
+    below: Option<Ticket>,
+}
+
 /// Whose turn it is.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen {
@@ -15,17 +27,30 @@ pub(super) struct Chosen {
     pub(super) ticket: Ticket,
     /// How many slots it takes.
     pub(super) slots: u16,
+    /// Whether its deadline has passed.
+    pub(super) is_over: bool,
 }
 
 impl<T> Gate<T> {
-    /// Whether no more may wait in all.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.backlog.len() >= self.plan.queue_len_max as usize
+    /// Which requests leave so that the arrival may wait; `None` if it may not. O(classes).
+    pub(super) fn room(&self, arrival: &Arrival) -> Option<Leaving> {
+        let own = match self.backlog.room(arrival.class, arrival) {
+            Room::Free => None,
+            Room::After(first, count) => Some((first, count)),
+            Room::None => return None,
+        };
+        let waiting = self.backlog.len() - own.map_or(0, |(_, count)| count);
+        let below = if waiting >= self.plan.queue_len_max as usize {
+            Some(self.backlog.worst(self.below(arrival.class)?)?)
+        } else {
+            None
+        };
+        Some(Leaving { own, below })
     }
 
     /// Of the classes below this one, of its site or gone from the plan, the least important that has
     /// anybody waiting. O(classes).
-    pub(super) fn below(&self, class: ClassId) -> Option<ClassId> {
+    fn below(&self, class: ClassId) -> Option<ClassId> {
         let (rank, site) = (self.classes.rank(class), self.classes.at(class).settings.site);
         let below = self.classes.ranked().iter().zip(self.classes.loads()).skip(rank + 1);
         let mut waits = below.filter(|(id, load)| {
@@ -57,9 +82,13 @@ impl<T> Gate<T> {
     /// them meanwhile: else narrower ones, even of less important classes, would take each slot as it
     /// comes free, and it would never be served. What is kept for it so is less than what it
     /// takes, and for no longer than its deadline and those that run. The gate then says so to the limit.
+    ///
+    /// Nobody gets a slot whose time is over, whether a tick has come since or not. If very many are next
+    /// whose time is over, slots stay free until the tick that is due.
     pub(super) fn dispatch(&mut self, now: Moment) {
+        let mut overdue_left = OVERDUE_MAX;
         while self.limit.has_free() {
-            let Some(next) = self.next_undelayed(now) else {
+            let Some(next) = self.next_in_time(now, &mut overdue_left) else {
                 break;
             };
             let Chosen { class, ticket, slots, .. } = next;
@@ -90,8 +119,8 @@ impl<T> Gate<T> {
         let rank = self.schedule.pick(self.classes.loads(), self.limit.slots())?;
         let class = self.classes.of_rank(rank);
         let ticket = self.backlog.first(now, class).expect("the load counts its waiters");
-        let slots = self.backlog.waiter(ticket).expect("just found").slots;
-        Some(Chosen { class, rank, ticket, slots })
+        let waiter = self.backlog.waiter(ticket).expect("just found");
+        Some(Chosen { class, rank, ticket, slots: waiter.slots, is_over: waiter.deadline < now })
     }
 
     /// Brings up to date whom each class would serve next. O(classes).
@@ -104,54 +133,72 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Refuses whoever waited past the deadline.
+    /// Ends the waits whose time is over, up to [`OVERDUE_MAX`].
     pub(super) fn expire(&mut self, now: Moment) {
-        while let Some(ticket) = self.backlog.expired(now) {
-            let waiter = self.backlog.waiter(ticket).expect("it waits");
-            let (running, waited) = (waiter.running, now.since(waiter.arrived));
-            let waiting = self.backlog.len_of_list(waiter.class, running);
-            let class = self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
-            let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
-            let deadline = record.deadline();
-            record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
-            self.note_waiting(class);
+        for _ in 0..OVERDUE_MAX {
+            let Some(ticket) = self.backlog.overdue(now) else {
+                return;
+            };
+            self.time_is_over(now, ticket);
         }
     }
 
-    /// Who is served next and fits, when those whose delay CoDel does not let stand have been refused. Each
-    /// class that is next is asked: its law goes by every request that it serves. O(classes) for each.
-    fn next_undelayed(&mut self, now: Moment) -> Option<Chosen> {
-        for _ in 0..DROPS_MAX {
-            let next = self.next(now).filter(|next| self.limit.fits(next.slots))?;
-            let Some(delayed) = self.backlog.delayed(now, next.class) else {
+    /// The time of a waiter is over: it is refused, or late from now on.
+    fn time_is_over(&mut self, now: Moment, ticket: Ticket) {
+        let waiter = self.backlog.waiter(ticket).expect("it waits");
+        let (class, running, waited) = (waiter.class, waiter.running, now.since(waiter.arrived));
+        self.count_drain(now, class, running);
+        if self.backlog.stays_late(now, ticket) {
+            return;
+        }
+        let waiting = self.backlog.len_of_list(class, running);
+        self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
+        let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
+        let deadline = record.deadline();
+        record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
+        self.note_waiting(class);
+    }
+
+    /// Who is served next and fits, when those have gone whose time is over, of whom no more than are left
+    /// to go, and those whose delay CoDel does not let stand. Each class that is next is asked: its law goes
+    /// by every request that it serves. O(classes) for each.
+    fn next_in_time(&mut self, now: Moment, overdue_left: &mut usize) -> Option<Chosen> {
+        let mut drops_left = DROPS_MAX;
+        loop {
+            let next = self.next(now)?;
+            if next.is_over {
+                *overdue_left = overdue_left.checked_sub(1)?;
+                self.time_is_over(now, next.ticket);
+                continue;
+            }
+            if !self.limit.fits(next.slots) {
+                return None;
+            }
+            let delayed = if drops_left > 0 { self.backlog.delayed(now, next.class) } else { None };
+            let Some(delayed) = delayed else {
                 return Some(next);
             };
+            drops_left -= 1;
             self.refuse_waiter(now, delayed, Reason::QueueDelay);
             self.note_waiting(next.class);
         }
-        self.next(now).filter(|next| self.limit.fits(next.slots))
     }
 
-    /// Refuses those whose place an arrival takes, if it is to wait; whether it is. The tokens that they
-    /// took stay taken. The caller tells the triggers of the arrival's class.
-    pub(super) fn make_room(&mut self, now: Moment, arrival: &Arrival) -> bool {
-        let class = arrival.class;
-        for left in 0.. {
-            match self.backlog.room(class, arrival, left) {
-                Room::Free => break,
-                Room::None => return false,
-                Room::After(ticket) => self.refuse_waiter(now, ticket, Reason::QueueFull),
-            };
+    /// Refuses those whose places an arrival takes. The tokens that they took stay taken. The caller tells
+    /// the triggers of the arrival's class.
+    pub(super) fn make_room(&mut self, now: Moment, Leaving { own, below }: Leaving) {
+        if let Some((first, count)) = own {
+            let mut next = Some(first);
+            for _ in 0..count {
+                let ticket = next.expect("so many were counted");
+                next = self.backlog.beside(ticket);
+                self.refuse_waiter(now, ticket, Reason::QueueFull);
+            }
         }
-        if !self.is_crowded() {
-            return true;
+        if let Some(ticket) = below {
+            let class = self.refuse_waiter(now, ticket, Reason::QueueFull);
+            self.note_waiting(class);
         }
-        let Some(ticket) = self.below(class).and_then(|below| self.backlog.worst(below)) else {
-            return false;
-        };
-        let below = self.refuse_waiter(now, ticket, Reason::QueueFull);
-        self.note_waiting(below);
-        true
     }
 
     /// One fewer of the class waits.

@@ -48,8 +48,20 @@ pub(super) fn of_flow(flow: u64) -> Arrival {
     Arrival { flow, ..Arrival::of(C) }
 }
 
-/// Serves the next of the class at that cost, as the gate does. Its waker, and whom it was charged to.
+/// Serves the next of the class at that cost, as the gate does; it ends at once. Its waker.
 pub(super) fn serve(
+    backlog: &mut Backlog<u32>,
+    now: Moment,
+    class: ClassId,
+    cost: f64,
+) -> Option<u32> {
+    let (wake, turn) = begin(backlog, now, class, cost)?;
+    turn.into_iter().for_each(|turn| backlog.ended(now, turn, cost, cost));
+    Some(wake)
+}
+
+/// The same, without its end. Its waker, and whom it was charged to.
+pub(super) fn begin(
     backlog: &mut Backlog<u32>,
     now: Moment,
     class: ClassId,
@@ -61,6 +73,16 @@ pub(super) fn serve(
     let wake = backlog.settle(ticket, State::Granted(now));
     backlog.remove(ticket);
     Some((wake, turn))
+}
+
+/// The next whose wait is over, when those who may be late are.
+pub(super) fn expired(backlog: &mut Backlog<u32>, now: Moment) -> Option<Ticket> {
+    loop {
+        let ticket = backlog.overdue(now)?;
+        if !backlog.stays_late(now, ticket) {
+            return Some(ticket);
+        }
+    }
 }
 
 /// Refuses a waiter, as the gate does.

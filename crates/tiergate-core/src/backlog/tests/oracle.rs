@@ -30,6 +30,9 @@ struct Account {
     tie: u64,
     since: u64,
     lifo: bool,
+    /// Services that have not ended; whether the latest has always been the only request of its flow.
+    running: u32,
+    alone: bool,
     idle_since: Option<Moment>,
 }
 
@@ -45,7 +48,7 @@ pub(super) struct Oracle {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum May {
     Wait,
-    WaitAfter(u32),
+    WaitAfter(Vec<u32>),
     NotWait,
 }
 
@@ -103,9 +106,12 @@ impl Oracle {
             let start = known
                 .filter(|account| !account.idle_since.is_some_and(is_over))
                 .map_or(present, |account| account.start.max(present));
+            let running = known.map_or(0, |account| account.running);
             self.accounts.retain(|account| account.of != of);
             let (tie, since) = (waiting.number, waiting.number);
-            self.accounts.push(Account { of, start, tie, since, lifo: false, idle_since: None });
+            let idle_since = None;
+            let (lifo, alone) = (false, false);
+            self.accounts.push(Account { of, start, tie, since, lifo, running, alone, idle_since });
         }
         self.waiting.push(waiting);
     }
@@ -114,12 +120,17 @@ impl Oracle {
         let place = self.waiting.iter().position(|other| other.id == id).expect("it waits");
         let waiting = self.waiting.remove(place);
         let of = self.key(&waiting);
-        if self.of_flow(of).is_empty() {
+        self.rest(now, of);
+        waiting
+    }
+
+    /// Forgets the flow if it has nothing waiting, running or owed.
+    fn rest(&mut self, now: Moment, of: (usize, usize, u64)) {
+        if self.of_flow(of).is_empty() && self.account(of).running == 0 {
             self.account(of).idle_since = Some(now);
             let present = self.virtual_now[of.0][of.1];
             self.accounts.retain(|account| account.of != of || account.start > present);
         }
-        waiting
     }
 
     pub(super) fn first(&mut self, now: Moment, class: usize) -> Option<u32> {
@@ -164,15 +175,17 @@ impl Oracle {
             let of = self.key(&waiting);
             let mut flows: Vec<u64> =
                 self.of_kind(class, waiting.kind).iter().map(|it| it.flow).collect();
-            let is_alone = flows.iter().filter(|flow| **flow == waiting.flow).count() == 1;
+            let is_only = flows.iter().filter(|flow| **flow == waiting.flow).count() == 1;
             flows.sort_unstable();
             flows.dedup();
             self.numbers += 1;
             let number = self.numbers;
             let account = self.account(of);
             let start = account.start;
-            account.start = if is_alone { start } else { start + cost };
+            account.start = start + cost;
             account.tie = number;
+            account.alone = is_only && account.running == 0;
+            account.running += 1;
             let present = &mut self.virtual_now[of.0][of.1];
             *present = (*present + cost / (flows.len() as f64 + 1.0)).max(start);
         }
@@ -180,11 +193,13 @@ impl Oracle {
         Some(id)
     }
 
-    /// What was served to `flow` of that class and kind cost so much more.
-    pub(super) fn correct(&mut self, of: (usize, usize, u64), difference: f64) {
-        if let Some(account) = self.accounts.iter_mut().find(|account| account.of == of) {
-            account.start = (account.start + difference).max(0.0);
-        }
+    /// What was served to `flow` of that class and kind has ended.
+    pub(super) fn ended(&mut self, now: Moment, of: (usize, usize, u64), charged: f64, cost: f64) {
+        let account = self.account(of);
+        account.running -= 1;
+        let cost = if account.alone { 0.0 } else { cost };
+        account.start = (account.start + (cost - charged)).max(0.0);
+        self.rest(now, of);
     }
 
     /// Those whose wait is over.
@@ -206,16 +221,16 @@ impl Oracle {
         }
     }
 
-    pub(super) fn may_wait(&self, class: usize, it: &Arrival, left: usize) -> May {
+    pub(super) fn may_wait(&self, class: usize, it: &Arrival) -> May {
         let settings = &self.classes[class];
         let all: Vec<&Waiting> = self.waiting.iter().filter(|it| it.class == class).collect();
         let bytes: u64 = all.iter().map(|it| it.bytes).sum::<u64>() + u64::from(it.bytes);
         let excess = bytes.saturating_sub(settings.queue_bytes_max);
-        let full = all.len() >= settings.queue_len_max as usize && left == 0;
+        let full = all.len() >= settings.queue_len_max as usize;
         if !full && excess == 0 {
             return May::Wait;
         }
-        if left == VICTIMS_MAX || u64::from(it.bytes) > settings.queue_bytes_max {
+        if u64::from(it.bytes) > settings.queue_bytes_max {
             return May::NotWait;
         }
         let own = usize::from(!it.running);
@@ -225,10 +240,8 @@ impl Oracle {
         };
         let kind = kinds.into_iter().find(|&kind| !self.of_kind(class, kind).is_empty());
         let victim = kind.and_then(|kind| self.victim(class, kind, (kind == own).then_some(it)));
-        match victim {
-            Some(victim) if self.frees(victim, excess) => May::WaitAfter(victim.id),
-            _ => May::NotWait,
-        }
+        let leaving = victim.and_then(|victim| self.leaving(victim, excess));
+        leaving.map_or(May::NotWait, May::WaitAfter)
     }
 
     /// Who leaves of those of a kind, which the newcomer is of too if it is given.
@@ -274,17 +287,18 @@ impl Oracle {
         }
     }
 
-    fn frees(&self, victim: &Waiting, excess: u64) -> bool {
+    /// Those that leave, the victim first, until so many bytes are free.
+    fn leaving(&self, victim: &Waiting, excess: u64) -> Option<Vec<u32>> {
         let list = self.of_flow(self.key(victim));
         let place = list.iter().position(|it| it.id == victim.id).expect("it is in it");
-        let freed: u64 = match self.classes[victim.class].when_full {
-            WhenFull::DropLeast => victim.bytes,
-            WhenFull::DropOldest => list[place..].iter().take(VICTIMS_MAX).map(|it| it.bytes).sum(),
-            WhenFull::RefuseNew => {
-                list[..=place].iter().rev().take(VICTIMS_MAX).map(|it| it.bytes).sum()
-            }
+        let leaving: Vec<&Waiting> = match self.classes[victim.class].when_full {
+            WhenFull::DropLeast => vec![list[place]],
+            WhenFull::DropOldest => list[place..].to_vec(),
+            WhenFull::RefuseNew => list[..=place].iter().rev().copied().collect(),
         };
-        freed >= excess
+        let bytes = |count: &usize| leaving[..*count].iter().map(|it| it.bytes).sum::<u64>();
+        let count = (1..=leaving.len().min(VICTIMS_MAX)).find(|count| bytes(count) >= excess)?;
+        Some(leaving[..count].iter().map(|it| it.id).collect())
     }
 
     /// A class has other settings.
@@ -315,6 +329,8 @@ impl Oracle {
                     tie: it.number,
                     since: it.number,
                     lifo: false,
+                    running: 0,
+                    alone: false,
                     idle_since: None,
                 }),
             }

@@ -98,7 +98,7 @@ fn times(order: Order, fair: bool, greedy: bool) -> Vec<u64> {
             }
         }
         while running.len() < 32 {
-            let Some((id, _)) = serve(&mut backlog, at(ms), C, 20.0) else {
+            let Some(id) = serve(&mut backlog, at(ms), C, 20.0) else {
                 break;
             };
             let end = ms + 1 + service.roll(39);
@@ -143,7 +143,7 @@ fn flows_that_are_ever_new_hold_up_nobody() {
     for turn in 0..200 {
         backlog.push(at(0), C, &of_flow(new), at(0) + LONG, 0);
         new += 1;
-        if serve(&mut backlog, at(0), C, 1.0).expect("they wait").0 == 1 {
+        if serve(&mut backlog, at(0), C, 1.0).expect("they wait") == 1 {
             served.push(turn);
         }
     }
@@ -158,21 +158,45 @@ fn a_debt_outlives_a_moment_of_rest_and_no_more_than_the_memory() {
         backlog.push(at(0), C, &of_flow(1), at(0) + LONG, 1);
         let second = backlog.push(at(0), C, &of_flow(1), at(0) + LONG, 1);
         backlog.push(at(0), C, &of_flow(2), at(0) + LONG, 2);
-        assert_eq!(serve(&mut backlog, at(0), C, 100.0).expect("waits").0, 1);
+        assert_eq!(serve(&mut backlog, at(0), C, 100.0).expect("waits"), 1);
         backlog.remove(second);
-        assert_eq!(serve(&mut backlog, at(0), C, 1.0).expect("waits").0, 2);
+        assert_eq!(serve(&mut backlog, at(0), C, 1.0).expect("waits"), 2);
         assert_eq!(backlog.len(), 0);
         let now = at(0) + rest;
         for _ in 0..20 {
             backlog.push(now, C, &of_flow(1), now + LONG, 1);
             backlog.push(now, C, &of_flow(2), now + LONG, 2);
         }
-        let next = (0..20).map(|_| serve(&mut backlog, now, C, 1.0).expect("waits").0);
+        let next = (0..20).map(|_| serve(&mut backlog, now, C, 1.0).expect("waits"));
         let next: Vec<u32> = next.collect();
         assert_eq!(next[0], first);
         let of_one = next.iter().filter(|flow| **flow == 1).count();
         assert_eq!(of_one, if first == 2 { 0 } else { 10 }, "{next:?}");
     }
+}
+
+/// A flow of which one request waits at a time, and the one before still runs: it is charged for that, also
+/// when its queue is empty meanwhile, and pays what it cost when it has ended.
+#[test]
+fn what_still_runs_of_a_flow_is_a_debt_when_its_queue_is_empty() {
+    let mut backlog = backlog(roomy());
+    let push = |backlog: &mut Backlog<u32>, flow: u64| {
+        backlog.push(at(0), C, &of_flow(flow), at(0) + LONG, flow as u32);
+    };
+    push(&mut backlog, 1);
+    let (_, turn) = begin(&mut backlog, at(0), C, 1.0).expect("waits");
+    assert_eq!((backlog.len(), backlog.flows.len()), (0, 1), "its account outlasts its queue");
+    push(&mut backlog, 1);
+    backlog.ended(at(0), turn.expect("flows take turns"), 1.0, 5.0);
+    let mut served = Vec::new();
+    for _ in 0..8 {
+        push(&mut backlog, 2);
+        served.push(serve(&mut backlog, at(0), C, 1.0).expect("they wait"));
+        push(&mut backlog, 2);
+    }
+    let before = served.iter().take_while(|&&flow| flow == 2).count();
+    assert!((4..=6).contains(&before), "{served:?}: five units went to the first flow");
+    assert!(backlog.flows.len() <= 2);
 }
 
 /// Many clients that each ask for one thing after another, three times as many as are served: who was
@@ -183,13 +207,13 @@ fn one_request_after_another_is_no_debt() {
     for flow in 0..10 {
         backlog.push(at(0), C, &of_flow(flow), at(0) + LONG, flow as u32);
     }
-    assert_eq!(serve(&mut backlog, at(0), C, 1.0).expect("waits").0, 0);
+    assert_eq!(serve(&mut backlog, at(0), C, 1.0).expect("waits"), 0);
     backlog.push(at(1), C, &of_flow(0), at(1) + LONG, 0);
     for flow in 10..20 {
         backlog.push(at(2), C, &of_flow(flow), at(2) + LONG, flow as u32);
     }
     let served: Vec<u32> =
-        (0..20).map(|_| serve(&mut backlog, at(3), C, 1.0).expect("waits").0).collect();
+        (0..20).map(|_| serve(&mut backlog, at(3), C, 1.0).expect("waits")).collect();
     let came: Vec<u32> = (1..10).chain([0]).chain(10..20).collect();
     assert_eq!(served, came);
 }
@@ -202,12 +226,12 @@ fn what_was_charged_too_much_is_given_back() {
             backlog.push(at(0), C, &of_flow(flow), at(0) + LONG, flow as u32);
         }
     }
-    let (flow, turn) = serve(&mut backlog, at(0), C, 100.0).expect("waits");
+    let (flow, turn) = begin(&mut backlog, at(0), C, 100.0).expect("waits");
     assert_eq!(flow, 1);
-    assert_eq!(serve(&mut backlog, at(0), C, 2.0).expect("waits").0, 2);
-    backlog.corrected(turn.expect("others of its flow waited"), -99.0);
+    assert_eq!(serve(&mut backlog, at(0), C, 2.0).expect("waits"), 2);
+    backlog.ended(at(0), turn.expect("flows take turns"), 100.0, 1.0);
     let next: Vec<u32> =
-        (0..4).map(|_| serve(&mut backlog, at(0), C, 2.0).expect("waits").0).collect();
+        (0..4).map(|_| serve(&mut backlog, at(0), C, 2.0).expect("waits")).collect();
     assert_eq!(next, [1, 2, 1, 2], "they are at 1 and 2, and then 3 and 4");
 }
 
@@ -248,25 +272,25 @@ fn at_rest_first_come_and_under_overload_last_come() {
         let now = at(u64::from(id) * 10);
         backlog.push(now, C, &of_flow(1), now + patience, id);
     }
-    let mut next = |ms| serve(&mut backlog, at(ms), C, 1.0).expect("they wait").0;
+    let mut next = |ms| serve(&mut backlog, at(ms), C, 1.0).expect("they wait");
     assert_eq!(next(200), 0, "the oldest has waited a quarter of its patience, and no more");
     assert_eq!(next(211), 9, "the oldest came at 10 ms");
     assert_eq!([next(211), next(211), next(211), next(211)], [8, 7, 6, 5]);
     backlog.remove(backlog.ticket(backlog.flows.at(0).waiters.first().expect("two wait")));
     backlog.remove(backlog.ticket(backlog.flows.at(0).waiters.first().expect("two wait")));
     // Left: those of 30 and 40 ms. The rest begins where the oldest has waited an eighth: 100 ms.
-    assert_eq!(serve(&mut backlog, at(131), C, 1.0).expect("waits").0, 4);
+    assert_eq!(serve(&mut backlog, at(131), C, 1.0).expect("waits"), 4);
     backlog.push(at(140), C, &of_flow(1), at(140) + patience, 10);
     backlog.push(at(140), C, &of_flow(1), at(140) + patience, 11);
-    assert_eq!(serve(&mut backlog, at(130), C, 1.0).expect("waits").0, 3);
-    assert_eq!(serve(&mut backlog, at(160), C, 1.0).expect("waits").0, 10, "first come again");
+    assert_eq!(serve(&mut backlog, at(130), C, 1.0).expect("waits"), 3);
+    assert_eq!(serve(&mut backlog, at(160), C, 1.0).expect("waits"), 10, "first come again");
 }
 
 #[test]
 fn who_is_late_is_served_last_and_refused_after_twice_the_deadline() {
     let mut backlog = backlog(Class { late: Late::Last, ..roomy() });
     backlog.push(at(0), C, &of_flow(1), at(100), 0);
-    assert_eq!(backlog.expired(at(100)), None);
+    assert_eq!(expired(&mut backlog, at(100)), None);
     assert_eq!(backlog.next_deadline(), at(200));
     let on_time = backlog.push(at(150), C, &of_flow(1), at(400), 1);
     assert_eq!(backlog.first(at(150), C), Some(on_time));
@@ -275,7 +299,7 @@ fn who_is_late_is_served_last_and_refused_after_twice_the_deadline() {
     backlog.remove(on_time);
     let late = backlog.first(at(150), C);
     assert!(backlog.key(at(150), C).expect("it waits").late);
-    assert_eq!(backlog.expired(at(200)), late);
+    assert_eq!(expired(&mut backlog, at(200)), late);
 }
 
 /// One that stands is brought down to the target, by drops at the head; never the last.
@@ -333,4 +357,42 @@ fn codel_looks_at_each_flow_by_itself() {
         serve(&mut backlog, at(ms), C, 1.0).expect("they wait");
     }
     assert!(dropped.len() > 5 && dropped.iter().all(|flow| *flow == 1), "{dropped:?}");
+}
+
+/// Delays of those that are served, in ms, and how many are dropped, of two a millisecond that come and one
+/// that is served. `flow_of`: whose the request with that number is.
+fn overloaded(codel: Option<Codel>, flow_of: impl Fn(u64) -> u64) -> (Vec<u64>, u32) {
+    let mut backlog = backlog(Class { codel, ..roomy() });
+    let (mut came, mut delays, mut dropped) = (Vec::new(), Vec::new(), 0);
+    for ms in 0..30_000 {
+        for _ in 0..2 {
+            let id = came.len();
+            backlog.push(at(ms), C, &of_flow(flow_of(id as u64)), at(ms) + LONG, id as u32);
+            came.push(ms);
+        }
+        for _ in 0..DROPS_MAX {
+            let Some(ticket) = backlog.delayed(at(ms), C) else {
+                break;
+            };
+            refuse(&mut backlog, ticket);
+            dropped += 1;
+        }
+        let id = serve(&mut backlog, at(ms), C, 1.0).expect("two came");
+        delays.push(ms - came[id as usize]);
+    }
+    (delays, dropped)
+}
+
+/// Twice the load, one request a flow: each is the last of its flow, and all together are a backlog that
+/// stands.
+#[test]
+fn codel_drops_where_each_flow_has_one_request_waiting() {
+    let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    let (one, of_one) = overloaded(Some(codel), |_| 1);
+    let (each, of_each) = overloaded(Some(codel), |number| number);
+    let (_, none) = overloaded(None, |number| number);
+    assert_eq!(none, 0);
+    let (longest, alone) = (each[29_000..].iter().max(), one[29_000..].iter().max());
+    assert!(longest <= alone.map(|ms| ms * 11 / 10).as_ref(), "{longest:?}, {alone:?} in one flow");
+    assert!(of_each.abs_diff(of_one) < of_one / 10, "{of_each} dropped, {of_one} in one flow");
 }

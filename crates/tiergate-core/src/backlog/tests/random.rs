@@ -12,8 +12,8 @@ enum Op {
     Push(u8, bool, u8, u16, u8, u8),
     /// Class, cost.
     Serve(u8, u16),
-    /// Which service, and by how much it was wrong.
-    Correct(u8, i16),
+    /// Which service has ended, and by how much its charge was wrong.
+    End(u8, i16),
     Cancel(u8),
     /// Time passes, in ms, and who is due is looked for.
     Expire(u16),
@@ -57,7 +57,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         // Few and whole costs, so that flows often stand at the same start.
         4 => (any::<u8>(), 1_u16..100).prop_map(|(c, cost)| Op::Serve(c, cost)),
         4 => (any::<u8>(), 1_u16..3).prop_map(|(c, cost)| Op::Serve(c, cost * 8)),
-        2 => (any::<u8>(), any::<i16>()).prop_map(|(s, d)| Op::Correct(s, d % 100)),
+        5 => (any::<u8>(), any::<i16>()).prop_map(|(s, d)| Op::End(s, d % 100)),
         2 => any::<u8>().prop_map(Op::Cancel),
         2 => (0_u16..40).prop_map(Op::Expire),
         2 => prop_oneof![8 => 0_u16..40, 1 => Just(11_000_u16)].prop_map(Op::Wait),
@@ -71,8 +71,8 @@ struct Both {
     naive: Oracle,
     now: Moment,
     tickets: HashMap<u32, Ticket>,
-    /// Whom services were charged to.
-    services: Vec<(FlowTurn, (usize, usize, u64))>,
+    /// Whom services were charged to, and what.
+    services: Vec<(FlowTurn, (usize, usize, u64), f64)>,
     ids: u32,
 }
 
@@ -107,15 +107,16 @@ impl Both {
                 self.push(self.class(class), &arrival, patience);
             }
             Op::Serve(class, cost) => self.serve(self.class(class), f64::from(cost) / 8.0),
-            Op::Correct(which, difference) => {
+            Op::End(which, difference) => {
                 if !self.services.is_empty() {
-                    let (turn, of) = self.services[which as usize % self.services.len()];
+                    let place = which as usize % self.services.len();
+                    let (turn, of, cost) = self.services.remove(place);
                     let difference = f64::from(difference) / 8.0;
-                    // When an account is forgotten that nobody waits for is left open.
+                    // None is, where flows are told apart otherwise since a reload.
                     if self.real.flows.named(turn).is_some() {
-                        self.naive.correct(of, difference);
+                        self.naive.ended(self.now, of, cost, cost + difference);
                     }
-                    self.real.corrected(turn, difference);
+                    self.real.ended(self.now, turn, cost, cost + difference);
                 }
             }
             Op::Cancel(which) => {
@@ -143,22 +144,22 @@ impl Both {
 
     fn push(&mut self, class: usize, arrival: &Arrival, patience: u16) {
         let id = ClassId(class as u16);
-        for left in 0.. {
-            let real = self.real.room(id, arrival, left);
-            match self.naive.may_wait(class, arrival, left) {
-                May::Wait => {
-                    assert_eq!(real, Room::Free);
-                    break;
-                }
-                May::WaitAfter(victim) => {
-                    assert_eq!(real, Room::After(self.tickets[&victim]));
+        let real = self.real.room(id, arrival);
+        match self.naive.may_wait(class, arrival) {
+            May::Wait => assert_eq!(real, Room::Free),
+            May::WaitAfter(victims) => {
+                assert_eq!(real, Room::After(self.tickets[&victims[0]], victims.len()));
+                let mut next = Some(self.tickets[&victims[0]]);
+                for victim in victims {
+                    let ticket = next.expect("so many were counted");
+                    next = self.real.beside(ticket);
                     self.naive.leave(self.now, victim);
-                    assert_eq!(refuse(&mut self.real, self.tickets[&victim]), victim);
+                    assert_eq!(refuse(&mut self.real, ticket), victim);
                 }
-                May::NotWait => {
-                    assert_eq!(real, Room::None);
-                    return;
-                }
+            }
+            May::NotWait => {
+                assert_eq!(real, Room::None);
+                return;
             }
         }
         // No two deadlines are the same: who of such is late first is left open.
@@ -177,18 +178,19 @@ impl Both {
             (0..3).filter(|&kind| !self.naive.of_kind(class, kind).is_empty()).collect();
         let first = self.real.first(self.now, id);
         let flow = first.map(|ticket| self.real.waiter(ticket).expect("it waits").flow);
-        let real = serve(&mut self.real, self.now, id, cost);
+        let real = begin(&mut self.real, self.now, id, cost);
         let naive = self.naive.serve(self.now, class, cost);
         assert_eq!(real.map(|(wake, _)| wake), naive);
         if let Some((_, Some(turn))) = real {
-            self.services.push((turn, (class, lanes[0], flow.expect("somebody was served"))));
+            let of = (class, lanes[0], flow.expect("somebody was served"));
+            self.services.push((turn, of, cost));
         }
     }
 
     fn expire(&mut self, ms: u16) {
         self.now = self.now + Duration::from_millis(ms.into());
         let mut real = Vec::new();
-        while let Some(ticket) = self.real.expired(self.now) {
+        while let Some(ticket) = expired(&mut self.real, self.now) {
             real.push(refuse(&mut self.real, ticket));
         }
         assert_eq!(real, self.naive.expired(self.now));
