@@ -111,6 +111,7 @@ impl<T> Gate<T> {
             grant,
             turn: None,
             preemptible: None,
+            slow: None,
         }
     }
 

@@ -19,9 +19,10 @@ mod classes;
 mod effect;
 mod grant;
 mod preempt;
-mod preemptible;
 mod reload;
+mod revocable;
 mod signal;
+mod slow;
 mod stream;
 mod wait;
 
@@ -48,7 +49,7 @@ use crate::time::Moment;
 use classes::Classes;
 pub use effect::Effect;
 use effect::Effects;
-use preemptible::Preemptible;
+use revocable::Revocable;
 use std::time::Duration;
 
 /// What the gate says to an arrival.
@@ -87,6 +88,8 @@ pub struct Slot {
     turn: Option<FlowTurn>,
     /// What it is named by among the preemptible ones.
     preemptible: Option<Key>,
+    /// What it is named by among those of slow clients.
+    slow: Option<Key>,
 }
 
 impl Slot {
@@ -160,7 +163,8 @@ pub struct Gate<T> {
     costs: Costs,
     backlog: Backlog<T>,
     classes: Classes,
-    preemptible: Preemptible<T>,
+    preemptible: Revocable<T>,
+    slow: Revocable<T>,
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
@@ -191,7 +195,8 @@ impl<T> Gate<T> {
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),
             classes: Classes::default(),
-            preemptible: Preemptible::new(),
+            preemptible: Revocable::new(),
+            slow: Revocable::new(),
             policers: Policers::default(),
             triggers: Triggers::default(),
             shedding: None,
