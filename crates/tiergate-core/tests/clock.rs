@@ -139,7 +139,7 @@ impl World {
             Op::Finish(which) => {
                 if let Some(slot) = self.slot(which) {
                     let first_byte = Some(Duration::from_millis(1));
-                    let outcome = Outcome { end: End::Served, first_byte, bytes: 100 };
+                    let outcome = Outcome { end: End::Served, first_byte, bytes: 100, left: None };
                     self.gate.finish(now, slot, outcome);
                 }
             }

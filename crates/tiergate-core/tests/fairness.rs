@@ -60,7 +60,7 @@ impl World {
             while self.depths[flow as usize] < self.depth {
                 let number = self.numbers;
                 self.numbers += 1;
-                let rule = Some(RuleId(0));
+                let rule = Some(RuleId::at(0));
                 let arrival = Arrival { flow: flow + 1, rule, ..Arrival::of(ClassId(0)) };
                 match self.gate.arrive(self.now, arrival, || number) {
                     Verdict::Admit(slot) => self.start(number, flow, slot),
@@ -214,7 +214,7 @@ impl Sessions {
 
     fn request(&mut self, session: u32) {
         let goes_on = self.sessions[session as usize].0 > 0;
-        let (flow, rule) = (u64::from(session) + 1, Some(RuleId(0)));
+        let (flow, rule) = (u64::from(session) + 1, Some(RuleId::at(0)));
         let arrival = Arrival { flow, rule, goes_on, ..Arrival::of(ClassId(0)) };
         match self.gate.arrive(self.now, arrival, || session) {
             Verdict::Admit(slot) => self.serve(session, slot),

@@ -110,6 +110,7 @@ impl<T> Gate<T> {
             grant,
             turn: None,
             preemptible: None,
+            slow: None,
         }
     }
 

@@ -48,6 +48,7 @@ impl<T> Gate<T> {
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
             preemptible: None,
+            slow: None,
         }
     }
 
@@ -71,6 +72,9 @@ impl<T> Gate<T> {
         self.classes.at_mut(slot.class).requests -= 1;
         if let Some(key) = slot.preemptible {
             self.preemptible.remove(key);
+        }
+        if let Some(key) = slot.slow {
+            self.slow.remove(key);
         }
     }
 }

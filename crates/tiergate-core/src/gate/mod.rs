@@ -22,9 +22,10 @@ mod classes;
 mod effect;
 mod grant;
 mod preempt;
-mod preemptible;
 mod reload;
+mod revocable;
 mod signal;
+mod slow;
 mod stream;
 mod wait;
 
@@ -51,7 +52,7 @@ use crate::time::Moment;
 use classes::Classes;
 pub use effect::Effect;
 use effect::Effects;
-use preemptible::Preemptible;
+use revocable::Revocable;
 use std::time::Duration;
 
 /// What the gate says to an arrival.
@@ -90,6 +91,8 @@ pub struct Slot {
     turn: Option<FlowTurn>,
     /// What it is named by among the preemptible ones.
     preemptible: Option<Key>,
+    /// What it is named by among those of slow clients.
+    slow: Option<Key>,
 }
 
 impl Slot {
@@ -163,7 +166,8 @@ pub struct Gate<T> {
     costs: Costs,
     backlog: Backlog<T>,
     classes: Classes,
-    preemptible: Preemptible<T>,
+    preemptible: Revocable<T>,
+    slow: Revocable<T>,
     policers: Policers,
     triggers: Triggers,
     shedding: Option<Shedding>,
@@ -196,7 +200,8 @@ impl<T> Gate<T> {
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),
             classes: Classes::default(),
-            preemptible: Preemptible::new(),
+            preemptible: Revocable::new(),
+            slow: Revocable::new(),
             policers: Policers::default(),
             triggers: Triggers::default(),
             shedding: None,

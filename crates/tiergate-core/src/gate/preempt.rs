@@ -25,7 +25,7 @@ impl<T> Gate<T> {
         }
         slot.preemptible = Some(self.preemptible.add(class, slot.slots(), wake));
         self.advance(now);
-        self.preempt(now);
+        self.reclaim(now);
         true
     }
 
@@ -36,23 +36,28 @@ impl<T> Gate<T> {
         if let Some(key) = slot.preemptible.take() {
             self.preemptible.remove(key);
             self.advance(now);
-            self.preempt(now);
+            self.reclaim(now);
         }
     }
 
-    /// Marks a slot to be preempted if the next request finds no room and is of a class above one that has
-    /// such a slot. O(classes); nothing where no slot is preemptible.
-    pub(super) fn preempt(&mut self, now: Moment) {
-        if self.backlog.len() == 0 || self.preemptible.is_empty() {
+    /// Takes back slots for the next request, if it finds no room. O(classes); nothing where no slot may be
+    /// taken back.
+    pub(super) fn reclaim(&mut self, now: Moment) {
+        if self.backlog.len() == 0 || self.preemptible.is_empty() && self.slow.is_empty() {
             return;
         }
-        let Some(Chosen { rank, slots, is_over, .. }) = self.next(now) else {
-            return;
-        };
         // Who takes the place of one whose time is over is known at the tick that is due.
-        if is_over || self.limit.fits(slots) {
-            return;
+        if let Some(next) = self.next(now)
+            && !next.is_over
+            && !self.limit.fits(next.slots)
+        {
+            self.end_slow(&next);
+            self.preempt(&next);
         }
+    }
+
+    /// Marks a slot to be preempted if the next request is of a class above one that has such a slot.
+    fn preempt(&mut self, &Chosen { rank, .. }: &Chosen) {
         let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();
         if self.preemptible.marked() >= above {
             return;

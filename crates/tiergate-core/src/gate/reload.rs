@@ -40,6 +40,7 @@ impl<T> Gate<T> {
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
             self.backlog.reconfigure(*id, Discipline::of_plan(plan, class));
             self.preemptible.make_room(*id);
+            self.slow.make_room(*id);
         }
         let (classes, rules) = (plan.class_ids(), plan.rule_ids());
         self.costs.reconfigure(plan.cost, classes, rules);

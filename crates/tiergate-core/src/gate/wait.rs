@@ -108,7 +108,7 @@ impl<T> Gate<T> {
             self.effects.wake(wake);
         }
         self.limit.note_kept(now, self.backlog.len() > 0);
-        self.preempt(now);
+        self.reclaim(now);
     }
 
     /// Who is served next, whether so many slots are free or not; `None` if nobody may have a slot.

@@ -4,11 +4,11 @@ use super::forwarding::Buffering;
 use super::place::At;
 use super::section::{Kind, section};
 use super::show;
-use super::values::{bytes, whole};
+use super::values::{SHARE, bytes, whole};
 
 section! {
     /// Bounds on sizes and numbers.
-    #[derive(Copy, PartialEq, Eq)]
+    #[derive(Copy, PartialEq)]
     pub struct Limits {
         /// Size of a request's head (request line and header fields); beyond it 431.
         /// Why: as in nginx (4 buffers of 8 KiB); browsers stay below it with all their cookies.
@@ -43,6 +43,14 @@ section! {
         /// Why: enough for a thousand slow readers or thousands of slow uploads; affordable on the smallest
         /// servers.
         buffers_max: usize = bytes(0..=u64::MAX).or("256MiB");
+        /// Bytes a second that a client at least sends of its request, or takes of its response, while it holds a
+        /// slot and the origin waits for nothing else; below it the client is slow. 0: none is.
+        /// Why: a tenth of the slowest links that browsers are tested with.
+        client_rate_min: u64 = bytes(0..=1 << 30).or("2KiB");
+        /// Share of the slots that slow clients may hold while others wait. Beyond it their requests are ended: the
+        /// least important class first, and of that the youngest.
+        /// Why: a few slow clients are usual, and take nothing from anybody while slots are free.
+        slow_slots_max: f64 = SHARE.or("25%");
     }
 }
 

@@ -258,6 +258,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         between_sites,
         cost: raw.scheduling.value.cost,
         queue_len_max: raw.scheduling.value.queue.unwrap_or(u32::MAX),
+        slow_slots_max: limits.slow_slots_max,
     };
     // All that it can say but for the number of rules has been reported above, at its line.
     let reported = |fault: Fault| place.fault_at("rule", fault.to_string());

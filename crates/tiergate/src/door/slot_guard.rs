@@ -132,6 +132,25 @@ impl<D: Deref<Target = Door>> Guard<D> {
             && matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_preempted(slot))
     }
 
+    /// The client is too slow, or is not any more. The task is woken when the request is to end because of it;
+    /// [`Guard::is_to_end`] tells. Ready at once.
+    pub fn poll_slow(&mut self, is_slow: bool, context: &Context<'_>) -> Poll<()> {
+        let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(()) };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        match is_slow {
+            true => gate.slows(now, slot, context.waker().clone()),
+            false => gate.quickens(slot),
+        }
+        self.door.settle(gate, now);
+        Poll::Ready(())
+    }
+
+    /// Whether the request is to end because its client is too slow.
+    pub fn is_to_end(&self) -> bool {
+        matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_to_end(slot))
+    }
+
     /// The answer has begun: the request keeps its slot to the end.
     pub fn keep(&mut self) {
         if !std::mem::take(&mut self.is_preemptible) {

@@ -143,7 +143,22 @@ impl<C: Client> Request<'_, '_, C> {
                 if !written {
                     let allowance = allowance(self.shared, &self.config.policy);
                     let origin = self.origin.as_mut().expect("held until the origin is done");
-                    return outbox.poll_ahead(origin, answer, &allowance, time, context);
+                    let read = outbox.poll_ahead(origin, answer, &allowance, time, context);
+                    let rate_min = self.config.policy.limits.client_rate_min;
+                    return match read {
+                        Poll::Pending if !outbox.reads_ahead() => {
+                            let slow = &mut self.slow;
+                            match slow.poll_waits(outbox.sent(), rate_min, &mut self.slot, context)
+                            {
+                                true => Poll::Ready(Err(Fault::client_slow())),
+                                false => Poll::Pending,
+                            }
+                        }
+                        read => {
+                            self.slow.goes_on(&mut self.slot, context);
+                            read
+                        }
+                    };
                 }
                 self.client.timer().arm(time);
             }

@@ -7,7 +7,7 @@
 //! ```
 
 use super::abandon::Rest;
-use super::fault::{Failure, Fault, TOO_SLOW};
+use super::fault::{Failure, Fault, SLOWER_THAN_OTHERS, TOO_SLOW};
 use super::forward::Ended;
 use super::look::Seen;
 use super::outbox::Outbox;
@@ -200,6 +200,17 @@ impl<C: Client> Request<'_, '_, C> {
         }
         if self.client.poll_gone(context).is_ready() {
             return Poll::Ready(Err(Fault::gone()));
+        }
+        let rate_min = self.config.policy.limits.client_rate_min;
+        if !self.client.awaits_body() {
+            self.slow.goes_on(&mut self.slot, context);
+        } else if self.slow.poll_waits(
+            self.client.received_len(self.facts),
+            rate_min,
+            &mut self.slot,
+            context,
+        ) {
+            return Poll::Ready(Err(SLOWER_THAN_OTHERS));
         }
         if self.client.timer().poll_expired(context) {
             return Poll::Ready(Err(match self.client.awaits_body() {

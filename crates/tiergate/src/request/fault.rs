@@ -21,6 +21,9 @@ pub(crate) enum Fault {
 pub(crate) const MALFORMED: Fault = Fault::Answer(400, "the body is malformed");
 /// Nothing of the body came for too long.
 pub(crate) const TOO_SLOW: Fault = Fault::Answer(408, "the request's body took too long");
+/// It came too slowly while others waited for a slot.
+pub(crate) const SLOWER_THAN_OTHERS: Fault =
+    Fault::Answer(408, "the request's body came too slowly while others waited");
 /// The body is longer than the policy's bound.
 pub(crate) const TOO_LARGE: Fault = Fault::Answer(413, TOO_LARGE_TEXT);
 /// What the client is told of a body that is longer than the policy's bound.

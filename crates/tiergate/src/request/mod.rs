@@ -32,4 +32,5 @@ mod path;
 mod record;
 mod refusal;
 pub(crate) mod serve;
+mod slow;
 pub(crate) mod streaming;

@@ -138,6 +138,11 @@ impl Outbox {
         }
     }
 
+    /// Whether it waits for the origin as well as for the client.
+    pub(crate) fn reads_ahead(&self) -> bool {
+        self.reads_ahead
+    }
+
     /// Memory for the next read ahead of the client; `None` if there is none left.
     fn reserve(&self, allowance: &Allowance<'_>) -> Option<Reserved> {
         let left = allowance.own_max.saturating_sub(self.reserved);

@@ -5,6 +5,7 @@ use super::account;
 use super::facts::RequestFacts;
 use super::fault::Fault;
 use super::record::Record;
+use super::slow::SlowDetector;
 use super::streaming::StreamDetector;
 use crate::client::seam::Client;
 use crate::door::SlotGuard;
@@ -33,6 +34,8 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) origin: Option<OriginStream>,
     /// Whether the answer is a stream.
     pub(super) stream: StreamDetector,
+    /// Whether the client is too slow.
+    pub(super) slow: SlowDetector,
     /// What is still to come of the answer when its client has left.
     pub(super) rest: Option<Box<Rest>>,
 }
@@ -56,6 +59,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             place: None,
             origin: None,
             stream: StreamDetector::default(),
+            slow: SlowDetector::default(),
             rest: None,
         }
     }

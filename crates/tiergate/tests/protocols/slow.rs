@@ -2,13 +2,14 @@
 //! every byte arrives.
 
 use crate::origin::made_up;
-use crate::side::{Client, Side, fetch, post, read};
+use crate::side::{Answer, Client, Side, fetch, post, read};
 use crate::support::origin::Origin;
-use crate::world::{build, by, eventually, get, narrow, replan, server};
+use crate::world::{World, build, by, eventually, get, narrow, replan, server};
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body_util::BodyExt;
 use std::time::Duration;
+use tiergate::config::meant::Policy;
 use tiergate_core::control::Slots;
 use tiergate_core::outcome::End;
 
@@ -29,6 +30,9 @@ over_both! {
     whether_a_long_body_is_wanted_is_the_origins_to_say
     what_would_be_refused_is_refused_before_its_body_is_read
     nothing_is_kept_where_the_policy_says_so
+    uploads_by_the_byte_leave_slots_to_others
+    answers_taken_by_the_byte_leave_slots_to_others
+    slow_clients_are_let_be_while_slots_are_free
 }
 
 const KIB: usize = 1024;
@@ -365,4 +369,83 @@ async fn nothing_is_kept_where_the_policy_says_so(side: Side) {
     exchange.send("hello");
     exchange.finish();
     assert_eq!(exchange.answer().await.unwrap().body, b"hello");
+}
+
+/// Four slots, nothing kept for slow clients, and time to wait for a slot.
+async fn four_slots(change: impl FnOnce(&mut Policy)) -> World {
+    build(|policy| {
+        replan(policy, |plan| {
+            plan.slots = Slots::Fixed(4);
+            plan.classes[0].deadline = Duration::from_secs(60);
+        });
+        policy.buffering.request_max = 0;
+        policy.buffering.response_max = 0;
+        change(policy);
+    })
+    .await
+}
+
+/// What a client gets that asks for little, while `meanwhile` happens five times a second.
+async fn fetch_while(world: &World, side: Side, mut meanwhile: impl AsyncFnMut()) -> Answer {
+    let mut polite = std::pin::pin!(fetch(world, side, "/len/10"));
+    loop {
+        tokio::select! {
+            answer = &mut polite => return answer,
+            () = tokio::time::sleep(Duration::from_millis(200)) => meanwhile().await,
+        }
+    }
+}
+
+async fn uploads_by_the_byte_leave_slots_to_others(side: Side) {
+    let world = four_slots(|_| {}).await;
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        let client = Client::connect(&world, side).await;
+        let exchange = client.begin(post("/echo", Some(200 * KIB)), true).await;
+        exchange.send(made_up(66 * KIB));
+        slow.push(exchange);
+    }
+    world.until_load(0, 4).await;
+    let answer = fetch_while(&world, side, async || slow.iter().for_each(|it| it.send("x"))).await;
+    assert_eq!(answer.status, 200);
+    // One was enough, and it is told why.
+    world.until_load(0, 3).await;
+    let last = slow.pop().expect("four").answer().await.unwrap();
+    assert_eq!(last.status, 408, "the youngest");
+    assert!(last.text().contains("while others waited"), "{}", last.text());
+}
+
+async fn answers_taken_by_the_byte_leave_slots_to_others(side: Side) {
+    // A frame is some kilobytes, and five come a second.
+    let world = four_slots(|policy| policy.limits.client_rate_min = 1 << 20).await;
+    let mut slow = Vec::new();
+    for _ in 0..4 {
+        let client = Client::reluctant(&world, side).await;
+        let mut exchange = client.begin(get("/len/16777216"), false).await;
+        let answer = exchange.head().await.unwrap();
+        slow.push((exchange, answer));
+    }
+    world.until_load(0, 4).await;
+    let answer = fetch_while(&world, side, async || {
+        for (_, answer) in &mut slow {
+            let taking = answer.body_mut().frame();
+            let _ = tokio::time::timeout(Duration::from_millis(1), taking).await;
+        }
+    });
+    assert_eq!(answer.await.status, 200);
+}
+
+async fn slow_clients_are_let_be_while_slots_are_free(side: Side) {
+    let world = four_slots(|policy| replan(policy, |plan| plan.slow_slots_max = 0.0)).await;
+    let client = Client::connect(&world, side).await;
+    let mut slow = client.begin(post("/echo", Some(100)), true).await;
+    world.until_load(0, 1).await;
+    for _ in 0..20 {
+        slow.send("x");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        assert_eq!(fetch(&world, side, "/len/10").await.status, 200);
+    }
+    slow.send(made_up(80));
+    slow.finish();
+    assert_eq!(slow.answer().await.unwrap().body.len(), 100);
 }

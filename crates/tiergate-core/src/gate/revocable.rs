@@ -1,9 +1,10 @@
-//! The slots that may be preempted, by class, and those that are being given back.
+//! Slots that may be taken back before their requests have ended, by class, and those that are being given
+//! back: because their requests are preemptible, or because their clients are too slow.
 
 use crate::collections::{Key, List, Slab, grown};
 use crate::names::ClassId;
 
-/// One slot whose owner permits its preemption.
+/// One slot that may be taken back.
 #[derive(Debug)]
 struct Entry<T> {
     class: ClassId,
@@ -21,9 +22,9 @@ struct OfClass {
     marked: u32,
 }
 
-/// The preemptible slots.
+/// The slots that may be taken back for one reason.
 #[derive(Debug)]
-pub(super) struct Preemptible<T> {
+pub(super) struct Revocable<T> {
     slab: Slab<Entry<T>>,
     /// How many are not marked.
     unmarked: u32,
@@ -31,9 +32,9 @@ pub(super) struct Preemptible<T> {
     classes: Vec<OfClass>,
 }
 
-impl<T> Preemptible<T> {
+impl<T> Revocable<T> {
     pub(super) fn new() -> Self {
-        Preemptible { slab: Slab::default(), unmarked: 0, classes: Vec::new() }
+        Revocable { slab: Slab::default(), unmarked: 0, classes: Vec::new() }
     }
 
     /// Makes room for a class.
@@ -49,7 +50,7 @@ impl<T> Preemptible<T> {
         key
     }
 
-    /// The slot is back, or may not be preempted any more. O(1).
+    /// The slot is back, or may not be taken back any more. O(1).
     pub(super) fn remove(&mut self, key: Key) {
         let entry = &self.slab[key.index()];
         let of_class = &mut self.classes[entry.class.index()];
@@ -70,6 +71,11 @@ impl<T> Preemptible<T> {
     /// Whether no slot could be marked. O(1).
     pub(super) fn is_empty(&self) -> bool {
         self.unmarked == 0
+    }
+
+    /// How many requests could be marked. O(1).
+    pub(super) fn unmarked(&self) -> u32 {
+        self.unmarked
     }
 
     /// Marks the youngest of the class. Returns what wakes its owner; `None` if the class has none.

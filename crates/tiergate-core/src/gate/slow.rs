@@ -1,0 +1,55 @@
+//! Slow clients: requests that hold a slot and wait for nothing but their client.
+//!
+//! A client that sends its body, or takes its answer, a byte at a time holds a slot for as long as it likes, and
+//! a few dozen of them hold all. The owner of a slot says when its client has become too slow
+//! ([`Gate::slows`]). Beyond a share of the slots ([`Spec::slow_slots_max`]) such requests are ended as soon
+//! as others wait: the least important class first, and of that the youngest, which loses least. While nobody
+//! waits, they are let be: ending them would serve no one.
+//!
+//! [`Spec::slow_slots_max`]: crate::plan::Spec::slow_slots_max
+
+use super::wait::Chosen;
+use super::{Gate, Slot};
+use crate::time::Moment;
+
+impl<T> Gate<T> {
+    /// The client of the request in the slot is too slow. If the request is to end because of it, `wake` is
+    /// handed back as an [`Effect::Wake`](super::Effect::Wake), [`Gate::is_to_end`] is true, and the slot is to come
+    /// back soon. Nothing if it was said before. O(classes).
+    pub fn slows(&mut self, now: Moment, slot: &mut Slot, wake: T) {
+        let now = self.latest(now);
+        if slot.slow.is_none() {
+            slot.slow = Some(self.slow.add(slot.class, slot.slots(), wake));
+            self.advance(now);
+            self.reclaim(now);
+        }
+    }
+
+    /// The client has become fast enough again; a request that was to end is not spared. O(1).
+    pub fn quickens(&mut self, slot: &mut Slot) {
+        if !self.is_to_end(slot)
+            && let Some(key) = slot.slow.take()
+        {
+            self.slow.remove(key);
+        }
+    }
+
+    /// Whether the request in the slot is to end because its client is too slow.
+    pub fn is_to_end(&self, slot: &Slot) -> bool {
+        slot.slow.is_some_and(|key| self.slow.is_marked(key))
+    }
+
+    /// Marks requests of slow clients to be ended, for those that find no room: at most a slot for each
+    /// that waits, or as many as the next one takes. O(classes) for each.
+    pub(super) fn end_slow(&mut self, next: &Chosen) {
+        let share = f64::from(self.limit.slots()) * self.plan.slow_slots_max;
+        let waiting = self.backlog.len() as u32;
+        while self.slow.unmarked() > share as u32
+            && self.slow.marked() < waiting.max(u32::from(next.slots))
+        {
+            let least = self.classes.ranked().iter().rev().find(|class| self.slow.has(**class));
+            let Some(wake) = least.and_then(|class| self.slow.mark(*class)) else { return };
+            self.effects.wake(wake);
+        }
+    }
+}
