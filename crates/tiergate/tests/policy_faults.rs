@@ -61,7 +61,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `minimum`, `name`, `order`, `police`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",

@@ -116,8 +116,7 @@ impl<T> Gate<T> {
 
     /// How long the request may wait.
     pub(super) fn patience(&self, arrival: &Arrival) -> Duration {
-        let learned = self.classes.at(arrival.class).deadline();
-        arrival.deadline.map_or(learned, |deadline| deadline.min(learned))
+        self.classes.at(arrival.class).deadline(arrival.deadline)
     }
 
     /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was

@@ -54,12 +54,13 @@ impl ClassRecord {
         }
     }
 
-    /// How long a request may wait for its slot: as the policy says, or less if its client would have left
-    /// before the answer.
-    pub(super) fn deadline(&self) -> Duration {
+    /// How long a request may wait for its slot: as the policy says (`own`: of this request), or less if its
+    /// client would have left before the answer.
+    pub(super) fn deadline(&self, own: Option<Duration>) -> Duration {
+        let policys = own.unwrap_or(self.settings.deadline);
         match self.settings.patience {
-            true => self.patience.deadline(self.settings.deadline),
-            false => self.settings.deadline,
+            true => self.patience.deadline(policys),
+            false => policys,
         }
     }
 

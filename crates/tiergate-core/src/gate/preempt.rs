@@ -8,6 +8,7 @@
 //!
 //! Source: issue 5; the youngest is preempted since least of its work is lost.
 
+use super::revocable::Which;
 use super::wait::Chosen;
 use super::{Gate, Slot};
 use crate::time::Moment;
@@ -64,7 +65,7 @@ impl<T> Gate<T> {
         }
         let mut below = (rank + 1..self.classes.loads().len()).rev();
         if let Some(victim) = below.find(|&rank| self.may_give(rank))
-            && let Some(wake) = self.preemptible.mark(self.classes.of_rank(victim))
+            && let Some(wake) = self.preemptible.mark(self.classes.of_rank(victim), Which::Youngest)
         {
             self.effects.wake(wake);
         }

@@ -13,6 +13,15 @@ struct Entry<T> {
     wake: Option<T>,
 }
 
+/// Which of several slots is taken back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which {
+    /// The one that was named last.
+    Youngest,
+    /// The one that was named first.
+    Oldest,
+}
+
 /// What is known of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfClass {
@@ -78,13 +87,17 @@ impl<T> Revocable<T> {
         self.unmarked
     }
 
-    /// Marks the youngest of the class. Returns what wakes its owner; `None` if the class has none.
-    pub(super) fn mark(&mut self, class: ClassId) -> Option<T> {
+    /// Marks one of the class, the one that was named last or first. Returns what wakes its owner; `None` if
+    /// the class has none.
+    pub(super) fn mark(&mut self, class: ClassId, which: Which) -> Option<T> {
         let of_class = &mut self.classes[class.index()];
-        let youngest = of_class.unmarked.last()?;
-        self.slab.unlink(&mut of_class.unmarked, youngest);
+        let chosen = match which {
+            Which::Youngest => of_class.unmarked.last()?,
+            Which::Oldest => of_class.unmarked.first()?,
+        };
+        self.slab.unlink(&mut of_class.unmarked, chosen);
         self.unmarked -= 1;
-        let entry = &mut self.slab[youngest];
+        let entry = &mut self.slab[chosen];
         of_class.marked += u32::from(entry.slots);
         entry.wake.take()
     }

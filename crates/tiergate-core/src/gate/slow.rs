@@ -3,11 +3,13 @@
 //! A client that sends its body, or takes its answer, a byte at a time holds a slot for as long as it likes, and
 //! a few dozen of them hold all. The owner of a slot says when its client has become too slow
 //! ([`Gate::slows`]). Beyond a share of the slots ([`Spec::slow_slots_max`]) such requests are ended as soon
-//! as others wait: the least important class first, and of that the youngest, which loses least. While nobody
-//! waits, they are let be: ending them would serve no one.
+//! as others wait: the least important class first, and of that whoever has been slow for longest. (The youngest
+//! would lose least, but that is the client that stumbles for a moment beside others who are slow for ever.)
+//! While nobody waits, they are let be: ending them would serve no one.
 //!
 //! [`Spec::slow_slots_max`]: crate::plan::Spec::slow_slots_max
 
+use super::revocable::Which;
 use super::wait::Chosen;
 use super::{Gate, Slot};
 use crate::time::Moment;
@@ -48,7 +50,9 @@ impl<T> Gate<T> {
             && self.slow.marked() < waiting.max(u32::from(next.slots))
         {
             let least = self.classes.ranked().iter().rev().find(|class| self.slow.has(**class));
-            let Some(wake) = least.and_then(|class| self.slow.mark(*class)) else { return };
+            let Some(wake) = least.and_then(|class| self.slow.mark(*class, Which::Oldest)) else {
+                return;
+            };
             self.effects.wake(wake);
         }
     }

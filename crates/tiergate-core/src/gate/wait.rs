@@ -154,7 +154,7 @@ impl<T> Gate<T> {
         let waiting = self.backlog.len_of_list(class, running);
         self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
         let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
-        let deadline = record.deadline();
+        let deadline = record.deadline(None);
         record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
         self.note_waiting(class);
     }

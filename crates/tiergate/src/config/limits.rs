@@ -48,7 +48,7 @@ section! {
         /// Why: a tenth of the slowest links that browsers are tested with.
         client_rate_min: u64 = bytes(0..=1 << 30).or("2KiB");
         /// Share of the slots that slow clients may hold while others wait. Beyond it their requests are ended: the
-        /// least important class first, and of that the youngest.
+        /// least important class first, and of that who has been slow for longest.
         /// Why: a few slow clients are usual, and take nothing from anybody while slots are free.
         slow_slots_max: f64 = SHARE.or("25%");
     }
