@@ -146,7 +146,7 @@ def haproxy(queue_ms):
         path = os.path.join(folder, f"{port}.cfg")
         with open(path, "w") as file:
             file.write(
-                "global\n  maxconn 20000\ndefaults\n  mode http\n  option abortonclose\n  timeout connect 5s\n"
+                "global\n  maxconn 9000\ndefaults\n  mode http\n  option abortonclose\n  timeout connect 5s\n"
                 f"  timeout client 60s\n  timeout server 60s\n  timeout queue {queue_ms}ms\n"
                 f"frontend f\n  bind 127.0.0.1:{port}\n  default_backend b\n"
                 f"backend b\n  server s 127.0.0.1:{origin} maxconn {SLOTS}\n"
