@@ -444,7 +444,7 @@ fn paths_are_logged_as_received_and_with_what_is_wrong() {
     policy.tables += "[access_log]\npath = \"access.json\"";
     let gateway = Gateway::start(&policy);
     assert_eq!(gateway.get("/x/..//%61%20b?c").text(), "/a%20b?c");
-    assert_eq!(gateway.get("/x/..%2fevil?c").status, 400);
+    assert_eq!(gateway.get("/x%2fevil?c").status, 400);
     let lines = || {
         let path = gateway.policy_path.with_file_name("access.json");
         std::fs::read_to_string(path).unwrap_or_default()
@@ -454,7 +454,7 @@ fn paths_are_logged_as_received_and_with_what_is_wrong() {
     let lines: Vec<&str> = lines.lines().collect();
     assert!(lines[0].contains("\"target\":\"/x/..//%61%20b\""), "{}", lines[0]);
     for part in [
-        "\"target\":\"/x/..%2fevil\"",
+        "\"target\":\"/x%2fevil\"",
         "\"status\":400",
         "\"verdict\":\"bad\"",
         "\"cause\":\"encoded slash in the path\"",
