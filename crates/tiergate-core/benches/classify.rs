@@ -17,7 +17,7 @@ use std::time::Instant;
 use tiergate_core::admit::policer::PolicerId;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::flow::Flow;
-use tiergate_core::classify::path::normalise;
+use tiergate_core::classify::path::{Buffers, Handling, normalise};
 use tiergate_core::classify::pattern::{HostPattern, Pattern};
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Points, Score};
@@ -161,7 +161,7 @@ fn measure_everywhere(count: usize, all: usize) -> (f64, usize) {
             [path, format!("sort=up&page=p{far}"), format!("host{n}.isp{far}.example.net")]
         })
         .collect();
-    let views = |out: &mut Vec<u8>,
+    let views = |out: &mut Buffers,
                  n: usize,
                  fields: &[Field<'_>],
                  check: &mut dyn FnMut(&RequestView<'_>)| {
@@ -169,7 +169,7 @@ fn measure_everywhere(count: usize, all: usize) -> (f64, usize) {
         check(&RequestView {
             method: b"GET",
             host: b"www.example.com",
-            path: normalise(black_box(path.as_bytes()), out),
+            path: judged(path, out),
             query: query.as_bytes(),
             fields,
             client: [192, 0, 2, n as u8].into(),
@@ -224,6 +224,12 @@ const BROWSER: [(&str, &str); 12] = [
     ("Connection", "keep-alive"),
 ];
 
+/// The path as rules see it.
+fn judged<'a>(path: &'a str, buffers: &'a mut Buffers) -> &'a [u8] {
+    let paths = normalise(black_box(path.as_bytes()), Handling::default(), buffers);
+    paths.expect("no path here is refused").judged
+}
+
 /// Nanoseconds per request over all `paths`, and how many of them a rule matched.
 fn measure(rules: &[Rule], hosts: &[&str], paths: &[String]) -> (f64, usize) {
     measure_with(rules, hosts, paths, BROWSER)
@@ -239,7 +245,7 @@ fn measure_with<const N: usize>(
         check(&RequestView {
             method: b"GET",
             host: hosts[index % hosts.len()].as_bytes(),
-            path: normalise(black_box(paths[index].as_bytes()), out),
+            path: judged(&paths[index], out),
             fields,
             client: [192, 0, 2, index as u8].into(),
             ..RequestView::EMPTY
@@ -252,7 +258,7 @@ fn measure_views(
     rules: &[Rule],
     fields: &[(&str, &str)],
     count: usize,
-    view: impl Fn(&mut Vec<u8>, usize, &[Field<'_>], &mut dyn FnMut(&RequestView<'_>)),
+    view: impl Fn(&mut Buffers, usize, &[Field<'_>], &mut dyn FnMut(&RequestView<'_>)),
 ) -> (f64, usize) {
     const PASSES: usize = 400;
     // One round for callgrind, which counts instead of timing.
@@ -263,7 +269,7 @@ fn measure_views(
         .map(|(name, value)| Field { name: name.as_bytes(), value: value.as_bytes() })
         .collect();
     let mut scratch = Scratch::default();
-    let mut out = Vec::new();
+    let mut out = Buffers::default();
     let (mut best, mut matched) = (f64::MAX, 0);
     for _ in 0..rounds {
         matched = 0;

@@ -25,11 +25,17 @@ fn forward(add: Forwarding, peer: &str, peer_trusted: bool) -> ForwardInfo<'stat
 
 /// The request as the origin gets it.
 fn through(request: &str, forward: &ForwardInfo<'_>) -> String {
+    rewritten(request, None, forward)
+}
+
+/// The same with another path.
+fn rewritten(request: &str, path: Option<&str>, forward: &ForwardInfo<'_>) -> String {
     let mut fields = FieldTable::new();
     let Ok(Parsed::Complete(head)) = parse_request(request.as_bytes(), &mut fields, &LIMITS) else {
         panic!("not accepted: {request:?}");
     };
     assert_eq!(head.len, request.len());
+    let head = path.map_or(head, |path| head.with_path(path.as_bytes()));
     let mut out = Vec::new();
     write_request_head(&mut out, &head, &fields, forward, &[]);
     String::from_utf8(out).unwrap()
@@ -63,6 +69,31 @@ fn an_absolute_target_becomes_a_path_and_its_host_wins() {
         "GET /?x HTTP/1.1\r\nC: d\r\nHost: b:2\r\n\r\n",
     );
     plain("OPTIONS http://b HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n");
+}
+
+#[test]
+fn another_path_replaces_the_one_of_the_target() {
+    let nothing = forward(NOTHING, "192.0.2.1", false);
+    for (request, expected) in [
+        (
+            "GET /%61//b?c=%2f/../d HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n",
+            "GET /a/b?c=%2f/../d HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n",
+        ),
+        ("\r\nPUT //? HTTP/1.1\r\nHost: a\r\n\r\n", "PUT /a/b? HTTP/1.1\r\nHost: a\r\n\r\n"),
+        // A first line that is not copied, no field that is copied, and targets that are written anew anyway.
+        (
+            "GET // HTTP/1.1\r\nB:c\r\nD: e\r\nHost: a\r\n\r\n",
+            "GET /a/b HTTP/1.1\r\nB: c\r\nD: e\r\nHost: a\r\n\r\n",
+        ),
+        ("GET // HTTP/1.1\r\nHost:a\r\n\r\n", "GET /a/b HTTP/1.1\r\nHost: a\r\n\r\n"),
+        ("GET // HTTP/1.0\r\nHost: a\r\n\r\n", "GET /a/b HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (
+            "GET http://b//?c HTTP/1.1\r\nHost: a\r\nB: c\r\n\r\n",
+            "GET /a/b?c HTTP/1.1\r\nB: c\r\nHost: b\r\n\r\n",
+        ),
+    ] {
+        assert_eq!(rewritten(request, Some("/a/b"), &nothing), expected);
+    }
 }
 
 #[test]

@@ -41,6 +41,13 @@ const CASES: &[(&str, &[u8], Fate)] = &[
     ("asterisk with GET", b"GET * HTTP/1.1\r\nHost: evil\r\n\r\n", Status(400)),
     ("user info", b"GET http://a@evil/ HTTP/1.1\r\nHost: x\r\n\r\n", Status(400)),
     ("TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03evil", Status(400)),
+    // Paths that servers read differently.
+    ("encoded slash", b"GET /x%2Fevil HTTP/1.1\r\nHost: x\r\n\r\n", Status(400)),
+    ("backslash", b"GET /x\\evil HTTP/1.1\r\nHost: x\r\n\r\n", Status(400)),
+    ("encoded null", b"GET /evil%00 HTTP/1.1\r\nHost: x\r\n\r\n", Status(400)),
+    ("double encoding", b"GET /%2565vil HTTP/1.1\r\nHost: x\r\n\r\n", Status(400)),
+    ("no escape", b"GET /evil% HTTP/1.1\r\nHost: x\r\n\r\n", Status(400)),
+    ("absolute", b"GET http://x/%2fevil HTTP/1.0\r\nHost: x\r\n\r\n", Status(400)),
     // Line ends.
     ("bare LF after the line", b"GET /evil HTTP/1.1\nHost: x\r\n\r\n", Status(400)),
     ("bare LF after a field", b"GET /evil HTTP/1.1\r\nHost: x\n\r\n", Status(400)),
@@ -427,5 +434,31 @@ fn answers_of_the_gateway_do_not_repeat_what_the_client_sent() {
         let answer = client.answer();
         assert_eq!(answer.status, 400);
         assert!(!answer.text().contains("script") && !answer.head.contains("script"));
+    }
+}
+
+#[test]
+fn paths_are_logged_as_received_and_with_what_is_wrong() {
+    let origin = Origin::answering(|request| ok(request.target.as_str()));
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.tables += "[access_log]\npath = \"access.json\"";
+    let gateway = Gateway::start(&policy);
+    assert_eq!(gateway.get("/x/..//%61%20b?c").text(), "/a%20b?c");
+    assert_eq!(gateway.get("/x%2fevil?c").status, 400);
+    let lines = || {
+        let path = gateway.policy_path.with_file_name("access.json");
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    eventually("both are logged", || lines().lines().count() == 2);
+    let lines = lines();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(lines[0].contains("\"target\":\"/x/..//%61%20b\""), "{}", lines[0]);
+    for part in [
+        "\"target\":\"/x%2fevil\"",
+        "\"status\":400",
+        "\"verdict\":\"bad\"",
+        "\"cause\":\"encoded slash in the path\"",
+    ] {
+        assert!(lines[1].contains(part), "{part} in {}", lines[1]);
     }
 }

@@ -587,6 +587,7 @@ idle = "10s"
 path = "log/access.json"
 format = "combined"
 [forwarding]
+path = "decoded"
 via = false
 "#;
 
@@ -595,6 +596,7 @@ fn every_key_reaches_what_it_means() {
     use std::time::Duration;
     use tiergate::config::meant::*;
     use tiergate_core::class::{Class, ClassId};
+    use tiergate_core::classify::path::Handling;
     use tiergate_core::control::Slots;
 
     let policy = parse(FULL, "/etc/tiergate/policy.toml").unwrap();
@@ -689,6 +691,14 @@ fn every_key_reaches_what_it_means() {
     };
     assert_eq!(policy.access_log, Some(log));
     assert_eq!(policy.forwarding, Forwarding { x_forwarded: true, forwarded: false, via: false });
+    assert_eq!(policy.paths, Handling::Decoded);
+    let known = "path = \"normalized\"";
+    let faults =
+        parse(&format!("[origin]\nservers = [\"a:1\"]\n[forwarding]\n{known}\n"), "p.toml");
+    assert_eq!(
+        faults.unwrap_err().to_string(),
+        "p.toml:4:8: forwarding.path: unknown word \"normalized\", did you mean `normalised`?"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ pub use super::warn::warnings;
 use super::words;
 use crate::config::meant::{Listener, Policy};
 use crate::config::{
-    ConfigError, block, class, load, policer, scheduling, score, session, shedding,
+    ConfigError, block, class, forwarding, load, policer, scheduling, score, session, shedding,
 };
 use std::path::Path;
 
@@ -64,6 +64,7 @@ fn listeners(policy: &Policy) -> Vec<String> {
 
 fn origin(policy: &Policy) -> Vec<String> {
     let mut lines = policy.origin.words(&policy.plan.slots);
+    lines.push(forwarding::path_words(policy.paths).to_owned());
     lines.extend(policy.forwarding.words());
     lines
 }

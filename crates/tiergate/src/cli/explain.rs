@@ -5,7 +5,7 @@ use crate::config::meant::Policy;
 use crate::config::{class, load, scheduling, show};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use tiergate_core::classify::path::normalise;
+use tiergate_core::classify::path::{Ambiguity, Buffers, Paths, normalise};
 use tiergate_core::classify::{Condition, Match, Output, Scratch, Span};
 use tiergate_core::request::{Field, Part, RequestView, Value};
 
@@ -101,12 +101,16 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
     let known = &question.known;
     let listener = policy.listener_called(known.listener.as_deref().unwrap_or_default())?;
     let client_name = known.client_name.as_deref().unwrap_or_default().to_ascii_lowercase();
-    let mut out = Vec::new();
+    let mut buffers = Buffers::default();
+    let paths = match normalise(request.raw_path.as_bytes(), policy.paths, &mut buffers) {
+        Ok(paths) => paths,
+        Err(unclear) => return Ok(refused(&request, unclear.ambiguity)),
+    };
     #[allow(clippy::needless_update, reason = "a new part need not be told here at once")]
     let view = RequestView {
         method: request.method.as_bytes(),
         host: request.host.as_bytes(),
-        path: normalise(request.raw_path.as_bytes(), &mut out),
+        path: paths.judged,
         query: request.query.as_bytes(),
         fields: &request.fields,
         client: request.client,
@@ -122,7 +126,7 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
         ..RequestView::EMPTY
     };
     let found = policy.classifier.classify(&view, &mut Scratch::default());
-    let mut text = asked(&view, request.raw_path);
+    let mut text = asked(&view, request.raw_path, &paths);
     text += &decided(policy, file, &view, &found);
     text += &consequence(policy, &found);
     text += &outputs::further(policy, file, &view, &found);
@@ -182,7 +186,15 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-fn asked(view: &RequestView<'_>, raw_path: &str) -> String {
+/// A request whose path is refused before any rule sees it.
+fn refused(request: &Request<'_>, ambiguity: Ambiguity) -> String {
+    let Request { method, raw_path, client, .. } = request;
+    format!(
+        "{method} {raw_path} from {client}\n\nIt is refused with 400 before any rule: {ambiguity} (forwarding.path)\n"
+    )
+}
+
+fn asked(view: &RequestView<'_>, raw_path: &str, paths: &Paths<'_>) -> String {
     let [method, path] = [view.method, view.path].map(String::from_utf8_lossy);
     let mut text = format!("{method} {path} from {}", view.client);
     if !view.host.is_empty() {
@@ -190,6 +202,10 @@ fn asked(view: &RequestView<'_>, raw_path: &str) -> String {
     }
     if path != raw_path {
         text += &format!("\n  the path was written {raw_path}");
+    }
+    let sent = paths.sent.map_or(raw_path.into(), String::from_utf8_lossy);
+    if path != sent {
+        text += &format!("\n  the origin gets it as {sent}");
     }
     text + "\n"
 }

@@ -1,7 +1,9 @@
 //! `[forwarding]`: how requests and responses are passed on.
 
+use super::kind::Choice;
 use super::section::{Kind, section};
 use super::values::{FLAG, bytes};
+use tiergate_core::classify::path::Handling;
 
 /// Most that is buffered for one slow client, each way: longer bodies are streamed at no loss.
 const BUFFER_MAX: u64 = 64 << 20;
@@ -9,6 +11,17 @@ const BUFFER_MAX: u64 = 64 << 20;
 section! {
     /// How requests and responses are passed on.
     pub(super) struct ForwardingKeys {
+        /// Which path the origin gets. `"strict"`: the normalised path, and a path that servers read
+        /// differently is refused with 400; `"decoded"`: the normalised path, with `%2F`, `%5C` and `\` as `/`;
+        /// `"normalised"`: the normalised path, with these as the client wrote them; `"as_received"`: what
+        /// the client sent: [paths](#paths-what-rules-see-and-what-the-origin-gets).
+        /// Why: a server that decodes a path in another way than rules would serve what they forbid.
+        path: Handling = Choice(&[
+            ("strict", Handling::Strict),
+            ("decoded", Handling::Decoded),
+            ("normalised", Handling::Normalised),
+            ("as_received", Handling::AsReceived),
+        ]).or("strict");
         /// Whether to send `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
         /// Why: applications read them.
         x_forwarded: bool = FLAG.or(true);
@@ -50,12 +63,31 @@ pub struct Buffering {
 }
 
 impl ForwardingKeys {
-    pub(super) fn resolve(self) -> (Forwarding, Buffering) {
+    pub(super) fn resolve(self) -> (Handling, Forwarding, Buffering) {
         let ForwardingKeys { x_forwarded, forwarded, via, .. } = self;
         (
+            self.path,
             Forwarding { x_forwarded, forwarded, via },
             Buffering { request_max: self.buffer_request, response_max: self.buffer_response },
         )
+    }
+}
+
+/// For `tiergate check`: what becomes of paths.
+pub(crate) fn path_words(handling: Handling) -> &'static str {
+    match handling {
+        Handling::Strict => {
+            "the origin gets normalised paths; paths that servers read differently get 400"
+        }
+        Handling::Decoded => {
+            "the origin gets normalised paths, with encoded slashes and backslashes as slashes"
+        }
+        Handling::Normalised => {
+            "the origin gets normalised paths, with encoded slashes and backslashes as received"
+        }
+        Handling::AsReceived => {
+            "the origin gets paths as received, which it may read differently from rules"
+        }
     }
 }
 

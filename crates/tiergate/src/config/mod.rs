@@ -13,7 +13,7 @@ mod access_log;
 pub(crate) mod block;
 pub(crate) mod class;
 pub mod error;
-mod forwarding;
+pub(crate) mod forwarding;
 mod identity;
 mod kind;
 mod limits;

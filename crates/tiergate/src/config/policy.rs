@@ -32,6 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tiergate_core::admit::policer::Settings;
 use tiergate_core::classify::flow::Flow;
+use tiergate_core::classify::path::Handling;
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
 use tiergate_core::fault::Fault;
@@ -147,6 +148,8 @@ pub struct Policy {
     pub text: String,
     /// Peers whose `Forwarded`/`X-Forwarded-For` are trusted.
     pub trusted: Vec<IpNet>,
+    /// Which path the origin gets.
+    pub paths: Handling,
     /// Which forwarding headers the origin gets.
     pub forwarding: Forwarding,
     /// What is kept in memory for slow clients.
@@ -237,7 +240,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let slots = raw.origin.as_ref().map(|origin| origin.slots.clone()).unwrap_or_default();
     let origin = raw.origin.map(origin);
     let limits = limits(raw.limits);
-    let (forwarding, buffering) = raw.forwarding.value.resolve();
+    let (paths, forwarding, buffering) = raw.forwarding.value.resolve();
     let identity = identity(reverse_dns(raw.reverse_dns), raw.key, raw.token, raw.geo);
     if !place.is_sound() {
         return None;
@@ -279,6 +282,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         refusal_page,
         text: String::new(),
         trusted: raw.trusted,
+        paths,
         forwarding,
         buffering,
         admin: raw.admin,

@@ -4,15 +4,15 @@ use super::fields::FieldTable;
 use super::kind::Kind;
 use super::message::Version;
 
-/// Appends the fields: those that can be copied in one piece as they are, of the others those whose kind
-/// `passes_on`.
+/// Appends the fields: those that can be copied in one piece as they are, from `verbatim_from` on, of the
+/// others those whose kind `passes_on`.
 #[inline]
 pub(super) fn put_fields(
     out: &mut Vec<u8>,
     fields: &FieldTable<'_>,
+    mut verbatim_from: usize,
     passes_on: impl Fn(Kind) -> bool,
 ) {
-    let mut verbatim_from = fields.verbatim_from;
     for (field, line) in fields.fields.iter().zip(&fields.lines) {
         if line.kind == Kind::Verbatim {
             continue;

@@ -18,8 +18,11 @@ pub struct RequestHead<'b> {
     pub method: &'b [u8],
     /// The target as sent.
     pub target: &'b [u8],
-    /// The path as sent: `*` for `OPTIONS *`, otherwise it begins with `/`.
+    /// The path as sent: `*` for `OPTIONS *`, otherwise it begins with `/`. See
+    /// [`RequestHead::with_path`].
     pub path: &'b [u8],
+    /// Whether [`RequestHead::path`] is another than that of the target.
+    pub path_is_rewritten: bool,
     /// What follows the first `?`; empty if there is none.
     pub query: &'b [u8],
     /// Whether there is a `?`.
@@ -47,6 +50,11 @@ pub struct RequestHead<'b> {
 }
 
 impl<'b> RequestHead<'b> {
+    /// The head with another path, which goes on instead of the one that was sent.
+    pub fn with_path(self, path: &'b [u8]) -> Self {
+        RequestHead { path, path_is_rewritten: true, ..self }
+    }
+
     /// The host without its port.
     pub fn host_name(&self) -> &'b [u8] {
         host_name(self.host)
@@ -111,6 +119,7 @@ fn parse_within<'b>(
         method,
         target,
         path: parts.path,
+        path_is_rewritten: false,
         query: parts.query.unwrap_or_default(),
         has_query: parts.query.is_some(),
         host: request_host(version, parts.authority, fields)?,

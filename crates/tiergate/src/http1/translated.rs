@@ -45,6 +45,7 @@ pub fn request_from_parts<'b>(
         method,
         target,
         path: parts.path,
+        path_is_rewritten: false,
         query: parts.query.unwrap_or_default(),
         has_query: parts.query.is_some(),
         host: host(authority, control.host)?,

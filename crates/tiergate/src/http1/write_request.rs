@@ -8,6 +8,9 @@ use super::put::{put, put_fields, put_length, put_number, put_via};
 use super::request::RequestHead;
 use tiergate_core::request::Field;
 
+/// What follows the target.
+const LINE_END: &[u8] = b" HTTP/1.1\r\n";
+
 /// Bytes that our own lines need at most, about; only saves growing the buffer twice.
 const OURS_LEN: usize = 384;
 
@@ -29,10 +32,15 @@ pub fn write_request_head(
     out.reserve(head.len + OURS_LEN);
     let line_is_verbatim =
         fields.lines.first().map_or(fields.fields_end, |l| l.start as usize) > fields.verbatim_from;
+    let mut verbatim_from = fields.verbatim_from;
     if !line_is_verbatim {
         write_request_line(out, head);
+    } else if head.path_is_rewritten {
+        write_request_line(out, head);
+        // A line that could be copied is written just so.
+        verbatim_from += head.method.len() + 1 + head.target.len() + LINE_END.len();
     }
-    put_fields(out, fields, |kind| passes_on(kind, head, forward));
+    put_fields(out, fields, verbatim_from, |kind| passes_on(kind, head, forward));
     write_own(out, head, fields);
     write_forwarding(out, head, fields, forward);
     for field in extra {
@@ -50,7 +58,7 @@ fn write_request_line(out: &mut Vec<u8>, head: &RequestHead<'_>) {
         out.push(b'?');
         out.extend_from_slice(head.query);
     }
-    out.extend_from_slice(b" HTTP/1.1\r\n");
+    out.extend_from_slice(LINE_END);
 }
 
 /// Whether a field that is not copied byte by byte goes to the origin as it is.

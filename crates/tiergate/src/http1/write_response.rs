@@ -62,7 +62,7 @@ pub fn write_response_head(
     if fields.verbatim_from != 0 || fields.head.is_empty() {
         write_status_line(out, head);
     }
-    put_fields(out, fields, passes_on);
+    put_fields(out, fields, fields.verbatim_from, passes_on);
     let keep_alive = write_own(out, head, fields, info);
     if info.via {
         put_via(out, head.version);

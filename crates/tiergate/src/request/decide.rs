@@ -15,10 +15,11 @@ use crate::http1::{
 };
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::task::Context;
-use tiergate_core::classify::path;
+use tiergate_core::classify::path::{Buffers, Paths, normalise};
 use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::request::{Field, RequestView};
 
@@ -29,6 +30,8 @@ pub(super) enum Decision<'d> {
     Partial,
     /// Answer with an error.
     Bad(HeadError),
+    /// The same for a request whose head is well-formed, so that it can be logged.
+    Unclear(RequestFacts, &'static str),
     /// Read the body, then decide anew: nothing has been counted yet.
     Gather(RequestFacts),
     /// Answer with a refusal.
@@ -50,10 +53,26 @@ pub(super) struct Go<'d> {
     pub(super) format: Format,
 }
 
+thread_local! {
+    /// Room for paths that are not in normal form.
+    static PATHS: RefCell<Buffers> = RefCell::default();
+}
+
 /// Looks at what was received and decides. `gathered`: as much of the body as shall be is there (see
 /// [`Decision::Gather`]), and the client waits for no 100 any more. The task of `context` is woken when a
 /// wait ends.
 pub(super) fn decide<'d, C: Client>(
+    shared: &'d Shared,
+    config: &Config,
+    client: &C,
+    gathered: bool,
+    context: &Context<'_>,
+) -> Decision<'d> {
+    PATHS.with_borrow_mut(|paths| decide_in(paths, shared, config, client, gathered, context))
+}
+
+fn decide_in<'d, C: Client>(
+    paths: &mut Buffers,
     shared: &'d Shared,
     config: &Config,
     client: &C,
@@ -67,6 +86,13 @@ pub(super) fn decide<'d, C: Client>(
         Err(error) => return Decision::Bad(error),
     };
     head.expect_continue &= !gathered;
+    let (path, ambiguity) = match normalise(head.path, config.policy.paths, paths) {
+        Ok(Paths { judged, sent }) => {
+            head = sent.map_or(head, |sent| head.with_path(sent));
+            (judged, None)
+        }
+        Err(unclear) => (unclear.judged, Some(unclear.ambiguity)),
+    };
     let gather = match check(config, client, &head, gathered) {
         Ok(gather) => gather,
         Err(error) => return Decision::Bad(error),
@@ -75,14 +101,19 @@ pub(super) fn decide<'d, C: Client>(
     let (trusted, address) = (peer.is_trusted(config), peer.client(config, fields));
     let mut claims = Vec::new();
     let identity = ClientIdentity::of(shared, config, address, fields, &mut claims);
-    let (mut normal, mut room) = (Vec::new(), FieldRoom::new());
+    let mut room = FieldRoom::new();
     let believed = table.believed(trusted, &mut room);
-    let path = path::normalise(head.path, &mut normal);
     let view = view(config, peer, &head, (path, believed), address, &identity);
     let bytes = u32::try_from(client.held_len()).unwrap_or(u32::MAX);
     let input = RequestInput { view: &view, peer, trusted, bytes, gather };
-    let judged = judge(shared, config, &input, context);
+    let judged = match ambiguity {
+        None => judge(shared, config, &input, context),
+        Some(_) => Judged::not_asked(config, &input),
+    };
     let (facts, verdict) = facts(config, client, &head, fields, address, judged);
+    if let Some(ambiguity) = ambiguity {
+        return Decision::Unclear(facts, ambiguity.why());
+    }
     let entry = match verdict {
         Err(refused) => return Decision::Refuse(facts, refused, Format::accepted(fields)),
         Ok(None) => return Decision::Gather(facts),

@@ -49,6 +49,21 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
+impl Judged<'_> {
+    /// Of a request that is answered with an error, and is not taken to the gate: only classified.
+    #[cold]
+    pub(super) fn not_asked(config: &Config, input: &RequestInput<'_>) -> Self {
+        let found = classify(config, input.view);
+        // No answer of the origin's is taken for it, either.
+        let arrival = arrival(config, &RequestInput { gather: true, ..*input }, &found, None);
+        Judged { arrival, session: None, left: None, verdict: Ok(None) }
+    }
+}
+
+fn classify(config: &Config, view: &RequestView<'_>) -> Match {
+    SCRATCH.with_borrow_mut(|scratch| config.policy.classifier.classify(view, scratch))
+}
+
 /// Classifies a request and takes it to the gate.
 pub(super) fn judge<'d>(
     shared: &'d Shared,
@@ -56,8 +71,7 @@ pub(super) fn judge<'d>(
     input: &RequestInput<'_>,
     context: &Context<'_>,
 ) -> Judged<'d> {
-    let classifier = &config.policy.classifier;
-    let found = SCRATCH.with_borrow_mut(|scratch| classifier.classify(input.view, scratch));
+    let found = classify(config, input.view);
     let open = |settings| {
         let RequestInput { view, peer, .. } = *input;
         Box::new(SessionGuard::open(&shared.sessions, settings, view, found.class, peer.secure))

@@ -52,6 +52,11 @@ pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Arc<Shared>) {
                 let timeouts = &config.policy.timeouts;
                 return client.fail(error.status, error.why, false, timeouts).await;
             }
+            Decision::Unclear(facts, why) => {
+                let fault = Fault::Answer(400, why);
+                let record = Record::new(arrived);
+                return Request::new(client, shared, &config, &facts, record).fail(fault).await;
+            }
             Decision::Refuse(facts, refused, format) => {
                 let record = Record::new(arrived);
                 let mut request = Request::new(client, shared, &config, &facts, record);

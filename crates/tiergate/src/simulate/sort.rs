@@ -2,7 +2,7 @@
 
 use crate::config::meant::Policy;
 use crate::request::facts::is_idempotent;
-use tiergate_core::classify::path::normalise;
+use tiergate_core::classify::path::{Buffers, normalise};
 use tiergate_core::classify::{Match, Scratch};
 use tiergate_core::gate::Arrival;
 use tiergate_core::request::RequestView;
@@ -13,14 +13,19 @@ use tiergate_sim::asked::{Described, Known, Sorted};
 pub struct Sorter<'p> {
     policy: &'p Policy,
     scratch: Scratch,
-    path: Vec<u8>,
+    paths: Buffers,
     claims: Vec<u8>,
 }
 
 impl<'p> Sorter<'p> {
     /// By that policy.
     pub fn new(policy: &'p Policy) -> Self {
-        Sorter { policy, scratch: Scratch::default(), path: Vec::new(), claims: Vec::new() }
+        Sorter {
+            policy,
+            scratch: Scratch::default(),
+            paths: Buffers::default(),
+            claims: Vec::new(),
+        }
     }
 
     /// What the policy says of a request. Keys and tokens among its fields are checked, unless a
@@ -33,8 +38,12 @@ impl<'p> Sorter<'p> {
         let listener = self.policy.listener_called(&told.known.listener)?;
         let place = self.policy.geo.of(told.client);
         let client_name = client_name.to_ascii_lowercase();
-        self.path.clear();
         self.claims.clear();
+        // One that the gateway answers with an error is counted as refused.
+        let (path, accepted) = match normalise(told.path, self.policy.paths, &mut self.paths) {
+            Ok(paths) => (paths.judged, true),
+            Err(unclear) => (unclear.judged, false),
+        };
         let subject = match subject.is_empty() {
             true => self.policy.credentials.subject(told.fields, &mut self.claims, |_| {}),
             false => subject.as_bytes(),
@@ -43,7 +52,7 @@ impl<'p> Sorter<'p> {
         let view = RequestView {
             method: told.method,
             host: told.host,
-            path: normalise(told.path, &mut self.path),
+            path,
             query: told.query,
             fields: told.fields,
             client: told.client,
@@ -64,7 +73,7 @@ impl<'p> Sorter<'p> {
         let found = self.policy.classifier.classify(&view, &mut self.scratch);
         Ok(Sorted {
             arrival: self.arrival(&found, told),
-            refused: found.refuse,
+            refused: found.refuse || !accepted,
             repeatable: is_idempotent(told.method),
         })
     }

@@ -133,7 +133,9 @@ pub(crate) fn request(bytes: &[u8]) {
     assert_eq!(sent.fields.len(), fields.fields().len());
     for trusted in [false, true] {
         for on in [false, true] {
-            check_forwarded(&head, &fields, &sent, trusted, on);
+            for head in [head, head.with_path(b"/another/%20path")] {
+                check_forwarded(&head, &fields, &sent, trusted, on);
+            }
         }
     }
 }

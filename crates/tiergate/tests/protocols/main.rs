@@ -34,6 +34,7 @@ mod http2_peers;
 mod http2_streams;
 mod importance;
 mod origin;
+mod paths;
 mod queueing;
 mod servers;
 mod side;

@@ -29,6 +29,7 @@ impl Server {
     /// Writes a file into the document root.
     pub fn put(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.folder.path().join("www").join(name);
+        fs::create_dir_all(path.parent().expect("in the root")).expect("a folder of our own");
         fs::write(&path, content).expect("a folder of our own");
         path
     }
@@ -153,4 +154,14 @@ pub fn node() -> Option<Server> {
 /// Python's `http.server`, which speaks HTTP/1.0 and closes after each answer; see `origin.py`.
 pub fn python() -> Option<Server> {
     scripted("python3", "origin.py")
+}
+
+/// Files by Node, looked up by the decoded path: see `files.js`.
+pub fn node_files() -> Option<Server> {
+    scripted("node", "files.js")
+}
+
+/// Files by Python's `wsgiref`: see `wsgi.py`.
+pub fn wsgi() -> Option<Server> {
+    scripted("python3", "wsgi.py")
 }

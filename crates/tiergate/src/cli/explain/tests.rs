@@ -59,6 +59,40 @@ What each part of it matches, of the rules that ask for it
 }
 
 #[test]
+fn a_path_is_shown_as_received_as_judged_and_as_sent() {
+    let said = |handling: &str, request: &str| {
+        let policy = format!("{POLICY}[forwarding]\npath = \"{handling}\"\n");
+        let question = Question { request: request.into(), ..Question::default() };
+        let said = explain(&parse(&policy, "p.toml").unwrap(), "p.toml", &question).unwrap();
+        said.split_once("\n\n").map(|(asked, _)| asked.to_owned()).unwrap()
+    };
+    let from = "from 127.0.0.1";
+    assert_eq!(said("strict", "GET /cart/7"), format!("GET /cart/7 {from}"));
+    assert_eq!(
+        said("strict", "GET //cart/%61%20b"),
+        format!(
+            "GET /cart/a b {from}\n  the path was written //cart/%61%20b\n  the origin gets it as /cart/a%20b"
+        )
+    );
+    assert_eq!(
+        said("as_received", "GET //cart/a%2Fb"),
+        format!(
+            "GET /cart/a%2Fb {from}\n  the path was written //cart/a%2Fb\n  the origin gets it as //cart/a%2Fb"
+        )
+    );
+    assert_eq!(
+        said("decoded", "GET /cart%2Fa"),
+        format!("GET /cart/a {from}\n  the path was written /cart%2Fa")
+    );
+    let question = Question { request: "GET /cart%2Fa?b".into(), ..Question::default() };
+    assert_eq!(
+        say(question),
+        "GET /cart%2Fa from 127.0.0.1\n\nIt is refused with 400 before any rule: encoded slash in the path \
+         (forwarding.path)\n"
+    );
+}
+
+#[test]
 fn refusals_and_requests_that_no_rule_matches_are_explained() {
     let request = || "GET http://[::1]:80/x".to_owned();
     let client = Some("::ffff:192.0.2.7".parse().unwrap());
