@@ -278,7 +278,7 @@ pub(super) mod tests {
             prop_assert_eq!(combined.matches('\n').count(), 1);
             // Quotes that are not escaped stand in pairs, one pair a quoted field.
             let unescaped = combined.replace("\\\\", "").replace("\\\"", "");
-            prop_assert_eq!(unescaped.matches('"').count(), 2 * 8);
+            prop_assert_eq!(unescaped.matches('"').count(), 2 * 9);
         }
     }
 }
