@@ -11,7 +11,7 @@ use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::Listener;
 use crate::http1::{Parsed, PeerText};
-use crate::proxy_protocol;
+use crate::proxy_protocol::{self, Client};
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -309,10 +309,7 @@ async fn proxied(
             Ok(Parsed::Partial) => {}
             Ok(Parsed::Complete(header)) => {
                 buffer.consume(header.len);
-                if let Some(spoken_for) = header.addresses {
-                    peer.address = spoken_for.client;
-                    peer.text = PeerText::new(spoken_for.client.ip());
-                    peer.local = spoken_for.destination;
+                if header.client != Client::Sender {
                     // The SYN was the peer's own.
                     peer.dscp = RequestView::DSCP_UNKNOWN;
                 }
@@ -331,3 +328,12 @@ async fn proxied(
     }
     Ok(())
 }
+                match header.client {
+                    Client::Sender => {}
+                    Client::Unknown => peer.is_stranger = true,
+                    Client::Known(addresses) => {
+                        peer.address = addresses.client;
+                        peer.text = PeerText::new(addresses.client.ip());
+                        peer.local = addresses.destination;
+                    }
+                }
