@@ -197,3 +197,32 @@ async fn a_client_that_reads_nothing_is_given_up() {
     }
     panic!("the connection is still open");
 }
+/// Answers that the gateway gives by itself cost a client nothing, and pay for no reset.
+#[tokio::test]
+async fn refusals_do_not_pay_for_resets() {
+    let world = build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(1000));
+        policy.limits.http2_streams_max = 20;
+    })
+    .await;
+    let mut stream = rude(world.address).await;
+    // 501: it may not be forwarded.
+    let refused = |id| {
+        let field = [&[0, 12][..], b"max-forwards", &[1], b"0"].concat();
+        let block = [&[0x82, 0x86, 0x04, 5][..], b"/wait", &[0x01, 1], b"a", &field].concat();
+        frame(1, 0x5, id, &block)
+    };
+    for turn in 0..400 {
+        let id = 4 * turn + 1;
+        let sent = stream.write_all(&[refused(id), headers(id + 2)].concat()).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let reset = stream.write_all(&frame(3, 0, id + 2, &8u32.to_be_bytes())).await;
+        if sent.and(reset).is_err() {
+            break;
+        }
+    }
+    let reached = world.requests();
+    assert!(reached < 100, "{reached} requests reached the origin");
+    world.until_load(0, 0).await;
+}
+

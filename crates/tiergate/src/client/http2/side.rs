@@ -4,7 +4,7 @@ use super::head::Head;
 use super::parking::Parked;
 use super::payload::Payload;
 use super::response;
-use super::tally::Tally;
+use super::tally::{Ended, Tally};
 use super::upload::{Upload, io_error};
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
@@ -42,9 +42,9 @@ pub(super) async fn run(
 ) {
     let mut side = Http2::new(request, respond, &peer, &tally);
     request::serve::serve(&mut side, &shared).await;
-    let by_client = side.ended_by_client;
+    let ended = side.ended;
     drop(side);
-    tally.end(by_client);
+    tally.end(ended);
 }
 
 /// A stream of a connection over HTTP/2.
@@ -61,8 +61,7 @@ struct Http2<'t> {
     response: Option<Response<()>>,
     /// The answer's body, once its head was sent.
     sending: Option<SendStream<Payload>>,
-    /// The client reset the stream, or the connection ended.
-    ended_by_client: bool,
+    ended: Ended,
 }
 
 impl<'t> Http2<'t> {
@@ -84,7 +83,7 @@ impl<'t> Http2<'t> {
             respond,
             response: None,
             sending: None,
-            ended_by_client: false,
+            ended: Ended::default(),
         }
     }
 
@@ -319,7 +318,9 @@ impl Client for Http2<'_> {
         unreachable!("no request asks for another protocol over HTTP/2")
     }
 
-    fn finish(&mut self, _: &RequestFacts) {}
+    fn finish(&mut self, _: &RequestFacts) {
+        self.ended = Ended::Answered;
+    }
 
     fn abort(&mut self, why: Abort) {
         let code = match why {
@@ -330,7 +331,9 @@ impl Client for Http2<'_> {
             sending.send_reset(code);
         }
         // A client that takes nothing is given up by us.
-        self.ended_by_client = why == Abort::ClientGone;
+        if why == Abort::ClientGone {
+            self.ended = Ended::Reset;
+        }
     }
 
     fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64 {
