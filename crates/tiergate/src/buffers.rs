@@ -5,6 +5,7 @@
 
 use crate::budget::Reserved;
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// Bytes of a small buffer: holds nearly every request head.
 pub const SMALL: usize = 8 * 1024;
@@ -154,6 +155,23 @@ impl Buffer {
             self.start = 0;
         }
         if self.is_full() && len > self.bytes.len() {
+    /// Puts `bytes` in the place of a part of the content.
+    pub fn replace(&mut self, part: Range<usize>, bytes: &[u8]) {
+        let behind = self.content().len() - part.end;
+        let len = part.start + bytes.len() + behind;
+        if self.start + len > self.bytes.len() {
+            let mut larger = Self::over(vec![0; len.max(SMALL)].into());
+            larger.append(self.content());
+            larger.reserved = self.reserved.take();
+            *self = larger;
+        }
+        let (from, to) = (self.start + part.end, self.start + part.start + bytes.len());
+        self.bytes.copy_within(from..from + behind, to);
+        self.bytes[to - bytes.len()..to].copy_from_slice(bytes);
+        self.end = self.start + len;
+        self.consume(0);
+    }
+
             let mut larger: Box<[u8]> = vec![0; len].into();
             larger[..self.end].copy_from_slice(&self.bytes);
             keep(std::mem::replace(&mut self.bytes, larger));
@@ -243,5 +261,19 @@ mod tests {
         let many: Vec<Buffer> = (0..KEPT_SMALL * 2).map(|_| Buffer::small()).collect();
         drop(many);
         assert_eq!(KEPT.with_borrow(|kept| kept.small.len()), KEPT_SMALL);
+    #[test]
+    fn a_part_is_replaced_in_place_and_beyond_the_room() {
+        let mut buffer = Buffer::small();
+        buffer.append(b"_headbodynext");
+        buffer.consume(1);
+        buffer.replace(4..8, b"b");
+        assert_eq!(buffer.content(), b"headbnext");
+        buffer.replace(4..5, &[b'x'; SMALL]);
+        assert_eq!(buffer.content().len(), SMALL + 8);
+        assert!(buffer.content().starts_with(b"headx") && buffer.content().ends_with(b"xnext"));
+        buffer.replace(0..SMALL + 8, b"");
+        assert_eq!((buffer.is_empty(), buffer.room().len()), (true, SMALL + 8));
+    }
+
     }
 }
