@@ -7,7 +7,6 @@ use crate::reverse_dns::ReverseDns;
 use crate::shared::{Config, Shared};
 use crate::ticks;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the drain looks whether connections are left.
@@ -51,7 +50,7 @@ async fn drain(shared: &Shared, signals: &mut Signals) {
             signal = signals.next() => if signal == Signal::End { break },
         }
     }
-    match shared.connections.load(Ordering::Relaxed) {
+    match shared.connections.open() {
         0 => tracing::info!("drained"),
         left => tracing::warn!(left, "connections cut"),
     }

@@ -190,7 +190,7 @@ async fn a_client_that_reads_nothing_is_given_up() {
     assert_ne!(world.load(), (0, 0));
     world.until_load(0, 0).await;
     for _ in 0..300 {
-        if world.shared.connections.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        if world.shared.connections.open() == 0 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,0 +1,7 @@
+//! Bounds that hold whatever clients do.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod connections;
+mod descriptors;
