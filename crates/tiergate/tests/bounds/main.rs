@@ -5,3 +5,4 @@ mod support;
 
 mod connections;
 mod descriptors;
+mod half_closed;

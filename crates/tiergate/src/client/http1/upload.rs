@@ -55,6 +55,11 @@ impl Upload {
         self.done && self.pending.is_none()
     }
 
+    /// Whether nothing more is read here.
+    pub(super) fn has_stopped(&self) -> bool {
+        !self.is_moving()
+    }
+
     /// Bytes of a following request that came with the last of the body.
     pub(super) fn into_rest(self) -> Option<Buffer> {
         self.pending.filter(|_| self.done)
