@@ -6,3 +6,4 @@ mod support;
 mod connections;
 mod descriptors;
 mod half_closed;
+mod interim;
