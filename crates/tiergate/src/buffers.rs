@@ -91,6 +91,20 @@ impl Buffer {
         }
     }
 
+    /// Bytes of the smallest buffer for the content.
+    pub fn needs(&self) -> usize {
+        if self.content().len() <= SMALL { SMALL } else { self.capacity() }
+    }
+
+    /// Moves into a small buffer if that suffices. One with memory of its own stays.
+    pub fn fit(&mut self) {
+        if self.reserved.is_none() && self.needs() < self.capacity() {
+            let mut small = Self::small();
+            small.append(self.content());
+            *self = small;
+        }
+    }
+
     /// Copies as many of `bytes` as there is room for behind the content; says how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let room = self.room();
@@ -141,20 +155,6 @@ impl Buffer {
         }
     }
 
-    /// Forgets all but the first `len` bytes of the content.
-    pub fn truncate(&mut self, len: usize) {
-        self.end = self.end.min(self.start + len);
-    }
-
-    /// Makes room behind the content: moves it to the front, and into a buffer of `len` bytes if it
-    /// fills this one.
-    pub fn make_room(&mut self, len: usize) {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        if self.is_full() && len > self.bytes.len() {
     /// Puts `bytes` in the place of a part of the content.
     pub fn replace(&mut self, part: Range<usize>, bytes: &[u8]) {
         let behind = self.content().len() - part.end;
@@ -172,6 +172,20 @@ impl Buffer {
         self.consume(0);
     }
 
+    /// Forgets all but the first `len` bytes of the content.
+    pub fn truncate(&mut self, len: usize) {
+        self.end = self.end.min(self.start + len);
+    }
+
+    /// Makes room behind the content: moves it to the front, and into a buffer of `len` bytes if it
+    /// fills this one.
+    pub fn make_room(&mut self, len: usize) {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.is_full() && len > self.bytes.len() {
             let mut larger: Box<[u8]> = vec![0; len].into();
             larger[..self.end].copy_from_slice(&self.bytes);
             keep(std::mem::replace(&mut self.bytes, larger));
@@ -248,20 +262,6 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_what_was_sent_up_to_the_bound() {
-        assert_eq!(next_len(SMALL, 100_000), 4 * SMALL);
-        assert_eq!(next_len(4 * SMALL, 100_000), 100_000);
-        assert_eq!(next_len(usize::MAX / 2, usize::MAX), usize::MAX);
-    }
-
-    #[test]
-    fn buffers_are_used_again_and_only_so_many_kept() {
-        let place = Buffer::small().bytes.as_ptr();
-        assert_eq!(Buffer::small().bytes.as_ptr(), place);
-        let many: Vec<Buffer> = (0..KEPT_SMALL * 2).map(|_| Buffer::small()).collect();
-        drop(many);
-        assert_eq!(KEPT.with_borrow(|kept| kept.small.len()), KEPT_SMALL);
-    #[test]
     fn a_part_is_replaced_in_place_and_beyond_the_room() {
         let mut buffer = Buffer::small();
         buffer.append(b"_headbodynext");
@@ -275,5 +275,19 @@ mod tests {
         assert_eq!((buffer.is_empty(), buffer.room().len()), (true, SMALL + 8));
     }
 
+    #[test]
+    fn memory_grows_with_what_was_sent_up_to_the_bound() {
+        assert_eq!(next_len(SMALL, 100_000), 4 * SMALL);
+        assert_eq!(next_len(4 * SMALL, 100_000), 100_000);
+        assert_eq!(next_len(usize::MAX / 2, usize::MAX), usize::MAX);
+    }
+
+    #[test]
+    fn buffers_are_used_again_and_only_so_many_kept() {
+        let place = Buffer::small().bytes.as_ptr();
+        assert_eq!(Buffer::small().bytes.as_ptr(), place);
+        let many: Vec<Buffer> = (0..KEPT_SMALL * 2).map(|_| Buffer::small()).collect();
+        drop(many);
+        assert_eq!(KEPT.with_borrow(|kept| kept.small.len()), KEPT_SMALL);
     }
 }

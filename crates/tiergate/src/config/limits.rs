@@ -41,7 +41,7 @@ section! {
         /// Total memory for slow clients: what `buffer_request` and `buffer_response` of `[forwarding]` use
         /// for all requests together. Beyond it bodies are streamed, and slow clients hold slots. Also bounds
         /// what is buffered of HTTP/2 uploads that wait for a slot, so that they do not block other streams
-        /// of their connection.
+        /// of their connection, and what clients have still to take of finished responses.
         /// Why: enough for a thousand slow readers or thousands of slow uploads; affordable on the smallest
         /// servers.
         buffers_max: usize = bytes(0..=u64::MAX).or("256MiB");

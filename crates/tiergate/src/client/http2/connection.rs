@@ -21,9 +21,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes of a stream's answer that wait in `h2` for the client: one of our buffers, so that the next
-/// is read from the origin while it goes out.
-const SEND_BUFFER: usize = crate::buffers::LARGE;
+/// Bytes of a stream's answer that wait in `h2` for the socket: two of our buffers, so that there is room for
+/// the next while one goes out.
+const SEND_BUFFER: usize = 2 * crate::buffers::LARGE;
 
 /// Streams that a client has reset and that `h2` still remembers, to tell late frames from wrong ones.
 const RESET_STREAMS_REMEMBERED: usize = 64;
