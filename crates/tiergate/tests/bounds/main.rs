@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access_log;
 mod connections;
 mod descriptors;
 mod half_closed;
