@@ -69,19 +69,26 @@ impl InForce {
 /// A listener's settings in force: replaced by a reload, read by each new connection.
 pub type Settings = Arc<ArcSwap<InForce>>;
 
-/// A socket that listens on `address`, together with others of this process and its successor.
+/// As many sockets as asked for that listen on `address` together. `share`: also with those of other
+/// processes, which share the port as well; otherwise it is an error if any listens there.
 ///
 /// # Errors
 /// What the system says.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+pub fn bind(address: SocketAddr, count: usize, share: bool) -> io::Result<Vec<TcpListener>> {
+    (0..count).map(|place| bind_one(address, share || place > 0)).collect()
+}
+
+fn bind_one(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(share)?;
     socket.set_nonblocking(true)?;
     // Accepted connections inherit it.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
+    // The port is ours now; the other threads may share it.
+    socket.set_reuse_port(true)?;
     Ok(socket.into())
 }
 
@@ -158,6 +165,8 @@ async fn admit(
 ) {
     let (stream, from) = match accepted {
         Ok(accepted) => accepted,
+        // It was reset in the queue.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return,
         Err(error) => {
             // There are too many open files, or no memory is left.
             shared.tally().connections_not_accepted.one();
@@ -170,8 +179,6 @@ async fn admit(
             return;
         }
     };
-        // It was reset in the queue.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return,
     let max = shared.config.load().policy.limits.connections_max;
     let evicted = shared.connections.room(max).await;
     shared.tally().connections_evicted.add(evicted as u64);
@@ -334,13 +341,6 @@ async fn proxied(
                     // The SYN was the peer's own.
                     peer.dscp = RequestView::DSCP_UNKNOWN;
                 }
-                break;
-            }
-            Err(error) => {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-            }
-        }
-        if timer.bound(|context| poll_fill(stream, buffer, context)).await? == 0 {
                 match header.client {
                     Client::Sender => {}
                     Client::Unknown => peer.is_stranger = true,
@@ -350,6 +350,13 @@ async fn proxied(
                         peer.local = addresses.destination;
                     }
                 }
+                break;
+            }
+            Err(error) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+        if timer.bound(|context| poll_fill(stream, buffer, context)).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }

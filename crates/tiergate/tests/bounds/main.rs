@@ -8,3 +8,4 @@ mod connections;
 mod descriptors;
 mod half_closed;
 mod interim;
+mod port;

@@ -183,7 +183,7 @@ impl Gateway {
         gateway.await_ready()
     }
 
-    /// Starts another one beside `port`'s former, sharing the port by SO_REUSEPORT.
+    /// Starts another one beside `port`'s former; the policy shares the port by SO_REUSEPORT.
     pub fn start_beside(port: &Port, policy: &Policy, folder: &Path) -> Self {
         let admin = Port::reserve();
         let (path, log) = fresh_paths(folder);
