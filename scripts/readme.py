@@ -35,7 +35,7 @@ def run(words, cwd):
 
 
 def status():
-    with urllib.request.urlopen("http://127.0.0.1:9090/status", timeout=2) as answer:
+    with urllib.request.urlopen("http://127.0.0.1:8434/status", timeout=2) as answer:
         return json.load(answer)
 
 

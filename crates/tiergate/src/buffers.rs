@@ -5,6 +5,7 @@
 
 use crate::budget::Reserved;
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// Bytes of a small buffer: holds nearly every request head.
 pub const SMALL: usize = 8 * 1024;
@@ -90,6 +91,20 @@ impl Buffer {
         }
     }
 
+    /// Bytes of the smallest buffer for the content.
+    pub fn needs(&self) -> usize {
+        if self.content().len() <= SMALL { SMALL } else { self.capacity() }
+    }
+
+    /// Moves into a small buffer if that suffices. One with memory of its own stays.
+    pub fn fit(&mut self) {
+        if self.reserved.is_none() && self.needs() < self.capacity() {
+            let mut small = Self::small();
+            small.append(self.content());
+            *self = small;
+        }
+    }
+
     /// Copies as many of `bytes` as there is room for behind the content; says how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let room = self.room();
@@ -138,6 +153,23 @@ impl Buffer {
             self.start = 0;
             self.end = 0;
         }
+    }
+
+    /// Puts `bytes` in the place of a part of the content.
+    pub fn replace(&mut self, part: Range<usize>, bytes: &[u8]) {
+        let behind = self.content().len() - part.end;
+        let len = part.start + bytes.len() + behind;
+        if self.start + len > self.bytes.len() {
+            let mut larger = Self::over(vec![0; len.max(SMALL)].into());
+            larger.append(self.content());
+            larger.reserved = self.reserved.take();
+            *self = larger;
+        }
+        let (from, to) = (self.start + part.end, self.start + part.start + bytes.len());
+        self.bytes.copy_within(from..from + behind, to);
+        self.bytes[to - bytes.len()..to].copy_from_slice(bytes);
+        self.end = self.start + len;
+        self.consume(0);
     }
 
     /// Forgets all but the first `len` bytes of the content.
@@ -227,6 +259,20 @@ mod tests {
         buffer.make_room(SMALL * 4);
         assert_eq!(buffer.content(), [7]);
         assert_eq!(buffer.room().len(), SMALL * 4 - 1);
+    }
+
+    #[test]
+    fn a_part_is_replaced_in_place_and_beyond_the_room() {
+        let mut buffer = Buffer::small();
+        buffer.append(b"_headbodynext");
+        buffer.consume(1);
+        buffer.replace(4..8, b"b");
+        assert_eq!(buffer.content(), b"headbnext");
+        buffer.replace(4..5, &[b'x'; SMALL]);
+        assert_eq!(buffer.content().len(), SMALL + 8);
+        assert!(buffer.content().starts_with(b"headx") && buffer.content().ends_with(b"xnext"));
+        buffer.replace(0..SMALL + 8, b"");
+        assert_eq!((buffer.is_empty(), buffer.room().len()), (true, SMALL + 8));
     }
 
     #[test]

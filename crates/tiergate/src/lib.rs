@@ -7,6 +7,7 @@ pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+pub mod connections;
 pub mod dashboard;
 pub mod date;
 pub mod door;

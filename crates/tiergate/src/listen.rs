@@ -10,8 +10,9 @@ use crate::client::peer::Peer;
 use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::Listener;
+use crate::connections::Connection;
 use crate::http1::{Parsed, PeerText};
-use crate::proxy_protocol;
+use crate::proxy_protocol::{self, Client};
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -24,7 +25,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tiergate_core::request::RequestView;
 use tokio::net::TcpStream;
@@ -33,9 +33,14 @@ use tokio::sync::watch;
 /// Connections that may wait to be accepted; the system bounds it by `somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// How long accepting pauses when it failed for want of resources, or while there are as many
-/// connections as the policy allows.
+/// How long accepting pauses when it failed for want of resources.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// How many idle connections make room then.
+const ROOM: usize = 8;
+
+/// How often the log says that accepting fails, however many threads and sockets it fails on.
+const COMPLAINT: Duration = Duration::from_secs(5);
 
 /// What a client that knows HTTP/2 beforehand sends first (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -64,19 +69,26 @@ impl InForce {
 /// A listener's settings in force: replaced by a reload, read by each new connection.
 pub type Settings = Arc<ArcSwap<InForce>>;
 
-/// A socket that listens on `address`, together with others of this process and its successor.
+/// As many sockets as asked for that listen on `address` together. `share`: also with those of other
+/// processes, which share the port as well; otherwise it is an error if any listens there.
 ///
 /// # Errors
 /// What the system says.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+pub fn bind(address: SocketAddr, count: usize, share: bool) -> io::Result<Vec<TcpListener>> {
+    (0..count).map(|place| bind_one(address, share || place > 0)).collect()
+}
+
+fn bind_one(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(share)?;
     socket.set_nonblocking(true)?;
     // Accepted connections inherit it.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
+    // The port is ours now; the other threads may share it.
+    socket.set_reuse_port(true)?;
     Ok(socket.into())
 }
 
@@ -153,21 +165,27 @@ async fn admit(
 ) {
     let (stream, from) = match accepted {
         Ok(accepted) => accepted,
+        // It was reset in the queue.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return,
         Err(error) => {
-            // The connection was reset in the queue, or there are too many open files.
-            tracing::warn!(%error, "a connection was not accepted");
+            // There are too many open files, or no memory is left.
+            shared.tally().connections_not_accepted.one();
+            let evicted = shared.connections.evict(ROOM);
+            shared.tally().connections_evicted.add(evicted as u64);
+            if shared.complaint.is_due(clock::now(), COMPLAINT) {
+                tracing::warn!(%error, "connections cannot be accepted: see limits.connections_max and ulimit -n");
+            }
             tokio::time::sleep(PAUSE).await;
             return;
         }
     };
     let max = shared.config.load().policy.limits.connections_max;
-    while shared.connections.load(Ordering::Relaxed) >= max {
-        tokio::time::sleep(PAUSE).await;
-    }
-    let present = Present::connection(shared);
+    let evicted = shared.connections.room(max).await;
+    shared.tally().connections_evicted.add(evicted as u64);
+    let open = shared.connections.enter(from.ip());
     let dscp = dscp.then(|| saved_syn::dscp_of(&stream)).flatten();
     let dscp = dscp.unwrap_or(RequestView::DSCP_UNKNOWN);
-    tokio::spawn(connection(stream, from, dscp, settings.load_full(), present));
+    tokio::spawn(connection(stream, from, dscp, settings.load_full(), open, shared.clone()));
 }
 
 async fn connection(
@@ -175,9 +193,10 @@ async fn connection(
     from: SocketAddr,
     dscp: u8,
     settings: Arc<InForce>,
-    present: Present,
+    mut open: Connection,
+    shared: Arc<Shared>,
 ) {
-    let shared = &present.shared;
+    let shared = &shared;
     shared.tally().connections_accepted.one();
     let _closed = OnDrop(|| shared.tally().connections_closed.one());
     clock::now();
@@ -197,9 +216,11 @@ async fn connection(
     let mut early = None;
     if settings.listener.proxy_protocol {
         timer.arm(shared.config.load().policy.timeouts.handshake);
-        match proxied(&mut stream, &mut peer, &mut early, &timer, shared).await {
-            Ok(()) => {}
-            Err(error) => {
+        let proxied = proxied(&mut stream, &mut peer, &mut early, &timer, shared);
+        match open.unless_evicted(proxied).await {
+            Some(Ok(())) => open.belongs_to(peer.address.ip()),
+            None => return,
+            Some(Err(error)) => {
                 shared.tally().proxy_failed.one();
                 tracing::debug!(client = %from, %error, "no PROXY header");
                 return;
@@ -208,8 +229,10 @@ async fn connection(
     }
     match &settings.tls {
         // Boxed: a plain connection, which there may be thousands of, need not be as large.
-        Some(tls) => Box::pin(secure(stream, peer, early, timer, tls.clone(), shared)).await,
-        None => plain(stream, peer, early, timer, &settings.listener, shared).await,
+        Some(tls) => {
+            Box::pin(secure(stream, peer, early, timer, tls.clone(), (&open, shared))).await
+        }
+        None => plain(stream, peer, early, timer, &settings.listener, (&open, shared)).await,
     }
 }
 
@@ -229,12 +252,14 @@ async fn secure(
     early: Option<Buffer>,
     timer: Timer,
     tls: Arc<ServerConfig>,
-    shared: &Arc<Shared>,
+    (open, shared): (&Connection, &Arc<Shared>),
 ) {
     timer.arm(shared.config.load().policy.timeouts.handshake);
-    let stream = match tls::handshake(stream, early, tls, &timer).await {
-        Ok(stream) => stream,
-        Err(error) => {
+    let handshake = tls::handshake(stream, early, tls, &timer);
+    let stream = match open.unless_evicted(handshake).await {
+        Some(Ok(stream)) => stream,
+        None => return,
+        Some(Err(error)) => {
             shared.tally().tls_failed.one();
             tracing::debug!(client = %peer.address, %error, "TLS handshake failed");
             return;
@@ -244,8 +269,8 @@ async fn secure(
     peer.certificate = tls::client_name(&stream);
     timer.arm(shared.config.load().policy.timeouts.request_head);
     match tls::is_http2(&stream) {
-        true => http2::serve(stream, peer, None, timer, shared).await,
-        false => http1::serve(stream, peer, None, timer, shared).await,
+        true => http2::serve(stream, peer, None, timer, open, shared).await,
+        false => http1::serve(stream, peer, None, timer, open, shared).await,
     }
 }
 
@@ -256,18 +281,21 @@ async fn plain(
     mut early: Option<Buffer>,
     timer: Timer,
     settings: &Listener,
-    shared: &Arc<Shared>,
+    (open, shared): (&Connection, &Arc<Shared>),
 ) {
     // A browser connects before it has anything to ask: a drain does not wait for that.
     timer.arm_idle(shared.config.load().policy.timeouts.request_head);
     if settings.http2 {
-        match begins_http2(&mut stream, &mut early, &timer).await {
-            Ok(true) => return Box::pin(http2::serve(stream, peer, early, timer, shared)).await,
-            Ok(false) => {}
-            Err(_) => return,
+        let begins_http2 = begins_http2(&mut stream, &mut early, &timer);
+        match open.unless_evicted(begins_http2).await {
+            Some(Ok(true)) => {
+                return Box::pin(http2::serve(stream, peer, early, timer, open, shared)).await;
+            }
+            Some(Ok(false)) => {}
+            Some(Err(_)) | None => return,
         }
     }
-    http1::serve(stream, peer, early, timer, shared).await;
+    http1::serve(stream, peer, early, timer, open, shared).await;
 }
 
 /// Whether the connection begins with HTTP/2's preface; what was read meanwhile is in `early`.
@@ -309,12 +337,18 @@ async fn proxied(
             Ok(Parsed::Partial) => {}
             Ok(Parsed::Complete(header)) => {
                 buffer.consume(header.len);
-                if let Some(spoken_for) = header.addresses {
-                    peer.address = spoken_for.client;
-                    peer.text = PeerText::new(spoken_for.client.ip());
-                    peer.local = spoken_for.destination;
+                if header.client != Client::Sender {
                     // The SYN was the peer's own.
                     peer.dscp = RequestView::DSCP_UNKNOWN;
+                }
+                match header.client {
+                    Client::Sender => {}
+                    Client::Unknown => peer.is_stranger = true,
+                    Client::Known(addresses) => {
+                        peer.address = addresses.client;
+                        peer.text = PeerText::new(addresses.client.ip());
+                        peer.local = addresses.destination;
+                    }
                 }
                 break;
             }

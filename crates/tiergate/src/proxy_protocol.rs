@@ -24,8 +24,19 @@ const TLV_CRC32C: u8 = 0x03;
 pub struct Header {
     /// Bytes of it, to be skipped.
     pub len: usize,
-    /// The proxied connection; `None` if the sender speaks for itself (a health check) or does not say.
-    pub addresses: Option<Addresses>,
+    /// Whose connection it is.
+    pub client: Client,
+}
+
+/// Whose connection it is that a header begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// The sender's own: a health check.
+    Sender,
+    /// That of a client of which the sender does not say who it is.
+    Unknown,
+    /// That of a client.
+    Known(Addresses),
 }
 
 /// The two ends of the proxied connection.
@@ -70,12 +81,12 @@ fn parse_v1(bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
         return Malformed::because("PROXY line is malformed");
     }
     let words = &line[V1_PREFIX.len()..];
-    let addresses = if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
-        None
+    let client = if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
+        Client::Unknown
     } else {
-        Some(v1_addresses(words).ok_or(Malformed { why: "PROXY line is malformed" })?)
+        Client::Known(v1_addresses(words).ok_or(Malformed { why: "PROXY line is malformed" })?)
     };
-    Ok(Parsed::Complete(Header { len: line.len() + 2, addresses }))
+    Ok(Parsed::Complete(Header { len: line.len() + 2, client }))
 }
 
 fn v1_addresses(words: &[u8]) -> Option<Addresses> {
@@ -123,12 +134,13 @@ fn parse_v2(bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
     let Some(header) = bytes.get(..len) else {
         return Ok(Parsed::Partial);
     };
-    let addresses = match (command, family) {
+    let client = match (command, family) {
         // LOCAL, and PROXY of an unspecified family: the rest is to be skipped unseen.
-        (0x20, _) | (_, 0x00) => None,
-        _ => v2_addresses(*family, header)?,
+        (0x20, _) => Client::Sender,
+        (_, 0x00) => Client::Unknown,
+        _ => v2_addresses(*family, header)?.map_or(Client::Unknown, Client::Known),
     };
-    Ok(Parsed::Complete(Header { len, addresses }))
+    Ok(Parsed::Complete(Header { len, client }))
 }
 
 /// The addresses of a header for a known family. Datagrams and UNIX sockets have none that tell
@@ -204,7 +216,7 @@ fn crc32c_with_zeros(header: &[u8], zeros_at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    fn complete(bytes: &[u8]) -> (usize, Option<(String, String)>) {
+    fn complete(bytes: &[u8]) -> (usize, (String, String)) {
         for len in 0..bytes.len() {
             match parse(&bytes[..len]) {
                 Ok(Parsed::Partial) => {}
@@ -214,15 +226,22 @@ mod tests {
         }
         match parse(bytes) {
             Ok(Parsed::Complete(header)) => {
-                let text = |a: Addresses| (a.client.to_string(), a.destination.to_string());
-                (header.len, header.addresses.map(text))
+                let text = match header.client {
+                    Client::Known(it) => (it.client.to_string(), it.destination.to_string()),
+                    other => (format!("{other:?}"), String::new()),
+                };
+                (header.len, text)
             }
             other => panic!("{other:?}: {}", bytes.escape_ascii()),
         }
     }
 
-    fn pair(client: &str, destination: &str) -> Option<(String, String)> {
-        Some((client.into(), destination.into()))
+    fn pair(client: &str, destination: &str) -> (String, String) {
+        (client.into(), destination.into())
+    }
+
+    fn unknown() -> (String, String) {
+        pair("Unknown", "")
     }
 
     #[test]
@@ -236,11 +255,11 @@ mod tests {
             complete(b"PROXY TCP6 2001:db8::1 ::1 1 0\r\n").1,
             pair("[2001:db8::1]:1", "[::1]:0")
         );
-        assert_eq!(complete(b"PROXY UNKNOWN\r\n"), (15, None));
+        assert_eq!(complete(b"PROXY UNKNOWN\r\n"), (15, unknown()));
         let mut longest = b"PROXY UNKNOWN ".to_vec();
         longest.resize(V1_LEN_MAX - 2, b'x');
         longest.extend_from_slice(b"\r\n");
-        assert_eq!(complete(&longest), (V1_LEN_MAX, None));
+        assert_eq!(complete(&longest), (V1_LEN_MAX, unknown()));
         longest.insert(20, b'x');
         assert!(parse(&longest).is_err());
     }
@@ -294,10 +313,10 @@ mod tests {
         let mut tcp6 = [0; 36];
         (tcp6[15], tcp6[31], tcp6[33], tcp6[35]) = (1, 2, 3, 4);
         assert_eq!(complete(&v2(0x21, 0x21, &tcp6)).1, pair("[::1]:3", "[::2]:4"));
-        assert_eq!(complete(&v2(0x20, 0x11, b"whatever")), (24, None));
-        assert_eq!(complete(&v2(0x21, 0x00, b"whatever")), (24, None));
-        assert_eq!(complete(&v2(0x21, 0x31, &[0; 216])), (232, None));
-        assert_eq!(complete(&v2(0x21, 0x12, &TCP4)), (28, None));
+        assert_eq!(complete(&v2(0x20, 0x11, b"whatever")), (24, pair("Sender", "")));
+        assert_eq!(complete(&v2(0x21, 0x00, b"whatever")), (24, unknown()));
+        assert_eq!(complete(&v2(0x21, 0x31, &[0; 216])), (232, unknown()));
+        assert_eq!(complete(&v2(0x21, 0x12, &TCP4)), (28, unknown()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What all connections of the process share.
 
 use crate::config::meant::Policy;
+use crate::connections::Connections;
 use crate::door::Door;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
@@ -13,10 +14,12 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tiergate_core::classify::flow::FlowKey;
 use tiergate_core::fault::Fault;
+use tiergate_core::time::Moment;
 use tokio::sync::watch;
 
 /// A configuration in force, with what is derived from it once.
@@ -85,7 +88,7 @@ pub struct Shared {
     /// The configuration in force.
     pub config: ArcSwap<Config>,
     /// Client connections that are open, from the moment they are accepted.
-    pub connections: AtomicUsize,
+    pub connections: Arc<Connections>,
     /// Listening sockets from which connections are still taken.
     pub listening: AtomicUsize,
     /// Upgraded connections that are open.
@@ -98,6 +101,8 @@ pub struct Shared {
     pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
     pub log: ArcSwapOption<Log>,
+    /// Keeps the log short while connections cannot be accepted.
+    pub complaint: Seldom,
     draining: AtomicBool,
     drained: watch::Sender<bool>,
     stop: watch::Sender<bool>,
@@ -122,10 +127,11 @@ impl Shared {
             counters,
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
-            connections: AtomicUsize::new(0),
+            connections: Arc::default(),
             listening: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
             config: ArcSwap::from_pointee(config),
+            complaint: Seldom::default(),
             draining: AtomicBool::new(false),
             drained: watch::Sender::new(false),
             stop: watch::Sender::new(false),
@@ -151,7 +157,7 @@ impl Shared {
     ///
     /// In this order: a socket counts as listening until what it has accepted is counted.
     pub fn is_busy(&self) -> bool {
-        self.listening.load(Ordering::Acquire) > 0 || self.connections.load(Ordering::Acquire) > 0
+        self.listening.load(Ordering::Acquire) > 0 || self.connections.open() > 0
     }
 
     /// Whether the process is on its way out.
@@ -197,34 +203,42 @@ impl Deref for OwnedDoor {
     }
 }
 
-/// A connection or a listening socket, counted while it lives, whichever task it is handed to.
+/// A listening socket, counted while it lives, whichever task it is handed to.
 #[derive(Debug)]
 pub struct Present {
     /// The process that it belongs to.
     pub shared: Arc<Shared>,
-    count: fn(&Shared) -> &AtomicUsize,
 }
 
 impl Present {
-    /// One more client connection.
-    pub fn connection(shared: &Arc<Shared>) -> Self {
-        Self::counted(shared, |shared| &shared.connections)
-    }
-
     /// One more listening socket.
     pub fn listener(shared: &Arc<Shared>) -> Self {
-        Self::counted(shared, |shared| &shared.listening)
-    }
-
-    fn counted(shared: &Arc<Shared>, count: fn(&Shared) -> &AtomicUsize) -> Self {
-        count(shared).fetch_add(1, Ordering::Relaxed);
-        Present { shared: shared.clone(), count }
+        shared.listening.fetch_add(1, Ordering::Relaxed);
+        Present { shared: shared.clone() }
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        (self.count)(&self.shared).fetch_sub(1, Ordering::Release);
+        self.shared.listening.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// What is done now and then at most, by whichever thread.
+#[derive(Debug, Default)]
+pub struct Seldom {
+    /// In nanoseconds; 0: never yet.
+    last: AtomicU64,
+}
+
+impl Seldom {
+    /// Whether `every` has passed since it was due last; then it was due now.
+    pub fn is_due(&self, now: Moment, every: Duration) -> bool {
+        let due = |last: u64| {
+            let passed = now.since(Moment::from_nanos(last));
+            (last == 0 || passed >= every).then_some(now.nanos().max(1))
+        };
+        self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok()
     }
 }
 
@@ -246,5 +260,18 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_seldom_is_due_at_first_and_again_when_its_time_has_passed() {
+        let (seldom, every) = (Seldom::default(), Duration::from_secs(5));
+        let due = [1, 2, 5_000, 5_001, 5_002, 10_001];
+        let due = due.map(|millis| seldom.is_due(Moment::from_millis(millis), every));
+        assert_eq!(due, [true, false, false, true, false, true]);
     }
 }

@@ -59,7 +59,8 @@ fn a_handover_by_shared_port_loses_next_to_nothing() {
     let origin = Origin::echo();
     let port = Port::reserve();
     let folder = tempfile::tempdir().expect("a folder");
-    let policy = policy(&origin);
+    let mut policy = policy(&origin);
+    policy.listener = "share_port = true".into();
     let mut running = Gateway::start_beside(&port, &policy, folder.path());
     let kept = Load::start(port.address, 4, Habit::Keep);
     let fresh = Load::start(port.address, 4, Habit::Fresh);

@@ -509,6 +509,7 @@ trusted = ["10.0.0.0/8", "::1"]
 address = "0.0.0.0:80"
 proxy_protocol = true
 http2 = false
+share_port = true
 tls = { certificates = [{ certificate = "a.pem", key = "/k/a.key" }] }
 [origin]
 servers = ["http://10.0.0.5:8080", "unix:/run/app.sock"]
@@ -612,6 +613,7 @@ fn every_key_reaches_what_it_means() {
         tls: Some(tls),
         proxy_protocol: true,
         http2: false,
+        share_port: true,
     };
     assert_eq!(policy.listeners, [listener]);
     let origin = Origin {

@@ -46,6 +46,16 @@ fn the_proxy_protocol_is_taken_from_trusted_peers_only() {
         }
         assert_eq!(values(&echoed(&mut client, request), "x-forwarded-for"), [client_address]);
     }
+    // Of a client that the proxy does not know, no word is believed; of the proxy itself, every.
+    let v2 = |kind: [u8; 2]| [b"\r\n\r\n\0\r\nQUIT\n", &kind[..], &[0, 0]].concat();
+    for (header, forwarded) in [
+        (b"PROXY UNKNOWN\r\n".to_vec(), "127.0.0.1"),
+        (v2([0x21, 0]), "127.0.0.1"),
+        (v2([0x20, 0]), "6.6.6.6, 127.0.0.1"),
+    ] {
+        let seen = echoed(&mut gateway.client(), [&header[..], request].concat());
+        assert_eq!(values(&seen, "x-forwarded-for"), [forwarded], "{}", header.escape_ascii());
+    }
     for wrong in
         [&request[..], b"PROXY TCP4 nonsense\r\n", b"PROXY TCP4 1.2.3.4", b"\r\n\r\n\0\r\nQUIX"]
     {

@@ -5,9 +5,9 @@ mod support;
 
 use std::time::Duration;
 use support::client::Client;
-use support::eventually;
 use support::gateway::{Gateway, Policy};
-use support::origin::Origin;
+use support::origin::{Origin, ok};
+use support::{PATIENCE, eventually};
 
 /// Idle connections of the memory test.
 const IDLE: usize = 2_000;
@@ -122,18 +122,25 @@ fn a_slow_reader_holds_its_own_slot_only_and_bounded_memory() {
     eventually("the slots are free", || gateway.number("/limit/running") == 0);
 }
 
-/// Beyond the bound new connections wait in the listen queue; they are served once others leave.
+/// Beyond the bound new connections wait in the listen queue while all others have requests; they are served
+/// once others leave.
 #[test]
 fn connections_beyond_the_bound_wait_their_turn() {
-    let origin = Origin::echo();
+    let origin = Origin::answering(|request| {
+        if request.target == "/first" {
+            std::thread::sleep(PATIENCE);
+        }
+        ok(format!("GET {}", request.target))
+    });
     let mut policy = Policy::of(&[origin.server()]);
     policy.top = "threads = 1".into();
     policy.tables = "[limits]\nconnections_max = 10\n".into();
     let gateway = Gateway::start(&policy);
     let mut first: Vec<Client> = (0..10).map(|_| gateway.client()).collect();
     for client in &mut first {
-        assert_eq!(client.get("/first").status, 200);
+        client.send("GET /first HTTP/1.1\r\nHost: x\r\n\r\n");
     }
+    eventually("all are at the origin", || gateway.number("/limit/running") == 10);
     let mut later: Vec<Client> = (0..5).map(|_| gateway.client()).collect();
     for client in &mut later {
         client.send("GET /later HTTP/1.1\r\nHost: x\r\n\r\n");

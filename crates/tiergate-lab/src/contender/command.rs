@@ -17,7 +17,7 @@ pub(crate) struct Settings {
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// Address of its state, where it has one
-    #[arg(long, default_value = "127.0.0.1:9090")]
+    #[arg(long, default_value = "127.0.0.1:8434")]
     admin: SocketAddr,
     /// Address of the origin
     #[arg(long, default_value = "127.0.0.1:8081")]

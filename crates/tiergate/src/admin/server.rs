@@ -67,6 +67,7 @@ pub async fn serve(listener: std::net::TcpListener, context: Arc<Context>) -> io
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut sampling = interval(SAMPLE_INTERVAL);
     sampling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failing = false;
     loop {
         let accepted = async {
             let place = Arc::clone(&places).acquire_owned().await;
@@ -77,6 +78,7 @@ pub async fn serve(listener: std::net::TcpListener, context: Arc<Context>) -> io
             _ = sampling.tick() => admin.sample(),
             accepted = accepted => match accepted {
                 Ok((stream, place)) => {
+                    failing = false;
                     let admin = Arc::clone(&admin);
                     tokio::spawn(async move {
                         converse(stream, admin).await;
@@ -84,7 +86,9 @@ pub async fn serve(listener: std::net::TcpListener, context: Arc<Context>) -> io
                     });
                 }
                 Err(fault) => {
-                    tracing::warn!(error = %fault, "the admin listener cannot accept");
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(error = %fault, "the admin listener cannot accept");
+                    }
                     sleep(ACCEPT_PAUSE).await;
                 }
             },

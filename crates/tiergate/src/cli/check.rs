@@ -177,7 +177,7 @@ mod tests {
             "  2  (line 15)  client in 10.0.0.0/8 → refused (counted in rest)",
             "  503 with Retry-After from 1s to 30s by the length of the queue, plus up to half as much; a built-in page, JSON or plain text by Accept",
             "  at most 20% of the requests of the last 10s, and 10 a second, are retried",
-            "  metrics and status: http://127.0.0.1:9090",
+            "  metrics and status: http://127.0.0.1:8434",
         ] {
             assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
         }

@@ -40,7 +40,7 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
     listen: Option<SocketAddr>,
 
-    /// Where metrics and status are served [default: 127.0.0.1:9090]
+    /// Where metrics and status are served [default: 127.0.0.1:8434]
     #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
     admin: Option<SocketAddr>,
 

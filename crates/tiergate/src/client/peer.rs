@@ -25,6 +25,9 @@ pub struct Peer {
     pub sni: Option<Arc<str>>,
     /// The name in its verified certificate.
     pub certificate: Option<Arc<str>>,
+    /// Whether the connection is passed on for a client that is not known: then nothing that it says of others
+    /// is believed, although `address` is that of a trusted peer.
+    pub is_stranger: bool,
     /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
     pub dscp: u8,
     /// What the connection has brought so far.
@@ -43,6 +46,7 @@ impl Peer {
             listener,
             sni: None,
             certificate: None,
+            is_stranger: false,
             dscp: RequestView::DSCP_UNKNOWN,
             history: ConnectionHistory::default(),
         }
@@ -59,11 +63,12 @@ impl Peer {
     /// Whether the policy trusts what the peer says of its clients.
     pub fn is_trusted(&self, config: &Config) -> bool {
         let address = self.address.ip().to_canonical();
-        config.policy.trusted.iter().any(|net| net.contains(&address))
+        !self.is_stranger && config.policy.trusted.iter().any(|net| net.contains(&address))
     }
 
     /// The client of a request with these fields: the peer, or whom a trusted peer names.
     pub fn client(&self, config: &Config, fields: &[Field<'_>]) -> IpAddr {
-        client_address(self.address.ip(), fields, &config.policy.trusted)
+        let trusted = if self.is_stranger { &[] } else { &config.policy.trusted[..] };
+        client_address(self.address.ip(), fields, trusted)
     }
 }

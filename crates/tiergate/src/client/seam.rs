@@ -181,7 +181,8 @@ pub(crate) trait Client {
     ) -> Result<(), &'static str>;
 
     /// Hands the client what it takes of the outbox. `ends` is a body of which nothing follows. Ready
-    /// when all is handed over; the timer is armed with `time` whenever a buffer is.
+    /// when all is handed over, and after the last of it when nothing of it is held here any more; the timer
+    /// is armed with `time` whenever a buffer is handed over whole.
     ///
     /// # Errors
     /// The client's.

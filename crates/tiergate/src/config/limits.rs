@@ -25,7 +25,9 @@ section! {
         /// Size of a request's body; 0: unlimited; beyond it 413.
         /// Why: long bodies are streamed, not stored, so a limit is the origin's to set.
         request_body_max: u64 = bytes(0..=u64::MAX).or(0);
-        /// Number of client connections; further ones wait in the listen queue.
+        /// Number of client connections. For a further one an idle connection is closed: of the client (an
+        /// IPv4 address, an IPv6 /64) with most connections, the one idle longest. If none is idle, it waits
+        /// in the listen queue.
         /// Why: each may need a second descriptor towards the origin, and 16,000 fit below the common hard
         /// limit of 20,000 open files. It is lowered at start if the process may open fewer.
         connections_max: usize = whole(1..=10_000_000).or(8000);
@@ -39,7 +41,7 @@ section! {
         /// Total memory for slow clients: what `buffer_request` and `buffer_response` of `[forwarding]` use
         /// for all requests together. Beyond it bodies are streamed, and slow clients hold slots. Also bounds
         /// what is buffered of HTTP/2 uploads that wait for a slot, so that they do not block other streams
-        /// of their connection.
+        /// of their connection, and what clients have still to take of finished responses.
         /// Why: enough for a thousand slow readers or thousands of slow uploads; affordable on the smallest
         /// servers.
         buffers_max: usize = bytes(0..=u64::MAX).or("256MiB");

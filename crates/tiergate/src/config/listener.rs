@@ -29,6 +29,11 @@ section! {
         /// not `trusted`, or without the header, are closed.
         /// Why: any client that can connect could forge it; hence only peers in `trusted` may send it.
         proxy_protocol: bool = FLAG.or(false);
+        /// Whether another process may listen on the same address (`SO_REUSEPORT`), such as the successor of
+        /// this one. Each gets a part of the connections. Takes effect when the listener is opened.
+        /// Why: two gateways by mistake would each have all the slots; a start beside a process that listens
+        /// fails instead.
+        share_port: bool = FLAG.or(false);
     }
 }
 
@@ -84,6 +89,8 @@ pub struct Listener {
     /// Whether connections must begin with a PROXY protocol header, v1 or v2, from a trusted peer; others
     /// are closed.
     pub proxy_protocol: bool,
+    /// Whether another process may listen on the same address.
+    pub share_port: bool,
     /// Whether HTTP/2 is offered (ALPN under TLS, prior knowledge without).
     pub http2: bool,
 }
@@ -142,6 +149,7 @@ pub(super) fn listeners(raw: Vec<At<ListenerKeys>>, trusts: bool) -> Vec<Listene
             name: raw.name,
             tls: raw.tls.map(tls),
             proxy_protocol: raw.proxy_protocol,
+            share_port: raw.share_port,
             http2: raw.http2,
         });
     }
@@ -176,7 +184,8 @@ fn tls(At { value: raw, place }: At<TlsKeys>) -> Tls {
 impl Listener {
     /// A listener with every default.
     pub fn plain(address: SocketAddr) -> Self {
-        Listener { address, name: None, tls: None, proxy_protocol: false, http2: true }
+        let (name, tls) = (None, None);
+        Listener { address, name, tls, proxy_protocol: false, share_port: false, http2: true }
     }
 
     /// Whether rules may refer to it by this name or address.
@@ -206,6 +215,7 @@ impl Listener {
         }
         let http2 = if self.http2 { "HTTP/1.1 and HTTP/2" } else { "HTTP/1.1 only" };
         let proxied = if self.proxy_protocol { ", PROXY protocol required" } else { "" };
-        format!("{}  {scheme}, {http2}{proxied}", self.address)
+        let shared = if self.share_port { ", port shared with other processes" } else { "" };
+        format!("{}  {scheme}, {http2}{proxied}{shared}", self.address)
     }
 }

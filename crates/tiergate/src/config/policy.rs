@@ -95,9 +95,9 @@ section! {
         /// Where requests are logged.
         access_log: Option<AccessLog> = table().optional("nowhere");
         /// Address of the admin listener (metrics and status); `false`: no admin listener.
-        /// Why: loopback, because status and metrics expose paths and client addresses; 9090 is the port of
-        /// Prometheus itself.
-        admin: Option<SocketAddr> = AddressOrFalse.or("127.0.0.1:9090");
+        /// Why: loopback, because status and metrics expose paths and client addresses; no common program has
+        /// this port.
+        admin: Option<SocketAddr> = AddressOrFalse.or("127.0.0.1:8434");
         /// Addresses and networks of peers whose `X-Forwarded-For`, `Forwarded` and PROXY headers are
         /// trusted.
         /// Why: any client can send these headers, and rules with `client` rely on them.

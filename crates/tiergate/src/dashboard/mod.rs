@@ -21,7 +21,7 @@ pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 pub struct Options {
     // With or without `http://`.
     /// The gateway's admin listener
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8434")]
     pub admin: String,
     // At least `INTERVAL_MIN`.
     /// Seconds between two updates

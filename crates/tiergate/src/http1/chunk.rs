@@ -1,6 +1,9 @@
 //! Chunked bodies (RFC 9112 §7.1), checked byte by byte as they pass, or taken apart.
+//!
+//! What passes on is what was understood: sizes and data. Extensions, which a recipient may read otherwise, are
+//! taken out; trailers are written anew, without those that may not be trailers (RFC 9110 §6.5.1).
 
-use super::fields::parse_trailer;
+use super::fields::{may_be_trailer, parse_trailer};
 use super::message::{Malformed, Stop};
 use std::ops::Range;
 use tiergate_core::request::Field;
@@ -38,6 +41,17 @@ pub struct Step {
     pub done: bool,
 }
 
+/// What [`ChunkScanner::pass`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// Bytes that belonged to the body; fewer than given only if it is done.
+    pub consumed: usize,
+    /// How many of them pass on; they are now at the start.
+    pub kept: usize,
+    /// The last chunk and the trailers are complete. What [`ChunkScanner::put_trailers`] writes passes on next.
+    pub done: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Before the first digit of a size.
@@ -70,7 +84,7 @@ pub struct ChunkScanner {
     state: State,
     /// Digits of the size read so far.
     digits: u8,
-    /// Trailer fields so far.
+    /// Trailer fields so far, those included.
     trailer_fields: u8,
     /// Bytes of this chunk's extensions so far.
     extension_len: u16,
@@ -78,7 +92,7 @@ pub struct ChunkScanner {
     extensions_len: u16,
     /// The chunk's size, then what of its data is still to come.
     left: u64,
-    /// The trailer section so far.
+    /// The trailer section so far, without the fields that may not stand there.
     trailers: Vec<u8>,
     /// Where its last, unfinished line begins.
     trailer_line_at: usize,
@@ -121,6 +135,61 @@ impl ChunkScanner {
         }
     }
 
+    /// Checks the next bytes of a body that is passed on, and moves those that pass to the start.
+    ///
+    /// # Errors
+    /// As [`ChunkScanner::feed`].
+    pub fn pass(&mut self, bytes: &mut [u8]) -> Result<Pass, Malformed> {
+        let (mut at, mut kept) = (0, 0);
+        while self.state != State::Done {
+            let Some(&byte) = bytes.get(at) else { break };
+            let len = match self.state {
+                State::Data => self.data(bytes.len() - at),
+                State::Trailer | State::TrailerLine => self.trailer(&bytes[at..])?,
+                _ => {
+                    self.state = self.framing(byte)?;
+                    1
+                }
+            };
+            if self.state != State::Extension && self.trailer_fields == 0 && !self.is_in_trailer() {
+                if kept < at {
+                    bytes.copy_within(at..at + len, kept);
+                }
+                kept += len;
+            }
+            at += len;
+        }
+        Ok(Pass { consumed: at, kept, done: self.state == State::Done })
+    }
+
+    /// Writes the trailers of a body that is done and was passed on, and the empty line behind them: nothing if
+    /// there were none, since the empty line has passed.
+    pub fn put_trailers(&self, out: &mut Vec<u8>) {
+        if self.trailer_fields == 0 {
+            return;
+        }
+        for field in self.trailers() {
+            for part in [field.name, b": ", field.value, b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn is_in_trailer(&self) -> bool {
+        self.state == State::TrailerLine
+    }
+
+    /// Takes data, of which so many bytes may be there; says how many are.
+    fn data(&mut self, bytes: usize) -> usize {
+        let len = self.left.min(bytes as u64);
+        self.left -= len;
+        if self.left == 0 {
+            self.state = State::DataCr;
+        }
+        len as usize
+    }
+
     /// Goes on to the next piece of data in `bytes`, to the end of the body, or to the end of
     /// `bytes`. Call it with what it did not consume until that is nothing.
     ///
@@ -132,12 +201,7 @@ impl ChunkScanner {
             let Some(&byte) = bytes.get(at) else { break };
             match self.state {
                 State::Data => {
-                    let len = self.left.min((bytes.len() - at) as u64);
-                    self.left -= len;
-                    if self.left == 0 {
-                        self.state = State::DataCr;
-                    }
-                    let end = at + len as usize;
+                    let end = at + self.data(bytes.len() - at);
                     return Ok(Step { consumed: end, data: at..end, done: false });
                 }
                 State::Trailer | State::TrailerLine => at += self.trailer(&bytes[at..])?,
@@ -150,7 +214,7 @@ impl ChunkScanner {
         Ok(Step { consumed: at, data: at..at, done: self.state == State::Done })
     }
 
-    /// The trailer fields; complete once the body is done.
+    /// The trailer fields that pass on; complete once the body is done.
     pub fn trailers(&self) -> impl Iterator<Item = Field<'_>> {
         let mut rest = &self.trailers[..self.trailer_line_at];
         std::iter::from_fn(move || match parse_trailer(rest) {
@@ -232,11 +296,14 @@ impl ChunkScanner {
             return Malformed::because("too many trailers");
         }
         let line = &self.trailers[self.trailer_line_at..];
-        match parse_trailer(line) {
-            Ok((_, line_len)) if line_len == line.len() => {}
+        let passes = match parse_trailer(line) {
+            Ok((field, line_len)) if line_len == line.len() => may_be_trailer(field.name),
             Err(Stop::Error(error)) => return Malformed::because(error.why),
             // Cannot be, since the line ends with its first LF; refused all the same.
             Ok(_) | Err(Stop::Partial) => return Malformed::because("bare LF"),
+        };
+        if !passes {
+            self.trailers.truncate(self.trailer_line_at);
         }
         self.trailer_fields += 1;
         self.trailer_line_at = self.trailers.len();

@@ -259,13 +259,11 @@ fn name_error(name_len: usize, found: u8) -> HeadError {
     })
 }
 
-/// Parses the field line at the start of `bytes`, as in a trailer section; returns its length too.
+/// Parses the field line at the start of `bytes`, as in a trailer section; returns its length too. Whether the
+/// field may stand there is not looked at: [`may_be_trailer`].
 pub(super) fn parse_trailer(bytes: &[u8]) -> Result<(Field<'_>, usize), Stop> {
     let raw = parse_line(bytes)?;
-    match may_be_trailer(raw.field.name) {
-        true => Ok((raw.field, raw.len)),
-        false => malformed("field that may not be a trailer"),
-    }
+    Ok((raw.field, raw.len))
 }
 
 /// Whether a field may stand in a trailer section.

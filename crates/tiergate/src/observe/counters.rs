@@ -55,6 +55,10 @@ pub struct ThreadCounters {
     pub connections_accepted: ThreadTally,
     /// Client connections ended, however.
     pub connections_closed: ThreadTally,
+    /// Client connections that could not be accepted: no descriptor was left.
+    pub connections_not_accepted: ThreadTally,
+    /// Idle client connections that made room for others.
+    pub connections_evicted: ThreadTally,
     /// TLS handshakes that failed or timed out.
     pub tls_failed: ThreadTally,
     /// PROXY protocol headers that were missing, malformed or late.

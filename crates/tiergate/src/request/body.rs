@@ -1,4 +1,4 @@
-//! Where a body ends, found while its bytes pass through unchanged, or without the chunks around them.
+//! Where a body ends, found while its bytes pass through, or without the chunks around them.
 
 use super::streaming::Streaming;
 use crate::buffers::Buffer;
@@ -40,6 +40,30 @@ impl BodyScanner {
         matches!(self.state, State::UntilClose)
     }
 
+    /// Looks at the bytes of the buffer from `from` on, and leaves what passes on of those that belong to the
+    /// body: [`Passed::kept`] bytes.
+    ///
+    /// # Errors
+    /// A chunk is not framed to the letter.
+    pub(crate) fn pass(&mut self, buffer: &mut Buffer, from: usize) -> Result<Passed, Malformed> {
+        let State::Chunked(scanner) = &mut self.state else {
+            let Scan { consumed, done } = self.feed(&buffer.content()[from..])?;
+            return Ok(Passed { consumed, kept: consumed, done });
+        };
+        let pass = scanner.pass(&mut buffer.content_mut()[from..])?;
+        let mut passed = Passed { consumed: pass.consumed, kept: pass.kept, done: pass.done };
+        let mut trailers = Vec::new();
+        if pass.done {
+            scanner.put_trailers(&mut trailers);
+            passed.kept += trailers.len();
+            self.state = State::Done;
+        }
+        if pass.kept < pass.consumed {
+            buffer.replace(from + pass.kept..from + pass.consumed, &trailers);
+        }
+        Ok(passed)
+    }
+
     /// Looks at the next bytes.
     ///
     /// # Errors
@@ -68,6 +92,17 @@ impl BodyScanner {
     }
 }
 
+/// What [`BodyScanner::pass`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Bytes that belonged to the body.
+    pub(crate) consumed: usize,
+    /// Bytes that are there in their place, and pass on.
+    pub(crate) kept: usize,
+    /// Whether the body ends with them.
+    pub(crate) done: bool,
+}
+
 /// Whether all of a body is in `early`, the bytes behind its head.
 ///
 /// # Errors
@@ -92,7 +127,7 @@ pub(crate) struct AnswerBody {
 
 #[derive(Debug)]
 enum Frames {
-    /// Passed on as they are.
+    /// Passed on.
     Kept(BodyScanner),
     /// Chunks, for a client that knows none.
     Taken(Box<ChunkScanner>),
@@ -143,8 +178,8 @@ impl AnswerBody {
     pub(crate) fn take(&mut self, mut buffer: Buffer) -> Result<Piece, Malformed> {
         let (len, done, consumed) = match &mut self.frames {
             Frames::Kept(scanner) => {
-                let scan = scanner.feed(buffer.content())?;
-                (scan.consumed, scan.done, scan.consumed)
+                let passed = scanner.pass(&mut buffer, 0)?;
+                (passed.kept, passed.done, passed.kept)
             }
             Frames::Taken(scanner) => dechunk(scanner, &mut buffer)?,
         };

@@ -3,7 +3,8 @@
 //! ```text
 //! read ─▶ outbox ─▶ write ─┬─ the client takes it: read on
 //!                          └─ it does not: read ahead, as long as there is an allowance
-//! origin done: its connection and the slot go back, then the rest is written
+//! origin done: its connection and the slot go back, then the rest is written; the slot later where there is
+//!              no memory left for the rest
 //! ```
 
 use super::abandon::Rest;
@@ -12,14 +13,16 @@ use super::fault::{Failure, Fault};
 use super::limits::allowance;
 use super::outbox::Outbox;
 use super::path::Request;
+use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
+use crate::door::SlotGuard;
 use crate::origin::Lease;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use tiergate_core::outcome::End;
 
-impl<C: Client> Request<'_, '_, C> {
+impl<'d, C: Client> Request<'_, 'd, C> {
     /// Passes an answer on: its head, and the body as it comes. When the origin is done, the slot and its
     /// connection are given back, however much the client has still to take.
     pub(super) async fn deliver(
@@ -60,7 +63,7 @@ impl<C: Client> Request<'_, '_, C> {
     ) -> Result<(), Fault> {
         match self.pass_on(outbox, body, answer).await {
             Ok(()) => {
-                self.slot = None;
+                let _held = self.release_slot(outbox);
                 self.release_origin(body.reusable);
                 self.flush(outbox, Some(body)).await
             }
@@ -69,9 +72,8 @@ impl<C: Client> Request<'_, '_, C> {
                 place.broken(fault.after_head());
                 drop(place);
                 if outbox.has_begun() && !outbox.is_empty() {
-                    if let Some(mut slot) = self.slot.take() {
-                        slot.note(End::Failed);
-                    }
+                    self.slot.iter_mut().for_each(|slot| slot.note(End::Failed));
+                    let _held = self.release_slot(outbox);
                     // What did come is the client's.
                     self.flush(outbox, None).await?;
                 }
@@ -79,6 +81,15 @@ impl<C: Client> Request<'_, '_, C> {
             }
             Err(fault) => Err(fault),
         }
+    }
+
+    /// The origin is done: its slot is free, if there is memory for what the client has still to take. Else it
+    /// is held as long as the guard that is returned, so that the number of slots bounds the memory.
+    fn release_slot(&mut self, outbox: &mut Outbox) -> Option<SlotGuard<'d>> {
+        let slot = self.slot.take()?;
+        let own_max = usize::MAX;
+        let allowance = Allowance { own_max, ..allowance(self.shared, &self.config.policy) };
+        (!outbox.reserve_rest(&allowance)).then_some(slot)
     }
 
     /// The origin is done. Its connection stays with the request until that is sent: a client may take
@@ -176,7 +187,11 @@ impl<C: Client> Request<'_, '_, C> {
         self.begin_write(outbox);
         poll_fn(|context| {
             self.poll_body(context)?;
-            self.poll_outbox(outbox, ends, context)?.map(Ok)
+            let written = self.poll_outbox(outbox, ends, context)?;
+            if written.is_pending() {
+                outbox.settle();
+            }
+            written.map(Ok)
         })
         .await
     }

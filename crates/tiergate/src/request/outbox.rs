@@ -3,7 +3,7 @@
 
 use super::fault::Fault;
 use crate::budget::{Allowance, Reserved};
-use crate::buffers::{Buffer, LARGE};
+use crate::buffers::{Buffer, LARGE, SMALL};
 use crate::origin::stream::OriginStream;
 use crate::stream::{Outgoing, poll_fill_held};
 use crate::timers::Timer;
@@ -25,6 +25,8 @@ pub(crate) struct Outbox {
     behind: VecDeque<Buffer>,
     /// Bytes of memory that the buffers take of the allowance.
     reserved: usize,
+    /// The memory of the others, once no slot bounds it.
+    rest: Option<Reserved>,
     sent: u64,
     begun: bool,
     /// The client took less than it was offered when last asked, and its time is running.
@@ -44,6 +46,7 @@ impl Outbox {
             front: None,
             behind,
             reserved: 0,
+            rest: None,
             sent: 0,
             begun: false,
             stalled: false,
@@ -105,6 +108,30 @@ impl Outbox {
         self.reserved -= front.reserved_bytes();
         self.sent += front.content().len() as u64;
         Some(front)
+    }
+
+    /// Takes a copy of the first `len` bytes of the buffer that goes next, or as many as a buffer holds: they
+    /// count as sent.
+    pub(crate) fn pop_part(&mut self, len: usize) -> Buffer {
+        let front = self.front.as_mut().expect("its length was asked for");
+        let mut part = if len <= SMALL { Buffer::small() } else { Buffer::large() };
+        let taken = part.append(&front.content()[..len]);
+        front.consume(taken);
+        self.sent += taken as u64;
+        part
+    }
+
+    /// Takes memory for what is there and was read on account of the slot; `false`: there is none left.
+    pub(crate) fn reserve_rest(&mut self, allowance: &Allowance<'_>) -> bool {
+        let buffers = self.front.iter().chain(&self.behind);
+        let bytes = buffers.filter(|it| it.reserved_bytes() == 0).map(Buffer::needs).sum();
+        self.rest = if bytes > 0 { allowance.take(0, bytes) } else { None };
+        bytes == 0 || self.rest.is_some()
+    }
+
+    /// The client does not take what there is: it takes no more memory than it needs.
+    pub(crate) fn settle(&mut self) {
+        self.front.iter_mut().chain(&mut self.behind).for_each(Buffer::fit);
     }
 
     /// Reads into `held`, which is empty, ahead of a client that does not take what there is; 0 is the

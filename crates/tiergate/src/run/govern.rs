@@ -7,14 +7,13 @@ use crate::reverse_dns::ReverseDns;
 use crate::shared::{Config, Shared};
 use crate::ticks;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the drain looks whether connections are left.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
 /// Does it; ends with the drain.
-pub(super) async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
+pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyhow::Result<()> {
     let shared = process.shared.clone();
     tokio::spawn({
         let shared = shared.clone();
@@ -23,19 +22,28 @@ pub(super) async fn govern(process: &Arc<Process>) -> anyhow::Result<()> {
     tokio::spawn(follow(process.clone(), |config| Some(config.origin.clone()), health::watch));
     let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
-    let mut signals = Signals::new()?;
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    while signals.next().await == Signal::Reload {
-        if let Some(log) = &*shared.log.load() {
-            log.reopen();
+    loop {
+        match signals.next().await {
+            Signal::End => break,
+            Signal::Reopen => reopen_log(&shared),
+            Signal::Reload => {
+                reopen_log(&shared);
+                let process = process.clone();
+                // Not on this thread: compiling many rules takes milliseconds.
+                let _ = tokio::task::spawn_blocking(move || process.reload()).await;
+            }
         }
-        let process = process.clone();
-        // Not on this thread: compiling many rules takes milliseconds.
-        let _ = tokio::task::spawn_blocking(move || process.reload()).await;
     }
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     drain(&shared, &mut signals).await;
     Ok(())
+}
+
+fn reopen_log(shared: &Shared) {
+    if let Some(log) = &*shared.log.load() {
+        log.reopen();
+    }
 }
 
 /// Takes no new connections and waits for the open ones, at most as long as the policy says; a second
@@ -51,7 +59,7 @@ async fn drain(shared: &Shared, signals: &mut Signals) {
             signal = signals.next() => if signal == Signal::End { break },
         }
     }
-    match shared.connections.load(Ordering::Relaxed) {
+    match shared.connections.open() {
         0 => tracing::info!("drained"),
         left => tracing::warn!(left, "connections cut"),
     }
@@ -90,21 +98,38 @@ async fn follow<T, F: Future<Output = ()>>(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
+    /// SIGHUP.
     Reload,
+    /// SIGUSR1, as for nginx and Apache.
+    Reopen,
+    /// SIGTERM and SIGINT.
     End,
 }
 
-struct Signals {
+/// Signals, none of which ends the process by itself from here on.
+pub(super) struct Signals {
     hangup: tokio::signal::unix::Signal,
+    user1: tokio::signal::unix::Signal,
+    /// Those that mean nothing: SIGUSR2, and that a file is as large as the process may make it, which the
+    /// write tells.
+    _others: [tokio::signal::unix::Signal; 2],
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    /// Takes them over. Must run within a runtime.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn new() -> std::io::Result<Self> {
+        use rustix::process::Signal as System;
         use tokio::signal::unix::{SignalKind, signal};
+        let file_size = SignalKind::from_raw(System::XFSZ.as_raw());
         Ok(Signals {
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            _others: [signal(SignalKind::user_defined2())?, signal(file_size)?],
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
@@ -113,6 +138,7 @@ impl Signals {
     async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.hangup.recv() => Signal::Reload,
+            _ = self.user1.recv() => Signal::Reopen,
             _ = self.terminate.recv() => Signal::End,
             _ = self.interrupt.recv() => Signal::End,
         }

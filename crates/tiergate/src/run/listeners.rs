@@ -69,9 +69,10 @@ impl Listeners {
             let settings = InForce::new(listener.clone());
             in_force.insert(address, settings.with_context(|| format!("TLS on {address}"))?);
         }
-        for address in policy.listeners.iter().map(|listener| listener.address) {
+        for listener in &policy.listeners {
+            let address = listener.address;
             if !self.open.contains_key(&address) {
-                let sockets = self.sockets(address);
+                let sockets = self.sockets(address, listener.share_port);
                 let sockets = sockets.with_context(|| format!("cannot listen on {address}"))?;
                 fresh.insert(address, sockets);
             }
@@ -106,7 +107,7 @@ impl Listeners {
         }
     }
 
-    fn sockets(&mut self, address: SocketAddr) -> std::io::Result<Vec<TcpListener>> {
+    fn sockets(&mut self, address: SocketAddr, share: bool) -> std::io::Result<Vec<TcpListener>> {
         let is = |socket: &TcpListener| socket.local_addr().is_ok_and(|local| local == address);
         if let Some(known) = self.inherited.iter().position(is) {
             // One socket for all threads: the process that passed it on keeps it open, so that no connection
@@ -116,7 +117,7 @@ impl Listeners {
             socket2::SockRef::from(&socket).set_tcp_nodelay(true)?;
             return self.threads.iter().map(|_| socket.try_clone()).collect();
         }
-        self.threads.iter().map(|_| listen::bind(address)).collect()
+        listen::bind(address, self.threads.len(), share)
     }
 
     fn start(&self, settings: InForce, sockets: Vec<TcpListener>, dscp: bool) -> Open {

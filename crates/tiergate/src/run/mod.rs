@@ -17,6 +17,7 @@ use crate::request::account;
 use crate::shared::{self, Config, Shared};
 use crate::{admin, clock, listen, timers};
 use anyhow::{Context, anyhow};
+use govern::Signals;
 use listeners::{Listen, Listeners};
 use process::{open_log, warn};
 use std::sync::{Arc, Mutex};
@@ -35,6 +36,12 @@ where
     F: Future<Output = anyhow::Result<()>>,
 {
     clock::now();
+    let runtime = serving_runtime();
+    // Before anything else: whoever sends a signal early must not end the process by it.
+    let signals = {
+        let _within = runtime.enter();
+        Signals::new().context("cannot handle signals")?
+    };
     open_files::raise();
     let mut names = Names::default();
     let mut policy = source(&mut names).map_err(|fault| anyhow!("{fault}"))?;
@@ -80,10 +87,10 @@ where
                 .context("cannot start a thread")
         })
         .collect::<anyhow::Result<_>>()?;
-    let result = serving_runtime().block_on(async {
+    let result = runtime.block_on(async {
         tokio::select! {
             () = serve(0, first, shared.clone()) => Ok(()),
-            result = govern::govern(&process) => result,
+            result = govern::govern(&process, signals) => result,
             result = once(process.clone()) => result,
         }
     });

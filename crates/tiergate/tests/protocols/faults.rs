@@ -307,6 +307,8 @@ async fn a_client_that_leaves_in_service_frees_the_slot_and_the_origin(side: Sid
                 _ => None,
             };
             world.until_load(0, 1).await;
+            // Within 10 ms of its request it would look like a client that has only ended its side.
+            tokio::time::sleep(Duration::from_millis(15)).await;
             drop((exchange, answer));
             world.until_load(0, 0).await;
             let what = format!("{path} of {len:?}: the origin's connection is closed");

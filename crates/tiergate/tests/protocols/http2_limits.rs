@@ -1,6 +1,6 @@
 //! What a client may not do.
 
-use crate::world::{build, code, fetch, get, read, replan};
+use crate::world::{World, build, code, eventually, fetch, get, read, replan};
 use bytes::Bytes;
 use h2::{Reason, client};
 use http::{HeaderValue, Method, Request};
@@ -110,6 +110,59 @@ async fn goaway(stream: &mut TcpStream) -> Option<u32> {
 
 const ENHANCE_YOUR_CALM: u32 = 0xb;
 
+/// A client whose windows let single bytes through, which it widens again and again.
+async fn pinch(world: &World, streams: u32) -> TcpStream {
+    let mut stream = rude(world.address).await;
+    let one_byte = [&[0, 4][..], &1u32.to_be_bytes()].concat();
+    stream.write_all(&frame(4, 0, 0, &one_byte)).await.unwrap();
+    for turn in 0..streams {
+        let block = [&[0x82, 0x86, 0x04, 10][..], b"/len/60000", &[0x01, 1], b"a"].concat();
+        stream.write_all(&frame(1, 0x5, 2 * turn + 1, &block)).await.unwrap();
+    }
+    stream
+}
+
+async fn widen(stream: &mut TcpStream, streams: u32) {
+    for turn in 0..streams {
+        // It fails once the gateway has given the client up.
+        let _ = stream.write_all(&frame(8, 0, 2 * turn + 1, &1u32.to_be_bytes())).await;
+    }
+}
+
+/// What is kept of answers for such a client is counted, and not for ever.
+#[tokio::test]
+async fn answers_behind_a_window_of_a_byte_are_counted_and_given_up() {
+    let world = build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(1000));
+        policy.timeouts.write = Duration::from_millis(1500);
+    })
+    .await;
+    let mut stream = pinch(&world, 50).await;
+    eventually("the origin is done", || world.requests() == 50 && world.load() == (0, 0)).await;
+    assert!(world.buffered() >= 50 * 59_000, "{}", world.buffered());
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        widen(&mut stream, 50).await;
+    }
+    assert_eq!(world.buffered(), 0, "bytes that were taken gave it no more time");
+    world.until_all_is_given_back().await;
+}
+
+/// Where there is no memory left for them, they hold their slots.
+#[tokio::test]
+async fn answers_beyond_the_memory_for_slow_clients_hold_their_slots() {
+    let world = build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(1000));
+        policy.limits.buffers_max = 200 << 10;
+    })
+    .await;
+    let stream = pinch(&world, 20).await;
+    eventually("all but three hold a slot", || world.load() == (0, 17)).await;
+    assert_eq!(world.buffered(), 3 << 16);
+    drop(stream);
+    world.until_all_is_given_back().await;
+}
+
 /// CVE-2023-44487, all in one packet: most streams are gone before they are looked at.
 #[tokio::test]
 async fn rapid_resets_in_a_batch_end_the_connection() {
@@ -153,6 +206,35 @@ async fn rapid_resets_one_by_one_end_the_connection() {
     world.until_load(0, 0).await;
 }
 
+/// Answers that the gateway gives by itself cost a client nothing, and pay for no reset.
+#[tokio::test]
+async fn refusals_do_not_pay_for_resets() {
+    let world = build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(1000));
+        policy.limits.http2_streams_max = 20;
+    })
+    .await;
+    let mut stream = rude(world.address).await;
+    // 501: it may not be forwarded.
+    let refused = |id| {
+        let field = [&[0, 12][..], b"max-forwards", &[1], b"0"].concat();
+        let block = [&[0x82, 0x86, 0x04, 5][..], b"/wait", &[0x01, 1], b"a", &field].concat();
+        frame(1, 0x5, id, &block)
+    };
+    for turn in 0..400 {
+        let id = 4 * turn + 1;
+        let sent = stream.write_all(&[refused(id), headers(id + 2)].concat()).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let reset = stream.write_all(&frame(3, 0, id + 2, &8u32.to_be_bytes())).await;
+        if sent.and(reset).is_err() {
+            break;
+        }
+    }
+    let reached = world.requests();
+    assert!(reached < 100, "{reached} requests reached the origin");
+    world.until_load(0, 0).await;
+}
+
 #[tokio::test]
 async fn more_streams_than_allowed_are_refused() {
     let world = build(|policy| {
@@ -190,7 +272,7 @@ async fn a_client_that_reads_nothing_is_given_up() {
     assert_ne!(world.load(), (0, 0));
     world.until_load(0, 0).await;
     for _ in 0..300 {
-        if world.shared.connections.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        if world.shared.connections.open() == 0 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -4,7 +4,6 @@ use crate::origin::made_up;
 use crate::side::{Answer, Client, Side, fetch, read};
 use crate::world::{World, build, by, eventually, get, narrow, replan};
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tiergate::config::meant::RefusalConnection;
 use tiergate_core::admit::block;
@@ -240,7 +239,7 @@ async fn a_drain_finishes_what_is_in_service_and_then_the_connection(side: Side)
     let answer = read(busy.head().await.expect("it is still open")).await.unwrap();
     assert_eq!(answer.body, b"waited");
     busy.client.ended().await.expect("in good order");
-    let connections = || world.shared.connections.load(Ordering::Relaxed);
+    let connections = || world.shared.connections.open();
     eventually("no connection is counted", || connections() == 0).await;
 }
 

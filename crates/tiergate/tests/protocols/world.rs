@@ -16,7 +16,7 @@ use tiergate::client::peer::Peer;
 use tiergate::client::{http1, http2};
 use tiergate::config::meant::{Policy, Server};
 use tiergate::observe::counters::Counters;
-use tiergate::shared::{Config, Present, Shared};
+use tiergate::shared::{Config, Shared};
 use tiergate::timers::{self, Timer};
 use tiergate::{clock, ticks, tls};
 use tiergate_core::control::Slots;
@@ -122,19 +122,19 @@ async fn connection(
     tls: Option<Arc<ServerConfig>>,
     shared: Arc<Shared>,
 ) {
-    let _present = Present::connection(&shared);
+    let open = shared.connections.enter(from.ip());
     stream.set_nodelay(true).unwrap();
     let local = stream.local_addr().unwrap();
     let peer = Box::new(Peer::new(from, local, local, tls.is_some()));
     let timer = Timer::new();
     timer.arm(shared.config.load().policy.timeouts.request_head);
     match (tls, side) {
-        (None, Side::Http1) => http1::serve(stream, peer, None, timer, &shared).await,
-        (None, Side::Http2) => http2::serve(stream, peer, None, timer, &shared).await,
+        (None, Side::Http1) => http1::serve(stream, peer, None, timer, &open, &shared).await,
+        (None, Side::Http2) => http2::serve(stream, peer, None, timer, &open, &shared).await,
         (Some(config), _) => {
             let stream = tls::handshake(stream, None, config, &timer).await.unwrap();
             assert!(tls::is_http2(&stream));
-            http2::serve(stream, peer, None, timer, &shared).await;
+            http2::serve(stream, peer, None, timer, &open, &shared).await;
         }
     }
 }

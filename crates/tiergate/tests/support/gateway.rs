@@ -129,6 +129,32 @@ impl Gateway {
         gateway.await_ready()
     }
 
+    /// Starts it under the limits that a shell sets by `limits`.
+    pub fn start_under(limits: &str, policy: &Policy, folder: &Path) -> Self {
+        let (listen, admin) = (Port::reserve(), Port::reserve());
+        let (path, log) = fresh_paths(folder);
+        std::fs::write(&path, policy.text(&[listen.address], admin.address))
+            .expect("our own folder");
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg("-c")
+            .arg(format!(r#"{limits} && exec "$0" run "$1""#))
+            .arg(env!("CARGO_BIN_EXE_tiergate"))
+            .arg(&path)
+            .stdin(Stdio::null());
+        let process = Process::start(logging(&mut command, &log));
+        let gateway = Gateway {
+            process,
+            address: listen.address,
+            admin: admin.address,
+            policy_path: path,
+            log,
+            _ports: vec![listen, admin],
+            _folder: None,
+        };
+        gateway.await_ready()
+    }
+
     /// Starts it on a listening socket that the caller holds, as systemd passes one.
     pub fn start_on(listener: &TcpListener, policy: &Policy, folder: &Path) -> Self {
         let admin = Port::reserve();
@@ -157,7 +183,7 @@ impl Gateway {
         gateway.await_ready()
     }
 
-    /// Starts another one beside `port`'s former, sharing the port by SO_REUSEPORT.
+    /// Starts another one beside `port`'s former; the policy shares the port by SO_REUSEPORT.
     pub fn start_beside(port: &Port, policy: &Policy, folder: &Path) -> Self {
         let admin = Port::reserve();
         let (path, log) = fresh_paths(folder);

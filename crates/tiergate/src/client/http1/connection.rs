@@ -4,6 +4,7 @@ use super::input::Input;
 use super::side::{Http1, Next};
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
+use crate::connections::Connection;
 use crate::request;
 use crate::shared::Shared;
 use crate::stream::ClientStream;
@@ -18,14 +19,19 @@ pub async fn serve<S: ClientStream>(
     peer: Box<Peer>,
     early: Option<Buffer>,
     timer: Timer,
+    open: &Connection,
     shared: &Arc<Shared>,
 ) {
-    let mut side = Http1::new(Input { io, peer, timer, buffer: early });
+    let mut side = Http1::new(Input::new(io, peer, timer, early));
     let next = loop {
-        // Between two requests the connection may be closed, or idle for too long.
-        if side.input.buffer.is_none() && side.input.await_bytes().await.is_err() {
-            break Next::Cut;
+        // Between two requests the connection may be closed, idle for too long, or in others' way.
+        if side.input.buffer.is_none() {
+            open.idle();
+            let Some(Ok(())) = open.unless_evicted(side.input.await_bytes()).await else {
+                break Next::Cut;
+            };
         }
+        open.busy();
         request::serve::serve(&mut side, shared).await;
         match side.next_request() {
             Next::Keep => {}

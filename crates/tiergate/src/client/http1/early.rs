@@ -24,10 +24,10 @@ impl<S: ClientStream> Http1<S> {
         if scanner.is_done() {
             return Ok(true);
         }
-        let early = &self.input.received()[self.head_len + self.early_len..];
-        let scan = scanner.feed(early).map_err(|_| MALFORMED)?;
-        self.early_len += scan.consumed;
-        Ok(scan.done)
+        let buffer = self.input.buffer.as_mut().expect("the head lies in it");
+        let passed = scanner.pass(buffer, self.head_len + self.early_len).map_err(|_| MALFORMED)?;
+        self.early_len += passed.kept;
+        Ok(passed.done)
     }
 
     /// Makes room behind what was received, for `most` bytes in all and a little more; `false` if there is

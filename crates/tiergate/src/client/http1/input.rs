@@ -3,12 +3,23 @@
 
 use crate::buffers::{self, Buffer};
 use crate::client::peer::Peer;
+use crate::clock;
 use crate::stream::{ClientStream, Outgoing, poll_fill, poll_fill_held};
 use crate::timers::Timer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_core::time::Moment;
+
+/// How long after the last byte of its request a client may end its side and still wait for the answer, as
+/// scripts do (`nc -N`, `socat`, `shutdown(SHUT_WR)`) as soon as they have sent all. Later it is taken to have
+/// left: the end of its side is all that is seen of a client that closes the connection.
+const HALF_CLOSE_MAX: Duration = Duration::from_millis(10);
+
+/// How often a client whose bytes are not read any more is looked at.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// How long a connection that was answered with an error is still read, so that the answer is not
 /// lost to a reset (RFC 9112 §9.6).
@@ -25,9 +36,39 @@ pub(super) struct Input<S> {
     pub(super) timer: Timer,
     /// What was received and is not used up; `None` while there is nothing.
     pub(super) buffer: Option<Buffer>,
+    /// Until then a client that ends its side still waits for the answer.
+    stays_until: Moment,
+    /// The client has ended its side, and waits for the answer.
+    half_closed: bool,
+    /// Runs while the client's bytes are not read.
+    glance: Option<Timer>,
 }
 
 impl<S: ClientStream> Input<S> {
+    /// A connection of which `buffer` was received.
+    pub(super) fn new(io: S, peer: Box<Peer>, timer: Timer, buffer: Option<Buffer>) -> Self {
+        Input {
+            io,
+            peer,
+            timer,
+            buffer,
+            stays_until: Moment::ZERO,
+            half_closed: false,
+            glance: None,
+        }
+    }
+
+    /// The client has sent a whole request, or all that is read of it before the verdict.
+    pub(super) fn request_is_here(&mut self) {
+        self.stays_until = clock::now() + HALF_CLOSE_MAX;
+        self.glance = None;
+    }
+
+    /// The client gets the answer: if it ends its side only now, it leaves.
+    pub(super) fn answer_is_here(&mut self) {
+        self.stays_until = Moment::ZERO;
+    }
+
     /// What was received and is not used up.
     pub(super) fn received(&self) -> &[u8] {
         self.buffer.as_ref().map_or(&[], Buffer::content)
@@ -62,24 +103,50 @@ impl<S: ClientStream> Input<S> {
         self.buffer.get_or_insert_with(Buffer::small).make_room(len);
     }
 
-    /// Ready when the client has gone away. Bytes of a further request are kept; when there is no room
-    /// for more, nothing is noticed until there is. The head and a body's beginning may fill the
-    /// buffer: there is room for as much again.
+    /// Ready when the client has gone away. Bytes of a further request are kept, as far as there is room.
+    /// The head and a body's beginning may fill the buffer: there is room for as much again.
     pub(super) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        loop {
+        while !self.half_closed {
             let buffer = self.buffer.get_or_insert_with(Buffer::small);
             if buffer.is_full() {
                 buffer.make_room(2 * buffers::SMALL);
             }
             if buffer.is_full() {
-                return Poll::Pending;
+                return self.poll_gone_unread(context);
             }
-            match poll_fill(&mut self.io, buffer, context) {
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(()),
-                Poll::Ready(Ok(_)) => {}
-                Poll::Pending => return Poll::Pending,
+            match ready!(poll_fill(&mut self.io, buffer, context)) {
+                Err(_) => return Poll::Ready(()),
+                Ok(0) if self.has_left() => return Poll::Ready(()),
+                Ok(_) => {}
             }
         }
+        Poll::Pending
+    }
+
+    /// The same, without reading: the system is asked now and then whether there is an end behind the bytes
+    /// that the client has sent.
+    pub(super) fn poll_gone_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut looks = self.glance.is_none();
+        while !self.half_closed {
+            let glance = self.glance.get_or_insert_with(Timer::new);
+            if !looks && !glance.poll_expired(context) {
+                break;
+            }
+            looks = false;
+            glance.arm(GLANCE);
+            let mut socket = [PollFd::new(self.io.socket(), PollFlags::RDHUP)];
+            let ended = poll(&mut socket, Some(&Timespec::default())).is_ok_and(|count| count > 0);
+            if ended && self.has_left() {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The client has ended its side: whether it is taken to have left.
+    fn has_left(&mut self) -> bool {
+        self.half_closed = clock::now() <= self.stays_until;
+        !self.half_closed
     }
 
     /// Forgets bytes that were received; gives the buffer back if none are left.

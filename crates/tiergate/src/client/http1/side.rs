@@ -130,10 +130,12 @@ impl<S: ClientStream> Client for Http1<S> {
     }
 
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // While there is an upload, the client's bytes are the upload's to read.
-        match self.upload.as_ref().is_none_or(Upload::has_left_the_client) {
-            true => self.input.poll_gone(context),
-            false => Poll::Pending,
+        match &self.upload {
+            None => self.input.poll_gone(context),
+            Some(upload) if upload.has_left_the_client() => self.input.poll_gone(context),
+            Some(upload) if upload.has_stopped() => self.input.poll_gone_unread(context),
+            // The client's bytes are the upload's to read.
+            Some(_) => Poll::Pending,
         }
     }
 
@@ -218,6 +220,10 @@ impl<S: ClientStream> Client for Http1<S> {
         self.input.poll_more(context)
     }
 
+    fn hold_body(&mut self, _: &RequestFacts, _: &Allowance<'_>) {
+        self.input.request_is_here();
+    }
+
     fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault> {
         let done = self.scan(facts)?;
         let early_len = self.early_len as u64;
@@ -276,6 +282,7 @@ impl<S: ClientStream> Client for Http1<S> {
         let Input { io, timer, .. } = &mut self.input;
         if upload.poll(io, origin, timer, timeouts.request_body, context)?.is_ready() {
             timer.arm(timeouts.response_head);
+            self.input.request_is_here();
         }
         Ok(())
     }
@@ -300,6 +307,9 @@ impl<S: ClientStream> Client for Http1<S> {
     ) -> Result<(), &'static str> {
         let AnswerHead { facts, head, fields, .. } = *answer;
         let is_final = answer.is_final();
+        if is_final {
+            self.input.answer_is_here();
+        }
         let client = version(facts);
         if client == Version::Http10 && head.is_interim() {
             // It knows none (RFC 9110 §15.2).

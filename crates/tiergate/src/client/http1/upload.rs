@@ -55,6 +55,11 @@ impl Upload {
         self.done && self.pending.is_none()
     }
 
+    /// Whether nothing more is read here.
+    pub(super) fn has_stopped(&self) -> bool {
+        !self.is_moving()
+    }
+
     /// Bytes of a following request that came with the last of the body.
     pub(super) fn into_rest(self) -> Option<Buffer> {
         self.pending.filter(|_| self.done)
@@ -101,10 +106,10 @@ impl Upload {
 
     /// Looks at what was just read.
     fn check(&mut self) -> Result<(), Fault> {
-        let buffer = self.pending.as_ref().expect("just read");
-        let scan = self.scanner.feed(buffer.content()).map_err(|_| MALFORMED)?;
-        self.checked = scan.consumed;
-        self.total += scan.consumed as u64;
+        let buffer = self.pending.as_mut().expect("just read");
+        let passed = self.scanner.pass(buffer, 0).map_err(|_| MALFORMED)?;
+        self.checked = passed.kept;
+        self.total += passed.consumed as u64;
         if self.total_max > 0 && self.total > self.total_max {
             return Err(TOO_LARGE);
         }

@@ -8,9 +8,10 @@ use super::window;
 use super::wire::Wire;
 use crate::buffers::Buffer;
 use crate::client::peer::Peer;
+use crate::connections::Connection as OpenConnection;
 use crate::shared::{Config, Shared};
 use crate::stream::ClientStream;
-use crate::timers::Timer;
+use crate::timers::{TICK, Timer};
 use h2::server::{Builder, Connection};
 use std::future::poll_fn;
 use std::io;
@@ -20,9 +21,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes of a stream's answer that wait in `h2` for the client: one of our buffers, so that the next
-/// is read from the origin while it goes out.
-const SEND_BUFFER: usize = crate::buffers::LARGE;
+/// Bytes of a stream's answer that wait in `h2` for the socket: two of our buffers, so that there is room for
+/// the next while one goes out.
+const SEND_BUFFER: usize = 2 * crate::buffers::LARGE;
 
 /// Streams that a client has reset and that `h2` still remembers, to tell late frames from wrong ones.
 const RESET_STREAMS_REMEMBERED: usize = 64;
@@ -56,6 +57,7 @@ pub async fn serve<S: ClientStream + 'static>(
     peer: Box<Peer>,
     early: Option<Buffer>,
     timer: Timer,
+    open: &OpenConnection,
     shared: &Arc<Shared>,
 ) {
     let config = shared.config.load_full();
@@ -69,16 +71,18 @@ pub async fn serve<S: ClientStream + 'static>(
             _ => polled.map_err(io_error),
         }
     });
-    let Ok(h2) = shaken.await else { return };
+    let Some(Ok(h2)) = open.unless_evicted(shaken).await else { return };
     let mut session = Session {
         h2,
         wire,
         peer: peer.into(),
         timer,
+        open,
         tally: Arc::default(),
         resets_max: resets_max(&config),
         window: window::CONNECTION,
         phase: Phase::Open,
+        goodbye: GOODBYE,
     };
     drop(config);
     session.run(shared).await;
@@ -101,16 +105,19 @@ fn settings(config: &Config) -> Builder {
 }
 
 /// A connection after the preface.
-struct Session<S> {
+struct Session<'c, S> {
     h2: Connection<Wire<S>, Payload>,
     wire: Wire<S>,
     peer: Arc<Peer>,
     timer: Timer,
+    open: &'c OpenConnection,
     tally: Arc<Tally>,
     resets_max: u32,
     /// The connection's window.
     window: u32,
     phase: Phase,
+    /// How long it waits for the client to go when there is nothing more to say.
+    goodbye: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +130,7 @@ enum Phase {
     Leaving,
 }
 
-impl<S: ClientStream + 'static> Session<S> {
+impl<S: ClientStream + 'static> Session<'_, S> {
     async fn run(&mut self, shared: &Arc<Shared>) {
         self.timer.arm_idle(idle(shared));
         while let Some((request, respond)) =
@@ -186,6 +193,12 @@ impl<S: ClientStream + 'static> Session<S> {
                 }
                 if busy {
                     self.timer.arm_idle(idle(shared));
+                    self.open.busy();
+                } else if self.is_evicted(context) {
+                    self.h2.abrupt_shutdown(h2::Reason::NO_ERROR);
+                    self.goodbye = TICK;
+                    self.leave();
+                    return true;
                 }
                 let over = shared.is_draining() && busy
                     || self.tally.is_closing()
@@ -205,9 +218,15 @@ impl<S: ClientStream + 'static> Session<S> {
         }
     }
 
+    /// Whether the connection, which has no stream, is to make room for others.
+    fn is_evicted(&self, context: &mut Context<'_>) -> bool {
+        self.open.idle();
+        self.open.poll_evicted(context)
+    }
+
     fn leave(&mut self) {
         self.phase = Phase::Leaving;
-        self.timer.arm(GOODBYE);
+        self.timer.arm(self.goodbye);
     }
 
     /// Reads what the client still sends, so that the last frames are not lost to a reset.
@@ -215,7 +234,7 @@ impl<S: ClientStream + 'static> Session<S> {
         if self.wire.is_ended() {
             return;
         }
-        self.timer.arm(GOODBYE);
+        self.timer.arm(self.goodbye);
         let mut left = GOODBYE_BYTES_MAX;
         let wire = &mut self.wire;
         let _ = self

@@ -8,7 +8,8 @@
 //!
 //! What bounds a connection: `h2` itself bounds frames of control (settings, pings and their answers,
 //! header blocks, small DATA frames, resets of streams that were not begun yet); the policy bounds
-//! streams, header sizes and times; the number of streams that are begun and given up is bounded too.
+//! streams, header sizes and times; the number of streams that are begun and given up is bounded too,
+//! less those that the origin answered.
 
 mod connection;
 mod head;

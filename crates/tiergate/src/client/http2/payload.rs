@@ -1,8 +1,52 @@
 //! The bytes of a DATA frame, as they lie in a buffer of ours.
 
-use crate::buffers::{Buffer, SMALL};
+use crate::buffers::Buffer;
 use bytes::Buf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// How many buffers of a stream `h2` holds. Stream and connection are tasks of one thread: lock and atomic only
+/// say so to the compiler.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    count: AtomicUsize,
+    stream: Mutex<Option<Waker>>,
+}
+
+impl Held {
+    /// Ready when `h2` holds none: the socket has them, or the stream has ended. Else the task is woken then.
+    pub(super) fn poll_none(&self, context: &Context<'_>) -> Poll<()> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Poll::Ready(());
+        }
+        let mut waker = self.stream.lock().expect("no code panics while it holds the waker");
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            *waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// One of them. Dropped, it is held no more.
+#[derive(Debug)]
+pub(super) struct Holding(Arc<Held>);
+
+impl Holding {
+    fn one(held: &Arc<Held>) -> Self {
+        held.count.fetch_add(1, Ordering::Relaxed);
+        Holding(held.clone())
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let mut waker = self.0.stream.lock().expect("no code panics while it holds the waker");
+            waker.take().into_iter().for_each(Waker::wake);
+        }
+    }
+}
 
 /// The bytes of a DATA frame.
 #[derive(Debug, Default)]
@@ -11,23 +55,17 @@ pub(super) enum Payload {
     #[default]
     Empty,
     /// Read from the origin.
-    Buffer(Buffer),
+    Buffer(Buffer, #[expect(dead_code, reason = "counts while it lives")] Holding),
     /// An answer of ours, from the given byte on.
     Text(Arc<str>, usize),
 }
 
 impl Payload {
-    /// The first `len` bytes of what was read. What is small moves into a small buffer, because `h2`
-    /// may keep it until the client has room.
-    pub(super) fn of(mut buffer: Buffer, len: usize) -> Self {
-        buffer.truncate(len);
-        if len <= SMALL {
-            let mut small = Buffer::small();
-            small.room()[..len].copy_from_slice(buffer.content());
-            small.filled(len);
-            return Payload::Buffer(small);
-        }
-        Payload::Buffer(buffer)
+    /// What was read. What is small moves into a small buffer, because `h2` may keep it until the socket has
+    /// room.
+    pub(super) fn of(mut buffer: Buffer, held: &Arc<Held>) -> Self {
+        buffer.fit();
+        Payload::Buffer(buffer, Holding::one(held))
     }
 }
 
@@ -39,7 +77,7 @@ impl Buf for Payload {
     fn chunk(&self) -> &[u8] {
         match self {
             Payload::Empty => &[],
-            Payload::Buffer(buffer) => buffer.content(),
+            Payload::Buffer(buffer, _) => buffer.content(),
             Payload::Text(text, at) => &text.as_bytes()[*at..],
         }
     }
@@ -47,7 +85,7 @@ impl Buf for Payload {
     fn advance(&mut self, count: usize) {
         match self {
             Payload::Empty => assert_eq!(count, 0, "more was consumed than there is"),
-            Payload::Buffer(buffer) => buffer.consume(count),
+            Payload::Buffer(buffer, _) => buffer.consume(count),
             Payload::Text(_, at) => *at += count,
         }
     }

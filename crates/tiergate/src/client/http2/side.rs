@@ -2,9 +2,9 @@
 
 use super::head::Head;
 use super::parking::Parked;
-use super::payload::Payload;
+use super::payload::{Held, Payload};
 use super::response;
-use super::tally::Tally;
+use super::tally::{Ended, Tally};
 use super::upload::{Upload, io_error};
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
@@ -42,9 +42,9 @@ pub(super) async fn run(
 ) {
     let mut side = Http2::new(request, respond, &peer, &tally);
     request::serve::serve(&mut side, &shared).await;
-    let by_client = side.ended_by_client;
+    let ended = side.ended;
     drop(side);
-    tally.end(by_client);
+    tally.end(ended);
 }
 
 /// A stream of a connection over HTTP/2.
@@ -61,8 +61,11 @@ struct Http2<'t> {
     response: Option<Response<()>>,
     /// The answer's body, once its head was sent.
     sending: Option<SendStream<Payload>>,
-    /// The client reset the stream, or the connection ended.
-    ended_by_client: bool,
+    /// What of it `h2` holds.
+    held: Arc<Held>,
+    /// The last of the answer was handed over.
+    is_over: bool,
+    ended: Ended,
 }
 
 impl<'t> Http2<'t> {
@@ -84,7 +87,9 @@ impl<'t> Http2<'t> {
             respond,
             response: None,
             sending: None,
-            ended_by_client: false,
+            held: Arc::default(),
+            is_over: false,
+            ended: Ended::default(),
         }
     }
 
@@ -103,20 +108,42 @@ impl<'t> Http2<'t> {
         Ok(if is_all { Poll::Ready(()) } else { Poll::Pending })
     }
 
-    /// Ready when the client has room for any of `len` bytes.
-    fn poll_room(&mut self, len: usize, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    /// How many of `len` bytes may go: all, or as many as the client's windows let through once all before
+    /// them have gone.
+    fn poll_room(&mut self, len: usize, context: &mut Context<'_>) -> Poll<Result<usize, Fault>> {
         let sending = self.sending.as_mut().expect("the head was sent");
         sending.reserve_capacity(len);
-        while sending.capacity() == 0 {
+        loop {
+            let room = sending.capacity();
+            if room >= len || room > 0 && self.held.poll_none(context).is_ready() {
+                return Poll::Ready(Ok(room.min(len)));
+            }
             if !matches!(ready!(sending.poll_capacity(context)), Some(Ok(_))) {
                 return Poll::Ready(Err(Fault::gone()));
             }
         }
-        Poll::Ready(Ok(()))
     }
 
-    /// Sends the last of the body, and the trailers.
-    fn send_last(&mut self, payload: Option<Payload>, body: &AnswerBody) -> Result<(), Fault> {
+    /// Ready when nothing of the answer, which was handed over whole, is held any more. The client's windows
+    /// let it through, so it is the connection that is slow: each of its streams has the time for a buffer of
+    /// every one.
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        let sending = self.sending.as_mut().expect("the head was sent");
+        if sending.poll_reset(context).is_ready() {
+            return Poll::Ready(Err(Fault::gone()));
+        }
+        self.held.poll_none(context).map(Ok)
+    }
+
+    /// Sends the last of the body, and the trailers; `time` is that for one buffer.
+    fn send_last(
+        &mut self,
+        payload: Option<Payload>,
+        body: &AnswerBody,
+        time: Duration,
+    ) -> Result<(), Fault> {
+        self.is_over = true;
+        self.timer.arm(time.saturating_mul(u32::try_from(self.tally.live()).unwrap_or(u32::MAX)));
         let sending = self.sending.as_mut().expect("the head was sent");
         let trailers = response::trailers(body);
         if payload.is_some() || trailers.is_none() {
@@ -288,8 +315,9 @@ impl Client for Http2<'_> {
         Ok(())
     }
 
-    /// Hands each buffer to `h2` as soon as the client has room for any of it: what is beyond its room
-    /// waits there, at most one buffer.
+    /// Hands to `h2` what the client's windows let through, so that only the socket can hold it up there: what
+    /// waits for the client's windows waits in the outbox, and a client that widens them byte by byte has the
+    /// time for a buffer all the same.
     fn poll_write(
         &mut self,
         outbox: &mut Outbox,
@@ -303,23 +331,35 @@ impl Client for Http2<'_> {
             return Poll::Ready(Ok(()));
         }
         while let Some(len) = outbox.next_len() {
-            ready!(self.poll_room(len, context))?;
-            let payload = Payload::of(outbox.pop().expect("just looked"), len);
-            self.timer.arm(time);
+            let room = ready!(self.poll_room(len, context))?;
+            let buffer = if room < len {
+                outbox.pop_part(room)
+            } else {
+                self.timer.arm(time);
+                outbox.pop().expect("just looked")
+            };
+            let payload = Payload::of(buffer, &self.held);
             if let Some(body) = ends.filter(|_| outbox.is_empty()) {
-                return Poll::Ready(self.send_last(Some(payload), body));
+                self.send_last(Some(payload), body, time)?;
+                return self.poll_sent(context);
             }
             let sending = self.sending.as_mut().expect("the head was sent");
             sending.send_data(payload, false).map_err(|_| Fault::gone())?;
         }
-        Poll::Ready(ends.map_or(Ok(()), |body| self.send_last(None, body)))
+        let Some(body) = ends else { return Poll::Ready(Ok(())) };
+        if !self.is_over {
+            self.send_last(None, body, time)?;
+        }
+        self.poll_sent(context)
     }
 
     async fn tunnel(&mut self, _: &RequestFacts, _: OriginStream, _: Option<Buffer>, _: &Timeouts) {
         unreachable!("no request asks for another protocol over HTTP/2")
     }
 
-    fn finish(&mut self, _: &RequestFacts) {}
+    fn finish(&mut self, _: &RequestFacts) {
+        self.ended = Ended::Answered;
+    }
 
     fn abort(&mut self, why: Abort) {
         let code = match why {
@@ -330,7 +370,9 @@ impl Client for Http2<'_> {
             sending.send_reset(code);
         }
         // A client that takes nothing is given up by us.
-        self.ended_by_client = why == Abort::ClientGone;
+        if why == Abort::ClientGone {
+            self.ended = Ended::Reset;
+        }
     }
 
     fn put_refusal(&mut self, refusal: &RefusalAnswer<'_>) -> u64 {

@@ -15,11 +15,23 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     live: AtomicUsize,
-    /// Streams that the client reset, less those that were answered.
+    /// Streams that the client reset, less those that the origin answered.
     resets: AtomicU32,
     closing: AtomicBool,
     /// Uploads that may stand still.
     pub(super) parking: Parking,
+}
+
+/// How a stream's task has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The client reset the stream, or left: wasted work.
+    Reset,
+    /// The origin's answer was passed on.
+    Answered,
+    /// By an answer of ours, or by us. It pays for no reset: answers of ours are to be had for nothing.
+    #[default]
+    Otherwise,
 }
 
 impl Tally {
@@ -28,13 +40,14 @@ impl Tally {
         self.live.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A stream's task has ended; `reset`: because the client reset the stream.
-    pub(super) fn end(&self, reset: bool) {
+    /// A stream's task has ended.
+    pub(super) fn end(&self, ended: Ended) {
         self.live.fetch_sub(1, Ordering::Relaxed);
         let resets = self.resets.load(Ordering::Relaxed);
-        let resets = match reset {
-            true => resets.saturating_add(1),
-            false => resets.saturating_sub(1),
+        let resets = match ended {
+            Ended::Reset => resets.saturating_add(1),
+            Ended::Answered => resets.saturating_sub(1),
+            Ended::Otherwise => resets,
         };
         self.resets.store(resets, Ordering::Relaxed);
     }

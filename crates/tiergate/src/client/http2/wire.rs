@@ -104,10 +104,10 @@ impl<S: ClientStream> Line<S> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             out.consume(count);
-            // Something was taken: patience begins anew.
-            self.stalled.arm(self.stall_max);
             if out.is_empty() {
                 self.out = None;
+                // Only a whole buffer earns the next its time: a client may take byte after byte for ever.
+                self.stalled.arm(self.stall_max);
             }
         }
         Pin::new(&mut self.io).poll_flush(context)

@@ -4,18 +4,19 @@
 //! |---|---|---|
 //! | [`Buffer`] | the serving thread that owns it | the same |
 //! | channel of batches, bounded | serving threads, never waiting | the writer |
-//! | `reopen` flag | the handler of SIGHUP | the writer |
+//! | `reopen` flag | the handler of SIGHUP and SIGUSR1 | the writer |
 //! | [`LogCounters`](super::super::counters::LogCounters) | both, relaxed | a scrape |
 //!
-//! A write that fails (a full disk) keeps its batch, with the offset it got to, and is retried every
-//! [`RETRY_INTERVAL`]: no line is torn. Meanwhile the channel fills, and further lines are dropped and
-//! counted.
+//! A write that fails (a full disk) keeps its batch from the line on that it got to, and is retried every
+//! [`RETRY_INTERVAL`]. What it wrote of that line is taken back, so that the file ends with a whole line,
+//! whatever becomes of it and of the process. Meanwhile the channel fills, and further lines are dropped
+//! and counted.
 
 use super::buffer::{Buffer, Message, Sender};
 use crate::config::meant::AccessLog;
 use crate::observe::counters::Counters;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ impl Log {
     }
 
     fn start_on(
-        output: Box<dyn Write + Send>,
+        output: Box<dyn Output>,
         settings: &AccessLog,
         counters: Arc<Counters>,
         retry_interval: Duration,
@@ -101,8 +102,23 @@ impl Log {
     }
 }
 
+/// What lines are written to.
+trait Output: Write + Send {
+    /// Takes back the last `len` bytes that were written; `false`: that cannot be.
+    fn take_back(&mut self, len: u64) -> bool;
+}
+
+impl Output for File {
+    fn take_back(&mut self, len: u64) -> bool {
+        let Ok(end) = self.stream_position() else { return false };
+        // Not what another process has written behind it.
+        let is_last = self.metadata().is_ok_and(|file| file.is_file() && file.len() == end);
+        is_last && len <= end && self.set_len(end - len).is_ok()
+    }
+}
+
 struct Writer {
-    output: Box<dyn Write + Send>,
+    output: Box<dyn Output>,
     path: Option<PathBuf>,
     reopen: Arc<AtomicBool>,
     counters: Arc<Counters>,
@@ -139,13 +155,19 @@ impl Writer {
                 Err(fault) if fault.kind() == io::ErrorKind::Interrupted => continue,
                 Err(fault) => self.failed(&fault),
             }
+            let begun = done - memchr::memrchr(b'\n', &bytes[..done]).map_or(0, |end| end + 1);
+            if begun > 0 && self.output.take_back(begun as u64) {
+                done -= begun;
+            }
             // No sender is left: the process is ending, and retrying would hold it up.
             if Arc::strong_count(&self.reopen) == 1 {
                 self.counters.access_log.dropped.add(lines);
                 return;
             }
             thread::sleep(self.retry_interval);
-            self.reopen_if_asked();
+            if self.reopen_if_asked() {
+                done = memchr::memrchr(b'\n', &bytes[..done]).map_or(0, |end| end + 1);
+            }
         }
         if std::mem::take(&mut self.failing) {
             let dropped = self.counters.access_log.dropped.total();
@@ -154,17 +176,22 @@ impl Writer {
         self.counters.access_log.written.add(lines);
     }
 
-    fn reopen_if_asked(&mut self) {
-        let Some(path) = &self.path else { return };
+    /// Says whether another file is open now.
+    fn reopen_if_asked(&mut self) -> bool {
+        let Some(path) = &self.path else { return false };
         if !self.reopen.swap(false, Ordering::Acquire) {
-            return;
+            return false;
         }
         match open(path) {
-            Ok(file) => self.output = Box::new(file),
+            Ok(file) => {
+                self.output = Box::new(file);
+                true
+            }
             Err(fault) => {
                 self.counters.access_log.errors.one();
                 let path = path.display();
                 tracing::warn!(%path, error = %fault, "cannot reopen the access log, keeping the old file");
+                false
             }
         }
     }
@@ -223,6 +250,15 @@ mod tests {
         }
     }
 
+    impl Output for Disk {
+        fn take_back(&mut self, len: u64) -> bool {
+            let mut written = self.written.lock().expect("nobody panicked");
+            let left = written.len() - len as usize;
+            written.truncate(left);
+            true
+        }
+    }
+
     fn options(path: Option<PathBuf>) -> AccessLog {
         AccessLog { path, format: LogFormat::Json }
     }
@@ -237,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_fails_now_and_then_tears_no_line() {
-        let disk = Disk { room: 1_000, ..Disk::default() };
+        let disk = Disk { room: 1_500, ..Disk::default() };
         let (log, counters) = on(&disk);
         let mut buffer = log.buffer();
         for _ in 0..100 {

@@ -39,6 +39,16 @@ impl Readings<'_> {
             .value(counters.sum(|it| &it.connections_accepted));
         page.counter("connections_closed_total", "Client connections closed")
             .value(counters.sum(|it| &it.connections_closed));
+        page.counter(
+            "connections_evicted_total",
+            "Idle client connections that made room for others",
+        )
+        .value(counters.sum(|it| &it.connections_evicted));
+        page.counter(
+            "connections_not_accepted_total",
+            "Attempts to accept a connection that failed",
+        )
+        .value(counters.sum(|it| &it.connections_not_accepted));
         page.gauge("connections_active", "Open client connections")
             .value(counters.connections_active());
         page.counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out")

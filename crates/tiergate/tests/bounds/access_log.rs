@@ -1,0 +1,70 @@
+//! The access log's file: moved by others, and full.
+
+use crate::support::gateway::{Gateway, Policy};
+use crate::support::origin::Origin;
+use crate::support::{eventually, eventually_is};
+use rustix::process::Signal;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn policy(origin: &Origin, log: &Path) -> Policy {
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.tables = format!("[access_log]\npath = {:?}\n", log.display().to_string());
+    policy
+}
+
+fn lines(path: &Path) -> usize {
+    std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+/// What logrotate is told to do for nginx and Apache; and nothing else that it might send ends the process.
+#[test]
+fn signals_reopen_the_log_and_none_ends_the_process() {
+    let origin = Origin::echo();
+    let folder = TempDir::new().expect("a folder");
+    let (log, old) = (folder.path().join("log.json"), folder.path().join("log.json.1"));
+    let gateway = Gateway::start(&policy(&origin, &log));
+    for signal in [Signal::USR2, Signal::XFSZ, Signal::HUP, Signal::USR2] {
+        gateway.process.signal(signal);
+        assert_eq!(gateway.get("/before").status, 200);
+    }
+    eventually_is("four lines", 4, || lines(&log));
+    std::fs::rename(&log, &old).expect("our own folder");
+    gateway.process.signal(Signal::USR1);
+    eventually("it is opened anew", || log.exists());
+    let generation = gateway.number("/config/generation");
+    assert_eq!(gateway.get("/after").status, 200);
+    eventually_is("one line", 1, || lines(&log));
+    assert_eq!(lines(&old), 4);
+    assert_eq!(gateway.number("/config/generation"), generation, "the log alone");
+}
+
+/// A file that must not grow any more ends with a whole line, the requests go on, and what comes later goes to
+/// the next file.
+#[test]
+fn a_full_file_ends_with_a_whole_line() {
+    let origin = Origin::echo();
+    let folder = TempDir::new().expect("a folder");
+    let (log, old) = (folder.path().join("log.json"), folder.path().join("log.json.1"));
+    let gateway = Gateway::start_under("ulimit -f 8", &policy(&origin, &log), folder.path());
+    let mut client = gateway.client();
+    for turn in 0..200 {
+        assert_eq!(client.get(&format!("/{turn}")).status, 200);
+    }
+    let whole = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.split_inclusive('\n');
+        lines.map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
+    };
+    eventually("it cannot be written", || gateway.log().contains("cannot write the access log"));
+    let first: Vec<serde_json::Value> = whole(&log);
+    assert!((5..100).contains(&first.len()), "{}", first.len());
+    std::fs::rename(&log, &old).expect("our own folder");
+    gateway.process.signal(Signal::USR1);
+    eventually("the next file is written", || lines(&log) > 3);
+    let second: Vec<serde_json::Value> = whole(&log);
+    let target = |line: &serde_json::Value| line["target"].as_str().expect("a path").to_owned();
+    let targets: Vec<String> = first.iter().chain(&second).map(target).collect();
+    let expected: Vec<String> = (0..targets.len()).map(|turn| format!("/{turn}")).collect();
+    assert_eq!(targets, expected, "no line is missing or there twice");
+}

@@ -1,0 +1,95 @@
+//! The number of client connections: idle ones make room for others.
+
+use crate::support::client::Client;
+use crate::support::gateway::{Gateway, Policy};
+use crate::support::origin::Origin;
+use crate::support::{PATIENCE, eventually_is};
+use socket2::{Domain, Socket, Type};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+const MAX: usize = 20;
+
+fn gateway(origin: &Origin) -> Gateway {
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.tables = format!("[limits]\nconnections_max = {MAX}\n");
+    Gateway::start(&policy)
+}
+
+/// A connection from an address of its own, 127.0.0.`host`.
+fn from(host: u8, gateway: &Gateway) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0));
+    socket.bind(&address.into()).expect("every address of the loopback network is ours");
+    socket.connect(&gateway.address.into()).expect("it listens");
+    let client = Client { stream: socket.into(), buffer: Vec::new() };
+    client.patience(PATIENCE);
+    client
+}
+
+fn is_open(client: &mut Client) -> bool {
+    client.patience(Duration::from_millis(100));
+    client.send_anyway(b"GET /again HTTP/1.1\r\nHost: x\r\n\r\n");
+    client.patience(PATIENCE);
+    client.try_answer(false).is_ok_and(|answer| answer.status == 200)
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A client that holds as many idle connections as there may be, in whichever state, locks nobody out; nor
+/// does one with a few lose them before the one with many.
+#[test]
+fn idle_connections_make_room_for_newcomers() {
+    let origin = Origin::echo();
+    for first in [&b""[..], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", PREFACE] {
+        let gateway = gateway(&origin);
+        let mut modest = from(2, &gateway);
+        assert_eq!(modest.get("/modest").status, 200);
+        let mut greedy: Vec<Client> = (1..MAX).map(|_| from(3, &gateway)).collect();
+        for client in &mut greedy {
+            client.send(first);
+            if first.starts_with(b"GET") {
+                assert_eq!(client.answer().status, 200);
+            }
+        }
+        let open = || gateway.number("/clients/connections_active");
+        eventually_is("all are open", MAX as u64, open);
+        let begun = Instant::now();
+        let mut newcomers: Vec<Client> = (10..20).map(|host| from(host, &gateway)).collect();
+        for client in &mut newcomers {
+            assert_eq!(client.get("/newcomer").status, 200);
+        }
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(3), "{took:?} for {:?}", first.escape_ascii());
+        assert!(is_open(&mut modest), "it was not in the way");
+        assert!(newcomers.iter_mut().all(is_open));
+        assert!(open() <= MAX as u64);
+        gateway.assert_conserved();
+    }
+}
+
+/// A client over HTTP/2 is told that the connection ends and that no request was lost.
+#[test]
+fn an_idle_connection_over_http2_ends_with_goaway() {
+    let origin = Origin::echo();
+    let gateway = gateway(&origin);
+    let mut greedy: Vec<Client> = (0..MAX).map(|_| from(3, &gateway)).collect();
+    greedy.iter_mut().for_each(|client| client.send(PREFACE));
+    let open = || gateway.number("/clients/connections_active");
+    eventually_is("all are open", MAX as u64, open);
+    assert_eq!(from(2, &gateway).get("/").status, 200);
+    let ended: Vec<Vec<u8>> = greedy
+        .iter_mut()
+        .filter_map(|client| {
+            client.patience(Duration::from_millis(300));
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut client.stream, &mut bytes).ok().map(|_| bytes)
+        })
+        .collect();
+    assert!(!ended.is_empty());
+    for bytes in ended {
+        // Type GOAWAY, of the connection, without an error.
+        let goaway = bytes.windows(17).any(|it| it[3] == 7 && it[13..] == [0; 4]);
+        assert!(goaway, "{}", bytes.escape_ascii());
+    }
+}

@@ -1,0 +1,11 @@
+//! Bounds that hold whatever clients do.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod access_log;
+mod connections;
+mod descriptors;
+mod half_closed;
+mod interim;
+mod port;
