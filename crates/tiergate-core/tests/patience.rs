@@ -1,6 +1,8 @@
 //! Clients that leave: a gate that is told nothing of their patience serves nearly as many of them as one
 //! that is told the best deadline.
 
+#![allow(clippy::disallowed_macros, reason = "tests say what they measured")]
+
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
