@@ -489,7 +489,7 @@ fn the_scenarios_that_come_along_show_what_they_promise() {
         let of = |front: &str, key: &str| number(&classes(&report, front)[important][key]);
         assert!(of("policy", "good") > of("none", "good"), "{scenario}");
         // A plain queue may serve nearly as many, but late.
-        assert!(of("policy", "good") > 0.97 * of("fifo", "good"), "{scenario}");
+        assert!(of("policy", "good") > 0.95 * of("fifo", "good"), "{scenario}");
         let slow = |front: &str| number(&classes(&report, front)[important]["answer_ms"]["p99"]);
         assert!(slow("policy") < 0.5 * slow("fifo"), "{scenario}");
     }

@@ -29,6 +29,12 @@ const TURNS: u32 = 4;
 const SLOWER: f64 = 0.1;
 /// How sure that must be: in standard errors of the difference.
 const ERRORS: f64 = 3.0;
+/// How long an answer is waited for on behalf of nobody: at least so long, or so many times the mean time of
+/// answers. What takes longer may never end, and its slot is missed.
+const WITHIN_MIN: Duration = Duration::from_secs(5);
+const WITHIN_TIMES: u32 = 4;
+/// Weight of the latest answer in that mean.
+const WEIGHT: f64 = 1.0 / 64.0;
 /// How long a verdict holds.
 const SETTLED: Duration = Duration::from_secs(60);
 
@@ -47,11 +53,12 @@ pub enum OnCancel {
 /// What to do with the request of a client that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Read the answer; the slot is free at its end.
-    Finish,
+    /// Read the answer; the slot is free at its end, or after that time.
+    Finish(Duration),
     /// Close our half of the connection; the slot is free when the server closes its own, or at the end of the
-    /// answer that comes all the same. [`Cancels::closed`] wants to know which.
-    Close,
+    /// answer that comes all the same, or after that time. [`Servers::closed`](super::Servers::closed) wants to
+    /// know which.
+    Close(Duration),
     /// Close the connection; the slot is free at once.
     Abort,
 }
@@ -111,6 +118,8 @@ pub(super) struct Cancels {
     left: u32,
     /// By whether connections were closed.
     samples: [Sample; 2],
+    /// Mean time of an answer, seconds; 0: not known.
+    mean_s: f64,
 }
 
 impl Default for Cancels {
@@ -122,6 +131,7 @@ impl Default for Cancels {
             answers: 0,
             left: 0,
             samples: [Sample::default(); 2],
+            mean_s: 0.0,
         }
     }
 }
@@ -129,23 +139,24 @@ impl Default for Cancels {
 impl Cancels {
     /// A client has left. O(1).
     pub(super) fn left(&mut self, now: Moment, on_cancel: OnCancel) -> Way {
+        let within = WITHIN_MIN.max(WITHIN_TIMES * Duration::from_secs_f64(self.mean_s));
         match on_cancel {
-            OnCancel::Finish => return Way::Finish,
+            OnCancel::Finish => return Way::Finish(within),
             OnCancel::Abort => return Way::Abort,
             OnCancel::Learn => {}
         }
         if matches!(self.phase, Phase::Settled { until } if until <= now) {
-            *self = Cancels { closes: self.closes, ..Cancels::default() };
+            *self = Cancels { closes: self.closes, mean_s: self.mean_s, ..Cancels::default() };
         }
         self.left += 1;
         self.end_turn(now);
         match self.phase {
-            Phase::Listening { .. } => Way::Close,
+            Phase::Listening { .. } => Way::Close(within),
             Phase::Comparing { turns } if self.closes && self.left > closed_max(turns) => {
-                Way::Finish
+                Way::Finish(within)
             }
-            _ if self.closes => Way::Close,
-            _ => Way::Finish,
+            _ if self.closes => Way::Close(within),
+            _ => Way::Finish(within),
         }
     }
 
@@ -166,6 +177,9 @@ impl Cancels {
     /// A client that stayed got an answer from the server it was sent to at `sent`, with its first byte after
     /// `took`. O(1).
     pub(super) fn answered(&mut self, now: Moment, sent: Moment, took: Duration) {
+        let took_s = took.as_secs_f64();
+        let weight = if self.mean_s == 0.0 { 1.0 } else { WEIGHT };
+        self.mean_s += (took_s - self.mean_s) * weight;
         // What was sent in an earlier turn tells of that.
         if !matches!(self.phase, Phase::Comparing { .. }) || sent < self.since {
             return;
@@ -235,14 +249,14 @@ mod tests {
         for step in 0..1000 {
             let now = at(1000 + 10 * step);
             let way = cancels.left(now, OnCancel::Learn);
-            if way == Way::Close {
+            if matches!(way, Way::Close(_)) {
                 cancels.closed(now, stops);
             }
-            closed += (f64::from(u8::from(way == Way::Close)) - closed) * 0.2;
+            closed += (f64::from(u8::from(matches!(way, Way::Close(_)))) - closed) * 0.2;
             let took = took(closed, step);
             cancels.answered(now, at(1000 + 10 * step - took.min(10)), Duration::from_millis(took));
-            ways.0 += u32::from(way == Way::Close);
-            ways.1 += u32::from(step >= 900 && way == Way::Close);
+            ways.0 += u32::from(matches!(way, Way::Close(_)));
+            ways.1 += u32::from(step >= 900 && matches!(way, Way::Close(_)));
         }
         ways
     }
@@ -260,7 +274,8 @@ mod tests {
                 way
             })
             .collect();
-        let expected = [Way::Close, Way::Close, Way::Close, Way::Finish, Way::Finish];
+        let (close, finish) = (Way::Close(WITHIN_MIN), Way::Finish(WITHIN_MIN));
+        let expected = [close, close, close, finish, finish];
         assert_eq!(ways, expected);
     }
 
@@ -283,14 +298,21 @@ mod tests {
     fn a_verdict_is_looked_at_again() {
         let mut cancels = Cancels::default();
         (0..3).for_each(|_| cancels.closed(at(0), false));
-        assert_eq!(cancels.left(at(59_999), OnCancel::Learn), Way::Finish);
-        assert_eq!(cancels.left(at(60_000), OnCancel::Learn), Way::Close);
+        assert_eq!(cancels.left(at(59_999), OnCancel::Learn), Way::Finish(WITHIN_MIN));
+        assert_eq!(cancels.left(at(60_000), OnCancel::Learn), Way::Close(WITHIN_MIN));
     }
 
     #[test]
     fn the_policys_word_is_final() {
         let mut cancels = Cancels::default();
-        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish);
+        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(WITHIN_MIN));
         assert_eq!(cancels.left(at(0), OnCancel::Abort), Way::Abort);
+    }
+
+    #[test]
+    fn slow_servers_are_waited_for_longer() {
+        let mut cancels = Cancels::default();
+        (0..200).for_each(|_| cancels.answered(at(0), at(0), Duration::from_secs(3)));
+        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(Duration::from_secs(12)));
     }
 }

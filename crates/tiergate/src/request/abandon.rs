@@ -3,8 +3,8 @@
 //! Most servers work on, and a slot that were free at once would let more requests be in progress there than
 //! there are slots. So a task of its own reads what is left of the answer, on behalf of nobody, and gives slot
 //! and connection back at its end; or it closes the connection, where that makes the server stop
-//! ([`tiergate_core::origin::Way`]). It ends after [`LEN_MAX`] bytes, and after the time that a head may take:
-//! then the connection is closed and the slot is free.
+//! ([`tiergate_core::origin::Way`]). It ends after [`LEN_MAX`] bytes, and after some times the usual time of an
+//! answer: then the connection is closed and the slot is free.
 
 use super::body::AnswerBody;
 use super::limits;
@@ -24,6 +24,7 @@ use crate::timers::Timer;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 use tiergate_core::origin::Way;
 use tiergate_core::outcome::End;
 use tokio::io::AsyncWriteExt;
@@ -61,7 +62,7 @@ impl<C: Client> Request<'_, '_, C> {
         let Some(slot) = self.slot.take_if(|slot| !slot.is_stream()) else { return };
         // Of a request that was not sent whole the origin can make nothing.
         let way = match (place.client_left(), self.client.is_sent()) {
-            (Way::Finish, false) => Way::Close,
+            (Way::Finish(within), false) => Way::Close(within),
             (way, _) => way,
         };
         let mut slot = slot.hand_over(OwnedDoor(self.shared.clone()));
@@ -86,11 +87,16 @@ impl<C: Client> Request<'_, '_, C> {
 
 impl Leftover {
     async fn see_to_the_end(mut self, way: Way) {
-        let closes = way == Way::Close;
+        let (closes, within) = match way {
+            Way::Finish(within) => (false, within),
+            Way::Close(within) => (true, within),
+            Way::Abort => return,
+        };
         if closes && self.stream.shutdown().await.is_err() {
             return self.count(Abandoned::Cut);
         }
-        let end = self.read_all().await;
+        let within = within.min(self.config.policy.timeouts.response_head);
+        let end = self.read_all(within).await;
         if closes && end != Abandoned::Cut {
             self.place.closed(end == Abandoned::Stopped);
         } else if end == Abandoned::Stopped {
@@ -107,9 +113,9 @@ impl Leftover {
         self.shared.tally().abandoned[end as usize].one();
     }
 
-    async fn read_all(&mut self) -> Abandoned {
+    async fn read_all(&mut self, within: Duration) -> Abandoned {
         let timer = Timer::new();
-        timer.arm(self.config.policy.timeouts.response_head);
+        timer.arm(within);
         let mut len = 0;
         loop {
             if let Some(end) = self.digest() {

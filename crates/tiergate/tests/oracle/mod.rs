@@ -319,6 +319,11 @@ pub(crate) fn chunked(bytes: &[u8]) {
         let trailers: Vec<_> = scanner.trailers().map(|field| text(field.name)).collect();
         let naive: Vec<_> =
             naive_trailers.iter().map(|line| line.split(':').next().unwrap().to_string()).collect();
-        assert_eq!(trailers, naive);
+        // Those that may not stand in a trailer are dropped; the others stay, in their order.
+        let mut left = naive.iter();
+        assert!(
+            trailers.iter().all(|kept| left.any(|name| name == kept)),
+            "{trailers:?} of {naive:?}"
+        );
     }
 }
