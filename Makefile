@@ -53,6 +53,10 @@ lab: setup peers build ## All experiments with Tiergate and its peers, then docs
 page: build ## Regenerates docs/results.md and its plots from docs/results/results.json, without a run
 	@$(LAB) lab --page docs/results/results.json --docs docs
 
+.PHONY: patience
+patience: setup build ## Goodput of clients that give up, without and with typed deadlines, before gunicorn and Node; an hour
+	@scripts/patience.py
+
 .PHONY: lab-check
 lab-check: setup build ## Checks the experiments' promises, with fewer contenders, in five minutes
 	@$(LAB) lab --check --rounds 1 --store target/lab-check --fresh

@@ -6,7 +6,6 @@
 //! failures count against a server only where its peers do better: when so many in a row are all but
 //! impossible ([`CHANCE`]) at the rate at which the peers fail ([`Record::chance`]).
 
-use super::HealthRules;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -17,6 +16,19 @@ const CHANCE: f64 = 1e-6;
 const HALF_LIFE: Duration = Duration::from_secs(10);
 /// How often the rate is faded.
 const FADE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How servers are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthRules {
+    /// Failures in a row, of requests, after which a server is left out. 0: requests leave none out.
+    pub failures_max: u32,
+    /// How long until one request tries it again.
+    pub retry_after: Duration,
+    /// Active checks: failures in a row that take a server out; `None` if there are none.
+    pub fall: Option<u32>,
+    /// Active checks: successes in a row that bring it back.
+    pub rise: u32,
+}
 
 /// What a request learnt about its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

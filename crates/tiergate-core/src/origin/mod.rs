@@ -20,7 +20,7 @@ pub mod retries;
 
 pub use crate::names::ServerId;
 pub use cancel::{OnCancel, Way};
-pub use health::{Cause, Change, Finding};
+pub use health::{Cause, Change, Finding, HealthRules};
 
 use crate::fault::Fault;
 use crate::names::Interned;
@@ -29,19 +29,6 @@ use cancel::Cancels;
 use health::{Health, Record};
 use retries::{Allowance, RetryBudget};
 use std::time::Duration;
-
-/// How servers are judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthRules {
-    /// Failures in a row, of requests, after which a server is left out. 0: requests leave none out.
-    pub failures_max: u32,
-    /// How long until one request tries it again.
-    pub retry_after: Duration,
-    /// Active checks: failures in a row that take a server out; `None` if there are none.
-    pub fall: Option<u32>,
-    /// Active checks: successes in a row that bring it back.
-    pub rise: u32,
-}
 
 /// Most servers that an origin may have; a request remembers the ones it tried in one word.
 pub const SERVERS_MAX: usize = 64;

@@ -9,6 +9,7 @@
 use super::body::AnswerBody;
 use super::limits;
 use super::path::Request;
+use super::rest::Rest;
 use super::streaming::Streaming;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
@@ -32,15 +33,6 @@ use tokio::io::AsyncWriteExt;
 /// Bytes that are read on behalf of nobody. Beyond, what the origin would still send costs more than a new
 /// connection, and a server that is stopped while it writes notices.
 const LEN_MAX: usize = 1 << 20;
-
-/// What is left of an answer.
-#[derive(Debug, Default)]
-pub(super) struct Rest {
-    /// Bytes of it that are here.
-    pub(super) held: Option<Buffer>,
-    /// What follows of its body; `None`: its head has not been seen.
-    pub(super) body: Option<AnswerBody>,
-}
 
 /// A request that nobody waits for.
 struct Leftover {

@@ -7,12 +7,12 @@
 //!              no memory left for the rest
 //! ```
 
-use super::abandon::Rest;
 use super::body::AnswerBody;
 use super::fault::{Failure, Fault};
 use super::limits::allowance;
 use super::outbox::Outbox;
 use super::path::Request;
+use super::rest::Rest;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;

@@ -6,12 +6,12 @@
 //!               └─ final: pass on with the body's beginning ─▶ body ─▶ end
 //! ```
 
-use super::abandon::Rest;
 use super::fault::{Failure, Fault, SLOWER_THAN_OTHERS, TOO_SLOW};
 use super::forward::Ended;
 use super::look::Seen;
 use super::outbox::Outbox;
 use super::path::Request;
+use super::rest::Rest;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
 use crate::clock;

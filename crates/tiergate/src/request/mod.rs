@@ -31,6 +31,7 @@ pub(crate) mod outbox;
 mod path;
 mod record;
 mod refusal;
+mod rest;
 pub(crate) mod serve;
 mod slow;
 pub(crate) mod streaming;

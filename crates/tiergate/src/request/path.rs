@@ -1,10 +1,10 @@
 //! A request on its path: what every step has at hand, and how it ends without the origin's answer.
 
-use super::abandon::Rest;
 use super::account;
 use super::facts::RequestFacts;
 use super::fault::Fault;
 use super::record::Record;
+use super::rest::Rest;
 use super::slow::SlowDetector;
 use super::streaming::StreamDetector;
 use crate::client::seam::Client;

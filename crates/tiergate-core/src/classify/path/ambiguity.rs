@@ -1,6 +1,6 @@
 //! Paths that servers read differently.
 
-use super::Handling;
+use super::handling::Handling;
 use std::fmt;
 
 /// Why a path is refused: servers differ in what they take it for.

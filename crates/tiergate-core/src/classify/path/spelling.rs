@@ -1,6 +1,6 @@
 //! A path rewritten to the one spelling that is sent, and to the one that rules see.
 
-use super::Ambiguity;
+use super::ambiguity::Ambiguity;
 
 /// Whether the path has a `%`, a backslash, or a slash followed by a slash, a dot or a semicolon.
 pub(super) fn is_suspicious(path: &[u8]) -> bool {
