@@ -34,7 +34,7 @@ pub struct Outcome {
     /// Bytes of the answer that came from the origin, as far as they are known; what the request cost
     /// where costs are bytes.
     pub bytes: u64,
-    /// From the grant of the slot to the client's leaving, if that was before the slot came back.
+    /// From the grant of the slot to the client's leaving; `None`: it did not leave, as far as is known.
     pub left: Option<Duration>,
 }
 

@@ -11,7 +11,7 @@
 //! at once whatever happens (a search box that asks at each key) must not be refused whole for their sake: the
 //! time is the longest at which nearly as many are still there as at any useful time.
 
-use crate::outcome::{End, Outcome};
+use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -88,15 +88,14 @@ impl Patience {
         held: Duration,
         outcome: &Outcome,
     ) {
-        let Outcome { end, first_byte, left, .. } = *outcome;
+        let Outcome { first_byte, left, .. } = *outcome;
         if let Some(first_byte) = first_byte {
             self.answered(first_byte);
         }
-        let left = left.or((end == End::Cancelled).then_some(held));
         match (left, first_byte) {
             (Some(left), None) => self.left(now, waited + left),
             (Some(left), Some(first_byte)) if left < first_byte => self.left(now, waited + left),
-            // Whoever leaves amid an answer was there when it came.
+            // A client that leaves amid an answer was there when it came.
             (_, first_byte) => self.stayed(now, waited + first_byte.unwrap_or(held)),
         }
     }
@@ -179,6 +178,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::End;
 
     const POLICYS: Duration = Duration::from_secs(2);
 
@@ -223,6 +223,25 @@ mod tests {
         serve(&mut patience, 3000, |client| ms([300, 1000, 3000][client as usize % 3]), 2000);
         let deadline = patience.deadline(POLICYS);
         assert!((ms(180)..=ms(260)).contains(&deadline), "{deadline:?}");
+    }
+
+    #[test]
+    fn requests_that_end_early_for_another_reason_say_nothing_of_patience() {
+        let mut patience = Patience::default();
+        for step in 0..200 {
+            let (now, outcome) = (Moment::from_millis(step * 10), End::Cancelled);
+            patience.finished(now, ms(300), ms(5), &Outcome::without_answer(outcome));
+        }
+        assert_eq!(
+            patience.known(),
+            None,
+            "a body that was malformed, a gateway without descriptors"
+        );
+        for step in 200..400 {
+            let left = Outcome { left: Some(ms(5)), ..Outcome::without_answer(End::Cancelled) };
+            patience.finished(Moment::from_millis(step * 10), ms(300), ms(5), &left);
+        }
+        assert!(patience.known().is_some());
     }
 
     #[test]

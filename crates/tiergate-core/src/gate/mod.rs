@@ -262,7 +262,9 @@ impl<T> Gate<T> {
             State::Granted(at) => {
                 let slot = self.slot_of(waiter, at);
                 self.backlog.remove(ticket);
-                self.finish(now, slot, Outcome::without_answer(End::Cancelled));
+                let left = Some(now.since(at));
+                let outcome = Outcome { left, ..Outcome::without_answer(End::Cancelled) };
+                self.finish(now, slot, outcome);
             }
             // Already counted as refused.
             State::Refused(_) => self.backlog.remove(ticket),

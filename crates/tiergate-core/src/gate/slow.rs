@@ -3,7 +3,7 @@
 //! A client that sends its body, or takes its answer, a byte at a time holds a slot for as long as it likes, and
 //! a few dozen of them hold all. The owner of a slot says when its client has become too slow
 //! ([`Gate::slows`]). Beyond a share of the slots ([`Spec::slow_slots_max`]) such requests are ended as soon
-//! as others wait: the least important class first, and of that whoever has been slow for longest. (The youngest
+//! as others wait: the least important class first, and of that the client that has been slow for longest. (The youngest
 //! would lose least, but that is the client that stumbles for a moment beside others who are slow for ever.)
 //! While nobody waits, they are let be: ending them would serve no one.
 //!

@@ -217,7 +217,8 @@ impl World<'_> {
             }
             Where::Running(slot) => {
                 self.abandon(id, Fate::LeftRunning);
-                self.finish(slot, Outcome::without_answer(End::Cancelled));
+                let left = Some(now.since(slot.admitted()));
+                self.finish(slot, Outcome { left, ..Outcome::without_answer(End::Cancelled) });
             }
             Where::AtServer { counted: true } => self.abandon(id, Fate::LeftRunning),
             place @ Where::AtServer { counted: false } => request.place = place,

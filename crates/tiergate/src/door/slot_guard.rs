@@ -73,7 +73,9 @@ impl<D: Deref<Target = Door>> Guard<D> {
 
     /// The client has left; what its request still does at the origin goes on.
     pub fn left(&mut self, now: Moment) {
-        self.outcome.left = Some(now.since(self.admitted()));
+        if let Hold::Slot(slot) = &self.hold {
+            self.outcome.left = Some(now.since(slot.admitted()));
+        }
     }
 
     /// How it will have ended, unless something else is noted later.

@@ -59,7 +59,6 @@ impl<C: Client> Request<'_, '_, C> {
         };
         let mut slot = slot.hand_over(OwnedDoor(self.shared.clone()));
         slot.note(End::Cancelled);
-        slot.left(clock::now());
         if way == Way::Abort {
             self.shared.tally().abandoned[Abandoned::Cut as usize].one();
             return;

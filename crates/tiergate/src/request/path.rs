@@ -8,6 +8,7 @@ use super::rest::Rest;
 use super::slow::SlowDetector;
 use super::streaming::StreamDetector;
 use crate::client::seam::Client;
+use crate::clock;
 use crate::door::SlotGuard;
 use crate::origin::Place;
 use crate::origin::stream::OriginStream;
@@ -82,6 +83,9 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
 
     /// The client has left, or does not take what is sent.
     pub(super) fn leave(&mut self, error: &io::Error) {
+        if let Some(slot) = &mut self.slot {
+            slot.left(clock::now());
+        }
         self.abandon();
         self.end(End::Cancelled);
         self.account();

@@ -3,10 +3,12 @@
 //! The rate is that of whole [`WINDOW`]s in which the request waited for nothing but its client. Whoever is fast
 //! pays a comparison at each wait, and no timer.
 
+use crate::clock;
 use crate::door::SlotGuard;
 use crate::timers::Timer;
 use std::task::Context;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tiergate_core::time::Moment;
 
 /// Time over which the rate is measured.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -18,7 +20,7 @@ pub(super) struct SlowDetector(Option<Box<Watch>>);
 #[derive(Debug)]
 struct Watch {
     timer: Timer,
-    since: Instant,
+    since: Moment,
     /// Bytes sent or taken when the window began.
     bytes: u64,
     is_slow: bool,
@@ -41,16 +43,17 @@ impl SlowDetector {
         let watch = self.0.get_or_insert_with(|| {
             let timer = Timer::new();
             timer.arm(WINDOW);
-            Box::new(Watch { timer, since: Instant::now(), bytes, is_slow: false })
+            Box::new(Watch { timer, since: clock::now(), bytes, is_slow: false })
         });
         if watch.timer.poll_expired(context) {
-            let rate = (bytes - watch.bytes) as f64 / watch.since.elapsed().as_secs_f64();
+            let now = clock::now();
+            let rate = (bytes - watch.bytes) as f64 / now.since(watch.since).as_secs_f64();
             let is_slow = rate < rate_min as f64;
             if is_slow != watch.is_slow {
                 let _ = slot.poll_slow(is_slow, context);
                 watch.is_slow = is_slow;
             }
-            (watch.bytes, watch.since) = (bytes, Instant::now());
+            (watch.bytes, watch.since) = (bytes, now);
             watch.timer.arm(WINDOW);
             // So that the task is woken at its end.
             let _ = watch.timer.poll_expired(context);
