@@ -3,12 +3,14 @@
 //! `origin` and `load` are the two ends: a server of known capacity and an open-loop generator;
 //! `app` is a server whose capacity nobody knows.
 //! `demo` shows what overload does without and with Tiergate; `bench` measures the processor time
-//! that Tiergate, HAProxy and nginx spend on a request; `predict` compares the simulator with a real run.
+//! that Tiergate, HAProxy and nginx spend on a request; `predict` compares the simulator with a real run;
+//! `chaos` puts the gateway under random troubles and judges what becomes of its clients.
 //! The gateway is started as a program.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod chaos;
 mod contender;
 mod cpu;
 mod demo;
@@ -43,6 +45,11 @@ enum Experiment {
     Lab(lab::Settings),
     /// Compare a prediction of `tiergate simulate` with a real run
     Predict(predict::Settings),
+    /// The gateway under random troubles: is every promise kept?
+    Chaos(chaos::Settings),
+    /// A server that fails as it is told
+    #[command(hide = true)]
+    ChaosOrigin(chaos::OriginSettings),
     /// Run Tiergate or one of its peers in front of an origin
     Contender(contender::command::Settings),
     /// A server of known capacity
@@ -74,6 +81,8 @@ async fn run(experiment: Experiment) -> Result<()> {
             Experiment::Bench(settings) => bench::run(settings).await,
             Experiment::Lab(settings) => lab::run(settings).await,
             Experiment::Predict(settings) => predict::run(settings).await,
+            Experiment::Chaos(settings) => chaos::run(settings).await,
+            Experiment::ChaosOrigin(settings) => chaos::run_origin(settings).await,
             Experiment::Contender(settings) => contender::command::run(settings).await,
             Experiment::Origin(settings) => origin::run(settings).await,
             Experiment::App(settings) => origin::app::run(settings).await,
