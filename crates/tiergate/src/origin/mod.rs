@@ -1,5 +1,6 @@
 //! The origin: its servers, the connections to them, and how well they are.
 
+pub mod connect_fault;
 pub mod health;
 pub mod pool;
 pub mod servers;

@@ -1,6 +1,7 @@
 //! Where a request is tried, one server after the other, as far as the origin's retry budget goes.
 
-use super::fault::{ConnectFault, Fault};
+use super::fault::Fault;
+use crate::origin::connect_fault::ConnectFault;
 use crate::origin::{Lease, Origin, Place};
 use std::io;
 use std::sync::Arc;

@@ -29,43 +29,6 @@ pub(crate) const TOO_LARGE: Fault = Fault::Answer(413, TOO_LARGE_TEXT);
 /// What the client is told of a body that is longer than the policy's bound.
 pub(crate) const TOO_LARGE_TEXT: &str = "the body is larger than this site takes";
 
-/// What the system says of a connection that could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConnectFault {
-    /// The server's: it refuses, does not answer, is not there.
-    Servers(&'static str),
-    /// The gateway's: it lacks descriptors, ports or memory. Says nothing about the server.
-    Ours(&'static str),
-}
-
-impl ConnectFault {
-    /// What an error means.
-    pub(crate) fn of(error: &io::Error) -> Self {
-        use ConnectFault::{Ours, Servers};
-        match error.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => {
-                return Ours("the gateway has no file descriptor left");
-            }
-            Some(libc::EADDRNOTAVAIL) => return Ours("the gateway has no local port left"),
-            Some(libc::ENOMEM | libc::ENOBUFS) => return Ours("the gateway has no memory left"),
-            Some(libc::EACCES | libc::EPERM) => return Servers("connecting is not permitted"),
-            // Of a UNIX socket: the listen queue is full.
-            Some(libc::EAGAIN) => return Servers("the server's listen queue is full"),
-            _ => {}
-        }
-        Servers(match error.kind() {
-            io::ErrorKind::ConnectionRefused => "connection refused",
-            io::ErrorKind::TimedOut => "connecting timed out",
-            io::ErrorKind::NotFound => "no such address, or its name is not resolved",
-            io::ErrorKind::ConnectionReset => "connection reset while connecting",
-            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-                "no route to the server"
-            }
-            _ => "connecting failed",
-        })
-    }
-}
-
 impl Fault {
     /// The client has left.
     pub(crate) fn gone() -> Self {

@@ -1,0 +1,40 @@
+//! Whose fault it is that a connection to a server could not be opened.
+
+use std::io;
+
+/// What the system says of a connection that could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectFault {
+    /// The server's: it refuses, does not answer, is not there.
+    Servers(&'static str),
+    /// The gateway's: it lacks descriptors, ports or memory. Says nothing about the server.
+    Ours(&'static str),
+}
+
+impl ConnectFault {
+    /// What an error means.
+    pub fn of(error: &io::Error) -> Self {
+        use ConnectFault::{Ours, Servers};
+        match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => {
+                return Ours("the gateway has no file descriptor left");
+            }
+            Some(libc::EADDRNOTAVAIL) => return Ours("the gateway has no local port left"),
+            Some(libc::ENOMEM | libc::ENOBUFS) => return Ours("the gateway has no memory left"),
+            Some(libc::EACCES | libc::EPERM) => return Servers("connecting is not permitted"),
+            // Of a UNIX socket: the listen queue is full.
+            Some(libc::EAGAIN) => return Servers("the server's listen queue is full"),
+            _ => {}
+        }
+        Servers(match error.kind() {
+            io::ErrorKind::ConnectionRefused => "connection refused",
+            io::ErrorKind::TimedOut => "connecting timed out",
+            io::ErrorKind::NotFound => "no such address, or its name is not resolved",
+            io::ErrorKind::ConnectionReset => "connection reset while connecting",
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+                "no route to the server"
+            }
+            _ => "connecting failed",
+        })
+    }
+}
