@@ -1,6 +1,7 @@
 //! Active health checks, and looking up the names of servers again.
 
 use super::Origin;
+use super::connect_fault::ConnectFault;
 use super::stream::OriginStream;
 use crate::config::meant::{HealthCheck, Server};
 use std::io;
@@ -44,6 +45,8 @@ async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
         match outcome {
             Ok(200..=399) => origin.checked(place, Ok(())),
             Ok(status) => origin.checked(place, Err(&format!("status {status}"))),
+            // A check that the gateway had no descriptor for says nothing about the server.
+            Err(error) if matches!(ConnectFault::of(&error), ConnectFault::Ours(_)) => {}
             Err(error) => origin.checked(place, Err(&error.to_string())),
         }
     }

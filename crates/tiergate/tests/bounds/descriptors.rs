@@ -4,6 +4,7 @@ use crate::support::gateway::{Gateway, Policy};
 use crate::support::origin::{Origin, ok};
 use crate::support::process::program;
 use crate::support::{PATIENCE, eventually};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -67,4 +68,29 @@ fn accepting_goes_on_when_descriptors_run_out() {
     let complaints = log.lines().filter(|line| line.contains("cannot be accepted")).count();
     assert!(complaints <= 4, "{log}");
     assert!(log.lines().count() < 40, "{log}");
+}
+
+/// Health checks that cannot be made for want of descriptors leave no server out, which would refuse all
+/// requests, those on kept connections too.
+#[test]
+fn a_lack_of_descriptors_says_nothing_about_servers() {
+    let origin = Origin::echo();
+    let mut policy = Policy::of(&[origin.server()]);
+    policy.tables = "[origin.health]\npath = \"/\"\ninterval = \"20ms\"\nfall = 2\n".into();
+    let gateway = Gateway::start(&policy);
+    let mut client = gateway.client();
+    assert_eq!(client.get("/before").status, 200);
+    let limit = |current| {
+        let pid = Pid::from_raw(gateway.process.id() as i32);
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        prlimit(pid, Resource::Nofile, Rlimit { current, maximum }).expect("a child of ours");
+    };
+    // Below the number of any descriptor that could be opened.
+    limit(Some(3));
+    sleep(Duration::from_secs(1));
+    assert_eq!(client.get("/meanwhile").status, 200);
+    limit(Some(1000));
+    assert_eq!(client.get("/after").status, 200);
+    let log = gateway.log();
+    assert!(!log.contains("left out"), "{log}");
 }
