@@ -85,7 +85,11 @@ pub fn main() -> ExitCode {
 fn log_to_stderr() {
     use std::io::IsTerminal;
     use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("TIERGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // h2 warns of each connection that resets many streams: with these lines any client could fill the log.
+    const QUIET: &str = "h2=error";
+    let level = std::env::var("TIERGATE_LOG").unwrap_or_else(|_| "info".into());
+    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
+        .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},info")));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -9,3 +9,4 @@ mod descriptors;
 mod half_closed;
 mod interim;
 mod port;
+mod program_log;
