@@ -71,16 +71,18 @@ impl Stage {
     /// Troubles that clients make; `false`: it is another.
     async fn clients(&self, trouble: Trouble, mut random: Rng, until: Instant) -> bool {
         let to = self.world.places.listen;
+        let ways = &self.world.ways;
         let mut tasks = JoinSet::new();
         let mut each = |clients: usize, start: &mut dyn FnMut(&mut JoinSet<()>, Rng)| {
             (0..clients).for_each(|_| start(&mut tasks, random.fork()));
         };
         match trouble {
             Trouble::Burst { clients } => each(clients, &mut |tasks, random| {
-                tasks.spawn(Arc::clone(&self.crowd).ask(to, random, true));
+                tasks.spawn(Arc::clone(&self.crowd).ask(ways[0].clone(), random, true));
             }),
-            Trouble::OriginFaults { clients } => each(clients, &mut |tasks, random| {
-                tasks.spawn(faults::ask(to, random, Arc::clone(&self.crowd)));
+            Trouble::OriginFaults { clients } => each(clients, &mut |tasks, mut random| {
+                let way = ways[random.usize(..ways.len())].clone();
+                tasks.spawn(faults::ask(way, random, Arc::clone(&self.crowd)));
             }),
             Trouble::SlowHeads { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(slow::heads(to, random));
@@ -94,7 +96,8 @@ impl Stage {
             Trouble::Leavers { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(leave::leave(to, random));
             }),
-            Trouble::Malformed { clients } => each(clients, &mut |tasks, random| {
+            Trouble::Malformed { clients } => each(clients, &mut |tasks, mut random| {
+                let to = ways[random.usize(..ways.len())].address;
                 tasks.spawn(malformed::send(to, random));
             }),
             Trouble::TinyWindows { clients } => each(clients, &mut |tasks, random| {

@@ -2,6 +2,7 @@
 
 use super::body;
 use super::origin::Say;
+use super::secure;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -10,8 +11,10 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 /// How long a client waits. A person would not; but here a late answer is not a lost one.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,11 +51,18 @@ pub(super) enum Outcome {
     Mixed(String),
 }
 
+/// Where clients connect and how.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) address: SocketAddr,
+    pub(super) http2: bool,
+    pub(super) tls: Option<TlsConnector>,
+}
+
 /// A client with at most one connection.
 pub(super) struct Client {
-    target: SocketAddr,
+    way: Way,
     from: IpAddr,
-    http2: bool,
     kept: Option<Sender>,
 }
 
@@ -69,8 +79,8 @@ enum Sender {
 }
 
 impl Client {
-    pub(super) fn new(target: SocketAddr, from: IpAddr, http2: bool) -> Self {
-        Self { target, from, http2, kept: None }
+    pub(super) fn new(way: Way, from: IpAddr) -> Self {
+        Self { way, from, kept: None }
     }
 
     /// Asks, on the connection kept or a new one. As browsers do, a request that was not sent because the
@@ -100,7 +110,7 @@ impl Client {
     }
 
     async fn ask_on(&mut self, mut sender: Sender, ask: &Ask) -> Result<Outcome, Lost> {
-        let response = sender.send(self.target, ask).await;
+        let response = sender.send(self.way.address, ask).await;
         let response =
             response.map_err(|error| Lost { unsent: error.is_canceled(), why: words(&error) })?;
         let (head, body) = response.into_parts();
@@ -113,8 +123,19 @@ impl Client {
     }
 
     async fn connect(&self) -> anyhow::Result<Sender> {
-        let stream = TokioIo::new(connect(self.target, self.from).await?);
-        if self.http2 {
+        let stream = connect(self.way.address, self.from).await?;
+        match &self.way.tls {
+            None => self.begin(stream).await,
+            Some(tls) => self.begin(tls.connect(secure::name(), stream).await?).await,
+        }
+    }
+
+    async fn begin<S>(&self, stream: S) -> anyhow::Result<Sender>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let stream = TokioIo::new(stream);
+        if self.way.http2 {
             let (sender, driver) = http2::handshake(TokioExecutor::new(), stream).await?;
             tokio::spawn(driver);
             return Ok(Sender::Http2(sender));

@@ -1,10 +1,10 @@
 //! Clients of the basic class: more of them than the origin can serve.
 
-use super::ask::{Ask, Client, Outcome};
+use super::ask::{Ask, Client, Outcome, Way};
 use super::origin::Say;
 use super::timeline::Timeline;
 use fastrand::Rng;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,9 +46,9 @@ impl Crowd {
     }
 
     /// One client that asks again and again.
-    pub(super) async fn ask(self: Arc<Self>, to: SocketAddr, mut random: Rng, pause: bool) {
+    pub(super) async fn ask(self: Arc<Self>, way: Way, mut random: Rng, pause: bool) {
         let from: IpAddr = Ipv4Addr::new(127, 2, 0, random.u8(1..=40)).into();
-        let mut client = Client::new(to, from, false);
+        let mut client = Client::new(way, from);
         loop {
             let number = self.asked.fetch_add(1, Ordering::Relaxed);
             let ask = Ask {

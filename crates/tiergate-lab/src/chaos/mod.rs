@@ -17,6 +17,7 @@ mod premium;
 mod quiet;
 mod samples;
 mod schedule;
+mod secure;
 mod show;
 mod timeline;
 mod trouble;
@@ -87,14 +88,14 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     std::fs::create_dir_all(&settings.out).context("cannot make the directory for logs")?;
     let timeline = Arc::new(Timeline::create(&settings.out.join(format!("timeline-{seed}.log")))?);
     let world = World::start(&gateway, &settings.out).await?;
-    let [disk, clock] = world.means();
+    let [disk, clock, tls] = world.means();
     println!(
         "\n  seed {seed}, {} phases with {} troubles; timeline: {}",
         phases.len(),
         phases.iter().map(|phase| phase.events.len()).sum::<usize>(),
         timeline.path().display(),
     );
-    println!("  full disk: {disk}\n  clock steps: {clock}\n");
+    println!("  full disk: {disk}\n  clock steps: {clock}\n  TLS: {tls}\n");
     let run = Run::new(world, timeline, seed);
     let evidence = run.through(&phases).await?;
     let paint = Paint::stdout();
@@ -171,7 +172,7 @@ impl Run {
             stage.timeline.note(&show::planned(at, event.trouble, lasting));
         }
         let seed = self.seed.wrapping_add(number as u64);
-        let running = self.premium.start(stage.world.places.listen, &stage.timeline, seed);
+        let running = self.premium.start(&stage.world.ways, &stage.timeline, seed);
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
         for event in phase.events.iter().copied() {
@@ -200,8 +201,8 @@ impl Run {
         let mut tasks = JoinSet::new();
         let crowd = &self.stage.crowd;
         for _ in 0..LOAD_CLIENTS {
-            let to = self.stage.world.places.listen;
-            tasks.spawn(Arc::clone(crowd).ask(to, random.fork(), false));
+            let way = self.stage.world.ways[0].clone();
+            tasks.spawn(Arc::clone(crowd).ask(way, random.fork(), false));
         }
         sleep(LOAD / 2).await;
         let answered = || crowd.answered.load(Ordering::Relaxed);

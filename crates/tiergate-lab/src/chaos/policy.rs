@@ -12,6 +12,8 @@ pub(super) struct Places {
     pub(super) admin: SocketAddr,
     pub(super) servers: [SocketAddr; SERVERS],
     pub(super) log: PathBuf,
+    /// The listener with TLS: its address, certificate and key.
+    pub(super) secure: Option<(SocketAddr, [PathBuf; 2])>,
 }
 
 /// Client connections that the gateway accepts.
@@ -49,9 +51,15 @@ pub(super) fn bad(places: &Places, random: &mut Rng) -> (String, &'static str) {
 }
 
 fn written(places: &Places, [premium, basic]: [&str; 2], reordered: bool) -> String {
-    let Places { listen, admin, servers, log } = places;
+    let Places { listen, admin, servers, log, secure } = places;
     let servers = servers.map(|server| format!("{:?}", server.to_string())).join(", ");
     let log = Path::display(log).to_string();
+    let secure = secure.as_ref().map_or(String::new(), |(address, [certificate, key])| {
+        format!(
+            "[[listener]]\naddress = \"{address}\"\n\
+             tls = {{ certificate = {certificate:?}, key = {key:?} }}\n\n"
+        )
+    });
     let rule = |path: &str, class: &str| {
         format!("[[rule]]\nname = \"{path}\"\npath = \"/{path}/*\"\nclass = \"{class}\"\n\n")
     };
@@ -64,7 +72,7 @@ fn written(places: &Places, [premium, basic]: [&str; 2], reordered: bool) -> Str
     }
     format!(
         "admin = \"{admin}\"\nthreads = 2\n\n\
-         [[listener]]\naddress = \"{listen}\"\n\n\
+         [[listener]]\naddress = \"{listen}\"\n\n{secure}\
          [origin]\nfailures_max = 3\nretry_after = \"500ms\"\nservers = [{servers}]\n\n\
          [origin.health]\npath = \"/health\"\ninterval = \"400ms\"\ntimeout = \"800ms\"\n\
          fall = 2\nrise = 2\n\n\
@@ -89,7 +97,8 @@ mod tests {
     fn places() -> Places {
         let address = "127.0.0.1:1".parse().unwrap();
         let log = PathBuf::from("/tmp/log");
-        Places { listen: address, admin: address, servers: [address; SERVERS], log }
+        let secure = Some((address, ["/tmp/certificate", "/tmp/key"].map(PathBuf::from)));
+        Places { listen: address, admin: address, servers: [address; SERVERS], log, secure }
     }
 
     #[test]

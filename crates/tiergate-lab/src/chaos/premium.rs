@@ -1,20 +1,19 @@
 //! The well-behaved clients, whose requests must be answered: a few dozen, each with pauses between its
-//! requests, over HTTP/1.1 on connections that they keep, and over HTTP/2.
+//! requests, over HTTP/1.1 on connections that they keep and over HTTP/2, with and without TLS.
 
-use super::ask::{Ask, Client, Outcome};
+use super::ask::{Ask, Client, Outcome, Way};
 use super::origin::Say;
 use super::timeline::Timeline;
 use fastrand::Rng;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Clients, and those of them that use HTTP/2.
+/// How many there are.
 const CLIENTS: usize = 30;
-const HTTP2_CLIENTS: usize = 6;
 /// Addresses that they come from.
 const ADDRESSES: usize = 6;
 /// Mean pause between two requests of a client, in milliseconds.
@@ -66,7 +65,7 @@ impl Premium {
     /// Starts them.
     pub(super) fn start(
         self: &Arc<Self>,
-        target: SocketAddr,
+        ways: &[Way],
         timeline: &Arc<Timeline>,
         seed: u64,
     ) -> Running {
@@ -75,7 +74,7 @@ impl Premium {
         let mut tasks = JoinSet::new();
         for number in 0..CLIENTS {
             let from = address(number % ADDRESSES);
-            let client = Client::new(target, from, number < HTTP2_CLIENTS);
+            let client = Client::new(ways[number % ways.len()].clone(), from);
             let (premium, timeline) = (Arc::clone(self), Arc::clone(timeline));
             let random = random.fork();
             tasks.spawn(async move { premium.converse(client, random, &timeline).await });

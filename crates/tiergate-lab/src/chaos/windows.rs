@@ -17,8 +17,10 @@ pub(super) const BACK_S: f64 = 5.0;
 pub(super) enum Level {
     /// Nothing stands in the way.
     Normal,
-    /// A server is out of order and the gateway knows it, or has no descriptors left.
+    /// A server is out of order, and the gateway has had the time to find out.
     Reduced,
+    /// The gateway may open no files, neither for new clients nor for new connections to the origin.
+    Starved,
     /// A server has just failed, and requests may be lost there.
     Failing,
     /// No server works.
@@ -26,14 +28,15 @@ pub(super) enum Level {
 }
 
 impl Level {
-    pub(super) const ALL: [Level; 4] =
-        [Level::Normal, Level::Reduced, Level::Failing, Level::Impossible];
+    pub(super) const ALL: [Level; 5] =
+        [Level::Normal, Level::Reduced, Level::Starved, Level::Failing, Level::Impossible];
 
     /// Its name, and the share of requests that must be answered.
     pub(super) fn promise(self) -> (&'static str, Option<f64>) {
         match self {
             Level::Normal => ("all servers in order", Some(0.999)),
-            Level::Reduced => ("a server out, or no descriptors", Some(0.97)),
+            Level::Reduced => ("a server known to be out", Some(0.98)),
+            Level::Starved => ("no descriptors left", Some(0.6)),
             Level::Failing => ("a server has just failed", Some(0.6)),
             Level::Impossible => ("no server works", None),
         }
@@ -69,7 +72,7 @@ pub(super) fn of(troubles: &[Happened]) -> Vec<Window> {
             windows.push(Window { level: Level::Failing, from, to: from + FIND_OUT_S });
             windows.push(Window { level: Level::Reduced, from, to: to + SETTLED_S });
         } else if let Trouble::FewDescriptors { .. } = trouble {
-            windows.push(Window { level: Level::Reduced, from, to: to + SETTLED_S });
+            windows.push(Window { level: Level::Starved, from, to: to + SETTLED_S });
         }
     }
     windows

@@ -1,8 +1,10 @@
 //! The programs of a run: the gateway and its origin servers, and what belongs to them.
 
+use super::ask::Way;
 use super::log::AccessLog;
 use super::origin::{self, Say};
 use super::policy::{self, Places};
+use super::secure;
 use super::trouble::SERVERS;
 use crate::process::{self, Program, Running, free_address};
 use anyhow::{Context, Result};
@@ -20,7 +22,7 @@ const SERVICE: &str = "30ms";
 /// Size of the access log's disk.
 const DISK: &str = "64m";
 /// Debian's package libfaketime.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 /// How long the gateway may take to end after SIGTERM: its policy gives it five seconds.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -37,6 +39,8 @@ pub(super) struct World {
     gateway: Mutex<Running>,
     pub(super) pid: u32,
     pub(super) places: Places,
+    /// The ways to connect: HTTP/1.1, twice as many as HTTP/2 and each of them with TLS.
+    pub(super) ways: Vec<Way>,
     pub(super) log: AccessLog,
     pub(super) program_log: PathBuf,
     /// Held while the gateway may not open files: a reload would adapt to that.
@@ -64,7 +68,10 @@ impl World {
         for place in 0..SERVERS {
             (servers[place], controls[place]) = (free_address()?, free_address()?);
         }
-        let places = Places { listen, admin, servers, log: logs.join("access.json") };
+        let log = logs.join("access.json");
+        let certificate = secure::certificate(scratch.path()).await.ok();
+        let secure = certificate.map(|files| anyhow::Ok((free_address()?, files))).transpose()?;
+        let places = Places { listen, admin, servers, log, secure };
         let policy = scratch.path().join("policy.toml");
         std::fs::write(&policy, policy::usual(&places))?;
         let mut running = Vec::new();
@@ -73,12 +80,12 @@ impl World {
         }
         let program_log = out.join("gateway.log");
         let _ = std::fs::remove_file(&program_log);
-        let clock = Path::new(FAKETIME).exists().then(|| scratch.path().join("clock"));
-        if let Some(file) = &clock {
+        let clock = faketime().map(|library| (library, scratch.path().join("clock")));
+        if let Some((_, file)) = &clock {
             std::fs::write(file, "+0")?;
         }
         let mounts = may_mount().await;
-        let program = program(gateway, &policy, mounts.then_some(&logs), clock.as_deref());
+        let program = program(gateway, &policy, mounts.then_some(&logs), clock.as_ref());
         let mut gateway = program.start(&program_log)?;
         gateway.ready(listen).await?;
         gateway.ready(admin).await?;
@@ -95,6 +102,7 @@ impl World {
             pid,
             gateway: Mutex::new(gateway),
             log: AccessLog::follow(seen(&places.log)),
+            ways: ways(&places)?,
             places,
             program_log,
             descriptors: tokio::sync::Mutex::default(),
@@ -102,15 +110,15 @@ impl World {
             controls,
             disk,
             disk_full: AtomicBool::new(false),
-            clock,
+            clock: clock.map(|(_, file)| file),
             policy,
             out: out.to_path_buf(),
             _scratch: scratch,
         })
     }
 
-    /// How full disks and clock steps are made, in words.
-    pub(super) fn means(&self) -> [&'static str; 2] {
+    /// How full disks, clock steps and TLS are made, in words.
+    pub(super) fn means(&self) -> [&'static str; 3] {
         let disk = match self.disk {
             Disk::Mounted { .. } => "a file system of 64 MiB (tmpfs), filled up",
             Disk::FileSize => "mounting is not permitted: a limit on file sizes (RLIMIT_FSIZE)",
@@ -119,7 +127,11 @@ impl World {
             Some(_) => "libfaketime, wall clock only",
             None => "left out: libfaketime is not installed (make setup)",
         };
-        [disk, clock]
+        let tls = match self.places.secure {
+            Some(_) => "two of five premium clients",
+            None => "left out: openssl is not installed (make setup)",
+        };
+        [disk, clock, tls]
     }
 
     /// Why the gateway is no longer there; `None` while it runs.
@@ -221,6 +233,18 @@ impl World {
     }
 }
 
+fn ways(places: &Places) -> Result<Vec<Way>> {
+    let plain = |http2| Way { address: places.listen, http2, tls: None };
+    let mut ways = vec![plain(false), plain(false), plain(true)];
+    if let Some((address, [certificate, _])) = &places.secure {
+        for http2 in [false, true] {
+            let tls = Some(secure::connector(certificate, http2)?);
+            ways.push(Way { address: *address, http2, tls });
+        }
+    }
+    Ok(ways)
+}
+
 /// The hard limit in `/proc/PID/limits`; `None`: unlimited.
 fn hard(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
@@ -255,7 +279,12 @@ async fn server(out: &Path, listen: SocketAddr, control: SocketAddr) -> Result<R
 }
 
 /// The gateway, with a disk of its own for its log and a clock that can be wrong, where these are possible.
-fn program(gateway: &Path, policy: &Path, disk: Option<&PathBuf>, clock: Option<&Path>) -> Program {
+fn program(
+    gateway: &Path,
+    policy: &Path,
+    disk: Option<&PathBuf>,
+    clock: Option<&(PathBuf, PathBuf)>,
+) -> Program {
     let mut words: Vec<String> = Vec::new();
     if let Some(logs) = disk {
         let mount = format!("mount -t tmpfs -o size={DISK} chaos \"$0\" && exec \"$@\"");
@@ -263,14 +292,20 @@ fn program(gateway: &Path, policy: &Path, disk: Option<&PathBuf>, clock: Option<
         words.extend([mount, logs.display().to_string()]);
     }
     words.push("env".into());
-    if let Some(clock) = clock {
-        words.push(format!("LD_PRELOAD={FAKETIME}"));
+    if let Some((library, clock)) = clock {
+        words.push(format!("LD_PRELOAD={}", library.display()));
         words.push(format!("FAKETIME_TIMESTAMP_FILE={}", clock.display()));
         words.extend(["FAKETIME_CACHE_DURATION=1", "DONT_FAKE_MONOTONIC=1"].map(String::from));
         words.push("FAKETIME_DONT_FAKE_MONOTONIC=1".into());
     }
     words.extend([gateway.display().to_string(), "run".into(), policy.display().to_string()]);
     Program::new("the gateway", &words[0]).args(&words[1..])
+}
+
+/// Where the library is: in a folder of the machine's architecture.
+fn faketime() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok);
+    folders.map(|folder| folder.path().join(FAKETIME)).find(|path| path.exists())
 }
 
 async fn may_mount() -> bool {

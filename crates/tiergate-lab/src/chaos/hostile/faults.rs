@@ -2,20 +2,18 @@
 //! answers wrongly. Their answers are checked like those of premium clients.
 
 use super::place::{address, moment};
-use crate::chaos::ask::{Ask, Client, Outcome};
+use crate::chaos::ask::{Ask, Client, Outcome, Way};
 use crate::chaos::crowd::Crowd;
 use crate::chaos::origin::Say;
 use fastrand::Rng;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use strum::VariantArray;
 use tokio::time::sleep;
 
 /// Asks for what the origin answers wrongly, late, or in odd ways.
-pub(crate) async fn ask(to: SocketAddr, mut random: Rng, crowd: Arc<Crowd>) {
-    let http2 = random.u8(..4) == 0;
-    let mut client = Client::new(to, address(&mut random), http2);
+pub(crate) async fn ask(way: Way, mut random: Rng, crowd: Arc<Crowd>) {
+    let mut client = Client::new(way, address(&mut random));
     loop {
         let say = Say::VARIANTS[random.usize(..Say::VARIANTS.len())];
         let bytes = [0, 100, 5_000, 100_000, 3_000_000][random.usize(..5)];
