@@ -135,10 +135,17 @@ impl Health {
         self.sick && rules.fall.is_some()
     }
 
-    /// Whether a request may be sent to it: it is well, or due to be tried. Checks try instead of requests.
+    /// Whether a request may be sent to it: it is well, or due to be tried.
     pub(super) fn is_usable(&self, now: Moment, rules: &HealthRules) -> bool {
-        let due = |(_, at)| rules.fall.is_none() && at <= now;
+        let due = |(cause, at)| at <= now && self.is_for_requests_to_try(cause, rules);
         !self.is_sick(rules) && self.left_out.is_none_or(due)
+    }
+
+    /// Whether it takes a request to find out if it is well again. Checks find out whether it can be connected
+    /// to; that requests fail there, they did not see, but before they pass no request is spent on it.
+    fn is_for_requests_to_try(&self, cause: Cause, rules: &HealthRules) -> bool {
+        rules.fall.is_none()
+            || matches!(cause, Cause::Broken(_)) && self.checks_passed >= rules.rise
     }
 
     /// Whether it may get requests where no other server is usable: connecting to it works.
@@ -195,7 +202,11 @@ impl Health {
             self.left_out = Some((cause, now + rules.retry_after));
         }
         match (was_out, self.left_out) {
-            (false, Some((cause, _))) => Some(Change::LeftOut(cause)),
+            (false, Some((cause, _))) => {
+                // Checks that passed before say nothing about what has failed since.
+                self.checks_passed = 0;
+                Some(Change::LeftOut(cause))
+            }
             (true, None) => Some(Change::Back),
             _ => None,
         }
@@ -207,10 +218,14 @@ impl Health {
         if passed {
             self.checks_failed = 0;
             self.checks_passed = self.checks_passed.saturating_add(1);
-            if (self.sick || self.left_out.is_some()) && self.checks_passed >= rules.rise {
-                (self.sick, self.left_out) = (false, None);
-                (self.unreachable, self.broken) = (0, 0);
-                return Some(Change::Back);
+            if self.checks_passed >= rules.rise {
+                let was_out = std::mem::take(&mut self.sick) || self.left_out.is_some();
+                self.left_out =
+                    self.left_out.filter(|(cause, _)| self.is_for_requests_to_try(*cause, rules));
+                if was_out && self.left_out.is_none() {
+                    (self.unreachable, self.broken) = (0, 0);
+                    return Some(Change::Back);
+                }
             }
         } else {
             self.checks_passed = 0;

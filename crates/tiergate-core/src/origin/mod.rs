@@ -6,10 +6,10 @@
 //!
 //! A server is *left out* after `failures_max` connects in a row that failed, or requests in a row that failed
 //! otherwise while its peers did better ([`health`]: passive checks), or when active checks say so. One that
-//! was left out by passive checks alone is tried by a single request every `retry_after`; success brings it
-//! back. If active checks are on, they alone bring it back, so no request is spent on it. For failures that a
-//! request may have caused, at most half of the servers are left out, and they are used all the same when
-//! there is no other.
+//! was left out by passive checks is tried by a single request every `retry_after`; success brings it back. If
+//! active checks are on, no request is spent before they pass, and none at all on a server that could not be
+//! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
+//! the servers are left out, and they are used all the same when there is no other.
 //!
 //! A request that failed at one server may be tried at another, as far as the retry budget goes
 //! ([`retries`]).
@@ -417,6 +417,49 @@ mod tests {
         origin.servers.checked(&origin.lineup, 0, true);
         assert_eq!(origin.servers.checked(&origin.lineup, 0, true), Some(Change::Back));
         assert!(origin.any_usable(60_000));
+    }
+
+    #[test]
+    fn checks_before_a_server_failed_do_not_bring_it_back() {
+        let mut origin = Origin::new("a", ACTIVE, RETRIES);
+        let check = |origin: &mut Origin| origin.servers.checked(&origin.lineup, 0, true);
+        (0..9).for_each(|_| assert_eq!(check(&mut origin), None));
+        origin.finds(2, 0, 0, Finding::Unreachable);
+        assert_eq!(check(&mut origin), None, "two in a row are needed");
+        assert_eq!(check(&mut origin), Some(Change::Back));
+    }
+
+    #[test]
+    fn a_server_that_passes_checks_but_fails_requests_is_tried_by_one_at_a_time() {
+        let mut origin = Origin::new("a b", ACTIVE, RETRIES);
+        let check = |origin: &mut Origin| origin.servers.checked(&origin.lineup, 0, true);
+        (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+        origin.finds(3, 100, 0, Finding::Broken);
+        let out = Some(Cause::Broken(3));
+        assert_eq!(origin.states(100)[0].left_out, out);
+        assert_eq!(check(&mut origin), None);
+        assert_eq!(origin.pick(5000), Some(1), "not before its checks pass");
+        assert_eq!(check(&mut origin), None);
+        assert_eq!(origin.states(5000)[0].left_out, out, "checks do not see what failed");
+        assert_eq!(origin.pick(5000), Some(0));
+        assert_eq!(origin.pick(5000), Some(1), "one try at a time");
+        assert_eq!(origin.done(5100, 0, Finding::Broken), None);
+        assert_eq!(origin.pick(6000), Some(1));
+        assert_eq!(origin.pick(6100), Some(0));
+        assert_eq!(origin.done(6200, 0, Finding::Alive), Some(Change::Back));
+    }
+
+    #[test]
+    fn a_server_that_fails_requests_and_then_its_checks_is_tried_once_checks_pass() {
+        let mut origin = Origin::new("a b", ACTIVE, RETRIES);
+        let check = |origin: &mut Origin, passed| origin.servers.checked(&origin.lineup, 0, passed);
+        (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+        origin.finds(3, 100, 0, Finding::Broken);
+        (0..2).for_each(|_| drop(check(&mut origin, false)));
+        assert_eq!(origin.states(200)[0].left_out, Some(Cause::Checks(2)));
+        assert_eq!(origin.pick(9000), Some(1));
+        (0..2).for_each(|_| assert_eq!(check(&mut origin, true), None));
+        assert_eq!(origin.find(9000, 0, Finding::Alive), Some(Change::Back));
     }
 
     #[test]
