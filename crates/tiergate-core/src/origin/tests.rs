@@ -1,0 +1,282 @@
+//! Which servers get requests, are left out and come back.
+
+use super::*;
+
+const PASSIVE: HealthRules =
+    HealthRules { failures_max: 2, retry_after: Duration::from_secs(1), fall: None, rise: 2 };
+const ACTIVE: HealthRules = HealthRules { fall: Some(2), ..PASSIVE };
+const RETRIES: Allowance = Allowance { share: 0.2, floor: 10 };
+
+/// The servers of one policy.
+struct Origin {
+    servers: Servers,
+    lineup: Lineup,
+}
+
+impl Origin {
+    fn new(addresses: &str, rules: HealthRules, retries: Allowance) -> Self {
+        let mut servers = Servers::default();
+        let lineup = servers.lineup(addresses.split(' '), rules, retries).expect("few");
+        Origin { servers, lineup }
+    }
+
+    fn reload(&mut self, addresses: &str, rules: HealthRules) -> Lineup {
+        let lineup = self.servers.lineup(addresses.split(' '), rules, RETRIES).expect("few");
+        std::mem::replace(&mut self.lineup, lineup)
+    }
+
+    fn pick(&mut self, ms: u64) -> Option<usize> {
+        self.servers.pick(at(ms), &self.lineup)
+    }
+
+    fn again(&mut self, ms: u64, tried: u64) -> Again {
+        self.servers.pick_again(at(ms), &self.lineup, tried)
+    }
+
+    fn done(&mut self, ms: u64, place: usize, finding: Finding) -> Option<Change> {
+        self.servers.done(at(ms), &self.lineup, place, finding)
+    }
+
+    /// A request to that server alone.
+    fn find(&mut self, ms: u64, place: usize, finding: Finding) -> Option<Change> {
+        let picked = self.servers.send(at(ms), &self.lineup, !(1 << place));
+        assert_eq!(picked, Some(place), "at {ms} ms");
+        self.done(ms, place, finding)
+    }
+
+    /// So many requests to that server alone; the change after the last.
+    fn finds(&mut self, count: u32, ms: u64, place: usize, finding: Finding) -> Option<Change> {
+        (0..count).fold(None, |_, _| self.find(ms, place, finding))
+    }
+
+    fn any_usable(&self, ms: u64) -> bool {
+        self.servers.any_usable(at(ms), &self.lineup)
+    }
+
+    fn states(&self, ms: u64) -> Vec<ServerState> {
+        self.servers.states(at(ms), &self.lineup).collect()
+    }
+}
+
+fn at(ms: u64) -> Moment {
+    Moment::from_millis(ms)
+}
+
+#[test]
+fn least_outstanding_wins_and_equals_take_turns() {
+    let mut origin = Origin::new("a b c", PASSIVE, RETRIES);
+    let picked: Vec<usize> = (0..3).map(|_| origin.pick(0).expect("all are up")).collect();
+    assert_eq!(picked, [0, 1, 2]);
+    origin.done(1, 1, Finding::Alive);
+    assert_eq!(origin.pick(1), Some(1));
+    assert_eq!(origin.again(1, 0b011), Again::To(2));
+    assert_eq!(origin.again(1, 0b111), Again::Nowhere);
+}
+
+#[test]
+fn an_unreachable_server_is_left_out_and_tried_by_one_request_at_a_time() {
+    let mut origin = Origin::new("a", PASSIVE, RETRIES);
+    assert_eq!(origin.find(0, 0, Finding::Unreachable), None);
+    let out = Change::LeftOut(Cause::Unreachable(2));
+    assert_eq!(origin.find(0, 0, Finding::Unreachable), Some(out));
+    assert!(!origin.any_usable(999));
+    assert_eq!(origin.pick(999), None);
+    assert_eq!(origin.pick(1000), Some(0));
+    assert_eq!(origin.pick(1000), None, "one try at a time");
+    // The try's client leaves: the next try is due a second later all the same.
+    origin.done(1500, 0, Finding::Nothing);
+    assert_eq!(origin.pick(2000), Some(0));
+    assert_eq!(origin.done(2100, 0, Finding::Alive), Some(Change::Back));
+    assert_eq!(origin.states(2100)[0].left_out, None);
+}
+
+#[test]
+fn success_in_between_resets_the_count() {
+    let mut origin = Origin::new("a", PASSIVE, RETRIES);
+    for finding in [Finding::Unreachable, Finding::Alive, Finding::Unreachable] {
+        assert_eq!(origin.find(0, 0, finding), None);
+    }
+    assert!(origin.any_usable(0));
+}
+
+#[test]
+fn requests_that_fail_do_not_take_the_only_server_away() {
+    let mut origin = Origin::new("a", PASSIVE, RETRIES);
+    for ms in 0..1000 {
+        assert_eq!(origin.find(ms, 0, Finding::Broken), None);
+    }
+    // Nor is one left out any longer that answers badly, but can be connected to.
+    origin.finds(2, 1000, 0, Finding::Unreachable);
+    assert_eq!(origin.find(2000, 0, Finding::Broken), Some(Change::Back));
+}
+
+#[test]
+fn a_client_whose_requests_fail_everywhere_takes_no_server_away() {
+    let mut origin = Origin::new("a b c", PASSIVE, RETRIES);
+    for ms in 0..300 {
+        let place = origin.pick(ms).expect("usable");
+        assert_eq!(origin.done(ms, place, Finding::Broken), None);
+    }
+    // And the same among others, who are well served: of three requests, one fails.
+    for ms in 300..3000 {
+        let place = origin.pick(ms).expect("usable");
+        let finding = if ms % 7 < 2 { Finding::Broken } else { Finding::Alive };
+        assert_eq!(origin.done(ms, place, finding), None, "at {ms} ms");
+    }
+}
+
+#[test]
+fn a_server_that_fails_where_its_peers_do_not_is_left_out() {
+    let mut origin = Origin::new("a b c", PASSIVE, RETRIES);
+    (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+    let mut failed = (0..10).map(|_| origin.find(100, 0, Finding::Broken));
+    assert_eq!(failed.position(|change| change.is_some()), Some(2), "the third is no chance");
+    assert_eq!(origin.states(100)[0].left_out, Some(Cause::Broken(3)));
+    assert!(!origin.states(100)[0].usable);
+    // Of the other two, none: half of the servers stay.
+    (0..100).for_each(|_| assert_eq!(origin.find(100, 2, Finding::Broken), None));
+    // It comes back by one request that is answered.
+    assert_eq!(origin.find(1100, 0, Finding::Alive), Some(Change::Back));
+}
+
+#[test]
+fn a_server_that_only_fails_requests_is_used_when_no_other_is_left() {
+    let mut origin = Origin::new("a b", PASSIVE, RETRIES);
+    (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+    origin.finds(3, 100, 0, Finding::Broken);
+    assert_eq!(origin.pick(100), Some(1));
+    origin.finds(2, 100, 1, Finding::Unreachable);
+    assert_eq!(origin.states(100)[1].left_out, Some(Cause::Unreachable(2)));
+    assert_eq!((0..5).filter(|_| origin.pick(100) == Some(0)).count(), 5);
+    assert!(origin.states(100)[0].usable);
+}
+
+#[test]
+fn passive_checks_can_be_switched_off() {
+    let mut origin = Origin::new("a b", HealthRules { failures_max: 0, ..PASSIVE }, RETRIES);
+    (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+    for _ in 0..100 {
+        assert_eq!(origin.find(100, 0, Finding::Unreachable), None);
+        assert_eq!(origin.find(100, 0, Finding::Broken), None);
+    }
+}
+
+#[test]
+fn active_checks_take_out_and_bring_back() {
+    let mut origin = Origin::new("a b", ACTIVE, RETRIES);
+    let check = |origin: &mut Origin, passed| origin.servers.checked(&origin.lineup, 0, passed);
+    assert_eq!(check(&mut origin, false), None);
+    assert_eq!(check(&mut origin, false), Some(Change::LeftOut(Cause::Checks(2))));
+    assert_eq!(origin.pick(0), Some(1));
+    assert_eq!(origin.again(0, 0b10), Again::Nowhere);
+    assert_eq!(check(&mut origin, true), None);
+    assert_eq!(check(&mut origin, true), Some(Change::Back));
+    assert_eq!(origin.again(0, 0b10), Again::To(0));
+}
+
+#[test]
+fn with_active_checks_no_request_is_spent_on_an_unreachable_server() {
+    let mut origin = Origin::new("a", ACTIVE, RETRIES);
+    origin.finds(2, 0, 0, Finding::Unreachable);
+    assert_eq!(origin.pick(60_000), None);
+    origin.servers.checked(&origin.lineup, 0, true);
+    assert_eq!(origin.servers.checked(&origin.lineup, 0, true), Some(Change::Back));
+    assert!(origin.any_usable(60_000));
+}
+
+#[test]
+fn checks_before_a_server_failed_do_not_bring_it_back() {
+    let mut origin = Origin::new("a", ACTIVE, RETRIES);
+    let check = |origin: &mut Origin| origin.servers.checked(&origin.lineup, 0, true);
+    (0..9).for_each(|_| assert_eq!(check(&mut origin), None));
+    origin.finds(2, 0, 0, Finding::Unreachable);
+    assert_eq!(check(&mut origin), None, "two in a row are needed");
+    assert_eq!(check(&mut origin), Some(Change::Back));
+}
+
+#[test]
+fn a_server_that_passes_checks_but_fails_requests_is_tried_by_one_at_a_time() {
+    let mut origin = Origin::new("a b", ACTIVE, RETRIES);
+    let check = |origin: &mut Origin| origin.servers.checked(&origin.lineup, 0, true);
+    (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+    origin.finds(3, 100, 0, Finding::Broken);
+    let out = Some(Cause::Broken(3));
+    assert_eq!(origin.states(100)[0].left_out, out);
+    assert_eq!(check(&mut origin), None);
+    assert_eq!(origin.pick(5000), Some(1), "not before its checks pass");
+    assert_eq!(check(&mut origin), None);
+    assert_eq!(origin.states(5000)[0].left_out, out, "checks do not see what failed");
+    assert_eq!(origin.pick(5000), Some(0));
+    assert_eq!(origin.pick(5000), Some(1), "one try at a time");
+    assert_eq!(origin.done(5100, 0, Finding::Broken), None);
+    assert_eq!(origin.pick(6000), Some(1));
+    assert_eq!(origin.pick(6100), Some(0));
+    assert_eq!(origin.done(6200, 0, Finding::Alive), Some(Change::Back));
+}
+
+#[test]
+fn a_server_that_fails_requests_and_then_its_checks_is_tried_once_checks_pass() {
+    let mut origin = Origin::new("a b", ACTIVE, RETRIES);
+    let check = |origin: &mut Origin, passed| origin.servers.checked(&origin.lineup, 0, passed);
+    (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+    origin.finds(3, 100, 0, Finding::Broken);
+    (0..2).for_each(|_| drop(check(&mut origin, false)));
+    assert_eq!(origin.states(200)[0].left_out, Some(Cause::Checks(2)));
+    assert_eq!(origin.pick(9000), Some(1));
+    (0..2).for_each(|_| assert_eq!(check(&mut origin, true), None));
+    assert_eq!(origin.find(9000, 0, Finding::Alive), Some(Change::Back));
+}
+
+#[test]
+fn reloads_forget_nothing_of_a_server() {
+    let mut origin = Origin::new("a b", PASSIVE, RETRIES);
+    origin.finds(2, 0, 1, Finding::Unreachable);
+    assert_eq!(origin.pick(0), Some(0));
+    // `a` goes, with a request there that ends later; `b` stays under another number.
+    let former = origin.reload("b c", PASSIVE);
+    assert!(origin.states(10)[0].left_out.is_some());
+    assert_eq!(origin.pick(10), Some(1));
+    origin.reload("c a b", PASSIVE);
+    let outstanding = |origin: &Origin| origin.states(10).iter().map(|it| it.outstanding).collect();
+    let counts: Vec<u32> = outstanding(&origin);
+    assert_eq!(counts, [1, 1, 0]);
+    origin.servers.done(at(20), &former, 0, Finding::Alive);
+    let counts: Vec<u32> = outstanding(&origin);
+    assert_eq!(counts, [1, 0, 0]);
+    assert!(origin.states(10)[2].left_out.is_some());
+}
+
+#[test]
+fn what_checks_said_does_not_outlive_them() {
+    let mut origin = Origin::new("a", ACTIVE, RETRIES);
+    for _ in 0..2 {
+        origin.servers.checked(&origin.lineup, 0, false);
+    }
+    assert!(!origin.any_usable(0));
+    origin.reload("a", PASSIVE);
+    assert_eq!(origin.find(0, 0, Finding::Alive), None);
+    origin.reload("a", ACTIVE);
+    assert!(origin.any_usable(0));
+}
+
+#[test]
+fn retries_are_denied_beyond_the_budget_and_only_where_there_is_another_server() {
+    let mut origin = Origin::new("a b", PASSIVE, Allowance { share: 0.5, floor: 0 });
+    assert_eq!(origin.again(0, 0b01), Again::Denied, "nobody has asked yet");
+    assert_eq!(origin.again(0, 0b11), Again::Nowhere);
+    assert_eq!(origin.pick(0), Some(0));
+    assert_eq!(origin.pick(0), Some(1));
+    assert_eq!(origin.again(0, 0b11), Again::Nowhere, "which costs nothing");
+    assert_eq!(origin.again(0, 0b01), Again::To(1));
+    assert_eq!(origin.again(0, 0b01), Again::Denied);
+    let outstanding: Vec<u32> = origin.states(0).iter().map(|it| it.outstanding).collect();
+    assert_eq!(outstanding, [1, 2], "who is denied is nowhere");
+}
+
+#[test]
+fn an_origin_has_a_bounded_number_of_servers() {
+    let many: Vec<String> = (0..=SERVERS_MAX).map(|number| number.to_string()).collect();
+    let mut servers = Servers::default();
+    assert!(servers.lineup(many.iter().map(String::as_str), PASSIVE, RETRIES).is_err());
+    assert!(servers.lineup([], PASSIVE, RETRIES).is_err());
+}
