@@ -4,7 +4,7 @@
 //! `app` is a server whose capacity nobody knows.
 //! `demo` shows what overload does without and with Tiergate; `bench` measures the processor time
 //! that Tiergate, HAProxy and nginx spend on a request; `predict` compares the simulator with a real run;
-//! `chaos` puts the gateway under random troubles and judges what becomes of its clients.
+//! `chaos` puts the gateway under random faults and judges what becomes of its clients.
 //! The gateway is started as a program.
 
 #![forbid(unsafe_code)]
@@ -45,7 +45,7 @@ enum Experiment {
     Lab(lab::Settings),
     /// Compare a prediction of `tiergate simulate` with a real run
     Predict(predict::Settings),
-    /// The gateway under random troubles: is every promise kept?
+    /// The gateway under random faults, with a verdict on every promise
     Chaos(chaos::Settings),
     /// A server that fails as it is told
     #[command(hide = true)]

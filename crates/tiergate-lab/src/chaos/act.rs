@@ -1,13 +1,13 @@
-//! Carries out troubles.
+//! Carries out faults.
 
 use super::crowd::Crowd;
-use super::hostile::{faults, http2, idle, leave, malformed, slow};
+use super::fault::{Event, Fault, SERVERS};
+use super::hostile::{answers, http2, idle, leave, malformed, slow};
 use super::metrics::{self, Metrics};
 use super::origin::Say;
 use super::policy;
 use super::samples;
 use super::timeline::Timeline;
-use super::trouble::{Event, SERVERS, Trouble};
 use super::windows::Happened;
 use super::world::World;
 use anyhow::Result;
@@ -23,7 +23,7 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(3);
 /// How long libfaketime may take to notice.
 const CLOCK_NOTICED: Duration = Duration::from_millis(1300);
 
-/// What troubles need, and what they leave behind.
+/// What faults need, and what they leave behind.
 pub(super) struct Stage {
     pub(super) world: World,
     pub(super) timeline: Arc<Timeline>,
@@ -42,71 +42,71 @@ pub(super) struct Reloads {
 }
 
 impl Stage {
-    /// Carries out a trouble from its beginning to its end.
+    /// Carries out a fault from its beginning to its end.
     pub(super) async fn carry_out(&self, event: Event) -> Result<()> {
-        let trouble = event.trouble;
-        self.timeline.note(&format!("begins: {trouble}, for {:.1} s", event.lasting.as_secs_f64()));
+        let fault = event.fault;
+        self.timeline.note(&format!("begins: {fault}, for {:.1} s", event.lasting.as_secs_f64()));
         let place = {
             let mut happened = self.happened.lock().expect("no code panics with it");
             let from = self.timeline.now();
-            happened.push(Happened { trouble, from, to: f64::INFINITY });
+            happened.push(Happened { fault, from, to: f64::INFINITY });
             happened.len() - 1
         };
         let until = Instant::now() + event.lasting;
         let random = Rng::with_seed(event.seed);
-        if !self.clients(trouble, random.clone(), until).await {
-            self.other(trouble, random, until).await?;
+        if !self.clients(fault, random.clone(), until).await {
+            self.other(fault, random, until).await?;
         }
         self.happened.lock().expect("no code panics with it")[place].to = self.timeline.now();
-        self.timeline.note(&format!("ends:   {trouble}"));
+        self.timeline.note(&format!("ends:   {fault}"));
         Ok(())
     }
 
-    /// Troubles now.
-    pub(super) fn now(&self) -> Vec<Trouble> {
+    /// Faults now.
+    pub(super) fn now(&self) -> Vec<Fault> {
         let happened = self.happened.lock().expect("no code panics with it");
-        happened.iter().filter(|it| it.to.is_infinite()).map(|it| it.trouble).collect()
+        happened.iter().filter(|it| it.to.is_infinite()).map(|it| it.fault).collect()
     }
 
-    /// Troubles that clients make; `false`: it is another.
-    async fn clients(&self, trouble: Trouble, mut random: Rng, until: Instant) -> bool {
+    /// Faults that clients make; `false`: it is another.
+    async fn clients(&self, fault: Fault, mut random: Rng, until: Instant) -> bool {
         let to = self.world.places.listen;
         let ways = &self.world.ways;
         let mut tasks = JoinSet::new();
         let mut each = |clients: usize, start: &mut dyn FnMut(&mut JoinSet<()>, Rng)| {
             (0..clients).for_each(|_| start(&mut tasks, random.fork()));
         };
-        match trouble {
-            Trouble::Burst { clients } => each(clients, &mut |tasks, random| {
+        match fault {
+            Fault::Burst { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(Arc::clone(&self.crowd).ask(ways[0].clone(), random, true));
             }),
-            Trouble::OriginFaults { clients } => each(clients, &mut |tasks, mut random| {
+            Fault::FaultyAnswers { clients } => each(clients, &mut |tasks, mut random| {
                 let way = ways[random.usize(..ways.len())].clone();
-                tasks.spawn(faults::ask(way, random, Arc::clone(&self.crowd)));
+                tasks.spawn(answers::ask(way, random, Arc::clone(&self.crowd)));
             }),
-            Trouble::SlowHeads { clients } => each(clients, &mut |tasks, random| {
+            Fault::SlowHeads { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(slow::heads(to, random));
             }),
-            Trouble::SlowBodies { clients } => each(clients, &mut |tasks, random| {
+            Fault::SlowBodies { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(slow::bodies(to, random));
             }),
-            Trouble::SlowReaders { clients } => each(clients, &mut |tasks, random| {
+            Fault::SlowReaders { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(slow::readers(to, random));
             }),
-            Trouble::Leavers { clients } => each(clients, &mut |tasks, random| {
+            Fault::Leavers { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(leave::leave(to, random));
             }),
-            Trouble::Malformed { clients } => each(clients, &mut |tasks, mut random| {
+            Fault::Malformed { clients } => each(clients, &mut |tasks, mut random| {
                 let to = ways[random.usize(..ways.len())].address;
                 tasks.spawn(malformed::send(to, random));
             }),
-            Trouble::TinyWindows { clients } => each(clients, &mut |tasks, random| {
+            Fault::TinyWindows { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(http2::tiny_windows(to, random));
             }),
-            Trouble::ResetFlood { clients } => each(clients, &mut |tasks, random| {
+            Fault::ResetFlood { clients } => each(clients, &mut |tasks, random| {
                 tasks.spawn(http2::reset_flood(to, random));
             }),
-            Trouble::IdleConnections { connections } => each(4, &mut |tasks, random| {
+            Fault::IdleConnections { connections } => each(4, &mut |tasks, random| {
                 tasks.spawn(idle::hold(to, connections / 4, random));
             }),
             _ => return false,
@@ -116,55 +116,55 @@ impl Stage {
         true
     }
 
-    async fn other(&self, trouble: Trouble, mut random: Rng, until: Instant) -> Result<()> {
+    async fn other(&self, fault: Fault, mut random: Rng, until: Instant) -> Result<()> {
         let world = &self.world;
-        match trouble {
-            Trouble::ServerKilled { server } => {
+        match fault {
+            Fault::ServerKilled { server } => {
                 world.kill_server(server);
                 sleep_until(until).await;
                 world.start_server(server).await?;
             }
-            Trouble::ServerStopped { server } => {
+            Fault::ServerStopped { server } => {
                 world.signal_server(server, Signal::STOP);
                 sleep_until(until).await;
                 world.signal_server(server, Signal::CONT);
             }
-            Trouble::ServerWrong { server, say } => {
+            Fault::ServerWrong { server, say } => {
                 world.tell_server(server, say).await?;
                 sleep_until(until).await;
                 world.tell_server(server, Say::Ok).await?;
             }
-            Trouble::AllServersOut { killed: true } => {
+            Fault::AllServersOut { killed: true } => {
                 (0..SERVERS).for_each(|server| world.kill_server(server));
                 sleep_until(until).await;
                 for server in 0..SERVERS {
                     world.start_server(server).await?;
                 }
             }
-            Trouble::AllServersOut { killed: false } => {
+            Fault::AllServersOut { killed: false } => {
                 (0..SERVERS).for_each(|server| world.signal_server(server, Signal::STOP));
                 sleep_until(until).await;
                 (0..SERVERS).for_each(|server| world.signal_server(server, Signal::CONT));
             }
-            Trouble::Reloads { count } => self.reloads(count, &mut random, until).await?,
-            Trouble::LogReopened { count } => {
+            Fault::Reloads { count } => self.reloads(count, &mut random, until).await?,
+            Fault::LogReopened { count } => {
                 spread(count, until, || world.rotate_log()).await;
             }
-            Trouble::Signals { count } => {
+            Fault::Signals { count } => {
                 spread(count, until, || world.signal(Signal::USR2)).await;
             }
-            Trouble::FullDisk => {
+            Fault::FullDisk => {
                 world.fill_disk(true)?;
                 sleep_until(until).await;
                 world.fill_disk(false)?;
             }
-            Trouble::ClockStep { seconds } => self.clock(seconds, until).await?,
-            Trouble::GatewayPaused { millis } => {
+            Fault::ClockStep { seconds } => self.clock(seconds, until).await?,
+            Fault::GatewayPaused { millis } => {
                 world.signal(Signal::STOP);
                 sleep(Duration::from_millis(millis)).await;
                 world.signal(Signal::CONT);
             }
-            Trouble::FewDescriptors { spare } => {
+            Fault::FewDescriptors { spare } => {
                 let _no_reload = world.descriptors.lock().await;
                 let used = samples::of(world.pid).map_or(0, |(_, descriptors)| descriptors);
                 let former = world.limit(Resource::Nofile, Some(used + spare))?;
@@ -207,14 +207,14 @@ impl Stage {
         self.reload(&policy::usual(places), None, false).await
     }
 
-    /// Reloads a policy, by signal or by request; `fault`: what is wrong with it.
-    async fn reload(&self, text: &str, fault: Option<&str>, by_signal: bool) -> Result<()> {
+    /// Reloads a policy, by signal or by request; `mistake`: what is wrong with it.
+    async fn reload(&self, text: &str, mistake: Option<&str>, by_signal: bool) -> Result<()> {
         let _descriptors = self.world.descriptors.lock().await;
         let admin = self.world.places.admin;
         self.world.write_policy(text)?;
-        let result = if fault.is_some() { "failed" } else { "ok" };
+        let result = if mistake.is_some() { "failed" } else { "ok" };
         let how = if by_signal { "SIGHUP" } else { "POST /reload" };
-        let what = format!("{how}, {}", fault.unwrap_or("a good policy"));
+        let what = format!("{how}, {}", mistake.unwrap_or("a good policy"));
         self.timeline.note(&format!("reload: {what}"));
         let as_expected = if by_signal {
             let label = format!("result=\"{result}\"");
@@ -237,10 +237,10 @@ impl Stage {
             }
         } else {
             let status = metrics::reload(admin).await.unwrap_or(0);
-            status == if fault.is_some() { 422 } else { 200 }
+            status == if mistake.is_some() { 422 } else { 200 }
         };
         let mut reloads = self.reloads.lock().expect("no code panics with it");
-        match (as_expected, fault) {
+        match (as_expected, mistake) {
             (true, None) => reloads.accepted += 1,
             (true, Some(_)) => reloads.rejected += 1,
             (false, _) => {

@@ -1,4 +1,4 @@
-//! What must hold after all troubles. Pure: evidence in, verdicts out.
+//! What must hold after all faults. Pure: evidence in, verdicts out.
 
 use super::act::Reloads;
 use super::log::Lines;
@@ -11,14 +11,14 @@ use super::windows::{self, BACK_S, Happened, Level, Window};
 use std::collections::HashMap;
 use tiergate_draw::number::{percent, thousands};
 
-/// What the first troubles may leave in the allocator's hands: four threads' arenas, and the bound on buffers.
+/// What the first faults may leave in the allocator's hands: four threads' arenas, and the bound on buffers.
 const MEMORY_FIRST_BYTES: u64 = 24 << 20;
 /// After that, memory at rest may still grow by this part and so many bytes.
 const MEMORY_GROWTH: f64 = 0.1;
 const MEMORY_GROWTH_BYTES: u64 = 4 << 20;
 /// Memory at any time: 400 connections of about 0.1 MiB with their buffers, and as much again.
 const MEMORY_MAX: u64 = 96 << 20;
-/// Descriptors at rest may be more than before the troubles by so many.
+/// Descriptors at rest may be more than before the faults by so many.
 const DESCRIPTORS_MORE: u64 = 3;
 /// Throughput at the end, relative to that at the beginning.
 const CAPACITY_KEPT: f64 = 0.8;
@@ -30,7 +30,7 @@ const REQUESTS_MIN: u64 = 20;
 pub(super) struct Evidence {
     pub(super) done: Vec<Done>,
     pub(super) happened: Vec<Happened>,
-    /// Before the troubles, after each phase, at the end.
+    /// Before the faults, after each phase, at the end.
     pub(super) readings: Vec<Reading>,
     /// All the time.
     pub(super) samples: Vec<Sample>,
@@ -98,7 +98,7 @@ impl Evidence {
     }
 
     fn ran(&self) -> Verdict {
-        let errors: Vec<&str> = self.program_log.lines().filter(|it| is_fault(it)).collect();
+        let errors: Vec<&str> = self.program_log.lines().filter(|it| is_error(it)).collect();
         let rejected = self.program_log.lines().filter(|it| it.contains(REJECTED)).count() as u64;
         let text = match (&self.died, errors.first(), self.end.as_deref()) {
             (Some(why), ..) => format!("it ended: {why}"),
@@ -354,7 +354,7 @@ fn nothing_seen(name: &'static str) -> Verdict {
 /// What the log calls an error: all but rejected reloads, which are judged apart.
 const REJECTED: &str = "reload rejected";
 
-fn is_fault(line: &str) -> bool {
+fn is_error(line: &str) -> bool {
     let error = line.contains(" ERROR ") && !line.contains(REJECTED);
     error || line.contains("panicked at") || line.contains("assertion")
 }

@@ -1,12 +1,13 @@
-//! `make chaos`: the built gateway under random troubles, beside clients that must be served.
+//! `make chaos`: the built gateway under random faults, beside clients that must be served.
 //!
-//! A seed gives the schedule of troubles; when a process stops or a packet arrives is the machine's to say,
+//! A seed gives the schedule of faults; when a process stops or a packet arrives is the machine's to say,
 //! so two runs of one seed are alike, not equal. Everything is bounded and ends by itself.
 
 mod act;
 mod ask;
 mod body;
 mod crowd;
+mod fault;
 mod hostile;
 mod judge;
 mod log;
@@ -20,7 +21,6 @@ mod schedule;
 mod secure;
 mod show;
 mod timeline;
-mod trouble;
 mod windows;
 mod world;
 
@@ -54,7 +54,7 @@ const LOG_BYTES_MAX: u64 = 8 << 20;
 /// Clients of a run at full load, and how long it lasts; its second half counts.
 const LOAD_CLIENTS: usize = 60;
 const LOAD: Duration = Duration::from_secs(5);
-/// How long troubles may take to end beyond their time: a server that starts again.
+/// How long faults may take to end beyond their time: a server that starts again.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 /// Lines of the timeline shown around a failure, and the seconds before and after it.
 const SHOWN: (usize, f64, f64) = (40, 4.0, 2.0);
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     /// Length of the run
     #[arg(long, default_value_t = 5.0)]
     minutes: f64,
-    /// Seed of the schedule of troubles [default: a random one, which is printed]
+    /// Seed of the schedule of faults [default: a random one, which is printed]
     #[arg(long)]
     seed: Option<u64>,
     /// The gateway's program [default: `tiergate` beside this one]
@@ -90,7 +90,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let world = World::start(&gateway, &settings.out).await?;
     let [disk, clock, tls] = world.means();
     println!(
-        "\n  seed {seed}, {} phases with {} troubles; timeline: {}",
+        "\n  seed {seed}, {} phases with {} faults; timeline: {}",
         phases.len(),
         phases.iter().map(|phase| phase.events.len()).sum::<usize>(),
         timeline.path().display(),
@@ -155,7 +155,7 @@ impl Run {
         for (number, phase) in phases.iter().enumerate() {
             let name = format!("phase {}", number + 1);
             self.enter(&name);
-            self.troubles(phase, number).await?;
+            self.faults(phase, number).await?;
             self.enter("pause");
             evidence.readings.push(self.settle(&name).await);
         }
@@ -165,11 +165,11 @@ impl Run {
         Ok(())
     }
 
-    async fn troubles(&self, phase: &Phase, number: usize) -> Result<()> {
+    async fn faults(&self, phase: &Phase, number: usize) -> Result<()> {
         let stage = &self.stage;
         for event in &phase.events {
             let (at, lasting) = (event.at.as_secs_f64(), event.lasting.as_secs_f64());
-            stage.timeline.note(&show::planned(at, event.trouble, lasting));
+            stage.timeline.note(&show::planned(at, event.fault, lasting));
         }
         let seed = self.seed.wrapping_add(number as u64);
         let running = self.premium.start(&stage.world.ways, &stage.timeline, seed);
@@ -179,7 +179,7 @@ impl Run {
             let stage = Arc::clone(stage);
             tasks.spawn(async move {
                 sleep_until(begun + event.at).await;
-                stage.carry_out(event).await.with_context(|| event.trouble.to_string())
+                stage.carry_out(event).await.with_context(|| event.fault.to_string())
             });
         }
         let all = async {
@@ -188,9 +188,9 @@ impl Run {
             }
             anyhow::Ok(())
         };
-        let patience = phase.troubled + END_PATIENCE;
-        tokio::time::timeout(patience, all).await.context("a trouble does not end")??;
-        sleep_until(begun + phase.troubled).await;
+        let patience = phase.active + END_PATIENCE;
+        tokio::time::timeout(patience, all).await.context("a fault does not end")??;
+        sleep_until(begun + phase.active).await;
         running.finish().await;
         Ok(())
     }

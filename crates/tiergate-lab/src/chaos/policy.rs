@@ -1,6 +1,6 @@
 //! The gateway's policies: one that is in force, others to reload, and some that must be rejected.
 
-use super::trouble::SERVERS;
+use super::fault::SERVERS;
 use fastrand::Rng;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ fn written(places: &Places, [premium, basic]: [&str; 2], reordered: bool) -> Str
     format!(
         "admin = \"{admin}\"\nthreads = 2\n\n\
          [[listener]]\naddress = \"{listen}\"\n\n{secure}\
-         [origin]\nfailures_max = 3\nretry_after = \"500ms\"\nservers = [{servers}]\n\n\
+         [origin]\nfailures_max = 3\nservers = [{servers}]\n\n\
          [origin.health]\npath = \"/health\"\ninterval = \"400ms\"\ntimeout = \"800ms\"\n\
          fall = 2\nrise = 2\n\n\
          [limits]\nconnections_max = {CONNECTIONS_MAX}\nbuffers_max = {BUFFERS_MAX}\n\

@@ -1,10 +1,10 @@
 //! What a run prints: progress, and the summary at its end.
 
 use super::act::Stage;
+use super::fault::Fault;
 use super::judge::{Evidence, Verdict, last, mib};
 use super::premium::Premium;
 use super::samples::{Sample, course};
-use super::trouble::Trouble;
 use super::windows::{self, Level};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use tiergate_draw::{Cell, Paint, Table, Tone, spark};
 
 /// Width of the lines over time.
 const COURSE_LEN: usize = 60;
-/// Troubles named in a line of progress.
+/// Faults named in a line of progress.
 const NAMED_MAX: usize = 3;
 
 /// One line while it runs.
@@ -44,7 +44,7 @@ pub(super) fn progress(stage: &Stage, premium: &Premium, phase: &str, sample: &S
 /// The tables at the end.
 pub(super) fn summary(evidence: &Evidence, paint: Paint) -> String {
     let mut out = format!("\n{}", premium(evidence, paint));
-    out += &format!("\n{}", troubles(evidence, paint));
+    out += &format!("\n{}", faults(evidence, paint));
     out += &format!("\n{}", rest(evidence, paint));
     out += &format!("\n{}", over_time(&evidence.samples));
     out
@@ -68,13 +68,13 @@ fn premium(evidence: &Evidence, paint: Paint) -> String {
     table.render(paint)
 }
 
-fn troubles(evidence: &Evidence, paint: Paint) -> String {
+fn faults(evidence: &Evidence, paint: Paint) -> String {
     let mut kinds: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
     for happened in evidence.happened.iter().filter(|it| it.to.is_finite()) {
-        let kind = kinds.entry(happened.trouble.kind()).or_default();
+        let kind = kinds.entry(happened.fault.kind()).or_default();
         *kind = (kind.0 + 1, kind.1 + happened.to - happened.from);
     }
-    let mut table = Table::new("<trouble|times|seconds".split('|'));
+    let mut table = Table::new("<fault|times|seconds".split('|'));
     for (kind, (times, seconds)) in kinds {
         table.row([kind.to_owned(), times.to_string(), format!("{seconds:.1}")]);
     }
@@ -136,6 +136,6 @@ pub(super) fn verdicts(verdicts: &[Verdict], paint: Paint) -> String {
 }
 
 /// The schedule, for the timeline.
-pub(super) fn planned(at: f64, trouble: Trouble, lasting: f64) -> String {
-    format!("planned: {at:>5.1} s  {trouble}, for {lasting:.1} s")
+pub(super) fn planned(at: f64, fault: Fault, lasting: f64) -> String {
+    format!("planned: {at:>5.1} s  {fault}, for {lasting:.1} s")
 }

@@ -1,15 +1,15 @@
-//! What can be promised at which moment: troubles that make service worse, or impossible, whatever the
+//! What can be promised at which moment: faults that make service worse, or impossible, whatever the
 //! gateway does.
 
+use super::fault::{Fault, SERVERS};
 use super::premium::Done;
-use super::trouble::{SERVERS, Trouble};
 
 /// How long the gateway may take to find out that a server is out of order: two health checks of 0.8 s
 /// that fail, 0.4 s apart, and requests sent meanwhile that are answered late or not at all.
 pub(super) const FIND_OUT_S: f64 = 4.0;
-/// How long after its end a trouble may still be felt: requests that began before.
+/// How long after its end a fault may still be felt: requests that began before.
 const SETTLED_S: f64 = 1.0;
-/// How long after the last trouble that made service impossible it must be back.
+/// How long after the last fault that made service impossible it must be back.
 pub(super) const BACK_S: f64 = 5.0;
 
 /// What is promised to a request, from the best to the worst.
@@ -43,10 +43,10 @@ impl Level {
     }
 }
 
-/// A trouble as it happened. Times are those of the timeline.
+/// A fault as it happened. Times are those of the timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Happened {
-    pub(super) trouble: Trouble,
+    pub(super) fault: Fault,
     pub(super) from: f64,
     /// When it had ended; infinite: not yet.
     pub(super) to: f64,
@@ -61,17 +61,17 @@ pub(super) struct Window {
 }
 
 /// The windows that follow from what happened.
-pub(super) fn of(troubles: &[Happened]) -> Vec<Window> {
+pub(super) fn of(faults: &[Happened]) -> Vec<Window> {
     let mut windows = Vec::new();
-    for Happened { trouble, from, to } in troubles {
+    for Happened { fault, from, to } in faults {
         let (from, to) = (*from, *to);
-        let servers = trouble.servers().len();
+        let servers = fault.servers().len();
         if servers == SERVERS {
             windows.push(Window { level: Level::Impossible, from, to: to + BACK_S });
         } else if servers > 0 {
             windows.push(Window { level: Level::Failing, from, to: from + FIND_OUT_S });
             windows.push(Window { level: Level::Reduced, from, to: to + SETTLED_S });
-        } else if let Trouble::FewDescriptors { .. } = trouble {
+        } else if let Fault::FewDescriptors { .. } = fault {
             windows.push(Window { level: Level::Starved, from, to: to + SETTLED_S });
         }
     }
@@ -86,8 +86,8 @@ pub(super) fn level(windows: &[Window], begun: f64, ended: f64) -> Level {
 
 /// For each time without service, its end and how long after it the first request that began then was
 /// answered; infinite: never.
-pub(super) fn recoveries(troubles: &[Happened], done: &[Done]) -> Vec<(f64, f64)> {
-    let all = troubles.iter().filter(|it| it.trouble.servers().len() == SERVERS);
+pub(super) fn recoveries(faults: &[Happened], done: &[Done]) -> Vec<(f64, f64)> {
+    let all = faults.iter().filter(|it| it.fault.servers().len() == SERVERS);
     let back = |end: f64| {
         let after = done.iter().filter(|it| it.begun >= end && it.is_answered());
         after.map(|it| it.ended - end).fold(f64::INFINITY, f64::min)
@@ -100,16 +100,16 @@ mod tests {
     use super::super::ask::Outcome;
     use super::*;
 
-    fn happened(trouble: Trouble, from: f64, to: f64) -> Happened {
-        Happened { trouble, from, to }
+    fn happened(fault: Fault, from: f64, to: f64) -> Happened {
+        Happened { fault, from, to }
     }
 
     #[test]
     fn a_request_gets_the_worst_of_what_it_met() {
         let windows = of(&[
-            happened(Trouble::ServerKilled { server: 0 }, 10.0, 20.0),
-            happened(Trouble::AllServersOut { killed: true }, 40.0, 42.0),
-            happened(Trouble::Burst { clients: 9 }, 0.0, 99.0),
+            happened(Fault::ServerKilled { server: 0 }, 10.0, 20.0),
+            happened(Fault::AllServersOut { killed: true }, 40.0, 42.0),
+            happened(Fault::Burst { clients: 9 }, 0.0, 99.0),
         ]);
         for (begun, ended, expected) in [
             (5.0, 9.9, Level::Normal),
@@ -127,14 +127,14 @@ mod tests {
 
     #[test]
     fn a_short_outage_is_failing_until_it_can_be_known() {
-        let windows = of(&[happened(Trouble::ServerStopped { server: 0 }, 10.0, 11.0)]);
+        let windows = of(&[happened(Fault::ServerStopped { server: 0 }, 10.0, 11.0)]);
         assert_eq!(level(&windows, 13.9, 13.95), Level::Failing);
         assert_eq!(level(&windows, 14.5, 14.6), Level::Normal);
     }
 
     #[test]
     fn recovery_is_counted_from_the_end() {
-        let out = [happened(Trouble::AllServersOut { killed: false }, 1.0, 4.0)];
+        let out = [happened(Fault::AllServersOut { killed: false }, 1.0, 4.0)];
         let done = |begun, ended, outcome| Done { begun, ended, path: String::new(), outcome };
         let mut requests = vec![
             done(3.9, 4.1, Outcome::Answered),

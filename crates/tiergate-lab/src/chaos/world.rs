@@ -1,11 +1,11 @@
 //! The programs of a run: the gateway and its origin servers, and what belongs to them.
 
 use super::ask::Way;
+use super::fault::SERVERS;
 use super::log::AccessLog;
 use super::origin::{self, Say};
 use super::policy::{self, Places};
 use super::secure;
-use super::trouble::SERVERS;
 use crate::process::{self, Program, Running, free_address};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};

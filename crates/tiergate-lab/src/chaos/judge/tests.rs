@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::chaos::ask::Outcome;
-use crate::chaos::trouble::Trouble;
+use crate::chaos::fault::Fault;
 
 fn reading(name: &str, requests: u64) -> Reading {
     let n = requests as f64;
@@ -35,10 +35,10 @@ fn done(number: u32, outcome: Outcome) -> Done {
 fn good() -> Evidence {
     let done: Vec<Done> = (0..2000).map(|number| done(number, Outcome::Answered)).collect();
     let premium = done.iter().map(|it| (it.path.clone(), (1, 1))).collect();
-    let outage = Trouble::AllServersOut { killed: true };
+    let outage = Fault::AllServersOut { killed: true };
     Evidence {
         done,
-        happened: vec![Happened { trouble: outage, from: 50.0, to: 53.0 }],
+        happened: vec![Happened { fault: outage, from: 50.0, to: 53.0 }],
         readings: [("start", 100), ("phase 1", 900), ("phase 2", 2100)]
             .map(|(name, requests)| reading(name, requests))
             .into(),
@@ -68,8 +68,8 @@ fn no_evidence_does_not() {
 
 #[test]
 fn every_fault_fails_its_verdict() {
-    type Fault = fn(&mut Evidence);
-    let faults: [(&str, Fault); 24] = [
+    type Break = fn(&mut Evidence);
+    let breaks: [(&str, Break); 24] = [
         ("the gateway ran", |it| it.died = Some("signal: 11".into())),
         ("the gateway ran", |it| it.end = Some("it did not end".into())),
         ("the gateway ran", |it| it.program_log = "x ERROR tiergate: a listener".into()),
@@ -106,9 +106,9 @@ fn every_fault_fails_its_verdict() {
         ("capacity is kept", |it| it.capacity[1] = Some(400.0)),
         ("capacity is kept", |it| it.capacity[1] = None),
     ];
-    for (name, fault) in faults {
+    for (name, break_it) in breaks {
         let mut evidence = good();
-        fault(&mut evidence);
+        break_it(&mut evidence);
         assert_eq!(failed(&evidence), [name]);
     }
 }
@@ -141,6 +141,6 @@ fn a_request_counted_twice_is_found() {
 
 #[test]
 fn rejected_reloads_are_no_faults() {
-    assert!(!is_fault("x ERROR tiergate: reload rejected, the old policy stays: policy.toml:1:2"));
-    assert!(is_fault("x ERROR tiergate: a listener cannot be used"));
+    assert!(!is_error("x ERROR tiergate: reload rejected, the old policy stays: policy.toml:1:2"));
+    assert!(is_error("x ERROR tiergate: a listener cannot be used"));
 }

@@ -1,4 +1,4 @@
-//! The troubles: what happens to the gateway, its clients and its origin.
+//! The faults: what happens to the gateway, its clients and its origin.
 
 use super::origin::Say;
 use std::fmt::{self, Display};
@@ -7,13 +7,13 @@ use std::time::Duration;
 /// How many origin servers there are.
 pub(super) const SERVERS: usize = 3;
 
-/// One trouble.
+/// One fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Trouble {
+pub(super) enum Fault {
     /// Clients of the basic class that ask far more than the origin can answer.
     Burst { clients: usize },
     /// Requests of the basic class that the origin answers wrongly, late or not at all.
-    OriginFaults { clients: usize },
+    FaultyAnswers { clients: usize },
     /// Clients that send a head byte by byte.
     SlowHeads { clients: usize },
     /// Clients that send a body byte by byte.
@@ -54,14 +54,14 @@ pub(super) enum Trouble {
     FewDescriptors { spare: u64 },
 }
 
-impl Trouble {
+impl Fault {
     /// The origin server that is out of order meanwhile.
     pub(super) fn servers(self) -> Vec<usize> {
         match self {
-            Trouble::ServerKilled { server }
-            | Trouble::ServerStopped { server }
-            | Trouble::ServerWrong { server, .. } => vec![server],
-            Trouble::AllServersOut { .. } => (0..SERVERS).collect(),
+            Fault::ServerKilled { server }
+            | Fault::ServerStopped { server }
+            | Fault::ServerWrong { server, .. } => vec![server],
+            Fault::AllServersOut { .. } => (0..SERVERS).collect(),
             _ => Vec::new(),
         }
     }
@@ -69,71 +69,71 @@ impl Trouble {
     /// The kind alone, for tables.
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Trouble::Burst { .. } => "burst of basic requests",
-            Trouble::OriginFaults { .. } => "faulty answers",
-            Trouble::SlowHeads { .. } => "slow request heads",
-            Trouble::SlowBodies { .. } => "slow request bodies",
-            Trouble::SlowReaders { .. } => "slow readers",
-            Trouble::Leavers { .. } => "clients that leave",
-            Trouble::Malformed { .. } => "malformed requests",
-            Trouble::IdleConnections { .. } => "idle connections",
-            Trouble::TinyWindows { .. } => "HTTP/2 one-byte windows",
-            Trouble::ResetFlood { .. } => "HTTP/2 reset flood",
-            Trouble::ServerKilled { .. } => "server killed",
-            Trouble::ServerStopped { .. } => "server stopped",
-            Trouble::ServerWrong { .. } => "server answers wrongly",
-            Trouble::AllServersOut { .. } => "all servers out",
-            Trouble::Reloads { .. } => "reloads",
-            Trouble::LogReopened { .. } => "log reopened",
-            Trouble::Signals { .. } => "signals",
-            Trouble::FullDisk => "full disk",
-            Trouble::ClockStep { .. } => "clock step",
-            Trouble::GatewayPaused { .. } => "gateway paused",
-            Trouble::FewDescriptors { .. } => "no descriptors left",
+            Fault::Burst { .. } => "burst of basic requests",
+            Fault::FaultyAnswers { .. } => "faulty answers",
+            Fault::SlowHeads { .. } => "slow request heads",
+            Fault::SlowBodies { .. } => "slow request bodies",
+            Fault::SlowReaders { .. } => "slow readers",
+            Fault::Leavers { .. } => "clients that leave",
+            Fault::Malformed { .. } => "malformed requests",
+            Fault::IdleConnections { .. } => "idle connections",
+            Fault::TinyWindows { .. } => "HTTP/2 one-byte windows",
+            Fault::ResetFlood { .. } => "HTTP/2 reset flood",
+            Fault::ServerKilled { .. } => "server killed",
+            Fault::ServerStopped { .. } => "server stopped",
+            Fault::ServerWrong { .. } => "server answers wrongly",
+            Fault::AllServersOut { .. } => "all servers out",
+            Fault::Reloads { .. } => "reloads",
+            Fault::LogReopened { .. } => "log reopened",
+            Fault::Signals { .. } => "signals",
+            Fault::FullDisk => "full disk",
+            Fault::ClockStep { .. } => "clock step",
+            Fault::GatewayPaused { .. } => "gateway paused",
+            Fault::FewDescriptors { .. } => "no descriptors left",
         }
     }
 }
 
-impl Display for Trouble {
+impl Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind())?;
         match *self {
-            Trouble::Burst { clients }
-            | Trouble::OriginFaults { clients }
-            | Trouble::SlowHeads { clients }
-            | Trouble::SlowBodies { clients }
-            | Trouble::SlowReaders { clients }
-            | Trouble::Leavers { clients }
-            | Trouble::Malformed { clients }
-            | Trouble::TinyWindows { clients }
-            | Trouble::ResetFlood { clients } => write!(f, ": {clients} clients"),
-            Trouble::IdleConnections { connections } => write!(f, ": {connections}"),
-            Trouble::ServerKilled { server } | Trouble::ServerStopped { server } => {
+            Fault::Burst { clients }
+            | Fault::FaultyAnswers { clients }
+            | Fault::SlowHeads { clients }
+            | Fault::SlowBodies { clients }
+            | Fault::SlowReaders { clients }
+            | Fault::Leavers { clients }
+            | Fault::Malformed { clients }
+            | Fault::TinyWindows { clients }
+            | Fault::ResetFlood { clients } => write!(f, ": {clients} clients"),
+            Fault::IdleConnections { connections } => write!(f, ": {connections}"),
+            Fault::ServerKilled { server } | Fault::ServerStopped { server } => {
                 write!(f, ": server {}", server + 1)
             }
-            Trouble::ServerWrong { server, say } => {
+            Fault::ServerWrong { server, say } => {
                 write!(f, ": server {} ({})", server + 1, say.name())
             }
-            Trouble::AllServersOut { killed } => {
+            Fault::AllServersOut { killed } => {
                 write!(f, ": {}", if killed { "killed" } else { "stopped" })
             }
-            Trouble::Reloads { count }
-            | Trouble::LogReopened { count }
-            | Trouble::Signals { count } => write!(f, ": {count}"),
-            Trouble::FullDisk => Ok(()),
-            Trouble::ClockStep { seconds } => write!(f, ": {seconds:+} s"),
-            Trouble::GatewayPaused { millis } => write!(f, ": {millis} ms"),
-            Trouble::FewDescriptors { spare } => write!(f, ": {spare} to spare"),
+            Fault::Reloads { count } | Fault::LogReopened { count } | Fault::Signals { count } => {
+                write!(f, ": {count}")
+            }
+            Fault::FullDisk => Ok(()),
+            Fault::ClockStep { seconds } => write!(f, ": {seconds:+} s"),
+            Fault::GatewayPaused { millis } => write!(f, ": {millis} ms"),
+            Fault::FewDescriptors { spare } => write!(f, ": {spare} to spare"),
         }
     }
 }
 
-/// A trouble and its time, from the beginning of its phase.
+/// A fault and its time, from the beginning of its phase.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Event {
     pub(super) at: Duration,
     pub(super) lasting: Duration,
-    pub(super) trouble: Trouble,
+    pub(super) fault: Fault,
     /// Seed of the choices made while it lasts.
     pub(super) seed: u64,
 }
