@@ -43,6 +43,7 @@ FRESH ?=
 AGREE ?=
 JOBS ?=
 MINUTES ?=
+SEED ?=
 
 .PHONY: lab
 lab: setup peers build ## All experiments with Tiergate and its peers, then docs/results.md; EXP=name, ROUNDS=n, FRESH=1
@@ -64,6 +65,11 @@ hostile: setup build ## Hostile clients and failing servers beside well-behaved 
 .PHONY: h2spec
 h2spec: setup build ## Conformance with HTTP/2, over TLS and without
 	@scripts/h2spec.py
+
+.PHONY: chaos
+chaos: build ## The gateway under random troubles for MINUTES=n (5), with a verdict on every promise; SEED=s repeats a schedule
+	@scripts/setup.sh "faketime faketime"
+	@$(LAB) chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: lab-check
 lab-check: setup build ## Checks the experiments' promises, with fewer contenders, in five minutes

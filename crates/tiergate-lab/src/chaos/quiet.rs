@@ -8,8 +8,9 @@ use tokio::time::{Instant, sleep};
 
 /// How long the gateway may take to come to rest: longer than any of its timeouts.
 const REST_PATIENCE: Duration = Duration::from_secs(15);
-/// How long its idle connections to the origin stay open after that, and a bit.
-const IDLE: Duration = Duration::from_millis(2600);
+/// How long its idle connections to the origin stay open after that: two seconds by the policy, up to one more
+/// until they are looked for, and one for a busy machine.
+const IDLE: Duration = Duration::from_secs(4);
 
 /// Gauges that are zero at rest.
 const GAUGES: [&str; 8] = [
