@@ -220,7 +220,8 @@ fn a_server_that_fails_requests_and_then_its_checks_is_tried_once_checks_pass() 
     let check = |origin: &mut Origin, passed| origin.servers.checked(&origin.lineup, 0, passed);
     (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
     origin.finds(3, 100, 0, Finding::Broken);
-    (0..2).for_each(|_| drop(check(&mut origin, false)));
+    assert_eq!(check(&mut origin, false), None);
+    assert_eq!(check(&mut origin, false), Some(Change::LeftOut(Cause::Checks(2))));
     assert_eq!(origin.states(200)[0].left_out, Some(Cause::Checks(2)));
     assert_eq!(origin.pick(9000), Some(1));
     (0..2).for_each(|_| assert_eq!(check(&mut origin, true), None));

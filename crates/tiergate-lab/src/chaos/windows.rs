@@ -36,8 +36,8 @@ impl Level {
         match self {
             Level::Normal => ("all servers in order", Some(0.999)),
             Level::Reduced => ("a server known to be out", Some(0.98)),
-            Level::Starved => ("no descriptors left", Some(0.6)),
-            Level::Failing => ("a server has just failed", Some(0.6)),
+            Level::Starved => ("no descriptors left", Some(0.75)),
+            Level::Failing => ("a server has just failed", Some(0.8)),
             Level::Impossible => ("no server works", None),
         }
     }

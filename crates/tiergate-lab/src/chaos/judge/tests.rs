@@ -86,8 +86,8 @@ fn every_fault_fails_its_verdict() {
         ("bounds hold", |it| it.samples[0].connections = 401),
         ("bounds hold", |it| it.samples[0].memory = 100 << 20),
         ("bounds hold", |it| it.samples[0].buffered = 5 << 20),
-        ("memory is flat", |it| it.readings[2].memory = 49 << 20),
-        ("memory is flat", |it| it.readings[0].memory = 15 << 20),
+        ("memory is flat", |it| it.readings[2].memory = 61 << 20),
+        ("memory is flat", |it| it.readings[0].memory = 19 << 20),
         ("descriptors are flat", |it| it.readings[1].descriptors = 24),
         ("requests counted once", |it| it.readings[2].bad_lines = 2),
         ("requests counted once", |it| it.readings[2].bad_lines = 4),
@@ -111,6 +111,20 @@ fn every_fault_fails_its_verdict() {
         break_it(&mut evidence);
         assert_eq!(failed(&evidence), [name]);
     }
+}
+
+#[test]
+fn memory_that_grows_all_the_time_is_found() {
+    let mut evidence = good();
+    let last = evidence.readings.pop().expect("three");
+    evidence.readings.extend(std::iter::repeat_n(last, 8));
+    for (number, reading) in evidence.readings.iter_mut().enumerate() {
+        reading.memory = (40 + number as u64) << 20;
+    }
+    assert_eq!(failed(&evidence), ["memory is flat"]);
+    // A plateau passes, at the same height.
+    evidence.readings[1..].iter_mut().for_each(|reading| reading.memory = 49 << 20);
+    assert_eq!(failed(&evidence), [""; 0]);
 }
 
 #[test]
