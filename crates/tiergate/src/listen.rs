@@ -11,8 +11,6 @@ use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::Listener;
 use crate::connections::Connection;
-use crate::http1::{Parsed, PeerText};
-use crate::proxy_protocol::{self, Client};
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -27,6 +25,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::request::RequestView;
+use tiergate_wire::http1::{Parsed, PeerText};
+use tiergate_wire::proxy_protocol::{self, Client};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 

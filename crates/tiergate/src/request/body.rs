@@ -2,7 +2,7 @@
 
 use super::streaming::Streaming;
 use crate::buffers::Buffer;
-use crate::http1::{ChunkScanner, Framing, Malformed, Scan};
+use tiergate_wire::http1::{ChunkScanner, Framing, Malformed, Scan};
 
 /// Finds the end of a body.
 #[derive(Debug)]

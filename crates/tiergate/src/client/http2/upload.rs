@@ -3,7 +3,6 @@
 
 use crate::budget::Allowance;
 use crate::buffers::{self, Buffer, SMALL};
-use crate::http1::{self, Framing};
 use crate::origin::stream::OriginStream;
 use crate::request::fault::{Fault, TOO_LARGE};
 use crate::timers::Timer;
@@ -14,6 +13,7 @@ use std::io::{self, IoSlice, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_wire::http1::{self, Framing};
 use tokio::io::AsyncWrite;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

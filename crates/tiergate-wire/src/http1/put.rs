@@ -55,7 +55,8 @@ pub(super) fn put_number(out: &mut Vec<u8>, name: &[u8], number: u64) {
 }
 
 /// Appends a number in decimal digits.
-pub(crate) fn put_decimal(out: &mut Vec<u8>, number: u64) {
+#[inline]
+pub fn put_decimal(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = number;

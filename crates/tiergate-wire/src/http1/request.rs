@@ -51,11 +51,13 @@ pub struct RequestHead<'b> {
 
 impl<'b> RequestHead<'b> {
     /// The head with another path, which goes on instead of the one that was sent.
+    #[inline]
     pub fn with_path(self, path: &'b [u8]) -> Self {
         RequestHead { path, path_is_rewritten: true, ..self }
     }
 
     /// The host without its port.
+    #[inline]
     pub fn host_name(&self) -> &'b [u8] {
         host_name(self.host)
     }

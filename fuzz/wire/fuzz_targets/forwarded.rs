@@ -4,7 +4,7 @@
 
 use ipnet::IpNet;
 use std::net::IpAddr;
-use tiergate::forwarded::client_address;
+use tiergate_wire::forwarded::client_address;
 use tiergate_core::request::Field;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

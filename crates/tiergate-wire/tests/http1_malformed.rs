@@ -1,7 +1,7 @@
 //! Requests and responses that must not pass, each with the answer it gets; and that the answer does
 //! not depend on how the bytes were split into reads.
 
-use tiergate::http1::{
+use tiergate_wire::http1::{
     FieldTable, HeadError, HeadLimits, HeadSearch, METHOD_LEN_MAX, Parsed, parse_request,
     parse_response,
 };

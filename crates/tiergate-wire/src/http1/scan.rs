@@ -59,7 +59,8 @@ pub(super) fn token_len(bytes: &[u8]) -> (usize, bool) {
 }
 
 /// Whether all of `bytes` is one token.
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
+#[inline]
+pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_len(bytes).0 == bytes.len()
 }
 

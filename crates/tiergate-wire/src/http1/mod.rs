@@ -31,15 +31,14 @@ pub use chunk::{
     CHUNK_SIZE_DIGITS_MAX, ChunkScanner, EXTENSION_LEN_MAX, EXTENSIONS_LEN_MAX, Scan, Step,
     TRAILER_FIELDS_MAX, TRAILERS_LEN_MAX,
 };
-pub(crate) use fields::may_be_trailer;
-pub use fields::{FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch};
+pub use fields::{FIELDS_CAPACITY, FieldRoom, FieldTable, HeadSearch, may_be_trailer};
 pub use framing::CONNECTION_OPTIONS_MAX;
 pub use message::{Framing, HeadError, HeadLimits, Malformed, Parsed, Version};
-pub use peer::{ForwardInfo, PeerText};
-pub(crate) use put::put_decimal;
+pub use peer::{ForwardInfo, Forwarding, PeerText};
+pub use put::put_decimal;
 pub use request::{METHOD_LEN_MAX, RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};
-pub(crate) use scan::is_token;
+pub use scan::is_token;
 pub use target::host_name;
 pub use translated::{request_from_parts, response_fields, response_length};
 pub use write_request::write_request_head;

@@ -1,8 +1,8 @@
 //! Any bytes as a PROXY header: the same answer however they are split, within the bounds.
 #![no_main]
 
-use tiergate::http1::Parsed;
-use tiergate::proxy_protocol::{V2_LEN_MAX, parse};
+use tiergate_wire::http1::Parsed;
+use tiergate_wire::proxy_protocol::{V2_LEN_MAX, parse};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let whole = parse(bytes);

@@ -2,7 +2,7 @@
 #![no_main]
 
 #[allow(dead_code)]
-#[path = "../../crates/tiergate/tests/oracle/mod.rs"]
+#[path = "../../../crates/tiergate-wire/tests/oracle/mod.rs"]
 mod oracle;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| oracle::chunked(bytes));

@@ -21,6 +21,7 @@ pub enum Delivery {
 }
 
 /// How the body of `head` goes to a client of version `client`.
+#[inline]
 pub fn delivery(head: &ResponseHead<'_>, client: Version) -> Delivery {
     match head.body {
         Framing::None | Framing::Length(0) => Delivery::Empty,

@@ -44,6 +44,7 @@ pub enum Framing {
 
 impl Framing {
     /// Whether not one byte of body follows the head.
+    #[inline]
     pub fn is_empty(self) -> bool {
         matches!(self, Framing::None | Framing::Length(0))
     }

@@ -176,7 +176,7 @@ proptest! {
         bytes.extend_from_slice(b"0\r\n\r\n");
         let len = bytes.len();
         bytes.extend_from_slice(&rest);
-        let scanned = tiergate::http1::ChunkScanner::new().feed(&bytes).unwrap();
+        let scanned = tiergate_wire::http1::ChunkScanner::new().feed(&bytes).unwrap();
         prop_assert_eq!((scanned.consumed, scanned.done), (len, true));
         oracle::chunked(&bytes);
     }

@@ -2,8 +2,8 @@
 //! the property tests and the fuzz targets.
 
 use std::net::{IpAddr, Ipv4Addr};
-use tiergate::config::meant::Forwarding;
-use tiergate::http1::{
+use tiergate_wire::http1::Forwarding;
+use tiergate_wire::http1::{
     ChunkScanner, Delivery, FieldTable, ForwardInfo, Framing, HeadError, HeadLimits, Malformed,
     Parsed, PeerText, RequestHead, ResponseInfo, Version, delivery, parse_request, parse_response,
     write_request_head, write_response_head,

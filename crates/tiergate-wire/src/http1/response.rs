@@ -33,6 +33,7 @@ pub struct ResponseHead<'b> {
 
 impl ResponseHead<'_> {
     /// Whether another head follows this one: 1xx other than 101.
+    #[inline]
     pub fn is_interim(&self) -> bool {
         self.status < 200 && !self.upgrade
     }

@@ -1,13 +1,13 @@
 //! What does the HTTP/1.1 wire code cost per message?
 //!
-//! `cargo bench -p tiergate --bench wire`. Prints nanoseconds per operation, the median of
+//! `cargo bench -p tiergate-wire --bench wire`. Prints nanoseconds per operation, the median of
 //! [`ROUNDS`] rounds; aims stand beside them. Run it on an idle core: it measures time.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
-use tiergate::config::meant::Forwarding;
-use tiergate::http1::{
+use tiergate_wire::http1::Forwarding;
+use tiergate_wire::http1::{
     ChunkScanner, FieldTable, ForwardInfo, HeadLimits, HeadSearch, Parsed, PeerText, ResponseInfo,
     Version, parse_request, parse_response, write_request_head, write_response_head,
 };

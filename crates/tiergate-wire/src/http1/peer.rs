@@ -1,6 +1,5 @@
 //! What the origin is told of where a request came from.
 
-use crate::config::meant::Forwarding;
 use std::io::Write;
 use std::net::IpAddr;
 
@@ -27,6 +26,7 @@ impl PeerText {
     }
 
     /// The text, without brackets.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..self.len as usize]
     }
@@ -35,6 +35,17 @@ impl PeerText {
     pub(super) fn is_ipv6(&self) -> bool {
         self.is_ipv6
     }
+}
+
+/// The forwarding headers added to requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// `X-Forwarded-For`, `-Proto`, `-Host`.
+    pub x_forwarded: bool,
+    /// `Forwarded` (RFC 7239).
+    pub forwarded: bool,
+    /// `Via` (RFC 9110 §7.6.3), in requests and responses.
+    pub via: bool,
 }
 
 /// What the origin is told of where a request came from. One per connection.

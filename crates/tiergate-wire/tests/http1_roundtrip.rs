@@ -1,8 +1,8 @@
 //! What goes to the origin and to the client, byte by byte.
 
 use std::net::IpAddr;
-use tiergate::config::meant::Forwarding;
-use tiergate::http1::{
+use tiergate_wire::http1::Forwarding;
+use tiergate_wire::http1::{
     Delivery, FieldTable, ForwardInfo, Framing, HeadLimits, Parsed, PeerText, ResponseInfo,
     Version, delivery, parse_request, parse_response, write_request_head, write_response_head,
 };

@@ -1,6 +1,6 @@
 //! Chunked bodies that must not pass, and the bounds on those that may.
 
-use tiergate::http1::{
+use tiergate_wire::http1::{
     CHUNK_SIZE_DIGITS_MAX, ChunkScanner, EXTENSION_LEN_MAX, EXTENSIONS_LEN_MAX, TRAILER_FIELDS_MAX,
     TRAILERS_LEN_MAX,
 };

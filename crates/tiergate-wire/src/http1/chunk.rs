@@ -99,6 +99,7 @@ pub struct ChunkScanner {
 }
 
 impl Default for ChunkScanner {
+    #[inline]
     fn default() -> Self {
         ChunkScanner {
             state: State::Size,
@@ -115,6 +116,7 @@ impl Default for ChunkScanner {
 
 impl ChunkScanner {
     /// A scanner before the first byte of a body.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }

@@ -267,7 +267,7 @@ pub(super) fn parse_trailer(bytes: &[u8]) -> Result<(Field<'_>, usize), Stop> {
 }
 
 /// Whether a field may stand in a trailer section.
-pub(crate) fn may_be_trailer(name: &[u8]) -> bool {
+pub fn may_be_trailer(name: &[u8]) -> bool {
     let (_, underscore) = token_len(name);
     let kind = if underscore { Kind::of_underscored(name) } else { Kind::of(name) };
     matches!(kind, Kind::Copy | Kind::Date) && !forbidden_trailer(name)
@@ -308,6 +308,7 @@ impl HeadSearch {
     /// The first call says yes if there is anything: most heads arrive whole. Then only what is new
     /// is searched, for the end as the most lenient recipient would see it. What is wrong within
     /// the head is thus found at its end, at the limit, or by the caller's timeout.
+    #[inline]
     pub fn ready(&mut self, buf: &[u8], head_len_max: usize) -> bool {
         let first = self.seen == 0;
         let from = self.seen.saturating_sub(2);
