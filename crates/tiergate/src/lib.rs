@@ -14,6 +14,8 @@ pub mod door;
 pub mod geo;
 pub mod import;
 pub mod listen;
+#[cfg(feature = "memory")]
+pub mod memory;
 pub mod observe;
 pub mod origin;
 pub mod rate_limit;
