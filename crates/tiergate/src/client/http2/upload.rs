@@ -103,6 +103,11 @@ impl Upload {
     /// Copies what was read last, and lets the client replace it; `false` if there is no memory left.
     pub(super) fn gather(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
         let Some(data) = &self.first else { return true };
+        if data.is_empty() {
+            // A frame may be empty: it needs no room, and there may be no buffer yet.
+            self.first = None;
+            return true;
+        }
         let (has, capacity) = match &self.gathered {
             Some(buffer) => (buffer.content().len(), buffer.capacity()),
             None => (0, 0),
