@@ -163,6 +163,14 @@ impl AnswerBody {
         matches!(&self.frames, Frames::Kept(scanner) if scanner.ends_with_connection())
     }
 
+    /// Whether, over HTTP/1, only the close of the client's connection ends it there.
+    pub(crate) fn is_ended_by_close(&self) -> bool {
+        match &self.frames {
+            Frames::Kept(scanner) => scanner.ends_with_connection(),
+            Frames::Taken(_) => true,
+        }
+    }
+
     /// What was taken apart, for its trailers.
     pub(crate) fn chunks(&self) -> Option<&ChunkScanner> {
         match &self.frames {
