@@ -57,6 +57,14 @@ page: build ## Regenerates docs/results.md and its plots from docs/results/resul
 patience: setup build ## Goodput of clients that give up, without and with typed deadlines, before gunicorn and Node; an hour
 	@scripts/patience.py
 
+.PHONY: hostile
+hostile: setup build ## Hostile clients and failing servers beside well-behaved clients, with HAProxy and nginx; ONLY=case, ROUNDS=n
+	@scripts/hostile.py $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+.PHONY: h2spec
+h2spec: setup build ## Conformance with HTTP/2, over TLS and without
+	@scripts/h2spec.py
+
 .PHONY: lab-check
 lab-check: setup build ## Checks the experiments' promises, with fewer contenders, in five minutes
 	@$(LAB) lab --check --rounds 1 --store target/lab-check --fresh

@@ -14,17 +14,14 @@ import json
 import os
 import random
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TIERGATE = os.path.join(ROOT, "target/release/tiergate")
+import fronts
+from fronts import ROOT, Program, free_port, written
+
 LAB = os.path.join(ROOT, "target/release/tiergate-lab")
 VENV = os.path.join(ROOT, "target/patience/venv")
 
@@ -57,67 +54,18 @@ require("http").createServer((request, response) => {{ queue.push(response); nex
 """
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def answers(port, within=10):
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit(f"nothing answers on port {port}")
-
-
-class Program:
-    """A program of ours, ended when it goes out of scope."""
-
-    def __init__(self, words, port, folder):
-        self.log = open(os.path.join(folder, f"{port}.log"), "wb")
-        self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log, cwd=folder, start_new_session=True)
-        self.port = port
-
-    def __enter__(self):
-        try:
-            answers(self.port)
-        except SystemExit:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        # Its own process group, and nothing else: gunicorn has workers.
-        for how in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self.process.pid, how)
-                self.process.wait(timeout=5)
-                return
-            except subprocess.TimeoutExpired:
-                continue
-            except ProcessLookupError:
-                return
-
-
 def gunicorn(folder):
     if not os.path.exists(os.path.join(VENV, "bin/gunicorn")):
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
         subprocess.run([os.path.join(VENV, "bin/pip"), "install", "-q", "gunicorn==23.0.0"], check=True)
-    with open(os.path.join(folder, "app.py"), "w") as file:
-        file.write(APP)
+    written(folder, "app.py", APP)
     port = free_port()
     words = [os.path.join(VENV, "bin/gunicorn"), "-k", "gthread", "-w", "2", "--threads", "8", "--keep-alive", "60"]
     return Program([*words, "--backlog", "4096", "-b", f"127.0.0.1:{port}", "app:app"], port, folder)
 
 
 def node(folder):
-    with open(os.path.join(folder, "app.js"), "w") as file:
-        file.write(NODE)
+    written(folder, "app.js", NODE)
     port = free_port()
     return Program(["node", "app.js", str(port)], port, folder)
 
@@ -125,59 +73,23 @@ def node(folder):
 SERVERS = {"gunicorn": gunicorn, "node": node}
 
 
-def tiergate(deadline_ms):
-    def start(origin, folder):
-        port = free_port()
-        # Not told: the capacity. Told, if anything: the deadline.
-        typed = f'[[class]]\nname = "all"\ndeadline = "{deadline_ms}ms"\n' if deadline_ms else ""
-        text = f'admin = false\n[[listener]]\naddress = "127.0.0.1:{port}"\n'
-        text += f'[origin]\nservers = ["127.0.0.1:{origin}"]\n{typed}'
-        path = os.path.join(folder, f"{port}.toml")
-        with open(path, "w") as file:
-            file.write(text)
-        return Program([TIERGATE, "run", path], port, folder)
-
-    return start
+def typed(deadline_ms):
+    # Not told: the capacity. Told, if anything: the deadline.
+    policy = f'[[class]]\nname = "all"\ndeadline = "{deadline_ms}ms"\n' if deadline_ms else ""
+    return lambda origin, folder: fronts.tiergate(origin, folder, policy=policy)
 
 
-def haproxy(queue_ms):
-    def start(origin, folder):
-        port = free_port()
-        path = os.path.join(folder, f"{port}.cfg")
-        with open(path, "w") as file:
-            file.write(
-                "global\n  maxconn 9000\ndefaults\n  mode http\n  option abortonclose\n  timeout connect 5s\n"
-                f"  timeout client 60s\n  timeout server 60s\n  timeout queue {queue_ms}ms\n"
-                f"frontend f\n  bind 127.0.0.1:{port}\n  default_backend b\n"
-                f"backend b\n  server s 127.0.0.1:{origin} maxconn {SLOTS}\n"
-            )
-        return Program(["haproxy", "-db", "-f", path], port, folder)
-
-    return start
-
-
-def nginx(origin, folder):
-    port = free_port()
-    path = os.path.join(folder, f"{port}.conf")
-    with open(path, "w") as file:
-        file.write(
-            f"daemon off; pid {folder}/{port}.pid; error_log stderr crit; worker_processes 2;\n"
-            "events { worker_connections 8192; }\nhttp { access_log off; "
-            f"client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;"
-            f"uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;\n"
-            f'upstream o {{ server 127.0.0.1:{origin}; keepalive 64; }}\nserver {{ listen 127.0.0.1:{port}; '
-            'location / { proxy_pass http://o; proxy_http_version 1.1; proxy_set_header Connection ""; } } }\n'
-        )
-    return Program(["nginx", "-c", path, "-p", folder], port, folder)
+def queue(queue_ms):
+    return lambda origin, folder: fronts.haproxy(origin, folder, maxconn=SLOTS, queue_ms=queue_ms)
 
 
 def contenders():
-    found = {"tiergate": tiergate(None)}
-    found |= {f"tiergate {ms} ms": tiergate(ms) for ms in TYPED_MS}
+    found = {"tiergate": typed(None)}
+    found |= {f"tiergate {ms} ms": typed(ms) for ms in TYPED_MS}
     if shutil.which("haproxy"):
-        found |= {f"haproxy {ms} ms": haproxy(ms) for ms in QUEUE_MS}
+        found |= {f"haproxy {ms} ms": queue(ms) for ms in QUEUE_MS}
     if shutil.which("nginx"):
-        found["nginx"] = nginx
+        found["nginx"] = fronts.nginx
     return found
 
 
@@ -187,7 +99,7 @@ def goodput(port, patience_ms, times, seconds, seed):
     for ms in patience_ms:
         population = f"name=p{ms},path=/,rate={rate:.1f}x{WARM_S}s+{rate:.1f}x{seconds}s,patience={ms}ms,connections=8192"
         words += ["--population", population]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=WARM_S + seconds + 60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WARM_S + seconds + 180)
     if done.returncode != 0 and not done.stdout:
         raise SystemExit(done.stderr)
     report = json.loads(done.stdout)

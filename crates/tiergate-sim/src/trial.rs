@@ -10,6 +10,7 @@ use crate::laws::LawKind;
 use crate::server::Shape;
 use std::time::Duration;
 use tiergate_core::class::Class;
+use tiergate_core::origin::OnCancel;
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::schedule::Policy;
 
@@ -66,6 +67,9 @@ pub struct Trial {
     pub sessions: bool,
     /// How long the gateway waits for an answer.
     pub origin_timeout: Option<Duration>,
+    /// Whether a slot is free at once when its client leaves ([`OnCancel::Abort`]), or when the server is done,
+    /// which is what the gateway finds out to be right for a server like this one.
+    pub on_cancel: OnCancel,
     /// The server.
     pub server: Shape,
     /// Who sends requests.

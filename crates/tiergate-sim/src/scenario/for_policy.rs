@@ -7,6 +7,7 @@ use crate::demand::{DEMANDS_MAX, Demand, Work};
 use crate::fault::{Fault, Source};
 use crate::trial::Trial;
 use std::time::Duration;
+use tiergate_core::origin::OnCancel;
 use tiergate_core::plan::Plan;
 use tiergate_core::request::Field;
 
@@ -19,6 +20,8 @@ pub struct Gateway {
     pub sessions: bool,
     /// How long it waits for an answer.
     pub origin_timeout: Duration,
+    /// What becomes of requests whose clients left.
+    pub on_cancel: OnCancel,
 }
 
 impl Scenario {
@@ -49,6 +52,7 @@ impl Scenario {
             law: None,
             sessions: gateway.sessions,
             origin_timeout: Some(gateway.origin_timeout),
+            on_cancel: gateway.on_cancel,
             server: self.server.clone(),
             populations: self.population.clone(),
             mixes,

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
+use tiergate_core::origin::OnCancel;
 use tiergate_core::plan::{Plan, Spec};
 
 /// Everything that one simulation is made of.
@@ -268,6 +269,7 @@ impl Scenario {
             sessions: self.sessions,
             // Longer than the default, clients have left before.
             origin_timeout: (self.origin_timeout_ms < ORIGIN_TIMEOUT_MS).then_some(timeout),
+            on_cancel: OnCancel::Learn,
             server: self.server.clone(),
             populations: self.population.clone(),
             mixes: self.population.iter().map(mix).collect(),

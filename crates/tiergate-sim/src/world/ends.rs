@@ -8,7 +8,16 @@ use crate::distribution::exponential;
 impl World<'_> {
     pub(super) fn end(&mut self, id: u32, fate: Fate) {
         self.count_end(id, fate);
+        self.settled(id);
         self.forget(id);
+    }
+
+    /// The gate has nothing to do with the request any more.
+    pub(super) fn settled(&mut self, id: u32) {
+        if self.gate.is_some() {
+            let class = self.gate_class(self.requests[id as usize].class);
+            self.unsettled[class] -= 1;
+        }
     }
 
     pub(super) fn forget(&mut self, id: u32) {
@@ -21,10 +30,6 @@ impl World<'_> {
     pub(super) fn count_end(&mut self, id: u32, fate: Fate) {
         let request = &self.requests[id as usize];
         let (asking, class_index) = (request.asking, request.class);
-        if self.gate.is_some() {
-            let class = self.gate_class(class_index);
-            self.unsettled[class] -= 1;
-        }
         let class = &mut self.phases[self.phase].classes[usize::from(class_index)];
         match fate {
             Fate::Good => {

@@ -1,5 +1,6 @@
 //! A request under way.
 
+use std::time::Duration;
 use tiergate_core::gate::{Slot, Ticket};
 use tiergate_core::reason::Reason;
 
@@ -22,6 +23,8 @@ pub(super) enum Where {
     Nowhere,
     Waiting(Ticket),
     Running(Slot),
+    /// Its client left after that time of its service; the slot is in use until the server is done.
+    Deserted(Slot, Duration),
     /// Without a gate, or its client left and the server does not know.
     AtServer {
         counted: bool,

@@ -6,7 +6,9 @@ use crate::client::Arrivals;
 use crate::report::Report;
 use crate::server::Ended;
 use std::cmp::Reverse;
+use std::time::Duration;
 use tiergate_core::gate::{Claim, Effect, Gate, Slot};
+use tiergate_core::origin::OnCancel;
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -184,7 +186,10 @@ impl World<'_> {
     fn answered(&mut self, id: u32, how: Ended) {
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
         let fate = if how == Ended::Served { Fate::Good } else { Fate::Failed };
-        self.count_work(id, matches!(place, Where::AtServer { counted: false }));
+        let wasted = matches!(place, Where::Deserted(..) | Where::AtServer { counted: false });
+        self.count_work(id, wasted);
+        let demand = self.requests[id as usize].asking.demand;
+        let bytes = self.trial.demands[demand as usize].bytes;
         match place {
             Where::Running(slot) => {
                 let end = match how {
@@ -192,10 +197,17 @@ impl World<'_> {
                     Ended::Error => End::Error,
                 };
                 let first_byte = Some(self.moment().since(slot.admitted()));
-                let bytes =
-                    self.trial.demands[self.requests[id as usize].asking.demand as usize].bytes;
                 self.end(id, fate);
                 self.finish(slot, Outcome { end, first_byte, bytes, left: None });
+            }
+            Where::Deserted(slot, left) => {
+                let first_byte = Some(self.moment().since(slot.admitted()));
+                self.settled(id);
+                self.forget(id);
+                self.finish(
+                    slot,
+                    Outcome { end: End::Cancelled, first_byte, bytes, left: Some(left) },
+                );
             }
             Where::AtServer { counted: true } => self.end(id, fate),
             Where::AtServer { counted: false } => self.forget(id),
@@ -216,30 +228,50 @@ impl World<'_> {
                 self.end(id, Fate::LeftWaiting);
             }
             Where::Running(slot) => {
-                self.abandon(id, Fate::LeftRunning);
-                let left = Some(now.since(slot.admitted()));
-                self.finish(slot, Outcome { left, ..Outcome::without_answer(End::Cancelled) });
+                let left = now.since(slot.admitted());
+                if self.trial.on_cancel == OnCancel::Abort {
+                    self.abandon(id, Fate::LeftRunning);
+                    let outcome = Outcome::without_answer(End::Cancelled);
+                    return self.finish(slot, Outcome { left: Some(left), ..outcome });
+                }
+                self.server.abandon(id);
+                self.count_end(id, Fate::LeftRunning);
+                self.requests[id as usize].place = Where::Deserted(slot, left);
             }
             Where::AtServer { counted: true } => self.abandon(id, Fate::LeftRunning),
-            place @ Where::AtServer { counted: false } => request.place = place,
+            place @ (Where::Deserted(..) | Where::AtServer { counted: false }) => {
+                request.place = place;
+            }
         }
     }
 
     fn give_up(&mut self, id: u32, incarnation: u32) {
         let request = &mut self.requests[id as usize];
-        if request.incarnation != incarnation || !matches!(request.place, Where::Running(_)) {
+        if request.incarnation != incarnation {
             return;
         }
-        if let Where::Running(slot) = std::mem::replace(&mut request.place, Where::Nowhere) {
-            self.abandon(id, Fate::Failed);
-            self.finish(slot, Outcome::without_answer(End::Failed));
+        match std::mem::replace(&mut request.place, Where::Nowhere) {
+            Where::Running(slot) => {
+                self.abandon(id, Fate::Failed);
+                self.finish(slot, Outcome::without_answer(End::Failed));
+            }
+            Where::Deserted(slot, left) => self.let_go(id, slot, End::Cancelled, left),
+            place => request.place = place,
         }
+    }
+
+    /// A slot whose client left is not kept any longer; the server goes on.
+    fn let_go(&mut self, id: u32, slot: Slot, end: End, left: Duration) {
+        self.settled(id);
+        self.requests[id as usize].place = Where::AtServer { counted: false };
+        self.finish(slot, Outcome { left: Some(left), ..Outcome::without_answer(end) });
     }
 
     /// The client has what it gets; the server goes on.
     fn abandon(&mut self, id: u32, fate: Fate) {
         self.server.abandon(id);
         self.count_end(id, fate);
+        self.settled(id);
         self.requests[id as usize].place = Where::AtServer { counted: false };
     }
 
@@ -285,6 +317,9 @@ impl World<'_> {
                 Where::Running(slot) if gate.is_preempted(&slot) => {
                     self.abandon(id, Fate::Failed);
                     self.finish(slot, Outcome::without_answer(End::Preempted));
+                }
+                Where::Deserted(slot, left) if gate.is_preempted(&slot) => {
+                    self.let_go(id, slot, End::Preempted, left);
                 }
                 place => self.requests[id as usize].place = place,
             }

@@ -267,6 +267,7 @@ fn plain(policy: &Policy, options: &Options) -> Trial {
         law: None,
         sessions: gateway.sessions,
         origin_timeout: Some(gateway.origin_timeout),
+        on_cancel: gateway.on_cancel,
         server: Shape::workers(options.workers, options.service),
         populations: Vec::new(),
         mixes: Vec::new(),

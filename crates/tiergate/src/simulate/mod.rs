@@ -17,5 +17,6 @@ pub fn gateway(policy: &Policy) -> Gateway {
         plan: policy.plan.clone(),
         sessions: policy.session.is_some(),
         origin_timeout: policy.timeouts.response_head,
+        on_cancel: policy.origin.on_cancel,
     }
 }
