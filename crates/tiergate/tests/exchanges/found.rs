@@ -1,6 +1,8 @@
-//! What the games found, each as the shortest exchange that shows it.
+//! What the games found, each as the shortest exchange that shows it; and what they are too short to find.
 
 use crate::play::{serve, start};
+use bytes::Bytes;
+use std::future::poll_fn;
 use std::time::Duration;
 use tiergate::memory::{self, End};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -79,6 +81,37 @@ async fn a_body_over_http2_may_be_an_empty_frame() {
     }
     let mut origin = connected(&mut origins).await;
     read_until(&mut origin, "\r\n\r\n0\r\n\r\n").await;
+}
+
+/// Games end before a window is used up for good.
+#[tokio::test(start_paused = true)]
+async fn a_body_over_http2_may_be_longer_than_the_windows() {
+    const PIECES: usize = 300;
+    const PIECE: usize = 16_384;
+    let (client, mut origins) = stage(65_536);
+    let (mut client, connection) = h2::client::handshake(client).await.expect("a handshake");
+    tokio::spawn(connection);
+    let request = http::Request::post("http://h/").body(()).expect("a request");
+    let (answer, mut body) = client.send_request(request, false).expect("a stream");
+    let receiving = tokio::spawn(async move {
+        let mut origin = connected(&mut origins).await;
+        let request = read_until(&mut origin, "\r\n0\r\n\r\n").await;
+        origin.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("room");
+        (origin, request.matches('x').count())
+    });
+    for _ in 0..PIECES {
+        let mut piece = Bytes::from(vec![b'x'; PIECE]);
+        while !piece.is_empty() {
+            body.reserve_capacity(piece.len());
+            let room = timeout(PATIENCE, poll_fn(|context| body.poll_capacity(context))).await;
+            let room = room.expect("room in time").expect("an open stream").expect("room");
+            body.send_data(piece.split_to(room), false).expect("an open stream");
+        }
+    }
+    body.send_data(Bytes::new(), true).expect("an open stream");
+    let (_origin, received) = receiving.await.expect("the whole body");
+    assert_eq!(received, PIECES * PIECE);
+    assert_eq!(answer.await.expect("an answer").status(), 204);
 }
 
 /// The rest of the head would take the error page for fields of its own.
