@@ -295,7 +295,8 @@ fn answer(
 /// It announces a body where there can be none.
 fn framed_wrongly(message: &Message) -> bool {
     let bodiless = message.status() < 200 || message.status() == 204;
-    let length = message.values("content-length").iter().any(|len| len.trim_matches('0') != "");
+    let length =
+        message.values("content-length").iter().any(|len| !len.trim_matches('0').is_empty());
     bodiless && (length || !message.values("transfer-encoding").is_empty())
 }
 

@@ -206,8 +206,10 @@ fn field(line: &str) -> Option<(String, String)> {
     good.then(|| (name.to_ascii_lowercase(), value.to_owned()))
 }
 
-/// The data of some chunks, and where they end if they do. An error comes with the data in front of it.
-fn chunks(bytes: &[u8]) -> Result<(Vec<u8>, Option<usize>), (Vec<u8>, &'static str)> {
+/// The data of some chunks, and where they end if they do; or what is wrong, with the data in front of it.
+type Chunks = Result<(Vec<u8>, Option<usize>), (Vec<u8>, &'static str)>;
+
+fn chunks(bytes: &[u8]) -> Chunks {
     let mut data = Vec::new();
     let mut at = 0;
     // A line and its CRLF; `None`: it has not ended.
