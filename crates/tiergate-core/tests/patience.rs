@@ -13,18 +13,21 @@ use tiergate_core::time::Moment;
 
 const MS: Duration = Duration::from_millis(1);
 const SLOTS: u32 = 16;
+/// A flow whose requests come over connections that go on, and one whose requests do not.
+const PROXY: u64 = 0;
+const GREEDY: u64 = 1;
 /// Mean time of an answer, milliseconds: 16 slots give 200 a second.
 const SERVICE: u64 = 80;
 
 struct Client {
-    arrived: u64,
     leaves: u64,
+    group: usize,
     at: Place,
 }
 
 enum Place {
     Waits(Ticket),
-    Served { slot: Slot, until: u64, took: u64, left: Option<Duration> },
+    Served { slot: Slot, until: u64, took: u64 },
     Gone,
 }
 
@@ -34,53 +37,63 @@ fn noise(seed: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33
 }
 
-/// Clients that are answered while they are there, of 20 seconds after the first five, where so many times
-/// as many come as can be served. Client number n waits for `patience(n)` milliseconds.
-fn goodput(times: f64, deadline: Duration, patience: impl Fn(u64) -> u64) -> u32 {
+/// What became of those who came after the first five seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// Answered while they were there.
+    good: u32,
+    refused: u32,
+}
+
+/// Twenty-five seconds of one class. At each millisecond, told how many are there, `come` says of which flows
+/// requests come; client number n waits for `patience(n)` milliseconds; `seen`: the gate sees who leaves. Returns
+/// what became of these two flows and of all others.
+fn run(
+    deadline: Duration,
+    seen: bool,
+    mut come: impl FnMut(u64, usize) -> Vec<u64>,
+    patience: impl Fn(u64) -> u64,
+) -> [Tally; 2] {
     let mut class = Class::named("all");
     class.deadline = deadline;
     let spec = Spec { classes: vec![class], slots: Slots::Fixed(SLOTS), ..Spec::protective() };
     let mut gate: Gate<usize> = Gate::new(spec.build().expect("a valid plan"));
-    let (mut clients, mut good) = (Vec::<Client>::new(), 0);
-    let (mut due, mut live) = (0.0, Vec::<usize>::new());
-    let a_millisecond = times * f64::from(SLOTS) / SERVICE as f64;
+    let (mut clients, mut live) = (Vec::<Client>::new(), Vec::<usize>::new());
+    let mut tallies = [Tally::default(); 2];
     for ms in 0..25_000_u64 {
         let now = Moment::from_millis(ms);
         gate.tick(now);
         for &index in &live {
             let client = &mut clients[index];
-            if let Place::Served { slot, until, took, left } = &mut client.at {
-                if ms == client.leaves && left.is_none() {
-                    *left = Some(now.since(slot.admitted()));
-                }
-                if *until == ms {
-                    good += u32::from(left.is_none() && ms > 5_000);
+            let leaves = seen && ms == client.leaves;
+            match std::mem::replace(&mut client.at, Place::Gone) {
+                Place::Served { slot, until, took, .. } if until == ms => {
+                    let is_there = ms < client.leaves;
+                    tallies[client.group].good += u32::from(is_there && ms > 5_000);
+                    let left = (seen && !is_there)
+                        .then(|| Moment::from_millis(client.leaves).since(slot.admitted()));
                     let end = if left.is_some() { End::Cancelled } else { End::Served };
-                    let first_byte = Some(*took as u32 * MS);
-                    let outcome = Outcome { end, first_byte, bytes: 0, left: *left };
-                    let Place::Served { slot, .. } = std::mem::replace(&mut client.at, Place::Gone)
-                    else {
-                        unreachable!()
-                    };
-                    gate.finish(now, slot, outcome);
+                    let first_byte = Some(took as u32 * MS);
+                    gate.finish(now, slot, Outcome { end, first_byte, bytes: 0, left });
                 }
-            } else if let Place::Waits(ticket) = client.at
-                && ms == client.leaves
-            {
-                gate.cancel(now, ticket);
-                client.at = Place::Gone;
+                Place::Waits(ticket) if leaves => gate.cancel(now, ticket),
+                place => client.at = place,
             }
         }
-        due += a_millisecond;
-        while due >= 1.0 {
-            due -= 1.0;
+        for flow in come(ms, live.len()) {
             let number = clients.len();
-            let at = match gate.arrive(now, Arrival::of(ClassId(0)), || number) {
+            let group = usize::from(flow > GREEDY);
+            let goes_on = flow == PROXY;
+            let arrival = Arrival { flow, goes_on, ..Arrival::of(ClassId(0)) };
+            let at = match gate.arrive(now, arrival, || number) {
                 Verdict::Admit(slot) => served(slot, ms, number),
                 Verdict::Queue(ticket) => Place::Waits(ticket),
-                Verdict::Reject(_) => Place::Gone,
+                Verdict::Reject(_) => {
+                    tallies[group].refused += u32::from(ms > 5_000);
+                    continue;
+                }
             };
-            clients.push(Client { arrived: ms, leaves: ms + patience(number as u64), at });
+            clients.push(Client { leaves: ms + patience(number as u64), group, at });
             live.push(number);
         }
         while gate.next_effect().is_some() {}
@@ -90,20 +103,36 @@ fn goodput(times: f64, deadline: Duration, patience: impl Fn(u64) -> u64) -> u32
             match gate.claim(ticket) {
                 Claim::Waiting => {}
                 Claim::Admitted(slot) => client.at = served(slot, ms, index),
-                Claim::Rejected(_) => client.at = Place::Gone,
+                Claim::Rejected(_) => {
+                    tallies[client.group].refused += u32::from(ms > 5_000);
+                    client.at = Place::Gone;
+                }
             }
         }
-        live.retain(|&index| {
-            assert!(ms < clients[index].arrived + 60_000);
-            !matches!(clients[index].at, Place::Gone)
-        });
+        live.retain(|&index| !matches!(clients[index].at, Place::Gone));
     }
-    good
+    tallies
 }
 
 fn served(slot: Slot, ms: u64, number: usize) -> Place {
     let took = SERVICE / 2 + noise(number as u64) % SERVICE;
-    Place::Served { slot, until: ms + took, took, left: None }
+    Place::Served { slot, until: ms + took, took }
+}
+
+/// Clients that come at a steady rate, so many times as many as can be served, each a flow of its own or all one.
+fn steady(times: f64, as_one: bool) -> impl FnMut(u64, usize) -> Vec<u64> {
+    let (mut due, mut number) = (0.0, 0);
+    move |_, _| {
+        due += times * f64::from(SLOTS) / SERVICE as f64;
+        let count = due as u64;
+        due -= count as f64;
+        number += count;
+        (number - count..number).map(|number| if as_one { PROXY } else { number + 2 }).collect()
+    }
+}
+
+fn policys() -> Duration {
+    Class::named("all").deadline
 }
 
 #[test]
@@ -118,13 +147,49 @@ fn goodput_under_overload_is_that_of_the_best_deadline_whatever_clients_patience
     ];
     for (name, patience) in cases {
         for times in [3.0, 10.0] {
-            let of = |ms: u64| goodput(times, Duration::from_millis(ms), patience);
-            let typed = [100, 200, 400, 800, 1600].map(|ms| (of(ms), ms));
+            let goodput = |deadline| run(deadline, true, steady(times, false), patience)[1].good;
+            let typed = [100, 200, 400, 800, 1600].map(|ms| (goodput(ms * MS), ms));
             let (best, at) = *typed.iter().max().expect("several");
-            let learned = goodput(times, Class::named("all").deadline, patience);
+            let learned = goodput(policys());
             let share = f64::from(learned) / f64::from(best);
             println!("{name}, {times}x: {learned}, best typed {best} (at {at} ms): {share:.3}");
             assert!(share > 0.95, "{name}, {times}x: {typed:?}, learned {learned}");
         }
     }
+}
+
+/// Behind a proxy that keeps its connections nobody is seen leaving: an overload that lasts makes the queue
+/// short, so that whoever is answered is there.
+#[test]
+fn an_overload_that_lasts_is_of_use_where_clients_cannot_be_seen_leaving() {
+    let capacity = 20 * SLOTS * 1000 / SERVICE as u32;
+    for as_one in [false, true] {
+        for patience in [500, 1000, 3000] {
+            for times in [2.0, 3.0, 10.0] {
+                let tallies = run(policys(), false, steady(times, as_one), |_| patience);
+                let share = f64::from(tallies[0].good + tallies[1].good) / f64::from(capacity);
+                println!("one flow {as_one}, {patience} ms, {times}x: {share:.3} of the capacity");
+                assert!(share > 0.95, "one flow {as_one}, {patience} ms, {times}x: {share}");
+            }
+        }
+    }
+}
+
+/// Each asks again when it is answered, after 1.5 s: longer than it would wait if the overload lasted.
+#[test]
+fn clients_that_all_have_their_turn_in_time_are_all_served() {
+    let come = |_, there| (there as u64..300).map(|number| number + 2).collect();
+    let tallies = run(policys(), false, come, |_| 10_000);
+    assert_eq!(tallies[1].refused, 0, "{tallies:?}");
+}
+
+#[test]
+fn the_overload_that_one_flow_makes_shortens_no_others_wait() {
+    let come = |ms: u64, _| {
+        let burst = if ms % 3_000 == 2_999 { 100 } else { 0 };
+        (0..2).map(|_| GREEDY).chain((0..burst).map(|number| ms * 100 + number)).collect()
+    };
+    let tallies = run(policys(), false, come, |_| 10_000);
+    assert!(tallies[0].refused > 10_000, "{tallies:?}");
+    assert_eq!(tallies[1].refused, 0, "{tallies:?}");
 }

@@ -77,5 +77,5 @@ fn basic_is_refused_at_once_instead_of_waiting() {
     let without = phases(without);
     let wait = |phases: &[Phase]| phases[4].classes[1].total.quantile_ms(0.99);
     assert!(wait(&with) < 800.0, "64 wait at 300/s: {} ms", wait(&with));
-    assert!(wait(&without) > 3000.0, "up to the deadline: {} ms", wait(&without));
+    assert!(wait(&without) > 1000.0, "until it proves to last: {} ms", wait(&without));
 }

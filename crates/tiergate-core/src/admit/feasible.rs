@@ -39,7 +39,7 @@ const PUT_BACK_A_SECOND: f64 = 1.0 / 128.0;
 const TOGETHER: u32 = 10;
 
 /// Part of its patience that a newcomer lacks.
-const NEWCOMERS_LACK: u32 = 8;
+pub(super) const NEWCOMERS_LACK: u32 = 8;
 /// One in so many answers does not let its connection go on: connections that never end shall not keep
 /// others out for ever.
 const GOING_ON_MAX: u32 = 100;

@@ -5,6 +5,7 @@ pub mod bucket;
 pub mod feasible;
 mod flow_buckets;
 pub mod importance;
+pub(crate) mod lasting;
 mod partition;
 pub(crate) mod patience;
 pub mod policer;

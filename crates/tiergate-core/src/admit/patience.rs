@@ -132,6 +132,11 @@ impl Patience {
         known.saturating_sub(answer).max(least).min(policys)
     }
 
+    /// How long an answer usually takes from its slot on.
+    pub(crate) fn answer(&self) -> Duration {
+        Duration::from_secs_f64(self.answer_s)
+    }
+
     /// The time after which clients leave; `None`: not known.
     pub(crate) fn known(&self) -> Option<Duration> {
         self.known

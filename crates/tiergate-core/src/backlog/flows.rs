@@ -11,6 +11,7 @@
 //! present either way.
 
 use super::codel::Law;
+use crate::admit::lasting::Lasting;
 use crate::collections::{Key, List, Rank, Slab};
 use crate::time::Moment;
 use std::collections::HashMap;
@@ -46,6 +47,8 @@ pub(super) struct Flow {
     /// Last come, first served.
     pub(super) is_lifo: bool,
     pub(super) law: Law,
+    /// Refusals of its requests that were due to deadlines.
+    pub(super) lasting: Lasting,
     /// [`Moment::NEVER`] while it is not idle.
     pub(super) idle_since: Moment,
 }

@@ -4,6 +4,7 @@ use super::class_queue::{ClassQueue, QUEUES, class_of, queue_of};
 use super::discipline::Discipline;
 use super::flows::Flows;
 use super::waiter::{State, Ticket, Waiter};
+use crate::admit::lasting::Lasting;
 use crate::arrival::Arrival;
 use crate::class::WhenFull;
 use crate::collections::{Earliest, Heaps, Slab};
@@ -143,6 +144,19 @@ impl<T> Backlog<T> {
         let discipline = &self.disciplines[class_of(queue).index()];
         let number = self.flows.find(queue, discipline.flow_key(arrival.flow))?;
         (self.flows.at(number).waiters.len() > 0).then_some(number)
+    }
+
+    /// The refusals that were due to deadlines of the flow that the arrival is of, while others of it wait.
+    /// O(1).
+    pub(crate) fn lasting(&self, arrival: &Arrival) -> Option<&Lasting> {
+        let number = self.flow_of(queue_of(arrival.class, arrival.running, false), arrival)?;
+        Some(&self.flows.at(number).lasting)
+    }
+
+    /// The same, to be told.
+    pub(crate) fn lasting_mut(&mut self, arrival: &Arrival) -> Option<&mut Lasting> {
+        let number = self.flow_of(queue_of(arrival.class, arrival.running, false), arrival)?;
+        Some(&mut self.flows.at_mut(number).lasting)
     }
 
     pub(super) fn queues_of(&self, class: ClassId) -> &[ClassQueue] {

@@ -43,7 +43,7 @@ impl<T> Backlog<T> {
             let number = self.flows.find(former.queue, former.key).expect("it waits as before");
             let flow = self.flows.at_mut(number);
             (flow.start, flow.tie) = (former.start, former.tie);
-            (flow.is_lifo, flow.law) = (former.is_lifo, former.law);
+            (flow.is_lifo, flow.law, flow.lasting) = (former.is_lifo, former.law, former.lasting);
             self.heaps.turns.put(former.queue, number, flow.rank());
         }
     }

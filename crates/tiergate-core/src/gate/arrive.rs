@@ -194,7 +194,11 @@ impl<T> Gate<T> {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, arrival.running);
-        (!self.is_feasible(arrival)).then_some(Reason::DeadlineInfeasible)
+        if self.is_feasible(now, arrival) {
+            return None;
+        }
+        self.note_infeasible(now, arrival);
+        Some(Reason::DeadlineInfeasible)
     }
 
     /// The policers that apply to a request.

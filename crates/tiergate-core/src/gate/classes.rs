@@ -11,8 +11,9 @@
 //! finds them again.
 
 use crate::admit::feasible::DrainRate;
+use crate::admit::lasting::Lasting;
 use crate::admit::patience::Patience;
-use crate::class::Class;
+use crate::class::{Class, Order};
 use crate::collections::grown;
 use crate::names::ClassId;
 use crate::plan::Plan;
@@ -39,6 +40,8 @@ pub(super) struct ClassRecord {
     drains: [DrainRate; 2],
     /// How long its clients wait.
     pub(super) patience: Patience,
+    /// Refusals due to deadlines of requests that no other of their flow waited beside.
+    pub(super) lasting: Lasting,
 }
 
 impl ClassRecord {
@@ -51,6 +54,7 @@ impl ClassRecord {
             streams: 0,
             drains: [DrainRate::since(now); 2],
             patience: Patience::default(),
+            lasting: Lasting::default(),
         }
     }
 
@@ -62,6 +66,13 @@ impl ClassRecord {
             true => self.patience.deadline(policys),
             false => policys,
         }
+    }
+
+    /// Whether requests wait for less while an overload lasts: nothing is known of their clients, and they are
+    /// served in order of arrival; any other order serves some of those that came lately.
+    pub(super) fn is_unknown(&self) -> bool {
+        let Class { patience, order, .. } = self.settings;
+        patience && order == Order::Fifo && self.patience.known().is_none()
     }
 
     /// Whether requests of it run or streams of it are open.

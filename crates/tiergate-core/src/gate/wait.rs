@@ -11,6 +11,11 @@ use crate::time::Moment;
 /// next tick is due at once then.
 const OVERDUE_MAX: usize = 1000;
 
+/// Whether it begins something: neither its connection nor its session goes on.
+fn is_newcomer(arrival: &Arrival) -> bool {
+    !arrival.goes_on && !arrival.running
+}
+
 /// Whose places an arrival takes.
 pub(super) struct Leaving {
     /// Of its own class: the first, and how many.
@@ -60,15 +65,37 @@ impl<T> Gate<T> {
         waits.next_back().map(|(id, _)| *id)
     }
 
-    /// Whether a request of the class would be served before its deadline. It stands behind those of its
-    /// own list that its class's order puts before it; that those of running sessions go first shows in
-    /// how fast the other list is served.
-    pub(super) fn is_feasible(&self, arrival: &Arrival) -> bool {
+    /// Whether a request of the class would be served before its deadline; while an overload lasts, much
+    /// sooner. It stands behind those of its own list that its class's order puts before it; that those of
+    /// running sessions go first shows in how fast the other list is served.
+    pub(super) fn is_feasible(&self, now: Moment, arrival: &Arrival) -> bool {
         let ahead = self.backlog.ahead(arrival.class, arrival);
-        let drain = self.classes.at(arrival.class).drain(arrival.running);
-        let is_newcomer = !arrival.goes_on && !arrival.running;
-        let patience = feasible::patience(self.patience(arrival), is_newcomer);
-        drain.is_feasible(ahead, patience, self.limit.slots())
+        let record = self.classes.at(arrival.class);
+        let is_newcomer = is_newcomer(arrival);
+        let mut patience = feasible::patience(self.patience(arrival), is_newcomer);
+        if self.keeps_short(arrival) {
+            let lasting = self.backlog.lasting(arrival).unwrap_or(&record.lasting);
+            let (deadline, answer) = (record.settings.deadline, record.patience.answer());
+            patience = patience.min(lasting.deadline(now, deadline, answer, is_newcomer));
+        }
+        record.drain(arrival.running).is_feasible(ahead, patience, self.limit.slots())
+    }
+
+    /// Whether an overload that lasts makes the queue short that the arrival would wait in. Shedding has an aim of
+    /// its own, and a request that brings its deadline has said how long its client waits.
+    fn keeps_short(&self, arrival: &Arrival) -> bool {
+        self.shedding.is_none()
+            && arrival.deadline.is_none()
+            && self.classes.at(arrival.class).is_unknown()
+    }
+
+    /// Notes that an arrival was refused since it is not feasible.
+    pub(super) fn note_infeasible(&mut self, now: Moment, arrival: &Arrival) {
+        if self.keeps_short(arrival) {
+            let record = self.classes.at_mut(arrival.class);
+            let lasting = self.backlog.lasting_mut(arrival).unwrap_or(&mut record.lasting);
+            lasting.refused(now, record.settings.deadline, is_newcomer(arrival));
+        }
     }
 
     /// Lets time pass for what is known of how fast a list is served; before the list changes.
