@@ -20,20 +20,24 @@ if ! cargo "+$toolchain" fuzz --version >/dev/null 2>&1; then
     cargo install --locked cargo-fuzz
 fi
 
-[ $# -gt 0 ] || set -- $(cargo "+$toolchain" fuzz list)
 host=$(rustc "+$toolchain" -vV | sed -n 's/^host: //p')
+wanted=" $* "
 
 # Debug assertions stay on: an overflow in a parser is a finding.
-cargo "+$toolchain" fuzz build --target "$host"
+run() {
+    command=$1
+    shift
+    cargo "+$toolchain" fuzz "$command" --fuzz-dir "$dir" --target "$host" "$@"
+}
 
-for target in "$@"; do
+# Fuzzes $target, one of those in $dir.
+fuzz() {
     mkdir -p "fuzz/corpus/$target" fuzz/artifacts
     log="fuzz/artifacts/$target.log"
-    if ! cargo "+$toolchain" fuzz run --target "$host" "$target" \
-        "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+    if ! run run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
         -max_total_time="$seconds" -timeout="$timeout_seconds" \
         -rss_limit_mb="$memory_mib_max" -max_len="$input_len_max" -print_final_stats=1 \
-        >"$log" 2>&1; then
+        -artifact_prefix="fuzz/artifacts/$target-" >"$log" 2>&1; then
         # The cause, then the input; the fuzzer's own stack says nothing.
         grep -A 6 -e panicked -e ERROR: "$log" || true
         grep -A 1 -e '^Base64:' "$log" || true
@@ -42,4 +46,22 @@ for target in "$@"; do
     fi
     echo "$target: nothing found in $seconds s," \
         "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
+}
+
+found=
+# Parsers first: they are built in seconds.
+for dir in fuzz/wire fuzz/gateway; do
+    targets=
+    for target in $(cargo "+$toolchain" fuzz list --fuzz-dir "$dir"); do
+        case "$wanted" in
+        "  " | *" $target "*) targets="$targets $target" ;;
+        esac
+    done
+    [ -n "$targets" ] || continue
+    found=yes
+    # One that is named is built alone.
+    if [ "$wanted" = "  " ]; then run build; fi
+    for target in $targets; do fuzz; done
 done
+
+[ -n "$found" ] || { echo "no such fuzzer:$wanted" >&2; exit 2; }

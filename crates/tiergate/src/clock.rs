@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::time::Instant;
 use tiergate_core::time::Moment;
+use tokio::time::Instant;
 
 static START: OnceLock<Instant> = OnceLock::new();
 
@@ -11,7 +11,8 @@ thread_local! {
     static RECENT: Cell<Moment> = const { Cell::new(Moment::ZERO) };
 }
 
-/// Now, counted from the first call in this process. No system call where the vDSO has the clock.
+/// Now, counted from the first call in this process. No system call where the vDSO has the clock. The
+/// runtime's time, which tests may pause.
 pub fn now() -> Moment {
     let start = *START.get_or_init(Instant::now);
     let now = Moment::ZERO + start.elapsed();

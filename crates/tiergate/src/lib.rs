@@ -11,14 +11,13 @@ pub mod connections;
 pub mod dashboard;
 pub mod date;
 pub mod door;
-pub mod forwarded;
 pub mod geo;
-pub mod http1;
 pub mod import;
 pub mod listen;
+#[cfg(feature = "memory")]
+pub mod memory;
 pub mod observe;
 pub mod origin;
-pub mod proxy_protocol;
 pub mod rate_limit;
 mod request;
 pub mod respond;

@@ -11,8 +11,6 @@ use crate::client::{http1, http2};
 use crate::clock;
 use crate::config::meant::Listener;
 use crate::connections::Connection;
-use crate::http1::{Parsed, PeerText};
-use crate::proxy_protocol::{self, Client};
 use crate::saved_syn;
 use crate::shared::{Present, Shared};
 use crate::stream::{ClientStream, poll_fill, poll_fill_held};
@@ -27,6 +25,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::request::RequestView;
+use tiergate_wire::http1::{Parsed, PeerText};
+use tiergate_wire::proxy_protocol::{self, Client};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -232,7 +232,9 @@ async fn connection(
         Some(tls) => {
             Box::pin(secure(stream, peer, early, timer, tls.clone(), (&open, shared))).await
         }
-        None => plain(stream, peer, early, timer, &settings.listener, (&open, shared)).await,
+        None => {
+            plain(stream, peer, early, timer, settings.listener.http2, (&open, shared)).await;
+        }
     }
 }
 
@@ -274,18 +276,19 @@ async fn secure(
     }
 }
 
-/// Serves a connection without TLS: HTTP/2 if it begins so, else HTTP/1.1.
-async fn plain(
-    mut stream: TcpStream,
+/// Serves a connection without TLS: HTTP/2 if that is allowed and it begins so, else HTTP/1.1. `early` was
+/// read already.
+pub async fn plain<S: ClientStream + 'static>(
+    mut stream: S,
     peer: Box<Peer>,
     mut early: Option<Buffer>,
     timer: Timer,
-    settings: &Listener,
+    http2: bool,
     (open, shared): (&Connection, &Arc<Shared>),
 ) {
     // A browser connects before it has anything to ask: a drain does not wait for that.
     timer.arm_idle(shared.config.load().policy.timeouts.request_head);
-    if settings.http2 {
+    if http2 {
         let begins_http2 = begins_http2(&mut stream, &mut early, &timer);
         match open.unless_evicted(begins_http2).await {
             Some(Ok(true)) => {

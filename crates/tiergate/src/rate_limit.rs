@@ -14,11 +14,11 @@
 //! Source: draft-ietf-httpapi-ratelimit-headers-11.
 
 use crate::config::meant::Policy;
-use crate::http1::put_decimal;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
 use tiergate_core::admit::policer::{PolicerId, Quota};
 use tiergate_core::admit::retry::rounded_up;
+use tiergate_wire::http1::put_decimal;
 
 const POLICY: &str = "ratelimit-policy";
 const STATE: &str = "ratelimit";

@@ -2,7 +2,6 @@
 //! errors.
 
 use crate::config::meant::{Policy, Refusal};
-use crate::http1::put_decimal;
 use crate::rate_limit::RateLimit;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER};
 use std::fmt::Write as _;
@@ -12,6 +11,7 @@ use tiergate_core::admit::retry;
 use tiergate_core::gate::Refused;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
+use tiergate_wire::http1::put_decimal;
 
 /// What a client would rather read, by its `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

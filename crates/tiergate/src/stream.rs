@@ -1,16 +1,21 @@
 //! Polling sockets into and out of [`Buffer`]s.
 
 use crate::buffers::Buffer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A client's connection: plain or through TLS.
 pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
-    /// The socket below.
-    fn socket(&self) -> &TcpStream;
+    /// Whether the client has ended its side, be it behind bytes that were not read yet.
+    fn is_ended(&self) -> bool;
+
+    /// Has the close of the connection be a reset.
+    fn reset_at_close(&self);
 
     /// Whether the end of our side must be said, as TLS wants it: a mere close would be no end.
     fn says_goodbye(&self) -> bool {
@@ -19,8 +24,14 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
 }
 
 impl ClientStream for TcpStream {
-    fn socket(&self) -> &TcpStream {
-        self
+    fn is_ended(&self) -> bool {
+        let mut socket = [PollFd::new(self, PollFlags::RDHUP)];
+        poll(&mut socket, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    fn reset_at_close(&self) {
+        // Closing with a zero linger time sends a reset.
+        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tiergate::buffers::Buffer;
 use tiergate::config::meant::Tls;
-use tiergate::stream::{ClientStream, Outgoing};
+use tiergate::stream::Outgoing;
 use tiergate::timers::{self, Timer};
 use tiergate::tls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -116,7 +116,7 @@ async fn meet(
         stream.write_all(b"!").await?;
         stream.flush().await?;
         let is_http2 = tls::is_http2(&stream);
-        stream.socket().nodelay()?;
+        stream.get_ref().0.nodelay()?;
         stream.read_u8().await?;
         io::Result::Ok(is_http2)
     });

@@ -65,7 +65,7 @@ fn listeners(policy: &Policy) -> Vec<String> {
 fn origin(policy: &Policy) -> Vec<String> {
     let mut lines = policy.origin.words(&policy.plan.slots);
     lines.push(forwarding::path_words(policy.paths).to_owned());
-    lines.extend(policy.forwarding.words());
+    lines.extend(forwarding::header_words(&policy.forwarding));
     lines
 }
 

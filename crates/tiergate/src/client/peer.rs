@@ -1,12 +1,12 @@
 //! The other end of a client's connection.
 
 use super::history::ConnectionHistory;
-use crate::forwarded::client_address;
-use crate::http1::PeerText;
 use crate::shared::Config;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tiergate_core::request::{Field, RequestView};
+use tiergate_wire::forwarded::client_address;
+use tiergate_wire::http1::PeerText;
 
 /// The other end of a client's connection.
 #[derive(Debug)]

@@ -15,7 +15,6 @@ use super::peer::Peer;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::config::meant::Timeouts;
-use crate::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
@@ -27,6 +26,7 @@ use crate::timers::Timer;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tiergate_wire::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 
 /// What was gathered of a request's body so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use super::kind::Choice;
 use super::section::{Kind, section};
 use super::values::{FLAG, bytes};
 use tiergate_core::classify::path::Handling;
+use tiergate_wire::http1::Forwarding;
 
 /// Most that is buffered for one slow client, each way: longer bodies are streamed at no loss.
 const BUFFER_MAX: u64 = 64 << 20;
@@ -39,17 +40,6 @@ section! {
         /// Why: enough for nearly every page and API response; larger responses are mostly files.
         buffer_response: usize = bytes(0..=BUFFER_MAX).or("256KiB");
     }
-}
-
-/// The forwarding headers added to requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forwarding {
-    /// `X-Forwarded-For`, `-Proto`, `-Host`.
-    pub x_forwarded: bool,
-    /// `Forwarded` (RFC 7239).
-    pub forwarded: bool,
-    /// `Via` (RFC 9110 §7.6.3), in requests and responses.
-    pub via: bool,
 }
 
 /// What is kept in memory for slow clients, so that they hold no slot; all requests together keep at
@@ -91,13 +81,10 @@ pub(crate) fn path_words(handling: Handling) -> &'static str {
     }
 }
 
-impl Forwarding {
-    /// For `tiergate check`: the headers that are added; empty if none are.
-    pub(crate) fn words(&self) -> Option<String> {
-        let headers =
-            [(self.x_forwarded, "X-Forwarded-*"), (self.forwarded, "Forwarded"), (self.via, "Via")];
-        let added: Vec<&str> =
-            headers.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
-        (!added.is_empty()).then(|| format!("requests carry {}", added.join(", ")))
-    }
+/// For `tiergate check`: the headers that are added to requests; `None` if none are.
+pub(crate) fn header_words(add: &Forwarding) -> Option<String> {
+    let headers =
+        [(add.x_forwarded, "X-Forwarded-*"), (add.forwarded, "Forwarded"), (add.via, "Via")];
+    let added: Vec<&str> = headers.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    (!added.is_empty()).then(|| format!("requests carry {}", added.join(", ")))
 }

@@ -1,7 +1,7 @@
 //! What a policy says, section by section.
 
 pub use super::access_log::{AccessLog, LogFormat};
-pub use super::forwarding::{Buffering, Forwarding};
+pub use super::forwarding::Buffering;
 pub use super::identity::Identity;
 pub use super::limits::Limits;
 pub use super::listener::{ClientAuthority, ClientCertificate, Listener, Tls};
@@ -11,3 +11,4 @@ pub use super::refusal::{Refusal, RefusalConnection};
 pub use super::reverse_dns::ReverseDns as Names;
 pub use super::rules::PolicyRule;
 pub use super::timeouts::Timeouts;
+pub use tiergate_wire::http1::Forwarding;

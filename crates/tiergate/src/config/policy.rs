@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::class::{ClassKeys, classes};
-use super::forwarding::{Buffering, Forwarding, ForwardingKeys};
+use super::forwarding::{Buffering, ForwardingKeys};
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
 use super::kind::list;
 use super::limits::{Limits, limits};
@@ -40,6 +40,7 @@ use tiergate_core::names::{Names, SiteId};
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::request::Part;
 use tiergate_core::schedule::Site;
+use tiergate_wire::http1::Forwarding;
 
 /// Most networks in `trusted`: each request of a trusted peer is compared with each.
 const TRUSTED_MAX: usize = 1024;

@@ -64,6 +64,10 @@ impl OriginServer {
 
     /// Opens a connection, to the first of its addresses that takes one.
     pub(super) async fn connect(&self) -> io::Result<OriginStream> {
+        #[cfg(feature = "memory")]
+        if let Some(connected) = crate::memory::connect() {
+            return connected.map(OriginStream::Memory);
+        }
         if let Server::Unix(path) = &self.address {
             return Ok(OriginStream::Unix(UnixStream::connect(path).await?));
         }

@@ -13,6 +13,9 @@ pub enum OriginStream {
     Tcp(TcpStream),
     /// Over a UNIX socket.
     Unix(UnixStream),
+    /// In memory, to the tests' origin.
+    #[cfg(feature = "memory")]
+    Memory(crate::memory::End),
 }
 
 impl OriginStream {
@@ -24,6 +27,8 @@ impl OriginStream {
         let read = match self {
             OriginStream::Tcp(stream) => stream.try_read(&mut byte),
             OriginStream::Unix(stream) => stream.try_read(&mut byte),
+            #[cfg(feature = "memory")]
+            OriginStream::Memory(end) => return end.is_fresh(),
         };
         matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
@@ -38,6 +43,8 @@ impl AsyncRead for OriginStream {
         match self.get_mut() {
             OriginStream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             OriginStream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            #[cfg(feature = "memory")]
+            OriginStream::Memory(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -51,6 +58,8 @@ impl AsyncWrite for OriginStream {
         match self.get_mut() {
             OriginStream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             OriginStream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            #[cfg(feature = "memory")]
+            OriginStream::Memory(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -62,6 +71,8 @@ impl AsyncWrite for OriginStream {
         match self.get_mut() {
             OriginStream::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             OriginStream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            #[cfg(feature = "memory")]
+            OriginStream::Memory(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         }
     }
 
@@ -77,6 +88,8 @@ impl AsyncWrite for OriginStream {
         match self.get_mut() {
             OriginStream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             OriginStream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            #[cfg(feature = "memory")]
+            OriginStream::Memory(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -15,7 +15,6 @@ use crate::buffers::Buffer;
 use crate::client::seam::Client;
 use crate::clock;
 use crate::door::Guard;
-use crate::http1::{self, FieldTable, Parsed};
 use crate::observe::counters::Abandoned;
 use crate::origin::stream::OriginStream;
 use crate::origin::{Lease, Place};
@@ -28,6 +27,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tiergate_core::origin::Way;
 use tiergate_core::outcome::End;
+use tiergate_wire::http1::{self, FieldTable, Parsed};
 use tokio::io::AsyncWriteExt;
 
 /// Bytes that are read on behalf of nobody. Beyond, what the origin would still send costs more than a new

@@ -5,7 +5,6 @@ use super::limits;
 use super::record::Record;
 use crate::client::seam::Client;
 use crate::clock;
-use crate::http1::{FieldTable, Parsed, RequestHead};
 use crate::observe::access_log::{Buffer as LogBuffer, Entry, Log, Verdict};
 use crate::observe::refusals::Refusal;
 use crate::shared::{Config, Shared};
@@ -16,6 +15,7 @@ use tiergate_core::gate::Arrival;
 use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
+use tiergate_wire::http1::{FieldTable, Parsed, RequestHead};
 
 /// What the log says of the request itself.
 struct LogFields<'a> {

@@ -2,9 +2,9 @@
 
 use super::facts::RequestFacts;
 use crate::config::meant::{Policy, RefusalConnection};
-use crate::http1::{FieldTable, ResponseHead};
 use crate::rate_limit::RateLimit;
 use crate::respond::{Advice, Template};
+use tiergate_wire::http1::{FieldTable, ResponseHead};
 
 /// The head of an origin's answer, and what is added to it.
 pub(crate) struct AnswerHead<'a, 'b> {

@@ -2,7 +2,7 @@
 
 use super::streaming::Streaming;
 use crate::buffers::Buffer;
-use crate::http1::{ChunkScanner, Framing, Malformed, Scan};
+use tiergate_wire::http1::{ChunkScanner, Framing, Malformed, Scan};
 
 /// Finds the end of a body.
 #[derive(Debug)]
@@ -161,6 +161,14 @@ impl AnswerBody {
     /// Whether the end of the connection is the end of the body.
     pub(crate) fn ends_with_connection(&self) -> bool {
         matches!(&self.frames, Frames::Kept(scanner) if scanner.ends_with_connection())
+    }
+
+    /// Whether, over HTTP/1, only the close of the client's connection ends it there.
+    pub(crate) fn is_ended_by_close(&self) -> bool {
+        match &self.frames {
+            Frames::Kept(scanner) => scanner.ends_with_connection(),
+            Frames::Taken(_) => true,
+        }
     }
 
     /// What was taken apart, for its trailers.

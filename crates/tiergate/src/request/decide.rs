@@ -10,9 +10,6 @@ use crate::buffers;
 use crate::client::peer::Peer;
 use crate::client::seam::Client;
 use crate::door::Entry;
-use crate::http1::{
-    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, Parsed, RequestHead,
-};
 use crate::respond::Format;
 use crate::shared::{Config, Shared};
 use std::cell::RefCell;
@@ -22,6 +19,9 @@ use std::task::Context;
 use tiergate_core::classify::path::{Buffers, Paths, normalise};
 use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::request::{Field, RequestView};
+use tiergate_wire::http1::{
+    self, FieldRoom, FieldTable, ForwardInfo, Framing, HeadError, Parsed, RequestHead,
+};
 
 /// What is to be done about what was received so far.
 #[derive(Debug)]

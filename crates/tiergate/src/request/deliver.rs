@@ -13,6 +13,7 @@ use super::limits::allowance;
 use super::outbox::Outbox;
 use super::path::Request;
 use super::rest::Rest;
+use super::slow::Way;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
@@ -41,7 +42,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         }
         let has_begun = outbox.has_begun();
         self.head = outbox.into_head();
-        let ends_with_connection = body.ends_with_connection();
+        let is_ended_by_close = body.is_ended_by_close();
         if let Err(Fault::Client(_)) = brought {
             self.rest = Some(Box::new(Rest { held: None, body: Some(body) }));
         }
@@ -50,7 +51,7 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             Fault::Origin if !has_begun => {
                 Failure::Unanswered(Fault::Answer(502, "the origin's answer is malformed"))
             }
-            fault if ends_with_connection => Failure::Unended(fault),
+            fault if is_ended_by_close => Failure::Unended(fault),
             fault => Failure::Truncated(fault),
         })
     }
@@ -159,8 +160,12 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                     return match read {
                         Poll::Pending if !outbox.reads_ahead() => {
                             let slow = &mut self.slow;
-                            match slow.poll_waits(outbox.sent(), rate_min, &mut self.slot, context)
-                            {
+                            match slow.poll_waits(
+                                (Way::Takes, outbox.sent()),
+                                rate_min,
+                                &mut self.slot,
+                                context,
+                            ) {
                                 true => Poll::Ready(Err(Fault::client_slow())),
                                 false => Poll::Pending,
                             }

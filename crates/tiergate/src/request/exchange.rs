@@ -12,6 +12,7 @@ use super::look::Seen;
 use super::outbox::Outbox;
 use super::path::Request;
 use super::rest::Rest;
+use super::slow::Way;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
 use crate::clock;
@@ -120,17 +121,22 @@ impl<C: Client> Request<'_, '_, C> {
     }
 
     /// Passes an interim answer on. The origin's time begins anew.
-    async fn pass_interim(&mut self) -> Result<(), Fault> {
+    async fn pass_interim(&mut self) -> Result<(), Failure> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let passed = self.flush(&mut outbox, None).await;
         self.record.sent_bytes += outbox.sent();
+        let is_cut = outbox.sent() > 0 && !outbox.is_empty();
         self.head = outbox.into_head();
         let timeouts = &self.config.policy.timeouts;
         self.client.timer().arm(match self.client.is_sent() {
             true => timeouts.response_head,
             false => timeouts.request_body,
         });
-        passed
+        // Behind a part of a head, an error page would be read as the rest of it.
+        passed.map_err(|fault| match is_cut {
+            true => Failure::Truncated(fault),
+            false => Failure::Unanswered(fault),
+        })
     }
 
     /// Notes that the final answer has begun.
@@ -205,7 +211,7 @@ impl<C: Client> Request<'_, '_, C> {
         if !self.client.awaits_body() {
             self.slow.goes_on(&mut self.slot, context);
         } else if self.slow.poll_waits(
-            self.client.received_len(self.facts),
+            (Way::Sends, self.client.received_len(self.facts)),
             rate_min,
             &mut self.slot,
             context,

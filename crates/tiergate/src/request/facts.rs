@@ -1,12 +1,12 @@
 //! What is kept of a request's head once its bytes may move.
 
-use crate::http1::{Framing, RequestHead};
 use crate::observe::counters::Protocol;
 use crate::rate_limit::RateLimitState;
 use crate::respond::Format;
 use crate::session::SessionGuard;
 use std::net::IpAddr;
 use tiergate_core::gate::Arrival;
+use tiergate_wire::http1::{Framing, RequestHead};
 
 /// What is kept of a request's head.
 #[derive(Debug)]

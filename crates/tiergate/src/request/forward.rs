@@ -40,7 +40,12 @@ impl<C: Client> Request<'_, '_, C> {
         | Failure::Truncated(Fault::Client(error))
         | Failure::Unended(Fault::Client(error)) = &failure
         {
-            return self.leave(error);
+            self.leave(error);
+            if let Failure::Unended(_) = &failure {
+                // It may still read what was sent.
+                self.client.abort(Abort::Unended);
+            }
+            return;
         }
         (self.place, self.origin) = (None, None);
         match failure {

@@ -7,10 +7,10 @@ use super::limits::allowance;
 use crate::budget::Allowance;
 use crate::client::seam::Client;
 use crate::config::meant::Policy;
-use crate::http1::Framing;
 use crate::shared::{Config, Shared};
 use std::future::poll_fn;
 use std::task::Poll;
+use tiergate_wire::http1::Framing;
 
 /// Whether a body that is not there yet is to be gathered.
 ///

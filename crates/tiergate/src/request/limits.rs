@@ -2,8 +2,8 @@
 
 use crate::budget::Allowance;
 use crate::config::meant::{Limits, Policy};
-use crate::http1::HeadLimits;
 use crate::shared::Shared;
+use tiergate_wire::http1::HeadLimits;
 
 /// The bounds on a request's head.
 pub(super) fn of_request_heads(limits: &Limits) -> HeadLimits {

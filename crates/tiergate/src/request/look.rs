@@ -6,8 +6,8 @@ use super::limits;
 use super::path::Request;
 use super::streaming::Streaming;
 use crate::client::seam::Client;
-use crate::http1::{self, FieldTable, Parsed};
 use crate::rate_limit::RateLimit;
+use tiergate_wire::http1::{self, FieldTable, Parsed};
 
 /// What was found at the beginning of what the origin sent.
 pub(super) enum Seen {

@@ -17,9 +17,19 @@ const WINDOW: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct SlowDetector(Option<Box<Watch>>);
 
+/// Which way the bytes go that a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The client sends its request's body.
+    Sends,
+    /// It takes the answer.
+    Takes,
+}
+
 #[derive(Debug)]
 struct Watch {
     timer: Timer,
+    way: Way,
     since: Moment,
     /// Bytes sent or taken when the window began.
     bytes: u64,
@@ -27,11 +37,11 @@ struct Watch {
 }
 
 impl SlowDetector {
-    /// The request waits for its client, which has sent or taken `bytes` so far. Says whether it is to end
-    /// because of it; the task is woken when that may have changed.
+    /// The request waits for its client, which has moved `bytes` that `way` so far. Says whether it is to
+    /// end because of it; the task is woken when that may have changed.
     pub(super) fn poll_waits(
         &mut self,
-        bytes: u64,
+        (way, bytes): (Way, u64),
         rate_min: u64,
         slot: &mut Option<SlotGuard<'_>>,
         context: &mut Context<'_>,
@@ -43,8 +53,13 @@ impl SlowDetector {
         let watch = self.0.get_or_insert_with(|| {
             let timer = Timer::new();
             timer.arm(WINDOW);
-            Box::new(Watch { timer, since: clock::now(), bytes, is_slow: false })
+            Box::new(Watch { timer, way, since: clock::now(), bytes, is_slow: false })
         });
+        if watch.way != way {
+            // A body and an answer may take turns: each is counted by itself.
+            (watch.way, watch.since, watch.bytes) = (way, clock::now(), bytes);
+            watch.timer.arm(WINDOW);
+        }
         if watch.timer.poll_expired(context) {
             let now = clock::now();
             let rate = (bytes - watch.bytes) as f64 / now.since(watch.since).as_secs_f64();

@@ -134,8 +134,12 @@ pub fn client_name(stream: &TlsStream<TcpStream>) -> Option<Arc<str>> {
 }
 
 impl ClientStream for TlsStream<TcpStream> {
-    fn socket(&self) -> &TcpStream {
-        self.get_ref().0
+    fn is_ended(&self) -> bool {
+        self.get_ref().0.is_ended()
+    }
+
+    fn reset_at_close(&self) {
+        self.get_ref().0.reset_at_close();
     }
 
     fn says_goodbye(&self) -> bool {

@@ -10,7 +10,6 @@ use crate::shared::Shared;
 use crate::stream::ClientStream;
 use crate::timers::Timer;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Serves a connection until either side ends it. `early` was read already; `timer` runs for the first
 /// request.
@@ -45,9 +44,6 @@ pub async fn serve<S: ClientStream>(
         Next::Close if input.io.says_goodbye() => drop(input.end().await),
         Next::Close | Next::Keep | Next::Cut => {}
         Next::Linger => drop(input.linger().await),
-        Next::Reset => {
-            // Closing with a zero linger time sends a reset.
-            let _ = socket2::SockRef::from(input.io.socket()).set_linger(Some(Duration::ZERO));
-        }
+        Next::Reset => input.io.reset_at_close(),
     }
 }

@@ -6,7 +6,6 @@ use crate::client::peer::Peer;
 use crate::clock;
 use crate::stream::{ClientStream, Outgoing, poll_fill, poll_fill_held};
 use crate::timers::Timer;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -134,9 +133,7 @@ impl<S: ClientStream> Input<S> {
             }
             looks = false;
             glance.arm(GLANCE);
-            let mut socket = [PollFd::new(self.io.socket(), PollFlags::RDHUP)];
-            let ended = poll(&mut socket, Some(&Timespec::default())).is_ok_and(|count| count > 0);
-            if ended && self.has_left() {
+            if self.io.is_ended() && self.has_left() {
                 return Poll::Ready(());
             }
         }

@@ -9,10 +9,6 @@ use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
 use crate::config::meant::{RefusalConnection, Timeouts};
 use crate::date;
-use crate::http1::{
-    self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
-    ResponseInfo, Version,
-};
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request::answer::{Abort, AnswerHead, RefusalAnswer};
@@ -29,6 +25,10 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::request::Field;
+use tiergate_wire::http1::{
+    self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
+    ResponseInfo, Version,
+};
 
 /// What becomes of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A request's head as it came by HTTP/2.
 
-use crate::http1::{self, FieldTable, HeadError, HeadLimits, RequestHead};
 use http::header::{COOKIE, HeaderMap};
 use http::request::Parts;
 use tiergate_core::request::Field;
+use tiergate_wire::http1::{self, FieldTable, HeadError, HeadLimits, RequestHead};
 
 /// A request's head as it came by HTTP/2.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Answers as HTTP/2 has them: the origin's, and ours.
 
 use super::payload::Payload;
-use crate::http1::{self, ResponseHead};
 use crate::request::answer::AnswerHead;
 use crate::request::body::AnswerBody;
 use crate::respond;
@@ -15,6 +14,7 @@ use http::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tiergate_core::request::Field;
+use tiergate_wire::http1::{self, ResponseHead};
 
 /// The head of an origin's answer, with what is added to it; `None`: HTTP/2 has no words for it.
 pub(super) fn translate(answer: &AnswerHead<'_, '_>) -> Option<Response<()>> {

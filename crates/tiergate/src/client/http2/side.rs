@@ -11,7 +11,6 @@ use crate::buffers::Buffer;
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
 use crate::config::meant::{RefusalConnection, Timeouts};
-use crate::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
 use crate::request;
@@ -31,6 +30,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_wire::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 
 /// Serves one stream.
 pub(super) async fn run(

@@ -3,7 +3,6 @@
 
 use crate::budget::Allowance;
 use crate::buffers::{self, Buffer, SMALL};
-use crate::http1::{self, Framing};
 use crate::origin::stream::OriginStream;
 use crate::request::fault::{Fault, TOO_LARGE};
 use crate::timers::Timer;
@@ -14,6 +13,7 @@ use std::io::{self, IoSlice, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_wire::http1::{self, Framing};
 use tokio::io::AsyncWrite;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,11 @@ impl Upload {
     /// Copies what was read last, and lets the client replace it; `false` if there is no memory left.
     pub(super) fn gather(&mut self, most: usize, allowance: &Allowance<'_>) -> bool {
         let Some(data) = &self.first else { return true };
+        if data.is_empty() {
+            // A frame may be empty: it needs no room, and there may be no buffer yet.
+            self.first = None;
+            return true;
+        }
         let (has, capacity) = match &self.gathered {
             Some(buffer) => (buffer.content().len(), buffer.capacity()),
             None => (0, 0),

@@ -1,8 +1,0 @@
-//! Any bytes as a chunked body: the same however they are split, and the same as a naive decoder finds.
-#![no_main]
-
-#[allow(dead_code)]
-#[path = "../../crates/tiergate/tests/oracle/mod.rs"]
-mod oracle;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| oracle::chunked(bytes));
