@@ -4,9 +4,10 @@
 Two real application servers of about 213 requests/s (gunicorn with 2 x 8 threads; Node with a pool of 16),
 open-loop clients of several patiences at several times the capacity, and in front of the server in turns: Tiergate
 without a deadline, Tiergate with each of several typed deadlines, HAProxy with the server's capacity as maxconn, and
-nginx. Good is a complete 2xx response before its client gives up. Everything ends by itself.
+nginx. Good is a complete 2xx response before its client gives up. With --proxied, an HAProxy that keeps its
+connections stands between clients and contenders, so that nobody is seen leaving. Everything ends by itself.
 
-    scripts/patience.py [--rounds N] [--seconds S] [--server NAME] [--patience NAME] [--times X] [--json FILE]
+    scripts/patience.py [--proxied] [--rounds N] [--seconds S] [--server NAME] [--patience NAME] [--times X] [--json FILE]
 """
 
 import argparse
@@ -18,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 
 import fronts
 from fronts import ROOT, Program, free_port, written
@@ -83,6 +85,12 @@ def queue(queue_ms):
     return lambda origin, folder: fronts.haproxy(origin, folder, maxconn=SLOTS, queue_ms=queue_ms)
 
 
+def proxy(gateway, folder):
+    """Nobody behind it is seen leaving."""
+    keeps = "  no option abortonclose\n  http-reuse always"
+    return fronts.haproxy(gateway, folder, backend=keeps, queue_ms=20_000)
+
+
 def contenders():
     found = {"tiergate": typed(None)}
     found |= {f"tiergate {ms} ms": typed(ms) for ms in TYPED_MS}
@@ -118,6 +126,7 @@ def main():
     words.add_argument("--server", choices=SERVERS)
     words.add_argument("--patience", choices=PATIENCE)
     words.add_argument("--times", type=float)
+    words.add_argument("--proxied", action="store_true", help="behind an HAProxy that keeps its connections when clients leave")
     words.add_argument("--json")
     given = words.parse_args()
     servers = [given.server] if given.server else list(SERVERS)
@@ -140,7 +149,8 @@ def main():
                             if sys.stderr.isatty():
                                 print(f"\r{number}/{runs} {server} {patience} {times}x {name}\x1b[K", end="", file=sys.stderr)
                             with SERVERS[server](folder) as origin, names[name](origin.port, folder) as gateway:
-                                good = goodput(gateway.port, PATIENCE[patience], times, given.seconds, number)
+                                with proxy(gateway.port, folder) if given.proxied else nullcontext(gateway) as front:
+                                    good = goodput(front.port, PATIENCE[patience], times, given.seconds, number)
                             found.setdefault((server, times, patience, name), []).append(good)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
