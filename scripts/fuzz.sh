@@ -12,7 +12,9 @@ toolchain=${FUZZ_TOOLCHAIN:-nightly}
 
 # One input may take so long and so much memory, then it counts as found.
 timeout_seconds=10
-memory_mib_max=1024
+memory_mib_max=2048
+# Freed memory is watched for misuse; as much as it likes of it would look like a leak.
+export ASAN_OPTIONS="quarantine_size_mb=64${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 # No head that the targets' limits let through is longer; all bounds lie below it.
 input_len_max=4608
 

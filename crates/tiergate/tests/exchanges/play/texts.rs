@@ -239,8 +239,11 @@ pub(crate) fn answer(choices: &mut Choices<'_>, id: &str, method: &str, upgrade:
         let good = bytes.clone();
         mutate(choices, &mut bytes);
         let name = format!("X-Id: {id}\r\n");
-        // Without its name nobody could tell whose answer it is.
-        if !bytes.windows(name.len()).any(|part| part == name.as_bytes()) {
+        let count = |bytes: &[u8]| {
+            bytes.windows(name.len()).filter(|part| *part == name.as_bytes()).count()
+        };
+        // Without its name nobody could tell whose answer it is; interim ones have it too.
+        if count(&bytes) != count(&good) {
             bytes = good;
         }
     }
