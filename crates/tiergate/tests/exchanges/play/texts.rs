@@ -1,6 +1,7 @@
 //! Requests and answers: well-formed ones, and what one should not send.
 
 use super::choices::Choices;
+use super::framing::{self, Read};
 
 /// A request inside a body, or behind an answer: it must never be taken for one.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: h\r\nX-End: hidden\r\n\r\n";
@@ -235,23 +236,35 @@ pub(crate) fn answer(choices: &mut Choices<'_>, id: &str, method: &str, upgrade:
     }
     bytes.extend_from_slice(format!("{head}{line}\r\n").as_bytes());
     bytes.extend_from_slice(&body);
-    if choices.one_in(16) {
-        let good = bytes.clone();
-        mutate(choices, &mut bytes);
-        let name = format!("X-Id: {id}\r\n");
-        let count = |bytes: &[u8]| {
-            bytes.windows(name.len()).filter(|part| *part == name.as_bytes()).count()
-        };
-        // Without its name nobody could tell whose answer it is; interim ones have it too.
-        if count(&bytes) != count(&good) {
-            bytes = good;
-        }
-    }
     if choices.one_in(10) {
         // Cut somewhere.
         bytes.truncate(choices.below(bytes.len().min(60_000) + 1));
+        if end == End::Junk {
+            // Which could be what a head lacks of a whole one.
+            end = End::Keep;
+        }
+    }
+    if choices.one_in(16) {
+        let good = bytes.clone();
+        mutate(choices, &mut bytes);
+        // Without its name nobody could tell whose answer it is.
+        if !is_named(&bytes, id, method) {
+            bytes = good;
+        }
     }
     Answer { bytes, end }
+}
+
+/// Whether the head of the final answer has its name, if there is a final answer.
+fn is_named(bytes: &[u8], id: &str, method: &str) -> bool {
+    let mut at = 0;
+    while let Read::Message(message) = framing::response(&bytes[at..], method) {
+        at += message.len;
+        if !(100..200).contains(&message.status()) || message.status() == 101 {
+            return message.values("x-id") == [id];
+        }
+    }
+    true
 }
 
 /// What nobody asked for: it looks like an answer.
