@@ -1,4 +1,5 @@
-//! Memory kept for slow clients: bounded for the whole process, given back when its part is dropped.
+//! What slow clients take, memory and files: bounded for the whole process, given back when its part is
+//! dropped.
 //!
 //! | state | who reads | who writes |
 //! |---|---|---|
@@ -7,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The memory that all buffers for slow clients take together.
+/// What all requests of slow clients take together.
 #[derive(Debug, Default)]
 pub struct Budget {
     /// Bytes.
@@ -36,6 +37,13 @@ pub struct Reserved {
 }
 
 impl Reserved {
+    /// Takes `bytes` more; `false` if more than `max` would then be in use.
+    pub fn grow(&mut self, bytes: usize, max: usize) -> bool {
+        let Some(mut more) = self.budget.take(bytes, max) else { return false };
+        self.bytes += std::mem::take(&mut more.bytes);
+        true
+    }
+
     /// How much it is.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -83,6 +91,11 @@ mod tests {
         assert_eq!(budget.used(), 40);
         assert!(budget.take(1, 40).is_none(), "a bound that was lowered");
         drop(second);
+        assert_eq!(budget.used(), 0);
+        let mut growing = budget.take(10, 100).expect("nothing is in use");
+        assert!(growing.grow(90, 100) && !growing.grow(1, 100));
+        assert_eq!((budget.used(), growing.bytes()), (100, 100));
+        drop(growing);
         assert_eq!(budget.used(), 0);
     }
 

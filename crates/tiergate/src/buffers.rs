@@ -172,6 +172,17 @@ impl Buffer {
         self.consume(0);
     }
 
+    /// Takes the first `len` bytes of the content into a buffer of their own; the rest stays.
+    pub fn split_front(&mut self, len: usize) -> Self {
+        let mut front = match len <= SMALL {
+            true => Self::small(),
+            false => Self::over(vec![0; len].into()),
+        };
+        front.append(&self.content()[..len]);
+        self.consume(len);
+        front
+    }
+
     /// Forgets all but the first `len` bytes of the content.
     pub fn truncate(&mut self, len: usize) {
         self.end = self.end.min(self.start + len);
@@ -273,6 +284,17 @@ mod tests {
         assert!(buffer.content().starts_with(b"headx") && buffer.content().ends_with(b"xnext"));
         buffer.replace(0..SMALL + 8, b"");
         assert_eq!((buffer.is_empty(), buffer.room().len()), (true, SMALL + 8));
+    }
+
+    #[test]
+    fn a_front_is_split_off() {
+        for len in [3, SMALL + 1] {
+            let mut buffer = Buffer::large();
+            buffer.append(&[b'h'; SMALL + 1][..len]);
+            buffer.append(b"body");
+            assert_eq!(buffer.split_front(len).content(), &[b'h'; SMALL + 1][..len]);
+            assert_eq!(buffer.content(), b"body");
+        }
     }
 
     #[test]

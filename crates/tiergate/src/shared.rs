@@ -103,6 +103,8 @@ pub struct Shared {
     pub log: ArcSwapOption<Log>,
     /// Keeps the log short while connections cannot be accepted.
     pub complaint: Seldom,
+    /// Keeps the log short while bodies cannot be spooled.
+    pub spool_complaint: Seldom,
     draining: AtomicBool,
     drained: watch::Sender<bool>,
     stop: watch::Sender<bool>,
@@ -132,6 +134,7 @@ impl Shared {
             tunnels: AtomicUsize::new(0),
             config: ArcSwap::from_pointee(config),
             complaint: Seldom::default(),
+            spool_complaint: Seldom::default(),
             draining: AtomicBool::new(false),
             drained: watch::Sender::new(false),
             stop: watch::Sender::new(false),

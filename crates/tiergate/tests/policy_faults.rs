@@ -35,6 +35,18 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:5:15: session.secret_file: has no effect without `own = true`",
         ),
         (
+            "[forwarding]\nspool_request = \"1MiB\"",
+            "policy.toml:4:17: forwarding.spool_request: has no effect without `spool_directory`",
+        ),
+        (
+            "[forwarding]\nspool_directory = \"/tmp\"\nspool_request = 0",
+            "policy.toml:5:17: forwarding.spool_request: must be at least 1KiB, got 0B",
+        ),
+        (
+            "[forwarding]\nspool_directory = true",
+            "policy.toml:4:19: forwarding.spool_directory: must be the name of a file, got true",
+        ),
+        (
             "[session]\nown = true\nidle = \"13h\"",
             "policy.toml:5:8: session.idle: must be at most lifetime, \"12h\", got \"13h\"",
         ),

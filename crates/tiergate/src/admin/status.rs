@@ -208,6 +208,8 @@ pub struct Clients {
     pub tunnels_active: u64,
     /// Memory that buffers bodies for slow clients, in bytes.
     pub buffered_bytes: u64,
+    /// Request bodies in files, in bytes.
+    pub spooled_bytes: u64,
     /// TLS handshakes that failed.
     pub tls_failed: u64,
     /// Requests by protocol.
@@ -360,6 +362,7 @@ fn clients(counters: &Counters) -> Clients {
         connections_accepted: counters.sum(|it| &it.connections_accepted),
         tunnels_active: counters.tunnels_active(),
         buffered_bytes: counters.buffered.used() as u64,
+        spooled_bytes: counters.spool.bytes.used() as u64,
         tls_failed: counters.sum(|it| &it.tls_failed),
         requests: named(Protocol::ALL.map(Protocol::name), requests),
         responses: named(STATUS_CLASSES, counters.sums(|it| &it.responses)),

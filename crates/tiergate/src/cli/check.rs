@@ -41,7 +41,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ),
         ("Under overload the least important requests are shed", shedding.unwrap_or_default()),
         ("Refusals", refusal(policy)),
-        ("Limits", policy.limits.words(policy.buffering, policy.threads)),
+        ("Limits", policy.limits.words(policy.buffering, policy.spooling.as_ref(), policy.threads)),
         ("Timeouts", policy.timeouts.words()),
         ("Observability", observability(policy)),
         ("Warnings", warnings(policy)),

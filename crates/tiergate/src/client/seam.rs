@@ -4,7 +4,7 @@
 //! stream. The path calls in this order:
 //!
 //! ```text
-//! poll_head, head ─▶ [gather, poll_gather] ─▶ [refuse] ─▶ hold_body ─▶ begin_body ─▶ poll_send
+//! poll_head, head ─▶ [gather, poll_gather ─▶ [spool, poll_spool]] ─▶ [refuse] ─▶ hold_body ─▶ begin_body ─▶ poll_send
 //!   ─▶ poll_body … ─▶ put_head, poll_write … ─▶ finish | abort | fail
 //! ```
 //!
@@ -22,6 +22,7 @@ use crate::request::body::AnswerBody;
 use crate::request::facts::RequestFacts;
 use crate::request::fault::Fault;
 use crate::request::outbox::Outbox;
+use crate::request::spool::Spool;
 use crate::timers::Timer;
 use std::io;
 use std::task::{Context, Poll};
@@ -35,6 +36,8 @@ pub(crate) struct Gathered {
     pub(crate) len: usize,
     /// More may be read: the body has not ended, and there is memory for it.
     pub(crate) more: bool,
+    /// The body has ended.
+    pub(crate) whole: bool,
 }
 
 /// The client's side of one request.
@@ -121,6 +124,21 @@ pub(crate) trait Client {
     /// # Errors
     /// The client has left.
     fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// What was gathered of the body, and the rest of it, goes to `spool` before the request asks for its slot.
+    /// `body_max`: bytes of the longest body that is taken; 0: of any length.
+    fn spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64);
+
+    /// Moves the body there. Ready when it has ended, or no more is taken. The timer is armed with `patience` at
+    /// each step; [`Client::awaits_body`] says whose turn it is.
+    ///
+    /// # Errors
+    /// What to answer.
+    fn poll_spool(
+        &mut self,
+        patience: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>>;
 
     /// The rest of the body may stay where it is for a while: the request waits for its slot, or for an
     /// origin that does not read.

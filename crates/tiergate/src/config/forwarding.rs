@@ -1,8 +1,14 @@
 //! `[forwarding]`: how requests and responses are passed on.
 
 use super::kind::Choice;
+use super::place::At;
 use super::section::{Kind, section};
-use super::values::{FLAG, bytes};
+use super::values::{FILE_TO_READ, FLAG, bytes};
+use crate::secrets::NamedFile;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use tiergate_core::classify::path::Handling;
 use tiergate_wire::http1::Forwarding;
 
@@ -39,8 +45,21 @@ section! {
         /// How much of a response is read from the origin ahead of a slower client; 0: nothing.
         /// Why: enough for nearly every page and API response; larger responses are mostly files.
         buffer_response: usize = bytes(0..=BUFFER_MAX).or("256KiB");
+        /// Directory for uploads that are longer than `buffer_request`: their bodies are written to files there
+        /// before the request asks for a slot. The files have no names and are gone with the request, also if
+        /// the gateway crashes.
+        /// Why: it costs disk space, and the origin sees an upload only when that is complete.
+        spool_directory: Option<NamedFile> =
+            FILE_TO_READ.optional("none: the rest of longer bodies is streamed while the slot is held");
+        /// How much of one request's body is written to such a file; the rest of a longer body is streamed. All
+        /// requests together: `limits.spool_max`.
+        /// Why: enough for photos and documents; a longer upload holds a slot for its rest only.
+        spool_request: Option<u64> = bytes(1 << 10..=1 << 40).optional("`\"64MiB\"`");
     }
 }
+
+/// What [`ForwardingKeys::spool_request`] is by default.
+const SPOOL_REQUEST: u64 = 64 << 20;
 
 /// What is kept in memory for slow clients, so that they hold no slot; all requests together keep at
 /// most `limits.buffers_max`.
@@ -52,14 +71,62 @@ pub struct Buffering {
     pub response_max: usize,
 }
 
-impl ForwardingKeys {
-    pub(super) fn resolve(self) -> (Handling, Forwarding, Buffering) {
-        let ForwardingKeys { x_forwarded, forwarded, via, .. } = self;
-        (
-            self.path,
-            Forwarding { x_forwarded, forwarded, via },
-            Buffering { request_max: self.buffer_request, response_max: self.buffer_response },
-        )
+/// Where long uploads wait until they are complete, so that slow ones hold no slot; all together take at
+/// most `limits.spool_max`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spooling {
+    /// The directory of the files.
+    pub directory: NamedFile,
+    /// Bytes of one request's body that are written to a file.
+    pub request_max: u64,
+}
+
+impl Spooling {
+    /// A file in the directory: without a name, so that nothing is left of it when it is closed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn create_in(directory: &Path) -> io::Result<File> {
+        let file = tempfile::tempfile_in(directory)?;
+        // Nobody else could open it but through /proc, and need not read it there either.
+        file.set_permissions(PermissionsExt::from_mode(0o600))?;
+        Ok(file)
+    }
+
+    /// Whether files can be made.
+    ///
+    /// # Errors
+    /// What to do about it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let directory = &self.directory.path;
+        Self::create_in(directory).map(drop).map_err(|cause| {
+            format!(
+                "cannot create files in {}: {cause}; name a directory that the gateway may write to",
+                directory.display()
+            )
+        })
+    }
+}
+
+/// How requests and responses are passed on.
+pub(super) struct Resolved {
+    pub(super) paths: Handling,
+    pub(super) forwarding: Forwarding,
+    pub(super) buffering: Buffering,
+    pub(super) spooling: Option<Spooling>,
+}
+
+pub(super) fn forwarding(At { value: raw, place }: At<ForwardingKeys>) -> Resolved {
+    let ForwardingKeys { x_forwarded, forwarded, via, .. } = raw;
+    if raw.spool_request.is_some() && !place.has("spool_directory") {
+        place.fault_at("spool_request", "has no effect without `spool_directory`");
+    }
+    let request_max = raw.spool_request.unwrap_or(SPOOL_REQUEST);
+    Resolved {
+        paths: raw.path,
+        forwarding: Forwarding { x_forwarded, forwarded, via },
+        buffering: Buffering { request_max: raw.buffer_request, response_max: raw.buffer_response },
+        spooling: raw.spool_directory.map(|directory| Spooling { directory, request_max }),
     }
 }
 

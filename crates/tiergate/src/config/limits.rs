@@ -1,6 +1,6 @@
 //! `[limits]`: bounds on sizes and numbers.
 
-use super::forwarding::Buffering;
+use super::forwarding::{Buffering, Spooling};
 use super::place::At;
 use super::section::{Kind, section};
 use super::show;
@@ -23,7 +23,7 @@ section! {
         /// Why: origins set more and longer cookies than clients return at once.
         response_head_max: usize = bytes(1 << 10..=1 << 20).or("64KiB");
         /// Size of a request's body; 0: unlimited; beyond it 413.
-        /// Why: long bodies are streamed, not stored, so a limit is the origin's to set.
+        /// Why: long bodies take no memory, so a limit is the origin's to set.
         request_body_max: u64 = bytes(0..=u64::MAX).or(0);
         /// Number of client connections. For a further one an idle connection is closed: of the client (an
         /// IPv4 address, an IPv6 /64) with most connections, the one idle longest. If none is idle, it waits
@@ -45,6 +45,10 @@ section! {
         /// Why: enough for a thousand slow readers or thousands of slow uploads; affordable on the smallest
         /// servers.
         buffers_max: usize = bytes(0..=u64::MAX).or("256MiB");
+        /// Total size of the files in `forwarding.spool_directory`. Beyond it uploads are streamed, and slow
+        /// clients hold slots. There are at most `connections_max` files, and each costs a descriptor.
+        /// Why: 16 uploads of the longest that are spooled by default; fits on nearly every disk.
+        spool_max: usize = bytes(0..=u64::MAX).or("1GiB");
         /// Bytes a second that a client at least sends of its request, or takes of its response, while it holds a
         /// slot and the origin waits for nothing else; below it the client is slow. 0: none is.
         /// Why: a tenth of the slowest links that browsers are tested with.
@@ -71,13 +75,18 @@ pub(super) fn limits(At { value: limits, place }: At<Limits>) -> Limits {
 
 impl Limits {
     /// For `tiergate check`.
-    pub(crate) fn words(&self, buffering: Buffering, threads: usize) -> Vec<String> {
+    pub(crate) fn words(
+        &self,
+        buffering: Buffering,
+        spooling: Option<&Spooling>,
+        threads: usize,
+    ) -> Vec<String> {
         let body = match self.request_body_max {
             0 => "unbounded".to_owned(),
             max => show::bytes(max),
         };
         let size = |bytes: usize| show::bytes(bytes as u64);
-        vec![
+        let mut lines = vec![
             format!(
                 "request: head {}, target {}, {} fields, body {body}",
                 size(self.request_head_max),
@@ -95,6 +104,15 @@ impl Limits {
                 "{} client connections, {} HTTP/2 streams each, {} tunnels; {threads} threads",
                 self.connections_max, self.http2_streams_max, self.tunnels_max
             ),
-        ]
+        ];
+        lines.extend(spooling.map(|spooling| {
+            format!(
+                "spooled in {}: {} of a request's body, {} in total",
+                spooling.directory.path.display(),
+                show::bytes(spooling.request_max),
+                size(self.spool_max)
+            )
+        }));
+        lines
     }
 }

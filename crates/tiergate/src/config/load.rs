@@ -52,7 +52,8 @@ pub fn parse_with(text: &str, file_name: &str, names: &mut Names) -> Result<Poli
     policy.filter(|_| file.is_sound()).ok_or_else(|| file.errors(file_name))
 }
 
-/// Reads a policy file, and the page, the secrets and the databases that it names.
+/// Reads a policy file, and the page, the secrets and the databases that it names; sees to it that files can
+/// be made in the directory that it names for spooled bodies.
 ///
 /// # Errors
 /// When a file cannot be read or is too large, or the policy has faults.
@@ -79,6 +80,9 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         && let Some(secrets) = file.check(Secrets::load(file, warnings), &mut faults)
     {
         session.recognised = Recognised::Own(secrets);
+    }
+    if let Some(spooling) = &policy.spooling {
+        spooling.directory.check(spooling.check(), &mut faults);
     }
     if !faults.is_empty() {
         return Err(ConfigError::Faults(at_files(path, &policy.text, faults)));

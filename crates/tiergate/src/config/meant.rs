@@ -1,7 +1,7 @@
 //! What a policy says, section by section.
 
 pub use super::access_log::{AccessLog, LogFormat};
-pub use super::forwarding::Buffering;
+pub use super::forwarding::{Buffering, Spooling};
 pub use super::identity::Identity;
 pub use super::limits::Limits;
 pub use super::listener::{ClientAuthority, ClientCertificate, Listener, Tls};

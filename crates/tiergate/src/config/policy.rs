@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLog;
 use super::class::{ClassKeys, classes};
-use super::forwarding::{Buffering, ForwardingKeys};
+use super::forwarding::{Buffering, ForwardingKeys, Resolved, Spooling, forwarding};
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
 use super::kind::list;
 use super::limits::{Limits, limits};
@@ -155,6 +155,8 @@ pub struct Policy {
     pub forwarding: Forwarding,
     /// What is kept in memory for slow clients.
     pub buffering: Buffering,
+    /// Where long uploads wait until they are complete; `None`: they are streamed.
+    pub spooling: Option<Spooling>,
     /// Where metrics and status are served; `None`: nowhere.
     pub admin: Option<SocketAddr>,
     /// Where requests are logged; `None`: nowhere.
@@ -241,7 +243,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let slots = raw.origin.as_ref().map(|origin| origin.slots.clone()).unwrap_or_default();
     let origin = raw.origin.map(origin);
     let limits = limits(raw.limits);
-    let (paths, forwarding, buffering) = raw.forwarding.value.resolve();
+    let Resolved { paths, forwarding, buffering, spooling } = forwarding(raw.forwarding);
     let identity = identity(reverse_dns(raw.reverse_dns), raw.key, raw.token, raw.geo);
     if !place.is_sound() {
         return None;
@@ -286,6 +288,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         paths,
         forwarding,
         buffering,
+        spooling,
         admin: raw.admin,
         access_log: raw.access_log,
         limits,

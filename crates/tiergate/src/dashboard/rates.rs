@@ -209,6 +209,7 @@ pub(super) mod tests {
                     connections_accepted: 900,
                     tunnels_active: 0,
                     buffered_bytes: 0,
+                    spooled_bytes: 0,
                     tls_failed: 0,
                     requests: BTreeMap::new(),
                     responses: BTreeMap::new(),

@@ -127,6 +127,56 @@ impl Abandoned {
     }
 }
 
+/// Why the rest of a body is streamed that was to be spooled, or a spooled body was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpoolFault {
+    /// There are as many bytes in files as may be.
+    Bytes,
+    /// There are as many files as may be.
+    Files,
+    /// There was no memory for what is on its way to the file.
+    Memory,
+    /// A file could not be made or written.
+    Write,
+    /// A file could not be read: its request failed.
+    Read,
+}
+
+impl SpoolFault {
+    /// All of them.
+    pub const ALL: [SpoolFault; 5] = [
+        SpoolFault::Bytes,
+        SpoolFault::Files,
+        SpoolFault::Memory,
+        SpoolFault::Write,
+        SpoolFault::Read,
+    ];
+
+    /// The name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SpoolFault::Bytes => "bytes",
+            SpoolFault::Files => "files",
+            SpoolFault::Memory => "memory",
+            SpoolFault::Write => "write",
+            SpoolFault::Read => "read",
+        }
+    }
+}
+
+/// Bodies in files.
+#[derive(Debug, Default)]
+pub struct SpoolCounters {
+    /// Bytes in files, or on their way there.
+    pub bytes: Arc<Budget>,
+    /// Files.
+    pub files: Arc<Budget>,
+    /// Requests whose body was written to one.
+    pub requests: Tally,
+    /// By [`SpoolFault`].
+    pub faults: [Tally; SpoolFault::ALL.len()],
+}
+
 /// What the access log counts.
 #[derive(Debug, Default)]
 pub struct LogCounters {
@@ -146,6 +196,8 @@ pub struct Counters {
     pub access_log: LogCounters,
     /// Memory that buffers bodies for slow clients.
     pub buffered: Arc<Budget>,
+    /// Bodies in files.
+    pub spool: SpoolCounters,
     /// Lookups of clients' names.
     pub reverse_dns: Arc<LookupCounters>,
     /// Retries beyond the retry budget.
@@ -177,6 +229,7 @@ impl Counters {
             threads: (0..threads.max(1)).map(|_| ThreadCounters::default()).collect(),
             access_log: LogCounters::default(),
             buffered: Arc::default(),
+            spool: SpoolCounters::default(),
             reverse_dns: Arc::default(),
             retries_denied: Arc::default(),
             reloads_ok: Tally::default(),

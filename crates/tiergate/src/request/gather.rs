@@ -1,39 +1,43 @@
 //! A request's body, read before the request asks for its slot: a client that is slow to send it holds
-//! memory of ours, and nothing of the origin's.
+//! memory or a file of ours, and nothing of the origin's.
 
 use super::facts::RequestFacts;
 use super::fault::{Fault, TOO_LARGE, TOO_SLOW};
 use super::limits::allowance;
+use super::spool::Spool;
 use crate::budget::Allowance;
 use crate::client::seam::Client;
 use crate::config::meant::Policy;
 use crate::shared::{Config, Shared};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use tiergate_wire::http1::Framing;
 
 /// Whether a body that is not there yet is to be gathered.
 ///
-/// Not so one that is known to be longer than what is gathered, of a client that waits to be told
+/// Not so one that is known to be longer than what is gathered or spooled, of a client that waits to be told
 /// whether it is wanted: that is for the origin to say before the body is sent.
 pub(super) fn is_wanted(policy: &Policy, body: Framing, expects: bool) -> bool {
-    let bound = policy.buffering.request_max;
+    let spooled = policy.spooling.as_ref().map_or(0, |spooling| spooling.request_max);
+    let bound = spooled.max(policy.buffering.request_max as u64);
     let may_be_long = match body {
-        Framing::Length(len) => len > bound as u64,
+        Framing::Length(len) => len > bound,
         Framing::Chunked => false,
         Framing::None | Framing::UntilClose => return false,
     };
     bound > 0 && !(may_be_long && expects)
 }
 
-/// Reads the request's body: whole, or as much as there is memory for.
+/// Reads the request's body: whole, or as much as there is memory for. Where the policy wants it, the rest of
+/// one that is not whole is spooled.
 ///
 /// # Errors
 /// What to answer, or the client's leaving.
 pub(super) async fn gather<C: Client>(
     client: &mut C,
-    shared: &Shared,
-    config: &Config,
+    shared: &Arc<Shared>,
+    config: &Arc<Config>,
     facts: &RequestFacts,
 ) -> Result<(), Fault> {
     let policy = &config.policy;
@@ -52,8 +56,11 @@ pub(super) async fn gather<C: Client>(
         if body_max > 0 && gathered.len as u64 > body_max {
             return Err(TOO_LARGE);
         }
-        if !gathered.more || gathered.len >= bound {
+        if gathered.whole {
             return Ok(());
+        }
+        if !gathered.more || gathered.len >= bound {
+            break;
         }
         client.timer().arm(policy.timeouts.request_body);
         poll_fn(|context| match client.poll_gather(context) {
@@ -63,4 +70,35 @@ pub(super) async fn gather<C: Client>(
         })
         .await?;
     }
+    if facts.body.is_empty() {
+        // Its end is still to come, and nothing else.
+        return Ok(());
+    }
+    match Spool::new(shared, config) {
+        Some(spool) => fill(client, shared, policy, facts, spool).await,
+        None => Ok(()),
+    }
+}
+
+/// Spools the body: whole, or as much as there is room for.
+async fn fill<C: Client>(
+    client: &mut C,
+    shared: &Shared,
+    policy: &Policy,
+    facts: &RequestFacts,
+    spool: Box<Spool>,
+) -> Result<(), Fault> {
+    let patience = policy.timeouts.request_body;
+    client.spool(spool, facts, policy.limits.request_body_max);
+    client.timer().arm(patience);
+    poll_fn(|context| match client.poll_spool(patience, context) {
+        Poll::Pending if client.timer().poll_expired(context) => {
+            Poll::Ready(Err(match client.awaits_body() {
+                true => TOO_SLOW,
+                false => Spool::too_slow(shared),
+            }))
+        }
+        polled => polled,
+    })
+    .await
 }

@@ -4,7 +4,7 @@
 //! serve: decide ─┬─▶ refuse ─────────────────────────────────────────┐
 //!          ▲ │   └─▶ [wait] ─▶ forward ─▶ exchange ─▶ deliver ──────▶ account
 //!          │ ▼                   │  ▲        │
-//!        gather                  └──┘        ├─ failed: an error of ours
+//!    gather, spool               └──┘        ├─ failed: an error of ours
 //!                                            └─ the client left: abandon
 //! ```
 //!
@@ -34,4 +34,5 @@ mod refusal;
 mod rest;
 pub(crate) mod serve;
 mod slow;
+pub(crate) mod spool;
 pub(crate) mod streaming;

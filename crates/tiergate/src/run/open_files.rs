@@ -15,12 +15,13 @@ pub(super) fn raise() {
     }
 }
 
-/// Each client connection may need another to the origin: more than half the open files would end in
-/// failed connects instead of a full listen queue.
+/// Each client connection may need another to the origin, and a file for the request's body: more than half,
+/// or a third, of the open files would end in failed connects instead of a full listen queue.
 pub(super) fn bound_connections(policy: &mut Policy) {
     let limit = getrlimit(Resource::Nofile);
     let files = limit.current.unwrap_or(u64::MAX).saturating_sub(OPEN_FILES_RESERVED);
-    let most = usize::try_from(files / 2).unwrap_or(usize::MAX).max(1);
+    let each = if policy.spooling.is_some() { 3 } else { 2 };
+    let most = usize::try_from(files / each).unwrap_or(usize::MAX).max(1);
     if policy.limits.connections_max > most {
         tracing::info!(
             "limits.connections_max lowered to {most} by the limit of open files (ulimit -n)"

@@ -39,4 +39,5 @@ mod queueing;
 mod servers;
 mod side;
 mod slow;
+mod spooled;
 mod world;

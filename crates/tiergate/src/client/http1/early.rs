@@ -1,6 +1,7 @@
-//! What of a request's body came with its head, or was gathered behind it.
+//! What of a request's body came with its head, or was gathered behind it; or is in a file.
 
 use super::side::Http1;
+use super::upload::Upload;
 use crate::budget::Allowance;
 use crate::buffers::{self, SMALL};
 use crate::config::meant::Timeouts;
@@ -8,6 +9,7 @@ use crate::origin::stream::OriginStream;
 use crate::request::body::BodyScanner;
 use crate::request::facts::RequestFacts;
 use crate::request::fault::{Fault, MALFORMED};
+use crate::request::spool::Spool;
 use crate::stream::ClientStream;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -70,16 +72,50 @@ impl<S: ClientStream> Http1<S> {
 
     /// The origin has what came with the head: the rest of the body is next, or the answer.
     pub(super) fn early_is_sent(&mut self, timeouts: &Timeouts) {
-        if self.upload.is_none() {
-            self.input.timer.arm(timeouts.response_head);
-            return;
-        }
-        self.input.timer.arm(timeouts.request_body);
+        let is_streamed = self.upload.as_ref().is_some_and(Upload::is_moving);
+        let has_more = is_streamed || self.spool.is_some();
+        let time = if has_more { timeouts.request_body } else { timeouts.response_head };
+        self.input.timer.arm(time);
         // A body that is streamed is not sent again: only the head is still looked at. The memory is
         // free for others, and there is room to notice that the client leaves.
-        if let Some(buffer) = &mut self.input.buffer {
+        if is_streamed && let Some(buffer) = &mut self.input.buffer {
             buffer.truncate(self.head_len);
             buffer.settle();
+        }
+    }
+
+    /// The body goes to a file from its beginning: only the head stays where it is.
+    pub(super) fn begin_spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
+        let mut early = self.input.buffer.take().expect("the head lies in it");
+        self.input.buffer = Some(early.split_front(facts.head_len));
+        let early = Some(early).filter(|early| !early.is_empty());
+        let scanner = self.scanner.take().expect("the body was gathered");
+        self.early_len = 0;
+        self.upload = Some(Upload::of(scanner, early, body_max));
+        self.spool = Some(spool);
+    }
+
+    /// Sends on what is in the file. Ready when the origin has it all; never if it takes no more.
+    pub(super) fn poll_spooled(
+        &mut self,
+        origin: &mut OriginStream,
+        timeouts: &Timeouts,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        let spool = self.spool.as_mut().expect("asked by its owner");
+        ready!(spool.poll_send(origin, &self.input.timer, timeouts.request_body, context))?;
+        self.spool = None;
+        let is_streamed = self.upload.as_ref().is_some_and(Upload::is_moving);
+        if !is_streamed {
+            self.input.timer.arm(timeouts.response_head);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Bytes of a following request that came with the last of the body go before what is read next.
+    pub(super) fn put_rest_back(&mut self) {
+        if let Some(rest) = self.upload.take().and_then(Upload::into_rest) {
+            self.input.buffer = Some(rest);
         }
     }
 }

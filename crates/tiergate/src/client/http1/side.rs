@@ -16,6 +16,7 @@ use crate::request::body::{AnswerBody, BodyScanner, is_whole};
 use crate::request::facts::RequestFacts;
 use crate::request::fault::{Fault, TOO_LARGE};
 use crate::request::outbox::Outbox;
+use crate::request::spool::Spool;
 use crate::respond;
 use crate::stream::{ClientStream, Outgoing};
 use crate::timers::Timer;
@@ -72,6 +73,8 @@ pub(super) struct Http1<S> {
     pub(super) unsent: Range<usize>,
     /// The rest of the body, if it did not come with the head.
     pub(super) upload: Option<Upload>,
+    /// What of the body is in a file and goes before the rest, until the origin has it.
+    pub(super) spool: Option<Box<Spool>>,
     /// A refusal that is about to be sent.
     refusal: Vec<u8>,
 }
@@ -89,6 +92,7 @@ impl<S: ClientStream> Http1<S> {
             early_len: 0,
             unsent: 0..0,
             upload: None,
+            spool: None,
             refusal: Vec::new(),
         }
     }
@@ -98,12 +102,16 @@ impl<S: ClientStream> Http1<S> {
         self.search = HeadSearch::default();
         self.scanner = None;
         self.early_len = 0;
+        self.spool = None;
         std::mem::replace(&mut self.next, Next::Cut)
     }
 
     /// Bytes of a refused request's body that are read to keep the connection; `None`: it is not kept.
-    fn drainable(refusal: &RefusalAnswer<'_>) -> Option<u64> {
+    fn drainable(&self, refusal: &RefusalAnswer<'_>) -> Option<u64> {
         let facts = refusal.facts;
+        if let Some(upload) = &self.upload {
+            return upload.is_read().then_some(0);
+        }
         match facts.body {
             Framing::None => Some(0),
             // A client that expects 100 may send the body or not: only closing is safe.
@@ -133,7 +141,9 @@ impl<S: ClientStream> Client for Http1<S> {
         match &self.upload {
             None => self.input.poll_gone(context),
             Some(upload) if upload.has_left_the_client() => self.input.poll_gone(context),
-            Some(upload) if upload.has_stopped() => self.input.poll_gone_unread(context),
+            Some(upload) if upload.has_stopped() || self.spool.is_some() => {
+                self.input.poll_gone_unread(context)
+            }
             // The client's bytes are the upload's to read.
             Some(_) => Poll::Pending,
         }
@@ -213,11 +223,26 @@ impl<S: ClientStream> Client for Http1<S> {
         let done = self.scan(facts)?;
         let len = self.early_len;
         let more = !done && len < most && self.make_room(facts.head_len + most, allowance);
-        Ok(Gathered { len, more })
+        Ok(Gathered { len, more, whole: done })
     }
 
     fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.input.poll_more(context)
+    }
+
+    fn spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
+        self.begin_spool(spool, facts, body_max);
+    }
+
+    fn poll_spool(
+        &mut self,
+        patience: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        let upload = self.upload.as_mut().expect("made with the spool");
+        let spool = self.spool.as_mut().expect("it has begun");
+        let Input { io, timer, .. } = &mut self.input;
+        upload.poll_spool(io, spool, timer, patience, context)
     }
 
     fn hold_body(&mut self, _: &RequestFacts, _: &Allowance<'_>) {
@@ -225,6 +250,10 @@ impl<S: ClientStream> Client for Http1<S> {
     }
 
     fn begin_body(&mut self, facts: &RequestFacts, body_max: u64) -> Result<bool, Fault> {
+        if self.upload.is_some() {
+            // It is spooled.
+            return Ok(false);
+        }
         let done = self.scan(facts)?;
         let early_len = self.early_len as u64;
         if body_max > 0 && early_len > body_max {
@@ -273,6 +302,9 @@ impl<S: ClientStream> Client for Http1<S> {
         timeouts: &Timeouts,
         context: &mut Context<'_>,
     ) -> Result<(), Fault> {
+        if self.spool.is_some() && self.poll_spooled(origin, timeouts, context)?.is_pending() {
+            return Ok(());
+        }
         if !self.unsent.is_empty() && self.poll_early(origin, timeouts, context).is_pending() {
             return Ok(());
         }
@@ -288,10 +320,15 @@ impl<S: ClientStream> Client for Http1<S> {
     }
 
     fn is_sent(&self) -> bool {
-        self.unsent.is_empty() && self.upload.as_ref().is_none_or(Upload::is_done)
+        self.unsent.is_empty()
+            && self.spool.is_none()
+            && self.upload.as_ref().is_none_or(Upload::is_done)
     }
 
     fn awaits_body(&self) -> bool {
+        if let Some(spool) = &self.spool {
+            return spool.awaits_bytes();
+        }
         let upload = self.upload.as_ref();
         self.unsent.is_empty() && upload.is_some_and(|upload| !upload.is_done() && upload.is_dry())
     }
@@ -371,14 +408,11 @@ impl<S: ClientStream> Client for Http1<S> {
     }
 
     fn finish(&mut self, facts: &RequestFacts) {
-        let upload = self.upload.take();
         // Of a body that was streamed nothing is left behind the head.
-        let early_len = if upload.is_none() { self.early_len } else { 0 };
+        let early_len = if self.upload.is_none() { self.early_len } else { 0 };
         self.input.use_up(facts.head_len + early_len);
-        let sent_whole = upload.as_ref().is_none_or(Upload::is_done);
-        if let Some(rest) = upload.and_then(Upload::into_rest) {
-            self.input.buffer = Some(rest);
-        }
+        let sent_whole = self.upload.as_ref().is_none_or(Upload::is_done);
+        self.put_rest_back();
         self.next = match self.keep {
             true => Next::Keep,
             // A close with unread bytes would be a reset, which can overtake the answer.
@@ -399,9 +433,10 @@ impl<S: ClientStream> Client for Http1<S> {
             self.next = Next::Reset;
             return 0;
         }
+        self.spool = None;
         let facts = refusal.facts;
         self.keep = facts.keep
-            && Self::drainable(refusal).is_some()
+            && self.drainable(refusal).is_some()
             && refusal.connection == RefusalConnection::Keep
             && facts.protocol == Protocol::Http11
             && !refusal.draining;
@@ -423,7 +458,9 @@ impl<S: ClientStream> Client for Http1<S> {
             return;
         }
         self.input.use_up(refusal.facts.head_len);
-        self.next = match Self::drainable(refusal) {
+        let drainable = self.drainable(refusal);
+        self.put_rest_back();
+        self.next = match drainable {
             Some(0) if self.keep => Next::Keep,
             Some(len) if self.keep => {
                 self.input.timer.arm(timeouts.request_body);
@@ -438,6 +475,7 @@ impl<S: ClientStream> Client for Http1<S> {
     }
 
     async fn fail(&mut self, status: u16, why: &'static str, head_only: bool, timeouts: &Timeouts) {
+        self.spool = None;
         let mut out = buffers::text();
         respond::write_error(&mut out, status, why, false, head_only);
         if self.input.write(&out, &[], timeouts.write).await.is_ok() {

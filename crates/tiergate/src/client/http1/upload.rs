@@ -4,6 +4,7 @@ use crate::buffers::Buffer;
 use crate::origin::stream::OriginStream;
 use crate::request::body::BodyScanner;
 use crate::request::fault::{Fault, MALFORMED, TOO_LARGE};
+use crate::request::spool::Spool;
 use crate::stream::{ClientStream, poll_fill_held};
 use crate::timers::Timer;
 use std::pin::Pin;
@@ -40,9 +41,21 @@ impl Upload {
         }
     }
 
+    /// The same, with what was read of it: all that is in `read`.
+    pub(super) fn of(scanner: BodyScanner, read: Option<Buffer>, total_max: u64) -> Self {
+        let checked = read.as_ref().map_or(0, |buffer| buffer.content().len());
+        let upload = Upload::new(scanner, checked as u64, total_max);
+        Upload { pending: read, checked, ..upload }
+    }
+
     /// Whether the whole body has been handed on.
     pub(super) fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// Whether the whole body was read from the client.
+    pub(super) fn is_read(&self) -> bool {
+        self.scanner.is_done()
     }
 
     /// Whether there is more to be moved: the body has not ended and the origin takes it.
@@ -104,6 +117,42 @@ impl Upload {
         Poll::Ready(Ok(()))
     }
 
+    /// Moves what can be moved to a file. Ready when the body has ended or no more is taken.
+    ///
+    /// # Errors
+    /// The client's, or the file's. `timer` is armed anew with `patience` at every step.
+    pub(super) fn poll_spool<S: ClientStream>(
+        &mut self,
+        client: &mut S,
+        spool: &mut Spool,
+        timer: &Timer,
+        patience: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        loop {
+            // One buffer after the other: what the client sends meanwhile waits in its socket.
+            ready!(spool.poll_written(timer, patience, context))?;
+            if self.checked > 0 {
+                let buffer = self.pending.as_ref().expect("checked bytes lie in it");
+                let count = spool.put(&buffer.content()[..self.checked]);
+                self.moved(count);
+            }
+            if spool.is_to_be_written() {
+                continue;
+            }
+            if self.done || !spool.is_filling() {
+                return Poll::Ready(Ok(()));
+            }
+            let Some(fresh) = spool.buffer() else { continue };
+            match ready!(poll_fill_held(client, &mut self.pending, || fresh, context)) {
+                Ok(0) => return Poll::Ready(Err(Fault::gone())),
+                Ok(_) => self.check()?,
+                Err(error) => return Poll::Ready(Err(Fault::Client(error))),
+            }
+            timer.arm(patience);
+        }
+    }
+
     /// Looks at what was just read.
     fn check(&mut self) -> Result<(), Fault> {
         let buffer = self.pending.as_mut().expect("just read");
@@ -118,13 +167,10 @@ impl Upload {
 
     fn poll_send(&mut self, origin: &mut OriginStream, context: &mut Context<'_>) -> Poll<()> {
         while self.checked > 0 {
-            let buffer = self.pending.as_mut().expect("checked bytes lie in it");
+            let buffer = self.pending.as_ref().expect("checked bytes lie in it");
             let bytes = &buffer.content()[..self.checked];
             match ready!(Pin::new(&mut *origin).poll_write(context, bytes)) {
-                Ok(count) if count > 0 => {
-                    buffer.consume(count);
-                    self.checked -= count;
-                }
+                Ok(count) if count > 0 => self.moved(count),
                 // It may have answered before it closed; the answer's side finds out.
                 _ => {
                     self.refused = true;
@@ -132,9 +178,18 @@ impl Upload {
                 }
             }
         }
-        self.pending = self.pending.take().filter(|buffer| !buffer.is_empty());
-        self.done = self.scanner.is_done();
-        debug_assert!(self.done || self.pending.is_none(), "a body uses all that was read of it");
         Poll::Ready(())
+    }
+
+    /// So much of what was checked has been handed on.
+    fn moved(&mut self, count: usize) {
+        let buffer = self.pending.as_mut().expect("checked bytes lie in it");
+        buffer.consume(count);
+        self.checked -= count;
+        if self.checked == 0 {
+            self.pending.take_if(|buffer| buffer.is_empty());
+            self.done = self.scanner.is_done();
+            debug_assert!(self.done || self.pending.is_none(), "a body uses all that was read");
+        }
     }
 }

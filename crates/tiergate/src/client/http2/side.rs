@@ -19,6 +19,7 @@ use crate::request::body::AnswerBody;
 use crate::request::facts::RequestFacts;
 use crate::request::fault::Fault;
 use crate::request::outbox::Outbox;
+use crate::request::spool::Spool;
 use crate::shared::Shared;
 use crate::stream::Outgoing;
 use crate::timers::Timer;
@@ -229,12 +230,26 @@ impl Client for Http2<'_> {
         most: usize,
         allowance: &Allowance<'_>,
     ) -> Result<Gathered, Fault> {
-        let more = self.upload.gather(most, allowance) && !self.upload.is_read();
-        Ok(Gathered { len: self.upload.gathered_len(), more })
+        let whole = self.upload.is_read();
+        let more = self.upload.gather(most, allowance) && !whole;
+        Ok(Gathered { len: self.upload.gathered_len(), more, whole })
     }
 
     fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.upload.poll_more(context).map_err(io_error)
+    }
+
+    fn spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
+        self.upload.begin(facts.body, body_max);
+        self.upload.begin_spool(spool);
+    }
+
+    fn poll_spool(
+        &mut self,
+        patience: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        self.upload.poll_spool(&self.timer, patience, context)
     }
 
     fn hold_body(&mut self, facts: &RequestFacts, allowance: &Allowance<'_>) {
@@ -256,7 +271,7 @@ impl Client for Http2<'_> {
         timeouts: &Timeouts,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.upload.is_over() {
+        if !self.upload.is_over() && !self.upload.is_spooled() {
             // They leave together.
             self.upload.put_head(head);
             self.timer.arm(timeouts.request_body);
@@ -266,7 +281,10 @@ impl Client for Http2<'_> {
         let polled = outgoing.poll(origin, context);
         *sent = head.len() - outgoing.left();
         if polled.is_ready() {
-            self.timer.arm(timeouts.response_head);
+            self.timer.arm(match self.upload.is_spooled() {
+                true => timeouts.request_body,
+                false => timeouts.response_head,
+            });
         }
         polled
     }

@@ -5,6 +5,7 @@ use crate::budget::Allowance;
 use crate::buffers::{self, Buffer, SMALL};
 use crate::origin::stream::OriginStream;
 use crate::request::fault::{Fault, TOO_LARGE};
+use crate::request::spool::Spool;
 use crate::timers::Timer;
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
@@ -50,6 +51,8 @@ pub(super) struct Upload {
     /// Bytes that have begun to go to the origin.
     passed: u64,
     total_max: u64,
+    /// What of the body is in a file and goes before the rest, until the origin has it.
+    spool: Option<Box<Spool>>,
 }
 
 impl Upload {
@@ -67,6 +70,7 @@ impl Upload {
             in_chunk: false,
             passed: 0,
             total_max: 0,
+            spool: None,
         }
     }
 
@@ -138,6 +142,16 @@ impl Upload {
         }
     }
 
+    /// What was gathered and all that follows goes to a file; the body has begun.
+    pub(super) fn begin_spool(&mut self, spool: Box<Spool>) {
+        self.spool = Some(spool);
+    }
+
+    /// Whether the head is to go by itself: a file is next.
+    pub(super) fn is_spooled(&self) -> bool {
+        self.spool.is_some()
+    }
+
     /// Puts the request's head in front; nothing may have been polled before.
     pub(super) fn put_head(&mut self, head: &[u8]) {
         self.lead.clear();
@@ -147,7 +161,7 @@ impl Upload {
 
     /// Whether the whole body has been handed on.
     pub(super) fn is_done(&self) -> bool {
-        self.stage == Stage::Done { refused: false }
+        self.stage == Stage::Done { refused: false } && self.spool.is_none()
     }
 
     /// Whether there is no more to be done: the body has been handed on or the origin takes no more.
@@ -162,6 +176,14 @@ impl Upload {
 
     /// Whether it is the client's turn: all that was read has been taken.
     pub(super) fn is_dry(&self) -> bool {
+        self.has_passed_all() && self.spool.as_ref().is_none_or(|spool| spool.awaits_bytes())
+    }
+
+    fn is_read_to_its_end(&self) -> bool {
+        !matches!(self.stage, Stage::Data | Stage::Trailers)
+    }
+
+    fn has_passed_all(&self) -> bool {
         self.lead_at == self.lead.len() && self.data.is_empty()
     }
 
@@ -176,13 +198,17 @@ impl Upload {
         patience: Duration,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Fault>> {
+        if let Some(spool) = &mut self.spool {
+            ready!(spool.poll_send(origin, timer, patience, context))?;
+            self.spool = None;
+        }
         while !self.is_over() {
             // Read first, so that the head and what there is of the body leave together.
             let read = match self.data.is_empty() {
                 true => self.poll_read(context)?,
                 false => Poll::Pending,
             };
-            if !self.is_dry() {
+            if !self.has_passed_all() {
                 ready!(self.poll_write(origin, context));
                 timer.arm(patience);
             } else if self.stage == Stage::Read {
@@ -192,6 +218,52 @@ impl Upload {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Moves what can be moved to the file. Ready when the body has ended or no more is taken.
+    ///
+    /// # Errors
+    /// The client's, or the file's. `timer` is armed anew with `patience` at every step.
+    pub(super) fn poll_spool(
+        &mut self,
+        timer: &Timer,
+        patience: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Fault>> {
+        loop {
+            let spool = self.spool.as_mut().expect("it has begun");
+            ready!(spool.poll_written(timer, patience, context))?;
+            let read = self.poll_put(context)?;
+            let spool = self.spool.as_ref().expect("it has begun");
+            if spool.is_to_be_written() {
+                continue;
+            }
+            let is_over = self.is_read_to_its_end() && self.has_passed_all();
+            if is_over || !spool.is_filling() {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(read);
+        }
+    }
+
+    /// Puts into the file's buffer what there is. Pending if that is not all that fits there.
+    fn poll_put(&mut self, context: &mut Context<'_>) -> Result<Poll<()>, Fault> {
+        loop {
+            let is_over = self.is_read_to_its_end();
+            if self.has_passed_all() && (is_over || self.poll_read(context)?.is_pending()) {
+                return Ok(Poll::Pending);
+            }
+            let spool = self.spool.as_mut().expect("it has begun");
+            let of_lead = spool.put(&self.lead[self.lead_at..]);
+            let of_data = match self.lead_at + of_lead == self.lead.len() {
+                true => spool.put(&self.data),
+                false => 0,
+            };
+            self.moved(of_lead, of_data);
+            if !self.has_passed_all() {
+                return Ok(Poll::Ready(()));
+            }
+        }
     }
 
     /// Takes the next frame over.
@@ -265,19 +337,13 @@ impl Upload {
     }
 
     fn poll_write(&mut self, origin: &mut OriginStream, context: &mut Context<'_>) -> Poll<()> {
-        while !self.is_dry() {
+        while !self.has_passed_all() {
             let lead = &self.lead[self.lead_at..];
             let slices = [IoSlice::new(lead), IoSlice::new(&self.data)];
             match ready!(Pin::new(&mut *origin).poll_write_vectored(context, &slices)) {
                 Ok(count) if count > 0 => {
                     let of_lead = count.min(lead.len());
-                    self.lead_at += of_lead;
-                    self.data.advance(count - of_lead);
-                    // The client may send so much more: its body flows as the origin takes it. An
-                    // error means that the stream is gone, which reading tells.
-                    let taken = (count - of_lead).min(self.owed);
-                    self.owed -= taken;
-                    let _ = self.body.flow_control().release_capacity(taken);
+                    self.moved(of_lead, count - of_lead);
                 }
                 // It may have answered before it closed; the answer's side finds out.
                 _ => {
@@ -287,6 +353,17 @@ impl Upload {
             }
         }
         Poll::Ready(())
+    }
+
+    /// So many bytes have been handed on.
+    fn moved(&mut self, of_lead: usize, of_data: usize) {
+        self.lead_at += of_lead;
+        self.data.advance(of_data);
+        // The client may send so much more: its body flows as it is taken. An error means that the stream
+        // is gone, which reading tells.
+        let taken = of_data.min(self.owed);
+        self.owed -= taken;
+        let _ = self.body.flow_control().release_capacity(taken);
     }
 }
 

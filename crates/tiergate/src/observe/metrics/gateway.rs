@@ -3,9 +3,10 @@
 use super::Readings;
 use super::page::{Page, Rows};
 use super::process;
-use crate::observe::counters::{Abandoned, BAD_STATUSES, Protocol, STATUS_CLASSES};
+use crate::observe::counters::{Abandoned, BAD_STATUSES, Protocol, STATUS_CLASSES, SpoolFault};
 use crate::observe::server::ServerStatus;
 use crate::reverse_dns::LookupResult;
+use crate::tally::Tally;
 use crate::tokens::Proof;
 use std::time::SystemTime;
 
@@ -60,6 +61,19 @@ impl Readings<'_> {
         page.gauge("tunnels_active", "Open upgraded connections").value(counters.tunnels_active());
         page.gauge("buffered_bytes", "Memory that buffers bodies for slow clients")
             .value(counters.buffered.used());
+        page.gauge("spooled_bytes", "Request bodies in files, in bytes")
+            .value(counters.spool.bytes.used());
+        page.counter("spooled_requests_total", "Requests whose body was written to a file")
+            .value(counters.spool.requests.total());
+        page.counter(
+            "spool_faults_total",
+            "Bodies that were not spooled to the end, by what was lacking or failed",
+        )
+        .each(by(
+            "fault",
+            SpoolFault::ALL.map(SpoolFault::name),
+            counters.spool.faults.each_ref().map(Tally::total),
+        ));
         page.counter("received_bytes_total", "Bytes read from clients")
             .value(counters.sum(|it| &it.received_bytes));
         page.counter("sent_bytes_total", "Bytes written to clients")

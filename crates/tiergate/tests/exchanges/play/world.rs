@@ -123,6 +123,8 @@ pub(crate) struct Report {
     pub(crate) own: usize,
     /// Requests that came over a connection that an earlier one had used.
     pub(crate) reused: usize,
+    /// Requests whose body was written to a file.
+    pub(crate) spooled: usize,
 }
 
 thread_local! {
@@ -173,7 +175,7 @@ pub(crate) fn play(bytes: &[u8]) -> Report {
 async fn game(bytes: &[u8]) -> Report {
     let mut choices = Choices::new(bytes);
     clock::now();
-    let shared = gateway(&mut choices);
+    let shared = gateway(&mut choices, spooling(bytes));
     let recorder = Recorder::default();
     let connections = 1 + choices.below(CONNECTIONS_MAX);
     let mut clients = JoinSet::new();
@@ -224,7 +226,8 @@ async fn game(bytes: &[u8]) -> Report {
         println!("{tapes:#?}");
     }
     accounts(&shared, &tapes);
-    check::check(&tapes)
+    let spooled = shared.counters.spool.requests.total() as usize;
+    Report { spooled, ..check::check(&tapes) }
 }
 
 enum Script {
@@ -233,18 +236,38 @@ enum Script {
     Noise(End, Vec<u8>),
 }
 
-fn gateway(choices: &mut Choices<'_>) -> Arc<Shared> {
+/// Whether and how bodies are spooled: said by all bytes together, so that former choices keep their meaning.
+fn spooling(bytes: &[u8]) -> Option<[&'static str; 2]> {
+    let sum = bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_mul(31).wrapping_add(*byte));
+    match sum % 8 {
+        0 | 1 => Some(["64MiB", "1GiB"]),
+        2 => Some(["3KiB", "1GiB"]),
+        3 => Some(["64MiB", "5KiB"]),
+        _ => None,
+    }
+}
+
+fn gateway(choices: &mut Choices<'_>, spooling: Option<[&'static str; 2]>) -> Arc<Shared> {
     let slots = choices.pick(&["2", "1", "16"]);
     let gathered = choices.pick(&["64KiB", "0B", "1KiB"]);
     let ahead = choices.pick(&["256KiB", "0B", "1KiB"]);
     let memory = choices.pick(&["256MiB", "256MiB", "4KiB", "0B"]);
     let on_cancel = choices.pick(&["learn", "finish", "abort"]);
     let via = choices.one_in(2);
+    let [spool_max, spool] = match spooling {
+        Some([request, all]) => {
+            let directory = std::env::temp_dir();
+            let keys = format!("spool_directory = {directory:?}\nspool_request = \"{request}\"\n");
+            [format!("spool_max = \"{all}\"\n"), keys]
+        }
+        None => Default::default(),
+    };
     let text = format!(
         "[origin]\nservers = [\"10.0.0.1:80\"]\nslots = {slots}\non_cancel = \"{on_cancel}\"\n\
          failures_max = 0\n[[listener]]\naddress = \"127.0.0.1:80\"\n\
          [forwarding]\npath = \"as_received\"\nbuffer_request = \"{gathered}\"\n\
-         buffer_response = \"{ahead}\"\nvia = {via}\n[limits]\nbuffers_max = \"{memory}\"\n\
+         buffer_response = \"{ahead}\"\nvia = {via}\n{spool}\
+         [limits]\nbuffers_max = \"{memory}\"\n{spool_max}\
          [timeouts]\nrequest_head = \"2s\"\nrequest_body = \"3s\"\nidle = \"4s\"\n\
          response_head = \"6s\"\nresponse_body = \"6s\"\nwrite = \"3s\"\ntunnel_idle = \"5s\"\n"
     );
@@ -280,6 +303,7 @@ fn is_at_rest(shared: &Shared) -> bool {
     let busy = gate.states().any(holds);
     !busy
         && shared.counters.buffered.used() == 0
+        && shared.counters.spool.bytes.used() + shared.counters.spool.files.used() == 0
         && shared.connections.open() == 0
         && shared.tunnels.load(std::sync::atomic::Ordering::Relaxed) == 0
 }
