@@ -67,7 +67,7 @@ h2spec: setup build ## Conformance with HTTP/2, over TLS and without
 	@scripts/h2spec.py
 
 .PHONY: chaos
-chaos: build ## The gateway under random troubles for MINUTES=n (5), with a verdict on every promise; SEED=s repeats a schedule
+chaos: build ## The gateway under random faults for MINUTES=n (5), with a verdict on every promise; SEED=s repeats a schedule
 	@scripts/setup.sh "faketime faketime"
 	@$(LAB) chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
