@@ -159,7 +159,7 @@ fn goodput_under_overload_is_that_of_the_best_deadline_whatever_clients_patience
 }
 
 /// Behind a proxy that keeps its connections nobody is seen leaving: an overload that lasts makes the queue
-/// short, so that whoever is answered is there.
+/// short, so that the clients that are answered are still there.
 #[test]
 fn an_overload_that_lasts_is_of_use_where_clients_cannot_be_seen_leaving() {
     let capacity = 20 * SLOTS * 1000 / SERVICE as u32;

@@ -1,4 +1,4 @@
-//! Bytes as choices: whoever plays decides nothing by itself.
+//! Bytes as choices: the players decide nothing themselves.
 
 /// The choices that are left. Used up, every choice is the first.
 pub(crate) struct Choices<'b> {

@@ -70,7 +70,7 @@ impl Script {
                 _ => Then::Reset,
             },
             bytes,
-            // Whoever reads little at a time shall not need for ever.
+            // A client that reads little at a time must come to an end, too.
             pause: match bytes {
                 65_536 => choices.pick(&[Duration::ZERO, Duration::from_secs(1)]),
                 _ => Duration::ZERO,
