@@ -9,6 +9,8 @@ named! {
         QueueFull = "queue_full",
         /// More requests waited before it than are served before its deadline.
         DeadlineInfeasible = "deadline_infeasible",
+        /// The overload lasts, so that fewer may wait than would be served before their deadlines.
+        LastingOverload = "lasting_overload",
         /// The request waited until its deadline and no slot came free.
         DeadlineExpired = "deadline_expired",
         /// It had waited longest while the delay in its class's backlog stood above CoDel's target.
@@ -45,6 +47,7 @@ impl Reason {
             Reason::DeadlineInfeasible => {
                 "too many waited before it to serve it before the deadline"
             }
+            Reason::LastingOverload => "the overload lasts, so that only a short queue is of use",
             Reason::DeadlineExpired => "no slot came free before the deadline",
             Reason::QueueDelay => {
                 "it had waited longest while the queue's delay stood above its target"

@@ -24,6 +24,8 @@ struct World {
     running: Vec<Slot>,
     waiting: Vec<Ticket>,
     refused_at_once: u32,
+    /// Of them, those that would not have met their deadline.
+    infeasible: u32,
     expired: u32,
     /// Of those refused at once, who were going on.
     gone_on_refused: u32,
@@ -50,6 +52,7 @@ impl World {
             running: Vec::new(),
             waiting: Vec::new(),
             refused_at_once: 0,
+            infeasible: 0,
             expired: 0,
             gone_on_refused: 0,
             served: 0,
@@ -89,7 +92,10 @@ impl World {
                     Verdict::Admit(slot) => self.running.push(slot),
                     Verdict::Queue(ticket) => self.waiting.push(ticket),
                     Verdict::Reject(reason) => {
-                        assert_eq!(reason, Reason::DeadlineInfeasible);
+                        match reason {
+                            Reason::DeadlineInfeasible => self.infeasible += 1,
+                            reason => assert_eq!(reason, Reason::LastingOverload),
+                        }
                         self.refused_at_once += 1;
                         self.gone_on_refused += u32::from(arrival.goes_on);
                     }
@@ -148,7 +154,7 @@ fn whoever_goes_on_finds_a_place_that_newcomers_leave() {
     let mut world = World::new();
     world.run(Duration::from_secs(5), 10);
     let newcomer = world.gate.turn_away(world.now, going_on(false));
-    assert_eq!(newcomer, Some(Reason::DeadlineInfeasible));
+    assert_eq!(newcomer, Some(Reason::LastingOverload));
     assert_eq!(world.gate.turn_away(world.now, going_on(true)), None);
     let running = Arrival { running: true, ..going_on(false) };
     assert_eq!(world.gate.turn_away(world.now, running), None, "no newcomer");
@@ -201,7 +207,22 @@ fn whoever_has_a_body_to_send_is_told_before() {
     let arrival = Arrival::of(ClassId(0));
     assert_eq!(world.gate.turn_away(world.now, arrival), None);
     world.run(Duration::from_secs(3), 10);
-    assert_eq!(world.gate.turn_away(world.now, arrival), Some(Reason::DeadlineInfeasible));
+    assert_eq!(world.gate.turn_away(world.now, arrival), Some(Reason::LastingOverload));
+}
+
+/// Who looks at the refusals sees which of the two it was.
+#[test]
+fn an_overload_that_lasts_is_a_reason_of_its_own() {
+    let mut world = World::new();
+    world.run(800 * MS, 2);
+    let refused = world.refused_at_once;
+    assert!(refused > 0, "as many wait as are served in half a second");
+    assert_eq!(world.infeasible, refused);
+    world.run(Duration::from_secs(3), 2);
+    let infeasible = world.infeasible;
+    world.run(Duration::from_secs(3), 2);
+    assert_eq!(world.infeasible, infeasible);
+    assert!(world.refused_at_once > infeasible + 250);
 }
 
 #[test]

@@ -194,11 +194,9 @@ impl<T> Gate<T> {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, arrival.running);
-        if self.is_feasible(now, arrival) {
-            return None;
-        }
+        let reason = self.infeasible(now, arrival)?;
         self.note_infeasible(now, arrival);
-        Some(Reason::DeadlineInfeasible)
+        Some(reason)
     }
 
     /// The policers that apply to a request.

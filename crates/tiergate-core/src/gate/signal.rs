@@ -18,6 +18,7 @@ impl<T> Gate<T> {
         match reason {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
+            | Reason::LastingOverload
             | Reason::DeadlineExpired
             | Reason::QueueDelay
             | Reason::Shed
@@ -78,6 +79,7 @@ impl<T> Gate<T> {
         let counts = match reason {
             Reason::QueueFull
             | Reason::DeadlineInfeasible
+            | Reason::LastingOverload
             | Reason::DeadlineExpired
             | Reason::QueueDelay
             | Reason::Policed

@@ -65,20 +65,26 @@ impl<T> Gate<T> {
         waits.next_back().map(|(id, _)| *id)
     }
 
-    /// Whether a request of the class would be served before its deadline; while an overload lasts, much
-    /// sooner. It stands behind those of its own list that its class's order puts before it; that those of
+    /// Why the request may not wait: it would not be served before its deadline or, while an overload lasts,
+    /// not much sooner. It stands behind those of its own list that its class's order puts before it; that those of
     /// running sessions go first shows in how fast the other list is served.
-    pub(super) fn is_feasible(&self, now: Moment, arrival: &Arrival) -> bool {
+    pub(super) fn infeasible(&self, now: Moment, arrival: &Arrival) -> Option<Reason> {
         let ahead = self.backlog.ahead(arrival.class, arrival);
         let record = self.classes.at(arrival.class);
+        let (drain, slots) = (record.drain(arrival.running), self.limit.slots());
         let is_newcomer = is_newcomer(arrival);
-        let mut patience = feasible::patience(self.patience(arrival), is_newcomer);
-        if self.keeps_short(arrival) {
-            let lasting = self.backlog.lasting(arrival).unwrap_or(&record.lasting);
-            let (deadline, answer) = (record.settings.deadline, record.patience.answer());
-            patience = patience.min(lasting.deadline(now, deadline, answer, is_newcomer));
+        let patience = feasible::patience(self.patience(arrival), is_newcomer);
+        if !drain.is_feasible(ahead, patience, slots) {
+            return Some(Reason::DeadlineInfeasible);
         }
-        record.drain(arrival.running).is_feasible(ahead, patience, self.limit.slots())
+        if !self.keeps_short(arrival) {
+            return None;
+        }
+        let lasting = self.backlog.lasting(arrival).unwrap_or(&record.lasting);
+        let (deadline, answer) = (record.settings.deadline, record.patience.answer());
+        let short = lasting.deadline(now, deadline, answer, is_newcomer);
+        let waits = short >= patience || drain.is_feasible(ahead, short, slots);
+        (!waits).then_some(Reason::LastingOverload)
     }
 
     /// Whether an overload that lasts makes the queue short that the arrival would wait in. Shedding has an aim of

@@ -292,6 +292,7 @@ fn short_reason(reason: &str) -> String {
     match reason {
         "queue_full" => "full".to_owned(),
         "deadline_infeasible" => "infeas.".to_owned(),
+        "lasting_overload" => "lasting".to_owned(),
         "deadline_expired" => "expired".to_owned(),
         "queue_delay" => "delay".to_owned(),
         "origin_down" => "down".to_owned(),
