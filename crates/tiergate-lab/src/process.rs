@@ -10,7 +10,7 @@ use procfs::net::TcpState;
 use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -222,7 +222,13 @@ pub(crate) fn scratch() -> Result<tempfile::TempDir> {
 /// A loopback address that nobody listens on. Another process may take the port before it is used;
 /// then the program that was to have it says so and ends.
 pub(crate) fn free_address() -> Result<SocketAddr> {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").context("no free loopback port")?;
+    free_address_of(Ipv4Addr::LOCALHOST)
+}
+
+/// The same, of another loopback address. Connections go out from 127.0.0.1, so that none of them takes the
+/// port while who listens there is stopped.
+pub(crate) fn free_address_of(ip: Ipv4Addr) -> Result<SocketAddr> {
+    let socket = std::net::TcpListener::bind((ip, 0)).context("no free loopback port")?;
     Ok(socket.local_addr()?)
 }
 
