@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "tests say what they measured")]
 
+use std::ops::Range;
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::Slots;
@@ -37,7 +38,7 @@ fn noise(seed: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33
 }
 
-/// What became of those who came after the first five seconds.
+/// What became of those who came in the time that is judged.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     /// Answered while they were there.
@@ -45,10 +46,14 @@ struct Tally {
     refused: u32,
 }
 
-/// Twenty-five seconds of one class. At each millisecond, told how many are there, `come` says of which flows
-/// requests come; client number n waits for `patience(n)` milliseconds; `seen`: the gate sees who leaves. Returns
-/// what became of these two flows and of all others.
+/// The milliseconds that are judged, of those from 0 on that are played.
+const JUDGED: Range<u64> = 5_000..25_000;
+
+/// One class. At each millisecond, told how many are there, `come` says of which flows requests come; client number n
+/// waits for `patience(n)` milliseconds; `seen`: the gate sees who leaves. Returns what became of these two flows
+/// and of all others.
 fn run(
+    judged: Range<u64>,
     deadline: Duration,
     seen: bool,
     mut come: impl FnMut(u64, usize) -> Vec<u64>,
@@ -60,7 +65,7 @@ fn run(
     let mut gate: Gate<usize> = Gate::new(spec.build().expect("a valid plan"));
     let (mut clients, mut live) = (Vec::<Client>::new(), Vec::<usize>::new());
     let mut tallies = [Tally::default(); 2];
-    for ms in 0..25_000_u64 {
+    for ms in 0..judged.end {
         let now = Moment::from_millis(ms);
         gate.tick(now);
         for &index in &live {
@@ -69,7 +74,7 @@ fn run(
             match std::mem::replace(&mut client.at, Place::Gone) {
                 Place::Served { slot, until, took, .. } if until == ms => {
                     let is_there = ms < client.leaves;
-                    tallies[client.group].good += u32::from(is_there && ms > 5_000);
+                    tallies[client.group].good += u32::from(is_there && ms > judged.start);
                     let left = (seen && !is_there)
                         .then(|| Moment::from_millis(client.leaves).since(slot.admitted()));
                     let end = if left.is_some() { End::Cancelled } else { End::Served };
@@ -89,7 +94,7 @@ fn run(
                 Verdict::Admit(slot) => served(slot, ms, number),
                 Verdict::Queue(ticket) => Place::Waits(ticket),
                 Verdict::Reject(_) => {
-                    tallies[group].refused += u32::from(ms > 5_000);
+                    tallies[group].refused += u32::from(ms > judged.start);
                     continue;
                 }
             };
@@ -104,7 +109,7 @@ fn run(
                 Claim::Waiting => {}
                 Claim::Admitted(slot) => client.at = served(slot, ms, index),
                 Claim::Rejected(_) => {
-                    tallies[client.group].refused += u32::from(ms > 5_000);
+                    tallies[client.group].refused += u32::from(ms > judged.start);
                     client.at = Place::Gone;
                 }
             }
@@ -147,7 +152,8 @@ fn goodput_under_overload_is_that_of_the_best_deadline_whatever_clients_patience
     ];
     for (name, patience) in cases {
         for times in [3.0, 10.0] {
-            let goodput = |deadline| run(deadline, true, steady(times, false), patience)[1].good;
+            let goodput =
+                |deadline| run(JUDGED, deadline, true, steady(times, false), patience)[1].good;
             let typed = [100, 200, 400, 800, 1600].map(|ms| (goodput(ms * MS), ms));
             let (best, at) = *typed.iter().max().expect("several");
             let learned = goodput(policys());
@@ -166,7 +172,7 @@ fn an_overload_that_lasts_is_of_use_where_clients_cannot_be_seen_leaving() {
     for as_one in [false, true] {
         for patience in [500, 1000, 3000] {
             for times in [2.0, 3.0, 10.0] {
-                let tallies = run(policys(), false, steady(times, as_one), |_| patience);
+                let tallies = run(JUDGED, policys(), false, steady(times, as_one), |_| patience);
                 let share = f64::from(tallies[0].good + tallies[1].good) / f64::from(capacity);
                 println!("one flow {as_one}, {patience} ms, {times}x: {share:.3} of the capacity");
                 assert!(share > 0.95, "one flow {as_one}, {patience} ms, {times}x: {share}");
@@ -179,7 +185,7 @@ fn an_overload_that_lasts_is_of_use_where_clients_cannot_be_seen_leaving() {
 #[test]
 fn clients_that_all_have_their_turn_in_time_are_all_served() {
     let come = |_, there| (there as u64..300).map(|number| number + 2).collect();
-    let tallies = run(policys(), false, come, |_| 10_000);
+    let tallies = run(JUDGED, policys(), false, come, |_| 10_000);
     assert_eq!(tallies[1].refused, 0, "{tallies:?}");
 }
 
@@ -189,7 +195,60 @@ fn the_overload_that_one_flow_makes_shortens_no_others_wait() {
         let burst = if ms % 3_000 == 2_999 { 100 } else { 0 };
         (0..2).map(|_| GREEDY).chain((0..burst).map(|number| ms * 100 + number)).collect()
     };
-    let tallies = run(policys(), false, come, |_| 10_000);
+    let tallies = run(JUDGED, policys(), false, come, |_| 10_000);
     assert!(tallies[0].refused > 10_000, "{tallies:?}");
+    assert_eq!(tallies[1].refused, 0, "{tallies:?}");
+}
+
+/// Each a flow of its own, so many times as many as can be served in these parts of a period, after eight seconds of
+/// three times as many.
+fn on_and_off(times: f64, on_ms: u64, off_ms: u64) -> impl FnMut(u64, usize) -> Vec<u64> {
+    let (mut due, mut number) = (0.0, 0);
+    move |ms, _| {
+        let times = match ms {
+            ..8_000 => 3.0,
+            _ if ms % (on_ms + off_ms) < on_ms => times,
+            _ => 0.0,
+        };
+        due += times * f64::from(SLOTS) / SERVICE as f64;
+        let count = due as u64;
+        due -= count as f64;
+        number += count;
+        (number - count..number).map(|number| number + 2).collect()
+    }
+}
+
+/// Load that comes in bursts and is less than the capacity on average: the short queue that an overload has left behind
+/// would refuse what idle slots could serve.
+#[test]
+fn an_overload_that_is_over_leaves_no_short_queue_behind() {
+    for (times, on_ms, off_ms) in [(1.8, 1_000, 1_000), (3.0, 300, 1_500), (2.5, 600, 1_200)] {
+        let tallies =
+            run(16_000..48_000, policys(), false, on_and_off(times, on_ms, off_ms), |_| 10_000);
+        assert_eq!(tallies[1].refused, 0, "{times}x for {on_ms} of {} ms", on_ms + off_ms);
+    }
+}
+
+/// Nor does it while it lasts: what is waiting when a burst ends is served before the next.
+#[test]
+fn bursts_beyond_the_capacity_leave_no_slot_idle() {
+    for (times, on_ms, off_ms) in [(3.0, 2_000, 1_000), (2.0, 1_500, 1_000), (4.0, 6_000, 1_500)] {
+        let judged = 24_000..64_000;
+        let capacity = 40 * SLOTS * 1000 / SERVICE as u32;
+        let tallies = run(judged, policys(), false, on_and_off(times, on_ms, off_ms), |_| 10_000);
+        let share = f64::from(tallies[1].good) / f64::from(capacity);
+        println!("{times}x for {on_ms} ms, none for {off_ms} ms: {share:.3} of the capacity");
+        assert!(share > 0.95, "{times}x for {on_ms} of {} ms: {share}", on_ms + off_ms);
+    }
+}
+
+/// Clients of an overload were impatient; those that come in bursts afterwards are not.
+#[test]
+fn patience_is_forgotten_when_the_overload_is_over() {
+    let come = on_and_off(2.0, 800, 1_600);
+    // As many as are served in the overload.
+    let impatient = 8 * 1000 * u64::from(SLOTS) / SERVICE;
+    let patience = |number| if number < impatient { 300 } else { 10_000 };
+    let tallies = run(14_000..60_000, policys(), true, come, patience);
     assert_eq!(tallies[1].refused, 0, "{tallies:?}");
 }

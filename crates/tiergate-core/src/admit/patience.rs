@@ -5,6 +5,11 @@
 //! gate notes after how long clients leave, and requests are refused, and expire, early enough to be answered
 //! before ([`Patience::deadline`]), but never later than the policy says.
 //!
+//! Only those count as having left that were waiting for a slot. Who leaves while being served says how slow that
+//! request is, not how long the queue may be: of a page that takes a second, a client that leaves it after 150 ms
+//! would otherwise be the only one that was ever seen to wait for so long. And what is known is soon forgotten
+//! when requests find free slots: without a queue, to refuse early is of no use to anybody.
+//!
 //! Those who are answered or refused would have waited for an unknown time more. They are censored
 //! observations: the share of clients still there after a time is the product, over all shorter times, of the
 //! share of those then still waiting that did not leave (Kaplan and Meier, 1958). A class in which some leave
@@ -29,6 +34,8 @@ const STILL_THERE: f32 = 0.95;
 /// Observations count half after this time, and after so many others.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 const OBSERVATIONS: f32 = 4096.0;
+/// The same while requests find free slots.
+const HALF_LIFE_IDLE: Duration = Duration::from_secs(1);
 /// How often the deadline is computed anew.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Part of the difference to the latest answer by which the mean time of an answer moves.
@@ -44,8 +51,9 @@ pub(crate) struct Patience {
     left: [f32; BINS],
     stayed: [f32; BINS],
     observations: f32,
+    /// When the counts last faded, and whether a request has found a free slot since.
     faded: Moment,
-    computed: Moment,
+    idle: bool,
     /// The time after which clients leave; `None`: not known.
     known: Option<Duration>,
     /// Mean time from the slot to the first byte of an answer, seconds, and its mean deviation.
@@ -60,7 +68,7 @@ impl Default for Patience {
             stayed: [0.0; BINS],
             observations: 0.0,
             faded: Moment::ZERO,
-            computed: Moment::ZERO,
+            idle: false,
             known: None,
             answer_s: 0.0,
             deviation_s: 0.0,
@@ -92,21 +100,22 @@ impl Patience {
         if let Some(first_byte) = first_byte {
             self.answered(first_byte);
         }
-        match (left, first_byte) {
-            (Some(left), None) => self.left(now, waited + left),
-            (Some(left), Some(first_byte)) if left < first_byte => self.left(now, waited + left),
-            // A client that leaves amid an answer was there when it came.
-            (_, first_byte) => self.stayed(now, waited + first_byte.unwrap_or(held)),
-        }
+        let answered = first_byte.unwrap_or(held);
+        self.stayed(now, waited + left.map_or(answered, |left| left.min(answered)));
     }
 
-    /// A client left after it had waited for `time`, slot or not.
+    /// A request found a free slot.
+    pub(crate) fn idle(&mut self) {
+        self.idle = true;
+    }
+
+    /// A client left after it had waited for a slot for `time`.
     pub(crate) fn left(&mut self, now: Moment, time: Duration) {
         self.left[bin(time)] += 1.0;
         self.observed(now);
     }
 
-    /// A client was answered or refused after `time`, and was there.
+    /// A client was answered or refused after `time`, and was there until then; or left while it was served.
     pub(crate) fn stayed(&mut self, now: Moment, time: Duration) {
         self.stayed[bin(time)] += 1.0;
         self.observed(now);
@@ -145,12 +154,12 @@ impl Patience {
     /// O(1); O(bins) ten times a second.
     fn observed(&mut self, now: Moment) {
         self.observations += 1.0;
-        if now.since(self.computed) < INTERVAL {
+        let passed = now.since(self.faded);
+        if passed < INTERVAL {
             return;
         }
-        self.computed = now;
-        let old =
-            0.5_f64.powf(now.since(self.faded).as_secs_f64() / HALF_LIFE.as_secs_f64()) as f32;
+        let half = if std::mem::take(&mut self.idle) { HALF_LIFE_IDLE } else { HALF_LIFE };
+        let old = 0.5_f64.powf(passed.as_secs_f64() / half.as_secs_f64()) as f32;
         let kept = old.min(OBSERVATIONS / self.observations.max(OBSERVATIONS));
         self.faded = now;
         self.observations *= kept;
@@ -246,7 +255,27 @@ mod tests {
             let left = Outcome { left: Some(ms(5)), ..Outcome::without_answer(End::Cancelled) };
             patience.finished(Moment::from_millis(step * 10), ms(300), ms(5), &left);
         }
+        assert_eq!(patience.known(), None, "left while they were served");
+        (400..600).for_each(|step| patience.left(Moment::from_millis(step * 10), ms(300)));
         assert!(patience.known().is_some());
+    }
+
+    #[test]
+    fn what_is_known_is_soon_forgotten_when_requests_find_free_slots() {
+        let mut patience = Patience::default();
+        serve(&mut patience, 1000, |_| ms(300), 2000);
+        assert!(patience.known().is_some());
+        for step in 0..100 {
+            patience.idle();
+            patience.stayed(Moment::from_millis(5_000 + step * 100), ms(50));
+        }
+        assert_eq!(patience.deadline(POLICYS), POLICYS, "after ten seconds");
+        // Even if hardly any come.
+        let mut patience = Patience::default();
+        serve(&mut patience, 1000, |_| ms(300), 2000);
+        patience.idle();
+        patience.stayed(Moment::from_millis(15_000), ms(50));
+        assert_eq!(patience.deadline(POLICYS), POLICYS);
     }
 
     #[test]

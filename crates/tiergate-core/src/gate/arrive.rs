@@ -99,6 +99,9 @@ impl<T> Gate<T> {
 
     fn admit(&mut self, now: Moment, arrival: &Arrival) -> Slot {
         let class = arrival.class;
+        let record = self.classes.at_mut(class);
+        record.idle = now;
+        record.patience.idle();
         let grant = self.grant(now, class, arrival.rule, arrival.width());
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
@@ -195,7 +198,7 @@ impl<T> Gate<T> {
         }
         self.count_drain(now, class, arrival.running);
         let reason = self.infeasible(now, arrival)?;
-        self.note_infeasible(now, arrival);
+        self.note_infeasible(now, arrival, reason);
         Some(reason)
     }
 

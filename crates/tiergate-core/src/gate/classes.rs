@@ -42,6 +42,8 @@ pub(super) struct ClassRecord {
     pub(super) patience: Patience,
     /// Refusals due to deadlines of requests that no other of their flow waited beside.
     pub(super) lasting: Lasting,
+    /// When one of its requests last found a free slot.
+    pub(super) idle: Moment,
 }
 
 impl ClassRecord {
@@ -55,6 +57,7 @@ impl ClassRecord {
             drains: [DrainRate::since(now); 2],
             patience: Patience::default(),
             lasting: Lasting::default(),
+            idle: now,
         }
     }
 

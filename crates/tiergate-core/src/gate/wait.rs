@@ -82,7 +82,7 @@ impl<T> Gate<T> {
         }
         let lasting = self.backlog.lasting(arrival).unwrap_or(&record.lasting);
         let (deadline, answer) = (record.settings.deadline, record.patience.answer());
-        let short = lasting.deadline(now, deadline, answer, is_newcomer);
+        let short = lasting.deadline(now, deadline, answer, is_newcomer, record.idle);
         let waits = short >= patience || drain.is_feasible(ahead, short, slots);
         (!waits).then_some(Reason::LastingOverload)
     }
@@ -95,12 +95,14 @@ impl<T> Gate<T> {
             && self.classes.at(arrival.class).is_unknown()
     }
 
-    /// Notes that an arrival was refused since it is not feasible.
-    pub(super) fn note_infeasible(&mut self, now: Moment, arrival: &Arrival) {
+    /// Notes that an arrival was refused since it is not feasible, for that reason.
+    pub(super) fn note_infeasible(&mut self, now: Moment, arrival: &Arrival, reason: Reason) {
         if self.keeps_short(arrival) {
             let record = self.classes.at_mut(arrival.class);
+            let (deadline, idle) = (record.settings.deadline, record.idle);
             let lasting = self.backlog.lasting_mut(arrival).unwrap_or(&mut record.lasting);
-            lasting.refused(now, record.settings.deadline, is_newcomer(arrival));
+            let is_short = reason == Reason::LastingOverload;
+            lasting.refused(now, deadline, is_newcomer(arrival), is_short, idle);
         }
     }
 

@@ -34,8 +34,8 @@ section! {
         /// Whether requests are also refused, and expire, early enough to be answered before clients of the class
         /// usually leave, as learned from those that left. Where none were seen leaving (behind a proxy they
         /// cannot be), requests are refused that would wait for more than a sixteenth of the deadline, or than a
-        /// response takes, once requests were refused because of their deadlines for as long as a deadline; with
-        /// `order = "fifo"` and without shedding.
+        /// response takes, once requests were refused because of their deadlines for as long as a deadline; more
+        /// where slots would be idle otherwise; with `order = "fifo"` and without shedding.
         /// Why: a request whose client is about to leave is work for nobody; see [ADR
         /// 16](adr/0016-patience-is-learned.md).
         learn_patience: bool = FLAG.or(true);
