@@ -22,6 +22,7 @@ use crate::timers::Timer;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tiergate_core::gate::Progress;
 use tiergate_core::outcome::End;
 
 /// How often a request that holds its slot for want of memory tries again.
@@ -236,7 +237,9 @@ impl<C: Client> Request<'_, '_, C> {
     /// The request waits for its client to take more. Says whether it is to end because the client is too slow.
     fn poll_takes(&mut self, outbox: &Outbox, context: &mut Context<'_>) -> bool {
         let rate_min = self.config.policy.limits.client_rate_min;
-        self.slow.poll_waits((Way::Takes, outbox.sent()), rate_min, &mut self.slot, context)
+        let client = &*self.client;
+        let progress = || Progress { bytes: outbox.sent(), delivered: client.delivered() };
+        self.slow.poll_waits(Way::Takes, progress, rate_min, &mut self.slot, context)
     }
 
     /// Arms the client's timer, unless its time is running already.

@@ -37,6 +37,8 @@ over_both! {
     slow_clients_are_let_be_while_slots_are_free
     readers_that_stop_leave_slots_to_others_where_no_memory_is_left
     a_slot_is_freed_once_there_is_memory_for_the_rest
+    downloads_through_large_buffers_are_not_slow
+    uploads_in_bursts_are_not_slow
 }
 
 const KIB: usize = 1024;
@@ -508,4 +510,46 @@ async fn a_slot_is_freed_once_there_is_memory_for_the_rest(side: Side) {
     assert!(world.buffered() > 0);
     drop(stopped);
     world.until_all_is_given_back().await;
+}
+
+/// Has a request wait for a slot that slow clients hold; none of them may be taken for slow.
+async fn all_keep_their_slots(world: &World, side: Side, meanwhile: impl AsyncFnMut()) {
+    world.until_load(0, 4).await;
+    let polite = fetch_while(world, side, meanwhile);
+    let waited = tokio::time::timeout(Duration::from_secs(14), polite).await;
+    assert!(waited.is_err(), "no slot came free");
+    assert_eq!(world.load().1, 4);
+}
+
+/// The system says that there is room for more when a third of a large buffer is free: at 40 KiB/s every 20 s.
+async fn downloads_through_large_buffers_are_not_slow(side: Side) {
+    let world = four_slots(|policy| replan(policy, |plan| plan.slow_slots_max = 0.0)).await;
+    let mut downloads = Vec::new();
+    for _ in 0..4 {
+        let client = Client::throttled(&world, side, 2 * KIB, Duration::from_millis(50)).await;
+        let exchange = client.begin(get("/len/67108864"), false).await;
+        downloads.push(tokio::spawn(exchange.answer()));
+    }
+    all_keep_their_slots(&world, side, async || ()).await;
+    downloads.iter().for_each(|it| assert!(!it.is_finished()));
+}
+
+/// 14 KB/s, in pieces of 70 KB.
+async fn uploads_in_bursts_are_not_slow(side: Side) {
+    let world = four_slots(|policy| replan(policy, |plan| plan.slow_slots_max = 0.0)).await;
+    let mut uploads = Vec::new();
+    for _ in 0..4 {
+        let client = Client::connect(&world, side).await;
+        let exchange = client.begin(post("/sum", Some(9_000_000)), true).await;
+        exchange.send(made_up(70_000));
+        uploads.push(exchange);
+    }
+    let mut turn = 0;
+    all_keep_their_slots(&world, side, async || {
+        turn += 1;
+        if turn % 24 == 0 {
+            uploads.iter().for_each(|it| it.send(made_up(70_000)));
+        }
+    })
+    .await;
 }
