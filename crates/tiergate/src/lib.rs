@@ -30,6 +30,7 @@ pub mod shared;
 pub mod simulate;
 pub mod stream;
 pub mod tally;
+pub mod tcp_info;
 pub mod ticks;
 pub mod timers;
 pub mod tls;

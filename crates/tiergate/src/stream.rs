@@ -1,6 +1,7 @@
 //! Polling sockets into and out of [`Buffer`]s.
 
 use crate::buffers::Buffer;
+use crate::tcp_info;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,6 +14,12 @@ use tokio::net::TcpStream;
 pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Whether the client has ended its side, be it behind bytes that were not read yet.
     fn is_ended(&self) -> bool;
+
+    /// Bytes that the client's system has acknowledged, of all that was written, as they went over the network;
+    /// `None`: not known. A system call.
+    fn delivered(&self) -> Option<u64> {
+        None
+    }
 
     /// Has the close of the connection be a reset.
     fn reset_at_close(&self);
@@ -27,6 +34,10 @@ impl ClientStream for TcpStream {
     fn is_ended(&self) -> bool {
         let mut socket = [PollFd::new(self, PollFlags::RDHUP)];
         poll(&mut socket, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    fn delivered(&self) -> Option<u64> {
+        tcp_info::acknowledged(self)
     }
 
     fn reset_at_close(&self) {

@@ -73,6 +73,13 @@ impl Timer {
         })
     }
 
+    /// One that fires `after` from now (zero: never).
+    pub fn armed(after: Duration) -> Self {
+        let timer = Timer::new();
+        timer.arm(after);
+        timer
+    }
+
     /// Fires `after` from now (zero: never).
     pub fn arm(&self, after: Duration) {
         self.set(after, false);

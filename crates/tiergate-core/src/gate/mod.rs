@@ -21,6 +21,7 @@ mod arrive;
 mod classes;
 mod effect;
 mod grant;
+mod pace;
 mod preempt;
 mod reload;
 mod revocable;
@@ -52,6 +53,7 @@ use crate::time::Moment;
 use classes::Classes;
 pub use effect::Effect;
 use effect::Effects;
+pub use pace::{Delivered, Pace, Progress};
 use revocable::Revocable;
 use std::time::Duration;
 

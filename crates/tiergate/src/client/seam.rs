@@ -27,6 +27,7 @@ use crate::timers::Timer;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tiergate_core::gate::Delivered;
 use tiergate_wire::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 
 /// What was gathered of a request's body so far.
@@ -221,6 +222,10 @@ pub(crate) trait Client {
         from_origin: Option<Buffer>,
         timeouts: &Timeouts,
     ) -> impl Future<Output = ()>;
+
+    /// What the connection has delivered, if the system tells: asked while the request waits for its client, not
+    /// on the fast path.
+    fn delivered(&self) -> Option<Delivered>;
 
     // The end.
 

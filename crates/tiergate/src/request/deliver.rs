@@ -17,13 +17,18 @@ use super::slow::Way;
 use crate::budget::Allowance;
 use crate::buffers::Buffer;
 use crate::client::seam::Client;
-use crate::door::SlotGuard;
 use crate::origin::Lease;
+use crate::timers::Timer;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tiergate_core::gate::Progress;
 use tiergate_core::outcome::End;
 
-impl<'d, C: Client> Request<'_, 'd, C> {
+/// How often a request that holds its slot for want of memory tries again.
+const MEMORY_RETRY: Duration = Duration::from_millis(200);
+
+impl<C: Client> Request<'_, '_, C> {
     /// Passes an answer on: its head, and the body as it comes. When the origin is done, the slot and its
     /// connection are given back, however much the client has still to take.
     pub(super) async fn deliver(
@@ -64,9 +69,12 @@ impl<'d, C: Client> Request<'_, 'd, C> {
     ) -> Result<(), Fault> {
         match self.pass_on(outbox, body, answer).await {
             Ok(()) => {
-                let _held = self.release_slot(outbox);
+                self.release_slot(outbox);
                 self.release_origin(body.reusable);
-                self.flush(outbox, Some(body)).await
+                let flushed = self.flush(outbox, Some(body)).await;
+                // How the client took it does not change how its request ended at the origin.
+                self.slot = None;
+                flushed
             }
             Err(fault) if fault.is_origins() => {
                 let mut place = self.place.take().expect("held until the origin is done");
@@ -74,9 +82,11 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                 drop(place);
                 if outbox.has_begun() && !outbox.is_empty() {
                     self.slot.iter_mut().for_each(|slot| slot.note(End::Failed));
-                    let _held = self.release_slot(outbox);
+                    self.release_slot(outbox);
                     // What did come is the client's.
-                    self.flush(outbox, None).await?;
+                    let flushed = self.flush(outbox, None).await;
+                    self.slot = None;
+                    flushed?;
                 }
                 Err(fault)
             }
@@ -84,13 +94,14 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         }
     }
 
-    /// The origin is done: its slot is free, if there is memory for what the client has still to take. Else it
-    /// is held as long as the guard that is returned, so that the number of slots bounds the memory.
-    fn release_slot(&mut self, outbox: &mut Outbox) -> Option<SlotGuard<'d>> {
-        let slot = self.slot.take()?;
+    /// The origin is done: its slot is free, if there is memory for what the client has still to take. Else the
+    /// request keeps it, so that the number of slots bounds the memory.
+    fn release_slot(&mut self, outbox: &mut Outbox) {
         let own_max = usize::MAX;
         let allowance = Allowance { own_max, ..allowance(self.shared, &self.config.policy) };
-        (!outbox.reserve_rest(&allowance)).then_some(slot)
+        if self.slot.is_some() && outbox.reserve_rest(&allowance) {
+            self.slot = None;
+        }
     }
 
     /// The origin is done. Its connection stays with the request until that is sent: a client may take
@@ -155,17 +166,9 @@ impl<'d, C: Client> Request<'_, 'd, C> {
                 if !written {
                     let allowance = allowance(self.shared, &self.config.policy);
                     let origin = self.origin.as_mut().expect("held until the origin is done");
-                    let read = outbox.poll_ahead(origin, answer, &allowance, time, context);
-                    let rate_min = self.config.policy.limits.client_rate_min;
-                    return match read {
+                    return match outbox.poll_ahead(origin, answer, &allowance, time, context) {
                         Poll::Pending if !outbox.reads_ahead() => {
-                            let slow = &mut self.slow;
-                            match slow.poll_waits(
-                                (Way::Takes, outbox.sent()),
-                                rate_min,
-                                &mut self.slot,
-                                context,
-                            ) {
+                            match self.poll_takes(outbox, context) {
                                 true => Poll::Ready(Err(Fault::client_slow())),
                                 false => Poll::Pending,
                             }
@@ -190,15 +193,53 @@ impl<'d, C: Client> Request<'_, 'd, C> {
         ends: Option<&AnswerBody>,
     ) -> Result<(), Fault> {
         self.begin_write(outbox);
+        let mut retry = None;
         poll_fn(|context| {
             self.poll_body(context)?;
             let written = self.poll_outbox(outbox, ends, context)?;
             if written.is_pending() {
                 outbox.settle();
+                if self.slot.is_some() {
+                    self.poll_held_slot(outbox, &mut retry, context)?;
+                }
             }
             written.map(Ok)
         })
         .await
+    }
+
+    /// The request waits for its client and holds a slot. Frees it if the origin is done and memory for the rest
+    /// has come free; `retry` wakes the task to try.
+    ///
+    /// # Errors
+    /// The client is too slow, and others wait.
+    fn poll_held_slot(
+        &mut self,
+        outbox: &mut Outbox,
+        retry: &mut Option<Timer>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Fault> {
+        if self.place.is_none() {
+            let timer = retry.get_or_insert_with(|| Timer::armed(MEMORY_RETRY));
+            if timer.poll_expired(context) {
+                self.release_slot(outbox);
+                timer.arm(MEMORY_RETRY);
+                // So that the task is woken at its end.
+                let _ = timer.poll_expired(context);
+            }
+        }
+        match self.poll_takes(outbox, context) {
+            true => Err(Fault::client_slow()),
+            false => Ok(()),
+        }
+    }
+
+    /// The request waits for its client to take more. Says whether it is to end because the client is too slow.
+    fn poll_takes(&mut self, outbox: &Outbox, context: &mut Context<'_>) -> bool {
+        let rate_min = self.config.policy.limits.client_rate_min;
+        let client = &*self.client;
+        let progress = || Progress { bytes: outbox.sent(), delivered: client.delivered() };
+        self.slow.poll_waits(Way::Takes, progress, rate_min, &mut self.slot, context)
     }
 
     /// Arms the client's timer, unless its time is running already.

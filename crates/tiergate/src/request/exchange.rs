@@ -22,6 +22,7 @@ use crate::stream::poll_fill_held;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
+use tiergate_core::gate::Progress;
 use tiergate_core::outcome::End;
 
 /// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken.
@@ -208,14 +209,11 @@ impl<C: Client> Request<'_, '_, C> {
             return Poll::Ready(Err(Fault::gone()));
         }
         let rate_min = self.config.policy.limits.client_rate_min;
-        if !self.client.awaits_body() {
+        let (client, facts) = (&*self.client, self.facts);
+        let received = || Progress { bytes: client.received_len(facts), delivered: None };
+        if !client.awaits_body() {
             self.slow.goes_on(&mut self.slot, context);
-        } else if self.slow.poll_waits(
-            (Way::Sends, self.client.received_len(self.facts)),
-            rate_min,
-            &mut self.slot,
-            context,
-        ) {
+        } else if self.slow.poll_waits(Way::Sends, received, rate_min, &mut self.slot, context) {
             return Poll::Ready(Err(SLOWER_THAN_OTHERS));
         }
         if self.client.timer().poll_expired(context) {

@@ -1,16 +1,27 @@
 //! Finds clients that are too slow while their request holds a slot.
 //!
-//! The rate is that of whole [`WINDOW`]s in which the request waited for nothing but its client. Whoever is fast
-//! pays a comparison at each wait, and no timer.
+//! ```text
+//! goes on ─▶ waits ── LULL ─▶ measured ── WINDOW ─▶ judged, and again
+//!    ▲         │                 │                    │
+//!    └─────────┴─────────────────┴────────────────────┘
+//! ```
+//!
+//! What is judged is the time in which the request waited for nothing but its client ([`Pace`]). Whoever is fast pays
+//! a comparison at each wait, and no system call.
 
 use crate::clock;
 use crate::door::SlotGuard;
 use crate::timers::Timer;
 use std::task::Context;
 use std::time::Duration;
+use tiergate_core::gate::{Pace, Progress};
 use tiergate_core::time::Moment;
 
-/// Time over which the rate is measured.
+/// Time that a wait lasts before it is measured: where buffers are full for a moment, nothing is asked of the
+/// system.
+const LULL: Duration = Duration::from_millis(500);
+
+/// Time between two judgements.
 const WINDOW: Duration = Duration::from_secs(2);
 
 /// What is known of a client's rate.
@@ -26,22 +37,34 @@ pub(super) enum Way {
     Takes,
 }
 
+/// Where a request is that has waited for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It does not wait now.
+    GoesOn,
+    /// It waits, and nothing was measured yet.
+    Waits,
+    /// It waits, and was measured at this moment.
+    Measured(Moment),
+}
+
 #[derive(Debug)]
 struct Watch {
     timer: Timer,
+    phase: Phase,
     way: Way,
-    since: Moment,
-    /// Bytes sent or taken when the window began.
-    bytes: u64,
+    /// `None` until the first measurement.
+    pace: Option<Pace>,
     is_slow: bool,
 }
 
 impl SlowDetector {
-    /// The request waits for its client, which has moved `bytes` that `way` so far. Says whether it is to
-    /// end because of it; the task is woken when that may have changed.
+    /// The request waits for its client, which moves bytes that `way`; `progress` tells how many so far. Says
+    /// whether it is to end because of it; the task is woken when that may have changed.
     pub(super) fn poll_waits(
         &mut self,
-        (way, bytes): (Way, u64),
+        way: Way,
+        progress: impl FnOnce() -> Progress,
         rate_min: u64,
         slot: &mut Option<SlotGuard<'_>>,
         context: &mut Context<'_>,
@@ -50,25 +73,17 @@ impl SlowDetector {
         if rate_min == 0 {
             return false;
         }
-        let watch = self.0.get_or_insert_with(|| {
-            let timer = Timer::new();
-            timer.arm(WINDOW);
-            Box::new(Watch { timer, way, since: clock::now(), bytes, is_slow: false })
-        });
-        if watch.way != way {
-            // A body and an answer may take turns: each is counted by itself.
-            (watch.way, watch.since, watch.bytes) = (way, clock::now(), bytes);
-            watch.timer.arm(WINDOW);
+        let watch = self.0.get_or_insert_with(|| Box::new(Watch::new(way)));
+        if watch.phase == Phase::GoesOn {
+            watch.phase = Phase::Waits;
+            watch.timer.arm(LULL);
         }
         if watch.timer.poll_expired(context) {
-            let now = clock::now();
-            let rate = (bytes - watch.bytes) as f64 / now.since(watch.since).as_secs_f64();
-            let is_slow = rate < rate_min as f64;
+            let is_slow = watch.measure(way, progress(), rate_min, clock::now());
             if is_slow != watch.is_slow {
                 let _ = slot.poll_slow(is_slow, context);
                 watch.is_slow = is_slow;
             }
-            (watch.bytes, watch.since) = (bytes, now);
             watch.timer.arm(WINDOW);
             // So that the task is woken at its end.
             let _ = watch.timer.poll_expired(context);
@@ -78,11 +93,43 @@ impl SlowDetector {
 
     /// The request waits for the origin, or for nothing.
     pub(super) fn goes_on(&mut self, slot: &mut Option<SlotGuard<'_>>, context: &mut Context<'_>) {
-        if let Some(watch) = self.0.take()
-            && watch.is_slow
+        let Some(watch) = self.0.as_mut().filter(|watch| watch.phase != Phase::GoesOn) else {
+            return;
+        };
+        watch.phase = Phase::GoesOn;
+        watch.timer.arm(Duration::ZERO);
+        if std::mem::take(&mut watch.is_slow)
             && let Some(slot) = slot
         {
             let _ = slot.poll_slow(false, context);
+        }
+    }
+}
+
+impl Watch {
+    fn new(way: Way) -> Self {
+        Watch { timer: Timer::new(), phase: Phase::GoesOn, way, pace: None, is_slow: false }
+    }
+
+    /// Takes in what the client has moved; says whether it is slow.
+    fn measure(&mut self, way: Way, progress: Progress, rate_min: u64, now: Moment) -> bool {
+        let before = std::mem::replace(&mut self.phase, Phase::Measured(now));
+        let Some(pace) = &mut self.pace else {
+            self.pace = Some(Pace::new(progress, rate_min));
+            return false;
+        };
+        if way != self.way {
+            // A body and an answer may take turns: each is counted by itself.
+            self.way = way;
+            pace.turn(progress);
+            return false;
+        }
+        match before {
+            Phase::Measured(then) => pace.is_slow(progress, now.since(then), rate_min),
+            Phase::GoesOn | Phase::Waits => {
+                pace.moved(progress, rate_min);
+                false
+            }
         }
     }
 }

@@ -138,6 +138,10 @@ impl ClientStream for TlsStream<TcpStream> {
         self.get_ref().0.is_ended()
     }
 
+    fn delivered(&self) -> Option<u64> {
+        self.get_ref().0.delivered()
+    }
+
     fn reset_at_close(&self) {
         self.get_ref().0.reset_at_close();
     }

@@ -13,6 +13,8 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -107,7 +109,7 @@ impl Client {
     /// A new connection to any server.
     pub(crate) async fn at(address: SocketAddr, side: Side) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
-        Self::over(stream, side, &http2::Builder::new(TokioExecutor::new())).await
+        Self::over_tcp(stream, side, &http2::Builder::new(TokioExecutor::new())).await
     }
 
     /// One whose windows take little that is not read: that of TCP, and over HTTP/2 those of the stream
@@ -118,11 +120,57 @@ impl Client {
         let stream = socket.connect(world.address_of(side)).await.unwrap();
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
-        Self::over(stream, side, &builder).await
+        Self::over_tcp(stream, side, &builder).await
     }
 
-    async fn over(stream: TcpStream, side: Side, builder: &http2::Builder<TokioExecutor>) -> Self {
+    /// One on a slow link: it receives so many bytes, and no more for the time of a `pause`. Its windows over
+    /// HTTP/2 are large.
+    pub(crate) async fn throttled(
+        world: &World,
+        side: Side,
+        bytes: usize,
+        pause: Duration,
+    ) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(8 * 1024).unwrap();
+        let stream = socket.connect(world.address_of(side)).await.unwrap();
         stream.set_nodelay(true).unwrap();
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(1 << 30).initial_connection_window_size(1 << 30);
+        let (ours, theirs) = tokio::io::duplex(bytes);
+        tokio::spawn(async move {
+            let (mut from, mut to) = stream.into_split();
+            let (mut back, mut forth) = tokio::io::split(theirs);
+            let slowly = async {
+                let mut piece = vec![0; bytes];
+                while let Ok(count @ 1..) = from.read(&mut piece).await {
+                    if forth.write_all(&piece[..count]).await.is_err() {
+                        break;
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+            };
+            tokio::select! {
+                () = slowly => {}
+                _ = tokio::io::copy(&mut back, &mut to) => {}
+            }
+        });
+        Self::over(ours, side, &builder).await
+    }
+
+    async fn over_tcp(
+        stream: TcpStream,
+        side: Side,
+        builder: &http2::Builder<TokioExecutor>,
+    ) -> Self {
+        stream.set_nodelay(true).unwrap();
+        Self::over(stream, side, builder).await
+    }
+
+    async fn over<S>(stream: S, side: Side, builder: &http2::Builder<TokioExecutor>) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let io = TokioIo::new(stream);
         match side {
             Side::Http1 => {

@@ -8,10 +8,12 @@ use crate::world::{World, build, by, eventually, get, narrow, replan, server};
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body_util::BodyExt;
+use std::any::Any;
 use std::time::Duration;
 use tiergate::config::meant::Policy;
 use tiergate_core::control::Slots;
 use tiergate_core::outcome::End;
+use tokio::io::AsyncWriteExt;
 
 over_both! {
     slow_uploads_that_fit_hold_up_no_other_request
@@ -33,6 +35,10 @@ over_both! {
     uploads_by_the_byte_leave_slots_to_others
     answers_taken_by_the_byte_leave_slots_to_others
     slow_clients_are_let_be_while_slots_are_free
+    readers_that_stop_leave_slots_to_others_where_no_memory_is_left
+    a_slot_is_freed_once_there_is_memory_for_the_rest
+    downloads_through_large_buffers_are_not_slow
+    uploads_in_bursts_are_not_slow
 }
 
 const KIB: usize = 1024;
@@ -448,4 +454,102 @@ async fn slow_clients_are_let_be_while_slots_are_free(side: Side) {
     slow.send(made_up(80));
     slow.finish();
     assert_eq!(slow.answer().await.unwrap().body.len(), 100);
+}
+
+/// A client that reads nothing of an answer whose last part then waits for it; dropped, it leaves.
+async fn stopped_reader(world: &World, side: Side) -> Box<dyn Any> {
+    match side {
+        // The socket's buffers would take an unknown part of the answer.
+        Side::Http1 => {
+            let mut client = world.client_in_memory(4 * KIB);
+            client.write_all(b"GET /len/50000 HTTP/1.1\r\nHost: gate.test\r\n\r\n").await.unwrap();
+            Box::new(client)
+        }
+        // Its window takes 65,535 bytes.
+        Side::Http2 => {
+            let client = Client::reluctant(world, side).await;
+            Box::new(client.begin(get("/len/100000"), false).await)
+        }
+    }
+}
+
+/// The origin is done, but there is no memory for what the clients have still to take.
+async fn readers_that_stop_leave_slots_to_others_where_no_memory_is_left(side: Side) {
+    let world = four_slots(|policy| {
+        policy.limits.buffers_max = 0;
+        policy.timeouts.write = Duration::from_secs(120);
+    })
+    .await;
+    let mut stopped = Vec::new();
+    for _ in 0..4 {
+        stopped.push(stopped_reader(&world, side).await);
+    }
+    world.until_load(0, 4).await;
+    let polite = tokio::time::timeout(Duration::from_secs(30), fetch(&world, side, "/len/10"));
+    assert_eq!(polite.await.expect("one of them gives way").status, 200);
+    world.until_load(0, 3).await;
+    drop(stopped);
+    world.until_all_is_given_back().await;
+}
+
+async fn a_slot_is_freed_once_there_is_memory_for_the_rest(side: Side) {
+    let world = four_slots(|policy| {
+        policy.limits.buffers_max = 100 * KIB;
+        policy.limits.client_rate_min = 0;
+        policy.timeouts.write = Duration::from_secs(120);
+    })
+    .await;
+    let all = world.shared.counters.buffered.take(100 * KIB, 100 * KIB).expect("none is in use");
+    let stopped = stopped_reader(&world, side).await;
+    world.until_load(0, 1).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(world.load(), (0, 1), "the slot bounds the memory");
+    drop(all);
+    world.until_load(0, 0).await;
+    assert_eq!(world.finished(End::Served), 1);
+    assert!(world.buffered() > 0);
+    drop(stopped);
+    world.until_all_is_given_back().await;
+}
+
+/// Has a request wait for a slot that slow clients hold; none of them may be taken for slow.
+async fn all_keep_their_slots(world: &World, side: Side, meanwhile: impl AsyncFnMut()) {
+    world.until_load(0, 4).await;
+    let polite = fetch_while(world, side, meanwhile);
+    let waited = tokio::time::timeout(Duration::from_secs(14), polite).await;
+    assert!(waited.is_err(), "no slot came free");
+    assert_eq!(world.load().1, 4);
+}
+
+/// The system says that there is room for more when a third of a large buffer is free: at 40 KiB/s every 20 s.
+async fn downloads_through_large_buffers_are_not_slow(side: Side) {
+    let world = four_slots(|policy| replan(policy, |plan| plan.slow_slots_max = 0.0)).await;
+    let mut downloads = Vec::new();
+    for _ in 0..4 {
+        let client = Client::throttled(&world, side, 2 * KIB, Duration::from_millis(50)).await;
+        let exchange = client.begin(get("/len/67108864"), false).await;
+        downloads.push(tokio::spawn(exchange.answer()));
+    }
+    all_keep_their_slots(&world, side, async || ()).await;
+    downloads.iter().for_each(|it| assert!(!it.is_finished()));
+}
+
+/// 14 KB/s, in pieces of 70 KB.
+async fn uploads_in_bursts_are_not_slow(side: Side) {
+    let world = four_slots(|policy| replan(policy, |plan| plan.slow_slots_max = 0.0)).await;
+    let mut uploads = Vec::new();
+    for _ in 0..4 {
+        let client = Client::connect(&world, side).await;
+        let exchange = client.begin(post("/sum", Some(9_000_000)), true).await;
+        exchange.send(made_up(70_000));
+        uploads.push(exchange);
+    }
+    let mut turn = 0;
+    all_keep_their_slots(&world, side, async || {
+        turn += 1;
+        if turn % 24 == 0 {
+            uploads.iter().for_each(|it| it.send(made_up(70_000)));
+        }
+    })
+    .await;
 }

@@ -18,7 +18,7 @@ use tiergate::config::meant::{Policy, Server};
 use tiergate::observe::counters::Counters;
 use tiergate::shared::{Config, Shared};
 use tiergate::timers::{self, Timer};
-use tiergate::{clock, ticks, tls};
+use tiergate::{clock, memory, ticks, tls};
 use tiergate_core::control::Slots;
 use tiergate_core::outcome::End;
 use tiergate_core::plan::Spec;
@@ -162,6 +162,21 @@ impl World {
         let (client, connection) = builder.handshake(stream).await.unwrap();
         tokio::spawn(connection);
         client.ready().await.unwrap()
+    }
+
+    /// A client's connection over HTTP/1.1 that holds so many bytes each way, and no more.
+    pub(crate) fn client_in_memory(&self, room: usize) -> memory::End {
+        let (ours, theirs) = memory::pair(room);
+        let shared = self.shared.clone();
+        let from = SocketAddr::from(([127, 0, 0, 1], 1));
+        tokio::spawn(async move {
+            let open = shared.connections.enter(from.ip());
+            let peer = Box::new(Peer::new(from, from, from, false));
+            let timer = Timer::new();
+            timer.arm(shared.config.load().policy.timeouts.request_head);
+            http1::serve(theirs, peer, None, timer, &open, &shared).await;
+        });
+        ours
     }
 
     /// Requests that wait, and requests in progress.

@@ -25,6 +25,7 @@ use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_core::gate::Delivered;
 use tiergate_core::request::Field;
 use tiergate_wire::http1::{
     self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
@@ -391,6 +392,10 @@ impl<S: ClientStream> Client for Http1<S> {
     ) -> Poll<Result<(), Fault>> {
         let Input { io, timer, .. } = &mut self.input;
         outbox.poll(io, || timer.arm(time), context).map_err(Fault::Client)
+    }
+
+    fn delivered(&self) -> Option<Delivered> {
+        Some(Delivered { bytes: self.input.io.delivered()?, requests: 1 })
     }
 
     async fn tunnel(

@@ -72,13 +72,14 @@ pub async fn serve<S: ClientStream + 'static>(
         }
     });
     let Some(Ok(h2)) = open.unless_evicted(shaken).await else { return };
+    let meter = wire.meter();
     let mut session = Session {
         h2,
         wire,
         peer: peer.into(),
         timer,
         open,
-        tally: Arc::default(),
+        tally: Arc::new(Tally::new(meter)),
         resets_max: resets_max(&config),
         window: window::CONNECTION,
         phase: Phase::Open,

@@ -31,6 +31,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tiergate_core::gate::Delivered;
 use tiergate_wire::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 
 /// Serves one stream.
@@ -369,6 +370,10 @@ impl Client for Http2<'_> {
             self.send_last(None, body, time)?;
         }
         self.poll_sent(context)
+    }
+
+    fn delivered(&self) -> Option<Delivered> {
+        self.tally.delivered()
     }
 
     async fn tunnel(&mut self, _: &RequestFacts, _: OriginStream, _: Option<Buffer>, _: &Timeouts) {

@@ -9,10 +9,12 @@
 //! All tasks of a connection are on one thread: the atomics only say so to the compiler.
 
 use super::parking::Parking;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use tiergate_core::gate::Delivered;
 
 /// What a connection knows of its streams' tasks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tally {
     live: AtomicUsize,
     /// Streams that the client reset, less those that the origin answered.
@@ -20,6 +22,23 @@ pub(super) struct Tally {
     closing: AtomicBool,
     /// Uploads that may stand still.
     pub(super) parking: Parking,
+    /// Bytes that the connection has delivered.
+    meter: Meter,
+}
+
+/// Asks the system for the bytes that a connection has delivered, as far as it tells.
+pub(super) struct Meter(Box<dyn Fn() -> Option<u64> + Send + Sync>);
+
+impl Meter {
+    pub(super) fn new(ask: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
+        Meter(Box::new(ask))
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meter")
+    }
 }
 
 /// How a stream's task has ended.
@@ -35,6 +54,22 @@ pub(super) enum Ended {
 }
 
 impl Tally {
+    pub(super) fn new(meter: Meter) -> Self {
+        Tally {
+            live: AtomicUsize::default(),
+            resets: AtomicU32::default(),
+            closing: AtomicBool::default(),
+            parking: Parking::default(),
+            meter,
+        }
+    }
+
+    /// What the connection has delivered to all of its streams.
+    pub(super) fn delivered(&self) -> Option<Delivered> {
+        let requests = u32::try_from(self.live()).unwrap_or(u32::MAX).max(1);
+        Some(Delivered { bytes: (self.meter.0)()?, requests })
+    }
+
     /// A stream's task begins.
     pub(super) fn begin(&self) {
         self.live.fetch_add(1, Ordering::Relaxed);

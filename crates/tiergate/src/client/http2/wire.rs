@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | the line | `h2` and the connection's loop, in the same task | never contended |
 
+use super::tally::Meter;
 use crate::buffers::Buffer;
 use crate::stream::ClientStream;
 use crate::timers::Timer;
@@ -68,6 +69,19 @@ impl<S: ClientStream> Wire<S> {
     /// What the socket says; `TimedOut` when it has taken nothing for too long.
     pub(super) fn poll_drain(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.line().poll_drain(context)
+    }
+
+    /// Asks for what was delivered; keeps no connection open.
+    pub(super) fn meter(&self) -> Meter
+    where
+        S: 'static,
+    {
+        let line = Arc::downgrade(&self.0);
+        Meter::new(move || {
+            let line = line.upgrade()?;
+            let line = line.lock().expect("no code panics while it holds the line");
+            line.io.delivered()
+        })
     }
 
     /// Whether the client has ended its side.
