@@ -193,3 +193,22 @@ fn the_overload_that_one_flow_makes_shortens_no_others_wait() {
     assert!(tallies[0].refused > 10_000, "{tallies:?}");
     assert_eq!(tallies[1].refused, 0, "{tallies:?}");
 }
+
+#[test]
+fn what_is_not_to_be_learned_is_not_shown() {
+    for learns in [true, false] {
+        let class = Class { patience: learns, ..Class::named("all") };
+        let spec = Spec { classes: vec![class], slots: Slots::Fixed(SLOTS), ..Spec::protective() };
+        let mut gate: Gate<usize> = Gate::new(spec.build().expect("a valid plan"));
+        for step in 0..100 {
+            let now = Moment::from_millis(step * 10);
+            let Verdict::Admit(slot) = gate.arrive(now, Arrival::of(ClassId(0)), || 0) else {
+                panic!("slots are free");
+            };
+            let left = Some(300 * MS);
+            gate.finish(now, slot, Outcome { left, ..Outcome::without_answer(End::Cancelled) });
+        }
+        let state = gate.states().next().expect("there is one class");
+        assert_eq!(state.patience.is_some(), learns, "{state:?}");
+    }
+}
