@@ -91,7 +91,7 @@ pub struct Slot {
     turn: Option<FlowTurn>,
     /// What it is named by among the preemptible ones.
     preemptible: Option<Key>,
-    /// What it is named by among those of slow clients.
+    /// What it is named by among those of clients that are slow or have left.
     slow: Option<Key>,
 }
 
