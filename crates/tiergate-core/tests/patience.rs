@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "tests say what they measured")]
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
@@ -251,4 +252,30 @@ fn patience_is_forgotten_when_the_overload_is_over() {
     let patience = |number| if number < impatient { 300 } else { 10_000 };
     let tallies = run(14_000..60_000, policys(), true, come, patience);
     assert_eq!(tallies[1].refused, 0, "{tallies:?}");
+}
+
+#[test]
+fn what_is_not_to_be_learned_is_not_shown() {
+    for learns in [true, false] {
+        let class = Class { patience: learns, ..Class::named("all") };
+        let spec = Spec { classes: vec![class], slots: Slots::Fixed(SLOTS), ..Spec::protective() };
+        let mut gate: Gate<usize> = Gate::new(spec.build().expect("a valid plan"));
+        let come = |gate: &mut Gate<usize>, ms| {
+            gate.arrive(Moment::from_millis(ms), Arrival::of(ClassId(0)), || 0)
+        };
+        let _held: Vec<Verdict> = (0..SLOTS).map(|_| come(&mut gate, 0)).collect();
+        let mut waiting = VecDeque::new();
+        for step in 0..100 {
+            let Verdict::Queue(ticket) = come(&mut gate, step * 10) else {
+                panic!("no slot is free")
+            };
+            waiting.push_back(ticket);
+            if waiting.len() > 15 {
+                let first = waiting.pop_front().expect("several");
+                gate.cancel(Moment::from_millis(step * 10), first);
+            }
+        }
+        let state = gate.states().next().expect("there is one class");
+        assert_eq!(state.patience.is_some(), learns, "{state:?}");
+    }
 }

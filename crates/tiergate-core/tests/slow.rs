@@ -103,3 +103,22 @@ fn with_no_share_every_slow_request_gives_way() {
     gate.finish(NOW + later, slots.remove(3), Outcome::without_answer(End::Cancelled));
     assert!(matches!(gate.claim(ticket), Claim::Admitted(_)));
 }
+
+#[test]
+fn requests_whose_clients_have_left_share_the_bound_and_end_before_slow_ones_the_last_first() {
+    let mut gate = gate(0.25);
+    let mut slots: Vec<Slot> = (0..8).map(|_| admitted(&mut gate, LEAST)).collect();
+    slots[..3].iter_mut().for_each(|slot| gate.slows(NOW, slot, "slow"));
+    slots[3..6].iter_mut().for_each(|slot| gate.overstays(NOW, slot, "left"));
+    gate.overstays(NOW, &mut slots[0], "said before");
+    assert_eq!(woken(&mut gate), [""; 0], "nobody waits");
+    waiting(&mut gate, LEAST);
+    waiting(&mut gate, LEAST);
+    assert_eq!(woken(&mut gate), ["left", "left"]);
+    assert_eq!(to_end(&gate, &slots), [4, 5]);
+    waiting(&mut gate, LEAST);
+    waiting(&mut gate, LEAST);
+    assert_eq!(to_end(&gate, &slots), [0, 3, 4, 5], "then the slow one that was first");
+    waiting(&mut gate, TOP);
+    assert_eq!(woken(&mut gate), ["slow", "left"], "the latest first; two of eight may stay");
+}

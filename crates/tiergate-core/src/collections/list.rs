@@ -43,12 +43,12 @@ impl List {
         self.len
     }
 
-    /// The entry that was appended first of those in it.
+    /// The entry at its beginning.
     pub(crate) fn first(&self) -> Option<u32> {
         some(self.first)
     }
 
-    /// The entry that was appended last.
+    /// The entry at its end.
     pub(crate) fn last(&self) -> Option<u32> {
         some(self.last)
     }
@@ -62,6 +62,18 @@ impl List {
         }
         let link = &mut links[index as usize];
         (link.previous, link.next) = (last, NONE);
+        self.len += 1;
+    }
+
+    /// Puts an entry that is in no list before all others. O(1).
+    pub(super) fn prepend(&mut self, links: &mut [Link], index: u32) {
+        let first = std::mem::replace(&mut self.first, index);
+        match first {
+            NONE => self.last = index,
+            first => links[first as usize].previous = index,
+        }
+        let link = &mut links[index as usize];
+        (link.previous, link.next) = (NONE, first);
         self.len += 1;
     }
 

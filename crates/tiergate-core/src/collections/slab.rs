@@ -91,6 +91,11 @@ impl<T> Slab<T> {
         list.append(&mut self.links, index);
     }
 
+    /// Puts an item that is in no list at the beginning of one. O(1).
+    pub(crate) fn prepend(&mut self, list: &mut List, index: u32) {
+        list.prepend(&mut self.links, index);
+    }
+
     /// Takes an item out of the list that it is in. O(1).
     pub(crate) fn unlink(&mut self, list: &mut List, index: u32) {
         list.remove(&mut self.links, index);

@@ -93,7 +93,7 @@ pub struct Slot {
     turn: Option<FlowTurn>,
     /// What it is named by among the preemptible ones.
     preemptible: Option<Key>,
-    /// What it is named by among those of slow clients.
+    /// What it is named by among those of clients that are slow or have left.
     slow: Option<Key>,
 }
 
@@ -151,7 +151,8 @@ pub struct ClassState {
     pub requests: u32,
     /// Long-lived streams that are open without a slot.
     pub streams: u32,
-    /// After how long its clients leave, as far as that is known.
+    /// After how long its clients leave, as far as that is known; `None` too where the policy does not want it
+    /// learned.
     pub patience: Option<Duration>,
 }
 
@@ -402,7 +403,10 @@ impl<T> Gate<T> {
             running: load.running,
             requests: record.requests,
             streams: record.streams,
-            patience: record.patience.known().filter(|_| self.classes.is_planned(class)),
+            patience: record
+                .patience
+                .known()
+                .filter(|_| record.settings.patience && self.classes.is_planned(class)),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Slots that may be taken back before their requests have ended, by class, and those that are being given
-//! back: because their requests are preemptible, or because their clients are too slow.
+//! back: because their requests are preemptible, or because their clients are too slow or have left.
 
 use crate::collections::{Key, List, Slab, grown};
 use crate::names::ClassId;
@@ -18,14 +18,14 @@ struct Entry<T> {
 pub(super) enum Which {
     /// The one that was named last.
     Youngest,
-    /// The one that was named first.
+    /// The one that was named first, or as the oldest.
     Oldest,
 }
 
 /// What is known of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfClass {
-    /// Those that are not marked, in the order in which they were named.
+    /// Those that are not marked, the oldest first.
     unmarked: List,
     /// Slots that are marked and not back.
     marked: u32,
@@ -51,12 +51,23 @@ impl<T> Revocable<T> {
         grown(&mut self.classes, class.index());
     }
 
-    /// Names a slot. O(1). Bounded by the slots.
+    /// Names a slot, as the youngest. O(1). Bounded by the slots.
     pub(super) fn add(&mut self, class: ClassId, slots: u16, wake: T) -> Key {
-        let key = self.slab.insert(Entry { class, slots, wake: Some(wake) });
+        let key = self.insert(class, slots, wake);
         self.slab.append(&mut self.classes[class.index()].unmarked, key.index());
-        self.unmarked += 1;
         key
+    }
+
+    /// The same, as the oldest.
+    pub(super) fn add_oldest(&mut self, class: ClassId, slots: u16, wake: T) -> Key {
+        let key = self.insert(class, slots, wake);
+        self.slab.prepend(&mut self.classes[class.index()].unmarked, key.index());
+        key
+    }
+
+    fn insert(&mut self, class: ClassId, slots: u16, wake: T) -> Key {
+        self.unmarked += 1;
+        self.slab.insert(Entry { class, slots, wake: Some(wake) })
     }
 
     /// The slot is back, or may not be taken back any more. O(1).

@@ -1,4 +1,4 @@
-//! Slow clients: requests that hold a slot and wait for nothing but their client.
+//! Slow clients, and those that have left: requests that hold a slot and make no use of it.
 //!
 //! A client that sends its body, or takes its answer, a byte at a time holds a slot for as long as it likes, and
 //! a few dozen of them hold all. The owner of a slot says when its client has become too slow
@@ -6,6 +6,12 @@
 //! as others wait: the least important class first, and of that the client that has been slow for longest. (The youngest
 //! would lose least, but that is the client that stumbles for a moment beside others who are slow for ever.)
 //! While nobody waits, they are let be: ending them would serve no one.
+//!
+//! A request whose client has left holds its slot until the origin is done. One that takes so long that it
+//! likely never ends ([`Gate::overstays`]) shares the bound of the slow ones. Of a class it ends before them, since
+//! no client waits for it at all; and the one that is named last first: an origin that does come to an end is done
+//! with the others sooner, and how long they took tells how long to wait for the next
+//! ([`Bounds`](crate::origin::Bounds)).
 //!
 //! [`Spec::slow_slots_max`]: crate::plan::Spec::slow_slots_max
 
@@ -27,7 +33,18 @@ impl<T> Gate<T> {
         }
     }
 
-    /// The client has become fast enough again; a request that was to end is not spared. O(1).
+    /// The client of the request in the slot has left, and the origin has worked on for longer than is usual. The rest
+    /// as with [`Gate::slows`].
+    pub fn overstays(&mut self, now: Moment, slot: &mut Slot, wake: T) {
+        let now = self.latest(now);
+        if slot.slow.is_none() {
+            slot.slow = Some(self.slow.add_oldest(slot.class, slot.slots(), wake));
+            self.advance(now);
+            self.reclaim(now);
+        }
+    }
+
+    /// The client has become fast enough again, or has left; a request that was to end is not spared. O(1).
     pub fn quickens(&mut self, slot: &mut Slot) {
         if !self.is_to_end(slot)
             && let Some(key) = slot.slow.take()
@@ -36,13 +53,13 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Whether the request in the slot is to end because its client is too slow.
+    /// Whether the request in the slot is to end because its client is too slow, or has left.
     pub fn is_to_end(&self, slot: &Slot) -> bool {
         slot.slow.is_some_and(|key| self.slow.is_marked(key))
     }
 
-    /// Marks requests of slow clients to be ended, for those that find no room: at most a slot for each
-    /// that waits, or as many as the next one takes. O(classes) for each.
+    /// Marks requests to be ended whose clients are slow or have left, for those that find no room: at most a slot
+    /// for each that waits, or as many as the next one takes. O(classes) for each.
     pub(super) fn end_slow(&mut self, next: &Chosen) {
         let share = f64::from(self.limit.slots()) * self.plan.slow_slots_max;
         let waiting = self.backlog.len() as u32;

@@ -13,6 +13,14 @@
 //!    close few connections, and each later one four times as many.
 //!
 //! Either holds for [`SETTLED`]; then it is looked at again.
+//!
+//! A server that neither answers nor closes within the time for it did not notice, as far as it matters here: one
+//! that notices closes at once. Whether it still works is not known, so that it counts as deaf. It has also shown
+//! that some of its answers never end (a handler that hangs, a long poll, an endless download), and those would
+//! hold slots that no client waits for. So for a while after it ([`REMEMBERED`]) the gate is told of each request whose
+//! client has left and that takes longer than usual ([`Bounds::overstays`]), and may end it for others.
+//! Before that none is ended early: most servers do work for as long as an answer takes, and slots that are free
+//! too early would let more requests be in progress there than there are slots.
 
 use crate::time::Moment;
 use std::time::Duration;
@@ -33,8 +41,16 @@ const ERRORS: f64 = 3.0;
 /// answers. What takes longer may never end, and its slot is missed.
 const WITHIN_MIN: Duration = Duration::from_secs(5);
 const WITHIN_TIMES: u32 = 4;
-/// Weight of the latest answer in that mean.
+/// Weight of the latest answer in that mean, and of the latest that was read on behalf of nobody, of which there
+/// are fewer.
 const WEIGHT: f64 = 1.0 / 64.0;
+const WEIGHT_READ: f64 = 1.0 / 16.0;
+/// What takes longer than usual: so many mean deviations above the mean, and so many times the mean.
+/// Source: the time-out of TCP's retransmissions (Jacobson 1988; RFC 6298), which is without the second.
+const DEVIATIONS: f64 = 4.0;
+const TIMES: f64 = 2.0;
+/// How long it is remembered that an answer did not end in time.
+const REMEMBERED: Duration = Duration::from_secs(600);
 /// How long a verdict holds.
 const SETTLED: Duration = Duration::from_secs(60);
 
@@ -50,17 +66,62 @@ pub enum OnCancel {
     Abort,
 }
 
-/// What to do with the request of a client that left.
+/// How long an answer is read on behalf of nobody, from when its client left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// After so long it likely never ends: [`Gate::overstays`](crate::gate::Gate::overstays) is to be told.
+    pub overstays: Duration,
+    /// After so long the connection is closed, and the slot is free.
+    pub within: Duration,
+}
+
+/// What to do with the request of a client that left. [`Servers::left_over`](super::Servers::left_over) wants to
+/// know what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Read the answer; the slot is free at its end, or after that time.
-    Finish(Duration),
+    /// Read the answer; the slot is free at its end, or at the bounds.
+    Finish(Bounds),
     /// Close our half of the connection; the slot is free when the server closes its own, or at the end of the
-    /// answer that comes all the same, or after that time. [`Servers::closed`](super::Servers::closed) wants to
-    /// know which.
-    Close(Duration),
+    /// answer that comes all the same, or at the bounds.
+    Close(Bounds),
     /// Close the connection; the slot is free at once.
     Abort,
+}
+
+/// What came of a request whose client had left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftover {
+    /// Its answer came to an end, so long after the client had left.
+    Answered(Duration),
+    /// The server closed the connection before.
+    Stopped,
+    /// Neither, in the time for it ([`Bounds::within`]).
+    Endless,
+}
+
+/// How long something takes: mean and mean deviation, seconds; 0: not known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usual {
+    mean_s: f64,
+    deviation_s: f64,
+}
+
+impl Usual {
+    fn add(&mut self, took: Duration, weight: f64) {
+        let took_s = took.as_secs_f64();
+        if self.mean_s == 0.0 {
+            *self = Usual { mean_s: took_s, deviation_s: took_s / 2.0 };
+        }
+        let off = took_s - self.mean_s;
+        self.mean_s += off * weight;
+        self.deviation_s += (off.abs() - self.deviation_s) * weight;
+    }
+
+    /// What takes longer is not usual; zero if nothing is known.
+    fn longest(&self) -> Duration {
+        let by_deviation = self.mean_s + DEVIATIONS * self.deviation_s;
+        Duration::from_secs_f64(by_deviation.max(TIMES * self.mean_s))
+    }
 }
 
 /// Times to the first byte of answers, as ln.
@@ -118,8 +179,28 @@ pub(super) struct Cancels {
     left: u32,
     /// By whether connections were closed.
     samples: [Sample; 2],
-    /// Mean time of an answer, seconds; 0: not known.
-    mean_s: f64,
+    times: Times,
+}
+
+/// What is known of how long answers take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    /// To the first byte, for clients that stay.
+    answers: Usual,
+    /// To the end, from when the client left.
+    leftovers: Usual,
+    /// Until then it is remembered that one did not end in time.
+    endless_until: Moment,
+}
+
+impl Times {
+    fn bounds(&self, now: Moment) -> Bounds {
+        let mean = Duration::from_secs_f64(self.answers.mean_s);
+        let within = WITHIN_MIN.max(WITHIN_TIMES * mean);
+        let longest = self.answers.longest().max(self.leftovers.longest());
+        let is_known = now < self.endless_until && longest > Duration::ZERO;
+        Bounds { overstays: if is_known { longest.min(within) } else { within }, within }
+    }
 }
 
 impl Default for Cancels {
@@ -131,7 +212,7 @@ impl Default for Cancels {
             answers: 0,
             left: 0,
             samples: [Sample::default(); 2],
-            mean_s: 0.0,
+            times: Times::default(),
         }
     }
 }
@@ -139,31 +220,40 @@ impl Default for Cancels {
 impl Cancels {
     /// A client has left. O(1).
     pub(super) fn left(&mut self, now: Moment, on_cancel: OnCancel) -> Way {
-        let within = WITHIN_MIN.max(WITHIN_TIMES * Duration::from_secs_f64(self.mean_s));
+        let bounds = self.times.bounds(now);
         match on_cancel {
-            OnCancel::Finish => return Way::Finish(within),
+            OnCancel::Finish => return Way::Finish(bounds),
             OnCancel::Abort => return Way::Abort,
             OnCancel::Learn => {}
         }
         if matches!(self.phase, Phase::Settled { until } if until <= now) {
-            *self = Cancels { closes: self.closes, mean_s: self.mean_s, ..Cancels::default() };
+            *self = Cancels { closes: self.closes, times: self.times, ..Cancels::default() };
         }
         self.left += 1;
         self.end_turn(now);
         match self.phase {
-            Phase::Listening { .. } => Way::Close(within),
+            Phase::Listening { .. } => Way::Close(bounds),
             Phase::Comparing { turns } if self.closes && self.left > closed_max(turns) => {
-                Way::Finish(within)
+                Way::Finish(bounds)
             }
-            _ if self.closes => Way::Close(within),
-            _ => Way::Finish(within),
+            _ if self.closes => Way::Close(bounds),
+            _ => Way::Finish(bounds),
         }
     }
 
-    /// What came of [`Way::Close`]: whether the server closed its half without an answer.
-    pub(super) fn closed(&mut self, now: Moment, stopped: bool) {
+    /// What came of a request whose client had left, and for which our half of the connection was `closed` or not.
+    /// O(1).
+    pub(super) fn left_over(&mut self, now: Moment, closed: bool, leftover: Leftover) {
+        match leftover {
+            Leftover::Answered(took) => self.times.leftovers.add(took, WEIGHT_READ),
+            Leftover::Endless => self.times.endless_until = now + REMEMBERED,
+            Leftover::Stopped => {}
+        }
         let Phase::Listening { deaf } = self.phase else { return };
-        if stopped {
+        if !closed {
+            return;
+        }
+        if leftover == Leftover::Stopped {
             self.phase = Phase::Comparing { turns: 0 };
             // To close is right for a server that notices, as far as is known yet.
             self.begin_turn(now, true);
@@ -177,9 +267,7 @@ impl Cancels {
     /// A client that stayed got an answer from the server it was sent to at `sent`, with its first byte after
     /// `took`. O(1).
     pub(super) fn answered(&mut self, now: Moment, sent: Moment, took: Duration) {
-        let took_s = took.as_secs_f64();
-        let weight = if self.mean_s == 0.0 { 1.0 } else { WEIGHT };
-        self.mean_s += (took_s - self.mean_s) * weight;
+        self.times.answers.add(took, WEIGHT);
         // What was sent in an earlier turn tells of that.
         if !matches!(self.phase, Phase::Comparing { .. }) || sent < self.since {
             return;
@@ -237,6 +325,10 @@ impl Cancels {
 mod tests {
     use super::*;
 
+    const ANSWERED: Leftover = Leftover::Answered(Duration::from_millis(5));
+    /// While no answer was seen that did not end in time.
+    const BOUNDS: Bounds = Bounds { overstays: WITHIN_MIN, within: WITHIN_MIN };
+
     fn at(ms: u64) -> Moment {
         Moment::from_millis(ms)
     }
@@ -250,7 +342,7 @@ mod tests {
             let now = at(1000 + 10 * step);
             let way = cancels.left(now, OnCancel::Learn);
             if matches!(way, Way::Close(_)) {
-                cancels.closed(now, stops);
+                cancels.left_over(now, true, if stops { Leftover::Stopped } else { ANSWERED });
             }
             closed += (f64::from(u8::from(matches!(way, Way::Close(_)))) - closed) * 0.2;
             let took = took(closed, step);
@@ -270,11 +362,11 @@ mod tests {
         let ways: Vec<Way> = (0..5)
             .map(|step| {
                 let way = cancels.left(at(step), OnCancel::Learn);
-                cancels.closed(at(step), false);
+                cancels.left_over(at(step), true, ANSWERED);
                 way
             })
             .collect();
-        let (close, finish) = (Way::Close(WITHIN_MIN), Way::Finish(WITHIN_MIN));
+        let (close, finish) = (Way::Close(BOUNDS), Way::Finish(BOUNDS));
         let expected = [close, close, close, finish, finish];
         assert_eq!(ways, expected);
     }
@@ -297,15 +389,15 @@ mod tests {
     #[test]
     fn a_verdict_is_looked_at_again() {
         let mut cancels = Cancels::default();
-        (0..3).for_each(|_| cancels.closed(at(0), false));
-        assert_eq!(cancels.left(at(59_999), OnCancel::Learn), Way::Finish(WITHIN_MIN));
-        assert_eq!(cancels.left(at(60_000), OnCancel::Learn), Way::Close(WITHIN_MIN));
+        (0..3).for_each(|_| cancels.left_over(at(0), true, ANSWERED));
+        assert_eq!(cancels.left(at(59_999), OnCancel::Learn), Way::Finish(BOUNDS));
+        assert_eq!(cancels.left(at(60_000), OnCancel::Learn), Way::Close(BOUNDS));
     }
 
     #[test]
     fn the_policys_word_is_final() {
         let mut cancels = Cancels::default();
-        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(WITHIN_MIN));
+        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(BOUNDS));
         assert_eq!(cancels.left(at(0), OnCancel::Abort), Way::Abort);
     }
 
@@ -313,6 +405,39 @@ mod tests {
     fn slow_servers_are_waited_for_longer() {
         let mut cancels = Cancels::default();
         (0..200).for_each(|_| cancels.answered(at(0), at(0), Duration::from_secs(3)));
-        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(Duration::from_secs(12)));
+        let within = Duration::from_secs(12);
+        let bounds = Bounds { overstays: within, within };
+        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(bounds));
+    }
+
+    #[test]
+    fn a_server_that_neither_answers_nor_closes_is_taken_to_be_deaf() {
+        let mut cancels = Cancels::default();
+        (0..DEAF).for_each(|_| {
+            assert!(matches!(cancels.left(at(0), OnCancel::Learn), Way::Close(_)));
+            cancels.left_over(at(0), true, Leftover::Endless);
+        });
+        assert!(matches!(cancels.left(at(0), OnCancel::Learn), Way::Finish(_)));
+    }
+
+    #[test]
+    fn how_long_is_usual_is_learned_from_clients_that_stay_and_from_those_that_left() {
+        let overstays = |cancels: &mut Cancels, ms| match cancels.left(at(ms), OnCancel::Finish) {
+            Way::Finish(bounds) => bounds.overstays.as_millis(),
+            way => panic!("{way:?}"),
+        };
+        let mut cancels = Cancels::default();
+        cancels.left_over(at(0), false, Leftover::Endless);
+        assert_eq!(overstays(&mut cancels, 1), 5000, "nothing is known of answers");
+        (0..1000).for_each(|_| cancels.answered(at(0), at(0), Duration::from_millis(50)));
+        assert_eq!(overstays(&mut cancels, 1), 100, "twice the mean: all take the same");
+        for step in 0..1000 {
+            let took = Duration::from_millis(500 + step % 2 * 1000);
+            cancels.left_over(at(0), false, Leftover::Answered(took));
+        }
+        let longest = overstays(&mut cancels, 1);
+        assert!((2800..3200).contains(&longest), "{longest}: four deviations of 0.5 s above 1 s");
+        assert_eq!(overstays(&mut cancels, 599_999), longest);
+        assert_eq!(overstays(&mut cancels, 600_000), 5000, "none was without end lately");
     }
 }

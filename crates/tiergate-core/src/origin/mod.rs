@@ -19,7 +19,7 @@ mod health;
 pub mod retries;
 
 pub use crate::names::ServerId;
-pub use cancel::{OnCancel, Way};
+pub use cancel::{Bounds, Leftover, OnCancel, Way};
 pub use health::{Cause, Change, Finding, HealthRules};
 
 use crate::fault::Fault;
@@ -189,9 +189,17 @@ impl Servers {
         self.known[lineup.id(place).index()].cancels.left(now, on_cancel)
     }
 
-    /// What came of [`Way::Close`]: whether the server closed the connection without an answer.
-    pub fn closed(&mut self, now: Moment, lineup: &Lineup, place: usize, stopped: bool) {
-        self.known[lineup.id(place).index()].cancels.closed(now, stopped);
+    /// What came of a request at the server at that place whose client had left; `closed`: our half of its
+    /// connection was closed. O(1).
+    pub fn left_over(
+        &mut self,
+        now: Moment,
+        lineup: &Lineup,
+        place: usize,
+        closed: bool,
+        leftover: Leftover,
+    ) {
+        self.known[lineup.id(place).index()].cancels.left_over(now, closed, leftover);
     }
 
     /// How the other servers did; `None` if half of all would be left out, or more, were this one left out.

@@ -34,7 +34,8 @@ pub struct Spec {
     /// place of the newest of the least important class below its own, of its site; if there is none, it
     /// is refused.
     pub queue_len_max: u32,
-    /// Share of the slots, 0.0 to 1.0, that requests may hold whose clients are too slow, while others wait.
+    /// Share of the slots, 0.0 to 1.0, that requests may hold whose clients are too slow, or have left long ago, while
+    /// others wait.
     pub slow_slots_max: f64,
 }
 

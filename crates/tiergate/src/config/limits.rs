@@ -53,8 +53,9 @@ section! {
         /// slot and the origin waits for nothing else; below it the client is slow. 0: none is.
         /// Why: a tenth of the slowest links that browsers are tested with.
         client_rate_min: u64 = bytes(0..=1 << 30).or("2KiB");
-        /// Share of the slots that slow clients may hold while others wait. Beyond it their requests are ended: the
-        /// least important class first, and of that who has been slow for longest.
+        /// Share of the slots that slow clients may hold while others wait, together with requests whose clients have left
+        /// and that likely never end. Beyond it such requests are ended: the least important class first, and of that
+        /// those whose clients have left, then who has been slow for longest.
         /// Why: a few slow clients are usual, and take nothing from anybody while slots are free.
         slow_slots_max: f64 = SHARE.or("25%");
     }

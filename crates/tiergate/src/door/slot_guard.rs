@@ -36,10 +36,13 @@ impl<D: Deref<Target = Door>> Guard<D> {
         Guard { door, hold: Hold::Slot(slot), outcome, is_preemptible: false }
     }
 
-    /// The same slot, held by way of another pointer to the same door.
+    /// The same slot, held by way of another pointer to the same door. The task that held it is not woken any more.
     pub fn hand_over<E: Deref<Target = Door>>(mut self, door: E) -> Guard<E> {
         self.keep();
-        let hold = std::mem::replace(&mut self.hold, Hold::Nothing);
+        let mut hold = std::mem::replace(&mut self.hold, Hold::Nothing);
+        if let Hold::Slot(slot) = &mut hold {
+            self.door.gate().quickens(slot);
+        }
         Guard { door, hold, outcome: self.outcome, is_preemptible: false }
     }
 
@@ -148,7 +151,18 @@ impl<D: Deref<Target = Door>> Guard<D> {
         Poll::Ready(())
     }
 
-    /// Whether the request is to end because its client is too slow.
+    /// The client has left, and the origin works for longer than is usual. The task is woken when the request is to
+    /// end because of it; [`Guard::is_to_end`] tells. Ready at once.
+    pub fn poll_overstays(&mut self, context: &Context<'_>) -> Poll<()> {
+        let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(()) };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        gate.overstays(now, slot, context.waker().clone());
+        self.door.settle(gate, now);
+        Poll::Ready(())
+    }
+
+    /// Whether the request is to end because its client is too slow, or has left.
     pub fn is_to_end(&self) -> bool {
         matches!(&self.hold, Hold::Slot(slot) if self.door.gate().is_to_end(slot))
     }

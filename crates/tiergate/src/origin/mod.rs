@@ -19,7 +19,7 @@ use std::time::Duration;
 use stream::OriginStream;
 use tiergate_core::fault::Fault;
 use tiergate_core::origin::{
-    Again, Change, Finding, HealthRules, Lineup, ServerState, Servers, Way,
+    Again, Change, Finding, HealthRules, Leftover, Lineup, ServerState, Servers, Way,
 };
 use tiergate_core::time::Moment;
 
@@ -204,9 +204,10 @@ impl Place {
         self.origin.state().left(clock::recent(), &self.origin.lineup, self.index, on_cancel)
     }
 
-    /// What came of closing the connection: whether the server closed it too, without an answer.
-    pub fn closed(&mut self, stopped: bool) {
-        self.origin.state().closed(clock::recent(), &self.origin.lineup, self.index, stopped);
+    /// What came of the request after its client had left; `closed`: our half of the connection was closed.
+    pub fn left_over(&mut self, closed: bool, leftover: Leftover) {
+        let (now, origin) = (clock::recent(), &self.origin);
+        origin.state().left_over(now, &origin.lineup, self.index, closed, leftover);
     }
 
     /// No connection could be opened, for the reason given.

@@ -3,8 +3,9 @@
 //! Most servers work on, and a slot that were free at once would let more requests be in progress there than
 //! there are slots. So a task of its own reads what is left of the answer, on behalf of nobody, and gives slot
 //! and connection back at its end; or it closes the connection, where that makes the server stop
-//! ([`tiergate_core::origin::Way`]). It ends after [`LEN_MAX`] bytes, and after some times the usual time of an
-//! answer: then the connection is closed and the slot is free.
+//! ([`tiergate_core::origin::Way`]). It ends after [`LEN_MAX`] bytes, after some times the usual time of an
+//! answer, and earlier where the gate ends it for others that wait
+//! ([`tiergate_core::gate::Gate::overstays`]): then the connection is closed and the slot is free.
 
 use super::body::AnswerBody;
 use super::limits;
@@ -23,10 +24,10 @@ use crate::stream::poll_fill_held;
 use crate::timers::Timer;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
-use tiergate_core::origin::Way;
+use std::task::{Context, Poll};
+use tiergate_core::origin::{Bounds, Leftover, Way};
 use tiergate_core::outcome::End;
+use tiergate_core::time::Moment;
 use tiergate_wire::http1::{self, FieldTable, Parsed};
 use tokio::io::AsyncWriteExt;
 
@@ -34,8 +35,8 @@ use tokio::io::AsyncWriteExt;
 /// connection, and a server that is stopped while it writes notices.
 const LEN_MAX: usize = 1 << 20;
 
-/// A request that nobody waits for.
-struct Leftover {
+/// A request that no client waits for.
+struct Remnant {
     shared: Arc<Shared>,
     config: Arc<Config>,
     slot: Guard<OwnedDoor>,
@@ -43,6 +44,9 @@ struct Leftover {
     stream: OriginStream,
     rest: Rest,
     head_only: bool,
+    left: Moment,
+    /// It has taken longer than is usual, and the gate was told.
+    overstays: bool,
 }
 
 impl<C: Client> Request<'_, '_, C> {
@@ -54,16 +58,17 @@ impl<C: Client> Request<'_, '_, C> {
         let Some(slot) = self.slot.take_if(|slot| !slot.is_stream()) else { return };
         // Of a request that was not sent whole the origin can make nothing.
         let way = match (place.client_left(), self.client.is_sent()) {
-            (Way::Finish(within), false) => Way::Close(within),
+            (Way::Finish(bounds), false) => Way::Close(bounds),
             (way, _) => way,
         };
         let mut slot = slot.hand_over(OwnedDoor(self.shared.clone()));
         slot.note(End::Cancelled);
-        if way == Way::Abort {
+        // A slow client's slot that others are to have goes to them now.
+        if way == Way::Abort || slot.is_to_end() {
             self.shared.tally().abandoned[Abandoned::Cut as usize].one();
             return;
         }
-        let leftover = Leftover {
+        let remnant = Remnant {
             shared: self.shared.clone(),
             config: self.config.clone(),
             slot,
@@ -71,26 +76,34 @@ impl<C: Client> Request<'_, '_, C> {
             stream,
             rest: *rest,
             head_only: self.facts.head_only,
+            left: clock::now(),
+            overstays: false,
         };
-        tokio::spawn(leftover.see_to_the_end(way));
+        tokio::spawn(remnant.see_to_the_end(way));
     }
 }
 
-impl Leftover {
+impl Remnant {
     async fn see_to_the_end(mut self, way: Way) {
-        let (closes, within) = match way {
-            Way::Finish(within) => (false, within),
-            Way::Close(within) => (true, within),
+        let (closes, bounds) = match way {
+            Way::Finish(bounds) => (false, bounds),
+            Way::Close(bounds) => (true, bounds),
             Way::Abort => return,
         };
         if closes && self.stream.shutdown().await.is_err() {
             return self.count(Abandoned::Cut);
         }
-        let within = within.min(self.config.policy.timeouts.response_head);
-        let end = self.read_all(within).await;
-        if closes && end != Abandoned::Cut {
-            self.place.closed(end == Abandoned::Stopped);
-        } else if end == Abandoned::Stopped {
+        let within = bounds.within.min(self.config.policy.timeouts.response_head);
+        let end = self.read_all(Bounds { within, ..bounds }).await;
+        let took = clock::now().since(self.left);
+        let leftover = match end {
+            Abandoned::Finished => Some(Leftover::Answered(took)),
+            Abandoned::Stopped => Some(Leftover::Stopped),
+            // What is ended for another reason tells nothing of the server.
+            Abandoned::Cut => (took >= within).then_some(Leftover::Endless),
+        };
+        leftover.into_iter().for_each(|leftover| self.place.left_over(closes, leftover));
+        if !closes && end == Abandoned::Stopped {
             self.place.broken("the origin closed the connection before the end of its answer");
         }
         self.count(end);
@@ -104,23 +117,23 @@ impl Leftover {
         self.shared.tally().abandoned[end as usize].one();
     }
 
-    async fn read_all(&mut self, within: Duration) -> Abandoned {
+    async fn read_all(&mut self, bounds: Bounds) -> Abandoned {
         let timer = Timer::new();
-        timer.arm(within);
+        timer.arm(bounds.overstays.min(bounds.within));
         let mut len = 0;
         loop {
             if let Some(end) = self.digest() {
                 return end;
             }
-            let (stream, held) = (&mut self.stream, &mut self.rest.held);
-            if let Some(buffer) = held {
+            if let Some(buffer) = &mut self.rest.held {
                 buffer.make_room(self.config.policy.limits.response_head_max + 1);
             }
             let read = poll_fn(|context| {
+                let (stream, held) = (&mut self.stream, &mut self.rest.held);
                 if let Poll::Ready(read) = poll_fill_held(stream, held, Buffer::large, context) {
                     return Poll::Ready(Some(read.unwrap_or(0)));
                 }
-                match timer.poll_expired(context) {
+                match self.is_over(bounds, &timer, context) {
                     true => Poll::Ready(None),
                     false => Poll::Pending,
                 }
@@ -138,6 +151,21 @@ impl Leftover {
                 return Abandoned::Cut;
             }
         }
+    }
+
+    /// Whether it has lasted for long enough; the task is woken when that may have changed.
+    fn is_over(&mut self, bounds: Bounds, timer: &Timer, context: &mut Context<'_>) -> bool {
+        if timer.poll_expired(context) {
+            if self.overstays || bounds.overstays >= bounds.within {
+                return true;
+            }
+            self.overstays = true;
+            let _ = self.slot.poll_overstays(context);
+            timer.arm(bounds.within - bounds.overstays);
+            // So that the task is woken at its end.
+            let _ = timer.poll_expired(context);
+        }
+        self.overstays && self.slot.is_to_end()
     }
 
     /// Looks through what is here; `None`: more must come.

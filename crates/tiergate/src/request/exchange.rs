@@ -51,8 +51,8 @@ impl<C: Client> Request<'_, '_, C> {
                         return Err(self.broken("the origin sent too many interim answers"));
                     }
                     self.slot.iter_mut().for_each(SlotGuard::keep);
-                    self.pass_interim().await?;
                     consume(&mut answer, len);
+                    self.pass_interim(&mut answer).await?;
                 }
                 Seen::Switch { len } => {
                     self.answered(101, len);
@@ -121,13 +121,16 @@ impl<C: Client> Request<'_, '_, C> {
         })
     }
 
-    /// Passes an interim answer on. The origin's time begins anew.
-    async fn pass_interim(&mut self) -> Result<(), Failure> {
+    /// Passes an interim answer on; `answer` is what came behind it. The origin's time begins anew.
+    async fn pass_interim(&mut self, answer: &mut Option<Buffer>) -> Result<(), Failure> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         let passed = self.flush(&mut outbox, None).await;
         self.record.sent_bytes += outbox.sent();
         let is_cut = outbox.sent() > 0 && !outbox.is_empty();
         self.head = outbox.into_head();
+        if let Err(Fault::Client(_)) = passed {
+            self.rest = Some(Box::new(Rest { held: answer.take(), body: None }));
+        }
         let timeouts = &self.config.policy.timeouts;
         self.client.timer().arm(match self.client.is_sent() {
             true => timeouts.response_head,

@@ -1,6 +1,7 @@
 //! Clients that leave while the origin works for them: slots tell the truth.
 
 use crate::side::{Client, Side, fetch, post};
+use crate::support::PATIENCE;
 use crate::support::origin::{Origin, ok};
 use crate::world::{World, build, eventually, get, replan, server};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ over_both! {
     an_answer_without_end_is_not_read_for_nobody
     a_body_that_was_read_in_part_is_read_to_its_end
     an_upload_that_is_cut_is_not_waited_for
+    an_interim_answer_frees_no_slot
+    requests_that_never_end_give_their_slots_to_those_that_wait
 }
 
 /// Origins whose requests last for `time`, whoever leaves; and the most that were in progress at once.
@@ -146,4 +149,63 @@ async fn an_upload_that_is_cut_is_not_waited_for(side: Side) {
     drop(exchange);
     world.until_load(0, 0).await;
     assert_eq!(abandoned(&world, Abandoned::Stopped), 1);
+}
+
+/// The client is gone by the time of the interim answer, and only a write of it can tell.
+async fn an_interim_answer_frees_no_slot(side: Side) {
+    let origin = Origin::start(|mut connection| {
+        while connection.request().is_some() {
+            std::thread::sleep(Duration::from_millis(100));
+            let interim = "HTTP/1.1 102 Processing\r\n\r\n";
+            // The first meets a connection that is closed, the second finds that out.
+            connection.send(interim.repeat(2));
+            std::thread::sleep(Duration::from_millis(400));
+            connection.ok("done");
+        }
+    });
+    let world = before(&origin, 1, OnCancel::Finish).await;
+    let exchange = Client::connect(&world, side).await.begin(get("/left"), false).await;
+    // A client that ends its side within a few milliseconds is not taken to have left.
+    while origin.received().concat().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(exchange);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(world.load(), (0, 1), "the origin still works");
+    world.until_load(0, 0).await;
+    assert_eq!(abandoned(&world, Abandoned::Finished), 1);
+    assert_eq!(fetch(&world, side, "/stayed").await.text(), "done");
+    assert_eq!(origin.accepted(), 1, "the connection is used again");
+}
+
+async fn requests_that_never_end_give_their_slots_to_those_that_wait(side: Side) {
+    let origin = Origin::start(|mut connection| {
+        while let Some(request) = connection.request() {
+            let endless = request.target == "/endless";
+            std::thread::sleep(if endless { PATIENCE } else { Duration::from_millis(20) });
+            connection.ok("done");
+        }
+    });
+    let world = build(|policy| {
+        replan(policy, |plan| plan.slots = Slots::Fixed(4));
+        replan(policy, |plan| plan.classes[0].deadline = PATIENCE);
+        policy.origin.servers = vec![server(origin.address)];
+        policy.timeouts.response_head = Duration::from_secs(2);
+    })
+    .await;
+    for _ in 0..5 {
+        assert_eq!(fetch(&world, side, "/usual").await.text(), "done");
+    }
+    ask_and_leave(&world, side, "/endless").await;
+    world.until_load(0, 1).await;
+    eventually("it does not end", || abandoned(&world, Abandoned::Cut) == 1).await;
+    let leave = || ask_and_leave(&world, side, "/endless");
+    tokio::join!(leave(), leave(), leave(), leave());
+    assert_eq!(world.load(), (0, 4));
+    let stay = || fetch(&world, side, "/usual");
+    let answers = tokio::join!(stay(), stay(), stay());
+    assert_eq!([answers.0.status, answers.1.status, answers.2.status], [200; 3]);
+    assert_eq!(world.load(), (0, 1), "a quarter of the slots is theirs");
+    assert_eq!(abandoned(&world, Abandoned::Cut), 1 + 3);
+    world.until_load(0, 0).await;
 }
