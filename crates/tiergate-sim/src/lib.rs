@@ -9,6 +9,7 @@ pub mod demand;
 pub mod distribution;
 pub mod fault;
 pub mod files;
+pub mod hard;
 pub mod laws;
 pub mod log;
 pub mod oracle;

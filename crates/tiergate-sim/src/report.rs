@@ -103,8 +103,19 @@ pub struct Phase {
     pub classes: Vec<ClassReport>,
     /// The sessions of each population: the same counts, where several share a class.
     pub populations: Vec<ClassReport>,
+    /// Slots times seconds, of all gateways together.
+    pub slot_seconds: f64,
+    /// By gateway.
+    pub gateways: Vec<GatewayReport>,
+}
+
+/// One of the gateways in one phase.
+#[derive(Clone, Debug, Default)]
+pub struct GatewayReport {
     /// Slots times seconds.
     pub slot_seconds: f64,
+    /// Answers that reached a client that was still there.
+    pub good: u64,
 }
 
 impl Phase {

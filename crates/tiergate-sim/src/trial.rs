@@ -7,6 +7,7 @@ use crate::asked::Mix;
 use crate::client::{Arrivals, Population};
 use crate::demand::Demand;
 use crate::laws::LawKind;
+use crate::scenario::Gateway;
 use crate::server::Shape;
 use std::time::Duration;
 use tiergate_core::class::Class;
@@ -70,6 +71,8 @@ pub struct Trial {
     /// Whether a slot is free at once when its client leaves ([`OnCancel::Abort`]), or when the server is done,
     /// which is what the gateway finds out to be right for a server like this one.
     pub on_cancel: OnCancel,
+    /// The gateways that share the server; none: there is one.
+    pub gateways: Vec<Gateway>,
     /// The server.
     pub server: Shape,
     /// Who sends requests.

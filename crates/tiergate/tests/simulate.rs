@@ -388,6 +388,21 @@ fn a_scenario_s_mistakes_are_told_at_their_lines() {
             "worker = 4",
             "s.toml:4:1: unknown field `worker`, expected one of `workers`",
         ),
+        (
+            "workers = 4",
+            "workers = 4\npause = { every_s = 0, for_s = 0 }",
+            "s.toml:5:9: server.pause: must have every_s of 0.001 or more, and for_s below it",
+        ),
+        (
+            "workers = 4",
+            "workers = 4\nresource = [{ class = \"look\", size = 0, held = { kind = \"constant\", mean_ms = 1 } }]",
+            "server.resource[1].size: must be 1 or more",
+        ),
+        (
+            "seconds = 30",
+            "seconds = 30\n[[gateway]]\nweight = 0",
+            "s.toml:4:10: gateway[1].weight: must be more than 0, got 0",
+        ),
         ("seconds = 30", "seconds = 0", "s.toml:2:11: seconds: must be more than 0"),
         (
             "seconds = 30",

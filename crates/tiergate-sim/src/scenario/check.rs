@@ -1,6 +1,6 @@
 //! Whether a scenario for a policy file makes sense.
 
-use super::Scenario;
+use super::{Gateway, Scenario};
 use crate::asked::{Asked, clients};
 use crate::client::{Arrivals, Population, Profile};
 use crate::fault::{Fault, Source, Step};
@@ -8,6 +8,8 @@ use crate::server::Shape;
 
 /// Longest run, in seconds: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
+/// Most gateways before one server.
+const GATEWAYS_MAX: usize = 64;
 /// Most users of a closed population.
 const USERS_MAX: u32 = 1_000_000;
 
@@ -24,7 +26,7 @@ impl Scenario {
         replays: bool,
     ) -> Result<(), Fault> {
         let whole = Part { source, way: Vec::new(), classes };
-        for key in ["limit", "class", "sessions", "shed_aim_ms"] {
+        for key in ["limit", "right", "class", "sessions", "shed_aim_ms"] {
             let absent = !source.has(&[key.into()]);
             whole.must(key, absent, "comes from the policy file: leave it out")?;
         }
@@ -45,6 +47,11 @@ impl Scenario {
             whole.part("population", place).population(population)?;
         }
         Part { way: vec!["server".into()], ..whole.clone() }.server(&self.server)?;
+        let most = format!("must be {GATEWAYS_MAX} at most");
+        whole.must("gateway", self.gateway.len() <= GATEWAYS_MAX, most)?;
+        for (place, gateway) in self.gateway.iter().enumerate() {
+            whole.part("gateway", place).gateway(gateway)?;
+        }
         let phases = self.cuts_s.len() + 1;
         for (place, expected) in self.expect.iter().enumerate() {
             let part = whole.part("expect", place);
@@ -156,7 +163,8 @@ impl<'c> Part<'c> {
     }
 
     fn server(&self, server: &Shape) -> Result<(), Fault> {
-        let works = server.wait.mean() > 0.0 || server.cpu.mean() > 0.0;
+        let of_all = self.classes.iter().all(|class| server.of.iter().any(|of| of.class == *class));
+        let works = of_all || server.wait.mean() > 0.0 || server.cpu.mean() > 0.0;
         let example = "wait = { kind = \"exponential\", mean_ms = 20 }";
         self.must("", works, format!("must say how long requests take, such as {example}"))?;
         self.must("workers", server.workers != Some(0), "must be 1 or more")?;
@@ -171,6 +179,35 @@ impl<'c> Part<'c> {
         for (place, slow) in server.slow.iter().enumerate() {
             self.part("slow", place).class(&slow.class)?;
         }
-        Ok(())
+        for (place, of) in server.of.iter().enumerate() {
+            self.part("of", place).class(&of.class)?;
+        }
+        for (place, resource) in server.resource.iter().enumerate() {
+            let part = self.part("resource", place);
+            part.class(&resource.class)?;
+            part.must("size", resource.size > 0, "must be 1 or more")?;
+        }
+        self.must("pushback", server.pushback != Some(0), "must be 1 or more")?;
+        let numbers = [
+            ("late_ms", server.late_ms),
+            ("contention", server.contention),
+            ("coherence", server.coherence),
+        ];
+        for (key, number) in numbers {
+            self.must(key, number >= 0.0, format!("must be 0 or more, got {number}"))?;
+        }
+        let pause = server
+            .pause
+            .is_none_or(|it| it.every_s >= 0.001 && (0.0..it.every_s).contains(&it.for_s));
+        self.must("pause", pause, "must have every_s of 0.001 or more, and for_s below it")
+    }
+
+    fn gateway(&self, it: &Gateway) -> Result<(), Fault> {
+        let expected = format!("must be more than 0, got {}", it.weight);
+        self.must("weight", it.weight > 0.0 && it.weight.is_finite(), expected)?;
+        let expected = format!("must be after from_s = {}, got {}", it.from_s, it.to_s);
+        self.must("to_s", it.from_s >= 0.0 && it.to_s > it.from_s, expected)?;
+        let expected = format!("must be from 0 to {SECONDS_MAX}, got {}", it.clock_s);
+        self.must("clock_s", (0.0..=SECONDS_MAX).contains(&it.clock_s), expected)
     }
 }

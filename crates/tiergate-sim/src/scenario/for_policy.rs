@@ -53,6 +53,7 @@ impl Scenario {
             sessions: gateway.sessions,
             origin_timeout: Some(gateway.origin_timeout),
             on_cancel: gateway.on_cancel,
+            gateways: self.gateway.clone(),
             server: self.server.clone(),
             populations: self.population.clone(),
             mixes,

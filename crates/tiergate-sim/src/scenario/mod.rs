@@ -6,6 +6,9 @@
 
 mod check;
 pub mod for_policy;
+mod gateway;
+
+pub use gateway::Gateway;
 
 use crate::asked::Mix;
 use crate::client::Population;
@@ -37,6 +40,8 @@ pub struct Scenario {
     pub cuts_s: Vec<f64>,
     /// What limits the requests in progress.
     pub limit: LimitKind,
+    /// The number of slots that is right, of all gateways together, where that is known: what a law is compared with.
+    pub right: Option<u32>,
     /// Whether the gateway knows sessions, and so which of them run already.
     pub sessions: bool,
     /// The delay of the backlog at which requests are shed by importance; absent: none are. Each
@@ -46,6 +51,8 @@ pub struct Scenario {
     pub origin_timeout_ms: f64,
     /// The classes, most important first.
     pub class: Vec<ClassShape>,
+    /// The gateways, where there are several before the server; absent: one.
+    pub gateway: Vec<Gateway>,
     /// The server.
     pub server: Shape,
     /// The clients.
@@ -65,10 +72,12 @@ impl Default for Scenario {
             seed: 1,
             cuts_s: Vec::new(),
             limit: LimitKind::default(),
+            right: None,
             sessions: false,
             shed_aim_ms: None,
             origin_timeout_ms: ORIGIN_TIMEOUT_MS,
             class: Vec::new(),
+            gateway: Vec::new(),
             server: Shape::default(),
             population: Vec::new(),
             expect: Vec::new(),
@@ -270,6 +279,7 @@ impl Scenario {
             // Longer than the default, clients have left before.
             origin_timeout: (self.origin_timeout_ms < ORIGIN_TIMEOUT_MS).then_some(timeout),
             on_cancel: OnCancel::Learn,
+            gateways: self.gateway.clone(),
             server: self.server.clone(),
             populations: self.population.clone(),
             mixes: self.population.iter().map(mix).collect(),

@@ -14,9 +14,10 @@ impl World<'_> {
 
     /// The gate has nothing to do with the request any more.
     pub(super) fn settled(&mut self, id: u32) {
-        if self.gate.is_some() {
-            let class = self.gate_class(self.requests[id as usize].class);
-            self.unsettled[class] -= 1;
+        let request = &self.requests[id as usize];
+        let class = self.gate_class(request.class);
+        if let Some(door) = self.doors.get_mut(usize::from(request.door)) {
+            door.unsettled[class] -= 1;
         }
     }
 
@@ -35,6 +36,8 @@ impl World<'_> {
             Fate::Good => {
                 self.series.at(self.now, usize::from(class_index)).good += 1;
                 class.good += 1;
+                self.phases[self.phase].gateways[usize::from(request.door)].good += 1;
+                let class = &mut self.phases[self.phase].classes[usize::from(class_index)];
                 class.total.record(self.now - request.arrived);
                 class.service.record(self.now - request.submitted);
             }
@@ -112,25 +115,25 @@ impl World<'_> {
         class.wasted_s += if wasted { seconds } else { 0.0 };
     }
 
-    /// What must hold after every event; O(1).
+    /// What must hold after every event; O(gateways).
     pub(super) fn check(&mut self) {
-        let Some(gate) = &self.gate else {
-            return;
-        };
-        assert!(
-            !self.lends_all || gate.waiting() == 0 || gate.running() >= gate.slots(),
-            "at {} ns a slot is idle while {} wait",
-            self.now,
-            gate.waiting()
-        );
-        assert!(
-            !self.narrow || gate.running() <= gate.slots().max(self.running_allowed),
-            "at {} ns {} run with {} slots",
-            self.now,
-            gate.running(),
-            gate.slots()
-        );
-        self.running_allowed = gate.running();
+        for door in &mut self.doors {
+            let gate = &door.gate;
+            assert!(
+                !self.lends_all || gate.waiting() == 0 || gate.running() >= gate.slots(),
+                "at {} ns a slot is idle while {} wait",
+                self.now,
+                gate.waiting()
+            );
+            assert!(
+                !self.narrow || gate.running() <= gate.slots().max(door.running_allowed),
+                "at {} ns {} run with {} slots",
+                self.now,
+                gate.running(),
+                gate.slots()
+            );
+            door.running_allowed = gate.running();
+        }
         if self.count.is_multiple_of(1024) {
             self.check_all();
         }
@@ -138,17 +141,15 @@ impl World<'_> {
 
     /// Conservation, class by class: arrived = finished + refused + cancelled + waiting + running.
     pub(super) fn check_all(&self) {
-        let Some(gate) = &self.gate else {
-            return;
-        };
-        for (class, (account, state)) in
-            gate.account().classes.iter().zip(gate.states()).enumerate()
-        {
-            let held = u64::from(state.waiting) + u64::from(state.requests);
-            let gone =
-                account.finished_total() + account.refused_total() + account.cancelled_waiting;
-            assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);
-            assert_eq!(self.unsettled[class], held, "class {class} at {}", self.now);
+        for door in &self.doors {
+            let accounts = door.gate.account().classes.iter();
+            for (class, (account, state)) in accounts.zip(door.gate.states()).enumerate() {
+                let held = u64::from(state.waiting) + u64::from(state.requests);
+                let gone =
+                    account.finished_total() + account.refused_total() + account.cancelled_waiting;
+                assert_eq!(account.arrived, gone + held, "class {class} at {}", self.now);
+                assert_eq!(door.unsettled[class], held, "class {class} at {}", self.now);
+            }
         }
     }
 }

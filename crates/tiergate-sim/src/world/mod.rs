@@ -1,5 +1,6 @@
 //! The world: one event loop in which clients, the gate and the server meet.
 
+mod door;
 mod ends;
 mod request;
 mod run;

@@ -36,6 +36,8 @@ pub(super) enum Where {
 pub(super) struct Request {
     pub(super) asking: Asking,
     pub(super) class: u16,
+    /// The gateway that it came to.
+    pub(super) door: u8,
     /// Tells this request from former ones with the same number.
     pub(super) incarnation: u32,
     pub(super) arrived: u64,

@@ -77,7 +77,7 @@ impl World<'_> {
         }
         if trial.plan.shedding.is_some() && !self.one_class {
             // The gate looks around all the time, as it does in the gateway.
-            self.tick_by(0);
+            (0..self.doors.len() as u8).for_each(|door| self.tick_by(door, 0));
         }
         self.settle();
     }
@@ -89,24 +89,31 @@ impl World<'_> {
 
     fn move_to(&mut self, now: u64) {
         debug_assert!(now >= self.now);
-        let slots = self.gate.as_ref().map_or(0, |gate| gate.slots());
         while self.phase + 1 < self.phases.len()
             && (self.phases[self.phase].to_s * 1e9) as u64 <= now
         {
-            let cut = (self.phases[self.phase].to_s * 1e9) as u64;
-            self.phases[self.phase].slot_seconds +=
-                f64::from(slots) * (cut - self.slots_since) as f64 / 1e9;
-            self.slots_since = cut;
+            self.count_slots((self.phases[self.phase].to_s * 1e9) as u64);
             self.phase += 1;
         }
-        self.phases[self.phase].slot_seconds +=
-            f64::from(slots) * (now - self.slots_since) as f64 / 1e9;
-        self.slots_since = now;
+        self.count_slots(now);
         self.now = now;
     }
 
-    pub(super) fn moment(&self) -> Moment {
-        Moment::from_nanos(self.now)
+    /// Counts the slots until then.
+    fn count_slots(&mut self, until: u64) {
+        let seconds = (until - self.slots_since) as f64 / 1e9;
+        self.slots_since = until;
+        let phase = &mut self.phases[self.phase];
+        for (door, report) in self.doors.iter().zip(&mut phase.gateways) {
+            let slot_seconds = f64::from(door.gate.slots()) * seconds;
+            report.slot_seconds += slot_seconds;
+            phase.slot_seconds += slot_seconds;
+        }
+    }
+
+    /// The time at the gateway of a request.
+    fn moment_of(&self, id: u32) -> Moment {
+        self.doors[usize::from(self.requests[id as usize].door)].moment(self.now)
     }
 
     fn happen(&mut self, event: Event) {
@@ -146,7 +153,7 @@ impl World<'_> {
             }
             Event::Leave(request, incarnation) => self.leave(request, incarnation),
             Event::GiveUp(request, incarnation) => self.give_up(request, incarnation),
-            Event::Tick => self.tick(),
+            Event::Tick(door) => self.tick(door),
         }
     }
 
@@ -159,8 +166,8 @@ impl World<'_> {
         let mut work = self.trial.demands[request.asking.demand as usize].work;
         work.times *= request.asking.session.map_or(1.0, |session| self.sessions.work(session));
         if self.server.submit(self.now, id, class, work) {
-            if let Some(longest) = self.trial.origin_timeout.filter(|_| self.gate.is_some()) {
-                let at = (Moment::from_nanos(self.now) + longest).nanos();
+            if let Some(longest) = self.trial.origin_timeout.filter(|_| !self.doors.is_empty()) {
+                let at = self.now + longest.as_nanos() as u64;
                 self.at(at, Event::GiveUp(id, incarnation));
             }
             self.permit_preemption(id);
@@ -169,7 +176,7 @@ impl World<'_> {
         let place = std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere);
         self.end(id, Fate::Failed);
         if let Where::Running(slot) = place {
-            self.finish(slot, Outcome::without_answer(End::Failed));
+            self.finish(id, slot, Outcome::without_answer(End::Failed));
         }
     }
 
@@ -195,16 +202,19 @@ impl World<'_> {
                 let end = match how {
                     Ended::Served => End::Served,
                     Ended::Error => End::Error,
+                    // The gateway knows no other end of an answer below 500.
+                    Ended::Pushback => End::Served,
                 };
-                let first_byte = Some(self.moment().since(slot.admitted()));
+                let first_byte = Some(self.moment_of(id).since(slot.admitted()));
                 self.end(id, fate);
-                self.finish(slot, Outcome { end, first_byte, bytes, left: None });
+                self.finish(id, slot, Outcome { end, first_byte, bytes, left: None });
             }
             Where::Deserted(slot, left) => {
-                let first_byte = Some(self.moment().since(slot.admitted()));
+                let first_byte = Some(self.moment_of(id).since(slot.admitted()));
                 self.settled(id);
                 self.forget(id);
                 self.finish(
+                    id,
                     slot,
                     Outcome { end: End::Cancelled, first_byte, bytes, left: Some(left) },
                 );
@@ -216,23 +226,22 @@ impl World<'_> {
     }
 
     fn leave(&mut self, id: u32, incarnation: u32) {
-        let now = self.moment();
-        let request = &mut self.requests[id as usize];
-        if request.incarnation != incarnation {
+        if self.requests[id as usize].incarnation != incarnation {
             return;
         }
-        match std::mem::replace(&mut request.place, Where::Nowhere) {
+        match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
             Where::Nowhere => {}
             Where::Waiting(ticket) => {
-                self.gate.as_mut().expect("only a gate makes wait").cancel(now, ticket);
+                let now = self.moment_of(id);
+                self.gate_of(id).cancel(now, ticket);
                 self.end(id, Fate::LeftWaiting);
             }
             Where::Running(slot) => {
-                let left = now.since(slot.admitted());
+                let left = self.moment_of(id).since(slot.admitted());
                 if self.trial.on_cancel == OnCancel::Abort {
                     self.abandon(id, Fate::LeftRunning);
                     let outcome = Outcome::without_answer(End::Cancelled);
-                    return self.finish(slot, Outcome { left: Some(left), ..outcome });
+                    return self.finish(id, slot, Outcome { left: Some(left), ..outcome });
                 }
                 self.server.abandon(id);
                 self.count_end(id, Fate::LeftRunning);
@@ -240,7 +249,7 @@ impl World<'_> {
             }
             Where::AtServer { counted: true } => self.abandon(id, Fate::LeftRunning),
             place @ (Where::Deserted(..) | Where::AtServer { counted: false }) => {
-                request.place = place;
+                self.requests[id as usize].place = place;
             }
         }
     }
@@ -253,7 +262,7 @@ impl World<'_> {
         match std::mem::replace(&mut request.place, Where::Nowhere) {
             Where::Running(slot) => {
                 self.abandon(id, Fate::Failed);
-                self.finish(slot, Outcome::without_answer(End::Failed));
+                self.finish(id, slot, Outcome::without_answer(End::Failed));
             }
             Where::Deserted(slot, left) => self.let_go(id, slot, End::Cancelled, left),
             place => request.place = place,
@@ -264,7 +273,7 @@ impl World<'_> {
     fn let_go(&mut self, id: u32, slot: Slot, end: End, left: Duration) {
         self.settled(id);
         self.requests[id as usize].place = Where::AtServer { counted: false };
-        self.finish(slot, Outcome { left: Some(left), ..Outcome::without_answer(end) });
+        self.finish(id, slot, Outcome { left: Some(left), ..Outcome::without_answer(end) });
     }
 
     /// The client has what it gets; the server goes on.
@@ -275,39 +284,52 @@ impl World<'_> {
         self.requests[id as usize].place = Where::AtServer { counted: false };
     }
 
-    fn finish(&mut self, slot: Slot, outcome: Outcome) {
-        let now = self.moment();
-        let gate = self.gate.as_mut().expect("a slot comes from a gate");
-        gate.finish(now, slot, outcome);
+    fn finish(&mut self, id: u32, slot: Slot, outcome: Outcome) {
+        let now = self.moment_of(id);
+        self.gate_of(id).finish(now, slot, outcome);
     }
 
-    fn tick_by(&mut self, at: u64) {
-        if at < self.tick_at {
-            self.tick_at = at;
-            self.at(at, Event::Tick);
+    /// The gate that a request came to.
+    fn gate_of(&mut self, id: u32) -> &mut Gate<u32> {
+        &mut self.doors[usize::from(self.requests[id as usize].door)].gate
+    }
+
+    fn tick_by(&mut self, door: u8, at: u64) {
+        let of = &mut self.doors[usize::from(door)];
+        if at < of.tick_at {
+            of.tick_at = at;
+            self.at(at, Event::Tick(door));
         }
     }
 
-    fn tick(&mut self) {
-        if self.now < self.tick_at {
+    fn tick(&mut self, number: u8) {
+        let door = &mut self.doors[usize::from(number)];
+        if self.now < door.tick_at {
             return;
         }
-        let now = self.moment();
-        if let Some(gate) = &mut self.gate {
-            let next = gate.tick(now).nanos();
-            self.tick_at = u64::MAX;
-            if next != u64::MAX {
-                self.tick_by(next.max(self.now + 1));
-            }
+        let next = door.gate.tick(door.moment(self.now));
+        let next = door.when(next);
+        door.tick_at = u64::MAX;
+        if next != u64::MAX {
+            self.tick_by(number, next.max(self.now + 1));
         }
     }
 
     /// Tells the owners of settled tickets and of slots that are wanted back.
     fn settle(&mut self) {
-        while let Some(id) =
-            self.gate.as_mut().and_then(Gate::next_effect).and_then(Effect::into_wake)
-        {
-            let gate = self.gate.as_mut().expect("it woke someone");
+        for number in 0..self.doors.len() as u8 {
+            self.settle_at(number);
+        }
+        let slots = self.doors.iter().map(|door| door.gate.slots()).fold(0, u32::saturating_add);
+        if !self.doors.is_empty() && self.slots.last().is_none_or(|&(_, last)| last != slots) {
+            self.slots.push((self.now as f64 / 1e9, slots));
+        }
+    }
+
+    fn settle_at(&mut self, number: u8) {
+        loop {
+            let gate = &mut self.doors[usize::from(number)].gate;
+            let Some(id) = gate.next_effect().and_then(Effect::into_wake) else { break };
             match std::mem::replace(&mut self.requests[id as usize].place, Where::Nowhere) {
                 Where::Waiting(ticket) => match gate.claim(ticket) {
                     Claim::Admitted(slot) => self.forward(id, Where::Running(slot)),
@@ -316,7 +338,7 @@ impl World<'_> {
                 },
                 Where::Running(slot) if gate.is_preempted(&slot) => {
                     self.abandon(id, Fate::Failed);
-                    self.finish(slot, Outcome::without_answer(End::Preempted));
+                    self.finish(id, slot, Outcome::without_answer(End::Preempted));
                 }
                 Where::Deserted(slot, left) if gate.is_preempted(&slot) => {
                     self.let_go(id, slot, End::Preempted, left);
@@ -324,30 +346,27 @@ impl World<'_> {
                 place => self.requests[id as usize].place = place,
             }
         }
-        let now = self.moment();
-        let Some(gate) = &mut self.gate else {
-            return;
-        };
-        if self.slots.last().is_none_or(|&(_, last)| last != gate.slots()) {
-            self.slots.push((self.now as f64 / 1e9, gate.slots()));
-        }
-        match gate.next_due(now) {
-            Moment::NEVER => {}
+        let door = &mut self.doors[usize::from(number)];
+        let now = door.moment(self.now);
+        let at = match door.gate.next_due(now) {
+            Moment::NEVER => return,
             // What is due already was looked at just now: again as soon as the gateway would.
-            due if due <= now => self.tick_by(self.now + TICK_MIN_NS),
-            due => self.tick_by(due.nanos()),
-        }
+            due if due <= now => self.now + TICK_MIN_NS,
+            due => door.when(due),
+        };
+        self.tick_by(number, at);
     }
 
     /// Lets the gate preempt a request that has its slot, where the policy allows it.
     fn permit_preemption(&mut self, id: u32) {
-        let now = self.moment();
+        if self.doors.is_empty() {
+            return;
+        }
+        let now = self.moment_of(id);
         let request = &mut self.requests[id as usize];
         let repeatable = self.trial.demands[request.asking.demand as usize].repeatable;
-        if let (Some(gate), Where::Running(slot), true) =
-            (&mut self.gate, &mut request.place, repeatable)
-        {
-            gate.permit_preemption(now, slot, id);
+        if let (Where::Running(slot), true) = (&mut request.place, repeatable) {
+            self.doors[usize::from(request.door)].gate.permit_preemption(now, slot, id);
         }
     }
 }

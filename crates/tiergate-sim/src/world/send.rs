@@ -41,29 +41,29 @@ impl World<'_> {
         let population = &trial.populations[asking.population as usize];
         let demand = &trial.demands[asking.demand as usize];
         let class = demand.arrival.class.0;
-        let id = self.new_request(asking, class);
+        let door = self.choose_door();
+        let id = self.new_request(asking, class, door);
         let incarnation = self.requests[id as usize].incarnation;
         self.count += 1;
         self.phases[self.phase].classes[class as usize].arrived += 1;
         let leaves = self.now + (population.patience_ms * 1e6) as u64;
-        let now = self.moment();
-        if self.gate.is_none() {
+        if self.doors.is_empty() {
             self.at(leaves, Event::Leave(id, incarnation));
             self.forward(id, Where::AtServer { counted: true });
             return;
         }
         let arrival = self.arrival(&asking);
         let place = self.gate_class(class);
-        self.unsettled[place] += 1;
-        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
+        let door = usize::from(door);
+        self.doors[door].unsettled[place] += 1;
         if demand.refused && !self.one_class {
-            gate.refuse(arrival, Reason::Rule);
+            self.doors[door].gate.refuse(arrival, Reason::Rule);
             self.end(id, Fate::Refused(Reason::Rule));
             return;
         }
         self.at(leaves, Event::Leave(id, incarnation));
-        let Some(gate) = &mut self.gate else { unreachable!("seen above") };
-        match gate.arrive(now, arrival, || id) {
+        let door = &mut self.doors[door];
+        match door.gate.arrive(door.moment(self.now), arrival, || id) {
             Verdict::Admit(slot) => self.forward(id, Where::Running(slot)),
             Verdict::Queue(ticket) => self.requests[id as usize].place = Where::Waiting(ticket),
             Verdict::Reject(reason) => {
@@ -75,11 +75,25 @@ impl World<'_> {
         }
     }
 
+    /// The gateway of a new request: at random, by weight, of those that are there.
+    fn choose_door(&mut self) -> u8 {
+        if self.doors.len() < 2 {
+            return 0;
+        }
+        let weights: f64 = self.doors.iter().map(|door| door.weight(self.now)).sum();
+        let mut left = self.rng.f64() * weights;
+        let chosen = self.doors.iter().position(|door| {
+            left -= door.weight(self.now);
+            left < 0.0
+        });
+        chosen.unwrap_or(0) as u8
+    }
+
     /// A new request; a former one's number is used again.
-    fn new_request(&mut self, asking: Asking, class: u16) -> u32 {
+    fn new_request(&mut self, asking: Asking, class: u16, door: u8) -> u32 {
         let (now, place) = (self.now, Where::Nowhere);
         let request =
-            Request { asking, class, incarnation: 0, arrived: now, submitted: now, place };
+            Request { asking, class, door, incarnation: 0, arrived: now, submitted: now, place };
         let Some(id) = self.free.pop() else {
             self.requests.push(request);
             return self.requests.len() as u32 - 1;

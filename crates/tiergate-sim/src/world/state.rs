@@ -1,16 +1,16 @@
 //! A simulation under way.
 
+use super::door::Door;
 use super::request::Request;
 use super::sessions::Sessions;
 use crate::client::{Population, Profile};
-use crate::report::{ClassReport, Phase};
+use crate::report::{ClassReport, GatewayReport, Phase};
 use crate::series::Series;
 use crate::server::{Ended, Server};
 use crate::trial::{BUCKETS, Front, Trial};
 use fastrand::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tiergate_core::gate::Gate;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +29,8 @@ pub(super) enum Event {
     Leave(u32, u32),
     /// The gateway gives up on the origin.
     GiveUp(u32, u32),
-    /// The gate's own time.
-    Tick,
+    /// A gateway's own time.
+    Tick(u8),
 }
 
 /// A simulation under way.
@@ -44,21 +44,17 @@ pub(crate) struct World<'a> {
     pub(super) events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     pub(super) requests: Vec<Request>,
     pub(super) free: Vec<u32>,
-    pub(super) gate: Option<Gate<u32>>,
+    /// The gateways; none: requests go straight to the server.
+    pub(super) doors: Vec<Door>,
     pub(super) server: Server,
     pub(super) ended: Vec<(u32, Ended)>,
     pub(super) sessions: Sessions,
     pub(super) closed: Vec<u32>,
-    pub(super) tick_at: u64,
     pub(super) phases: Vec<Phase>,
     pub(super) phase: usize,
     pub(super) slots: Vec<(f64, u32)>,
     pub(super) slots_since: u64,
-    /// Running may exceed the limit only by what ran when the limit fell.
-    pub(super) running_allowed: u32,
     pub(super) count: u64,
-    /// Requests without an outcome, by the gate's class.
-    pub(super) unsettled: Vec<u64>,
     /// The highest rate of each population.
     pub(super) highest: Vec<f64>,
     /// The log's next line.
@@ -85,14 +81,12 @@ impl<'a> World<'a> {
                 classes: vec![ClassReport::default(); classes],
                 populations: vec![ClassReport::default(); trial.populations.len()],
                 slot_seconds: 0.0,
+                gateways: vec![GatewayReport::default(); trial.gateways.len().max(1)],
             })
             .collect();
         let plan = trial.plan_behind(front);
         let lends_all = plan.as_ref().is_some_and(|plan| trial.lends_all(plan));
-        let gate = plan.map(|plan| match trial.law.filter(|_| front == Front::Policy) {
-            Some(law) => Gate::with_law(plan, law.build()),
-            None => Gate::new(plan),
-        });
+        let doors = plan.map_or_else(Vec::new, |plan| Door::all(trial, front, &plan));
         let server = Server::new(trial.server.clone(), rng.u64(..));
         let highest =
             |population: &Population| population.arrivals.rate().map_or(0.0, Profile::highest);
@@ -105,19 +99,16 @@ impl<'a> World<'a> {
             events: BinaryHeap::new(),
             requests: Vec::new(),
             free: Vec::new(),
-            gate,
+            doors,
             server,
             ended: Vec::new(),
             sessions: Sessions::default(),
             closed: vec![0; trial.seconds.ceil() as usize],
-            tick_at: u64::MAX,
             phases,
             phase: 0,
             slots: Vec::new(),
             slots_since: 0,
-            running_allowed: 0,
             count: 0,
-            unsettled: vec![0; classes],
             highest: trial.populations.iter().map(highest).collect(),
             replayed: 0,
             lends_all,

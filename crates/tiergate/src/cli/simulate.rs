@@ -268,6 +268,7 @@ fn plain(policy: &Policy, options: &Options) -> Trial {
         sessions: gateway.sessions,
         origin_timeout: Some(gateway.origin_timeout),
         on_cancel: gateway.on_cancel,
+        gateways: Vec::new(),
         server: Shape::workers(options.workers, options.service),
         populations: Vec::new(),
         mixes: Vec::new(),

@@ -1,130 +1,19 @@
-//! The origin: workers, cores, waits, thrash, faults.
+//! The origin: workers, cores, waits, contention, pauses, faults.
 //!
 //! One model covers the kinds that matter. A request takes a worker (first come, first served; the
-//! rest wait in the accept queue), waits for something else than this machine (`wait`), then shares
-//! the cores with the others (`cpu`, processor sharing). Workers without cores are the textbook's c
+//! rest wait in the accept queue), waits for something else than this machine (`wait`), then, where its class
+//! needs it, for one of a few resources, then shares the cores with the others (`cpu`, processor sharing). Workers without cores are the textbook's c
 //! servers; cores without a bound on workers are processor sharing; many workers with a long wait
 //! and little CPU are an I/O-bound server.
 
+mod shape;
+
+pub use shape::{Fault, FaultKind, OfClass, Pause, Resource, Shape, Slow, Step};
+
 use crate::demand::Work;
-use crate::distribution::Distribution;
 use fastrand::Rng;
-use serde::Deserialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-/// A server as a scenario describes it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Shape {
-    /// Requests in progress at once; absent: no bound.
-    pub workers: Option<u32>,
-    /// Cores shared by the CPU parts; absent: no contention.
-    pub cores: Option<f64>,
-    /// Time spent waiting for something else.
-    pub wait: Distribution,
-    /// CPU time.
-    pub cpu: Distribution,
-    /// Requests in progress above which throughput falls.
-    pub knee: Option<u32>,
-    /// How much each request above the knee adds to everyone's service, as a fraction.
-    pub thrash: f64,
-    /// Connections that wait for a worker before the server refuses more.
-    pub accept_queue: usize,
-    /// Seconds over which the speed rises from a tenth to full.
-    pub slow_start_s: f64,
-    /// Whether the server skips a request whose client left before a worker took it.
-    pub notices_cancel: bool,
-    /// Changes of capacity.
-    pub step: Vec<Step>,
-    /// Periods of failure.
-    pub fault: Vec<Fault>,
-    /// Periods in which what one class asks for takes longer, as when what it depends on is slow.
-    pub slow: Vec<Slow>,
-}
-
-impl Default for Shape {
-    /// A server that takes no time.
-    fn default() -> Self {
-        Shape {
-            workers: None,
-            cores: None,
-            wait: Distribution::NONE,
-            cpu: Distribution::NONE,
-            knee: None,
-            thrash: 0.0,
-            // Linux's `somaxconn`, the usual bound on what waits to be accepted.
-            accept_queue: 4096,
-            slow_start_s: 0.0,
-            notices_cancel: false,
-            step: Vec::new(),
-            fault: Vec::new(),
-            slow: Vec::new(),
-        }
-    }
-}
-
-impl Shape {
-    /// Workers that spend so much time on each request.
-    pub fn workers(workers: u32, wait: Distribution) -> Self {
-        Shape { workers: Some(workers), wait, ..Shape::default() }
-    }
-}
-
-/// A change of capacity; what is absent stays.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Step {
-    /// When, in seconds.
-    pub at_s: f64,
-    /// New number of workers.
-    pub workers: Option<u32>,
-    /// New number of cores.
-    pub cores: Option<f64>,
-    /// Speed of waits and cores relative to the beginning.
-    pub speed: Option<f64>,
-}
-
-/// A period in which one class's requests take longer; the others share the workers with them.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Slow {
-    /// The class.
-    pub class: String,
-    /// Beginning, in seconds.
-    pub from_s: f64,
-    /// End, in seconds.
-    pub to_s: f64,
-    /// How many times longer they wait and compute.
-    pub times: f64,
-}
-
-/// A period of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// Beginning, in seconds.
-    pub from_s: f64,
-    /// End, in seconds.
-    pub to_s: f64,
-    /// What goes wrong.
-    pub what: FaultKind,
-    /// Share of the requests that it happens to (ignored by `stall`).
-    #[serde(default = "crate::asked::one")]
-    pub share: f64,
-}
-
-/// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FaultKind {
-    /// A 5xx within a millisecond.
-    Error,
-    /// The connection is refused.
-    Refuse,
-    /// Nothing makes progress.
-    Stall,
-}
 
 /// What a job's end was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,10 +22,18 @@ pub enum Ended {
     Served,
     /// A 5xx.
     Error,
+    /// A 429: the server has too much to do.
+    Pushback,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Job {
+    submitted: u64,
+    /// Which of the resources it needs, and for how long; `None`: none, or no more.
+    resource: Option<(usize, f64)>,
+    /// The resource that it holds.
+    holds: Option<usize>,
+    is_pushed_back: bool,
     wait_ns: f64,
     cpu_ns: f64,
     abandoned: bool,
@@ -155,6 +52,8 @@ pub struct Server {
     rng: Rng,
     jobs: Vec<Job>,
     queue: VecDeque<u32>,
+    /// Of each resource, how many are in use, and which jobs wait for one.
+    resources: Vec<(u32, VecDeque<u32>)>,
     /// Jobs that hold a worker.
     in_progress: u32,
     /// `(end of the wait, job)`.
@@ -172,6 +71,7 @@ impl Server {
     /// An idle server.
     pub fn new(shape: Shape, seed: u64) -> Self {
         Server {
+            resources: vec![Default::default(); shape.resource.len()],
             shape,
             rng: Rng::with_seed(seed),
             jobs: Vec::new(),
@@ -193,19 +93,27 @@ impl Server {
         if refused || self.queue.len() >= self.shape.accept_queue {
             return false;
         }
+        let present = self.queue.len() as u32 + self.in_progress;
+        let is_pushed_back = self.shape.pushback.is_some_and(|most| present >= most);
         let fails = self.fault(now, FaultKind::Error);
         if self.jobs.len() <= job as usize {
             self.jobs.resize(job as usize + 1, Job::default());
         }
         let slow = self.slowness(now, class);
         let times = work.times * slow;
+        let of = self.shape.of.iter().find(|of| of.class == class);
+        let (wait, cpu) = of.map_or((self.shape.wait, self.shape.cpu), |of| (of.wait, of.cpu));
         let mut job_of = Job {
-            wait_ns: self.shape.wait.draw(&mut self.rng) * times,
-            cpu_ns: self.shape.cpu.draw(&mut self.rng) * times,
-            abandoned: false,
+            submitted: now,
+            wait_ns: wait.draw(&mut self.rng) * times,
+            cpu_ns: cpu.draw(&mut self.rng) * times,
             fails,
-            began: None,
+            is_pushed_back,
+            ..Job::default()
         };
+        let resource = self.shape.resource.iter().position(|it| it.class == class);
+        job_of.resource = resource
+            .map(|number| (number, self.shape.resource[number].held.draw(&mut self.rng) * times));
         // Time that was measured somewhere is time at the processor where that is what is scarce.
         let more = work.more_ns as f64 * slow;
         match self.shape.cores {
@@ -213,6 +121,11 @@ impl Server {
             None => job_of.wait_ns += more,
         }
         self.jobs[job as usize] = job_of;
+        if is_pushed_back {
+            self.jobs[job as usize].began = Some(now);
+            self.waits.push(Reverse((now + ERROR_NS, job)));
+            return true;
+        }
         self.queue.push_back(job);
         self.take_workers(now);
         true
@@ -255,7 +168,7 @@ impl Server {
                 let from = self.stall_began(at);
                 self.waits.push(Reverse((end + (at - from).max(1), job)));
             } else {
-                self.wait_is_over(job, ended);
+                self.wait_is_over(at, job, ended);
             }
         }
         while let Some(&Reverse((end, job))) = self.shared.peek() {
@@ -263,24 +176,61 @@ impl Server {
                 break;
             }
             self.shared.pop();
-            self.leave(job, ended);
+            self.leave(now, job, ended);
         }
         self.take_workers(now);
     }
 
-    fn wait_is_over(&mut self, job: u32, ended: &mut Vec<(u32, Ended)>) {
+    fn wait_is_over(&mut self, now: u64, job: u32, ended: &mut Vec<(u32, Ended)>) {
+        let of = &mut self.jobs[job as usize];
+        if of.is_pushed_back {
+            ended.push((job, Ended::Pushback));
+            return;
+        }
+        if of.fails {
+            return self.leave(now, job, ended);
+        }
+        if let Some(number) = of.holds.take() {
+            self.give_back(now, number);
+        } else if let Some((number, _)) = of.resource {
+            return self.take(now, number, job);
+        }
         let cpu = self.jobs[job as usize].cpu_ns;
-        if cpu <= 0.0 || self.jobs[job as usize].fails {
-            self.leave(job, ended);
+        if cpu <= 0.0 {
+            self.leave(now, job, ended);
         } else {
             self.shared.push(Reverse(((self.served_each_ns + cpu) as u64, job)));
         }
     }
 
-    fn leave(&mut self, job: u32, ended: &mut Vec<(u32, Ended)>) {
+    /// Gives the job one of that resource, now or when one is free.
+    fn take(&mut self, now: u64, number: usize, job: u32) {
+        let (used, waiting) = &mut self.resources[number];
+        if *used >= self.shape.resource[number].size {
+            waiting.push_back(job);
+            return;
+        }
+        *used += 1;
+        let of = &mut self.jobs[job as usize];
+        let (_, held) = of.resource.take().expect("it needs one");
+        of.holds = Some(number);
+        let slowed = held / (self.speed * self.warmth(now));
+        self.waits.push(Reverse((now + slowed.max(1.0) as u64, job)));
+    }
+
+    fn give_back(&mut self, now: u64, number: usize) {
+        let (used, waiting) = &mut self.resources[number];
+        *used -= 1;
+        if let Some(next) = waiting.pop_front() {
+            self.take(now, number, next);
+        }
+    }
+
+    fn leave(&mut self, now: u64, job: u32, ended: &mut Vec<(u32, Ended)>) {
         self.in_progress -= 1;
-        let end = if self.jobs[job as usize].fails { Ended::Error } else { Ended::Served };
-        ended.push((job, end));
+        let Job { fails, submitted, .. } = self.jobs[job as usize];
+        let late = self.shape.late_ms > 0.0 && (now - submitted) as f64 > self.shape.late_ms * 1e6;
+        ended.push((job, if fails || late { Ended::Error } else { Ended::Served }));
     }
 
     /// Gives free workers to the accept queue, in order.
@@ -290,14 +240,14 @@ impl Server {
             let Some(job) = self.queue.pop_front() else {
                 break;
             };
-            let Job { wait_ns, cpu_ns, abandoned, fails, .. } = self.jobs[job as usize];
+            let Job { wait_ns, cpu_ns, resource, abandoned, fails, .. } = self.jobs[job as usize];
             self.jobs[job as usize].began = Some(now);
             self.in_progress += 1;
             if fails || (abandoned && self.shape.notices_cancel) {
                 self.waits.push(Reverse((now + ERROR_NS, job)));
                 // A skipped request costs next to nothing, like a failed one.
-                self.jobs[job as usize].cpu_ns = 0.0;
-            } else if wait_ns > 0.0 || cpu_ns <= 0.0 {
+                (self.jobs[job as usize].cpu_ns, self.jobs[job as usize].resource) = (0.0, None);
+            } else if wait_ns > 0.0 || cpu_ns <= 0.0 || resource.is_some() {
                 let slowed = wait_ns / (self.speed * self.warmth(now) * self.efficiency());
                 self.waits.push(Reverse((now + slowed.max(1.0) as u64, job)));
             } else {
@@ -324,11 +274,15 @@ impl Server {
     }
 
     fn efficiency(&self) -> f64 {
+        let n = f64::from(self.in_progress);
+        let Shape { contention, coherence, thrash, .. } = self.shape;
+        let others = (n - 1.0).max(0.0);
+        let slowed = 1.0 + contention * others + coherence * n * others;
         match self.shape.knee {
             Some(knee) if self.in_progress > knee => {
-                1.0 / (1.0 + self.shape.thrash * f64::from(self.in_progress - knee))
+                1.0 / (slowed + thrash * f64::from(self.in_progress - knee))
             }
-            _ => 1.0,
+            _ => 1.0 / slowed,
         }
     }
 
@@ -358,12 +312,24 @@ impl Server {
         faults.find(|fault| fault.what == kind && (fault.from_s..fault.to_s).contains(&at))
     }
 
+    /// The stall or pause that there is at a moment, from when to when.
+    fn stall(&self, at: u64) -> Option<(u64, u64)> {
+        let nanos = |seconds: f64| (seconds * 1e9) as u64;
+        let fault = self.fault_at(at, FaultKind::Stall);
+        fault.map(|fault| (nanos(fault.from_s), nanos(fault.to_s) + 1)).or_else(|| {
+            let Pause { every_s, for_s } = self.shape.pause?;
+            let from = at / nanos(every_s) * nanos(every_s);
+            let until = from + nanos(for_s) + 1;
+            (from > 0 && at < until).then_some((from, until))
+        })
+    }
+
     fn stalled_until(&self, at: u64) -> Option<u64> {
-        self.fault_at(at, FaultKind::Stall).map(|fault| (fault.to_s * 1e9) as u64 + 1)
+        self.stall(at).map(|(_, until)| until)
     }
 
     fn stall_began(&self, at: u64) -> u64 {
-        self.fault_at(at, FaultKind::Stall).map_or(at, |fault| (fault.from_s * 1e9) as u64)
+        self.stall(at).map_or(at, |(from, _)| from)
     }
 
     /// The next moment at which speed changes from outside: a step, an edge of a stall.
@@ -375,7 +341,11 @@ impl Server {
             let stall = fault.what == FaultKind::Stall;
             [fault.from_s, fault.to_s].map(|edge| if stall { (edge * 1e9) as u64 + 1 } else { 0 })
         });
-        edges.filter(|&edge| edge > now).fold(step, u64::min)
+        let pause = self.shape.pause.map_or(u64::MAX, |Pause { every_s, .. }| {
+            let begins = (now / (every_s * 1e9) as u64 + 1) * (every_s * 1e9) as u64;
+            self.stalled_until(now).map_or(begins, |ends| ends.min(begins))
+        });
+        edges.filter(|&edge| edge > now).fold(step.min(pause), u64::min)
     }
 
     fn take_steps(&mut self, now: u64) {

@@ -1,0 +1,99 @@
+//! Situations in which limits go wrong, each a scenario that says what the right number of slots is; laws side by side
+//! with it.
+
+use crate::report::Phase;
+use crate::run;
+use crate::scenario::{Gateway, LimitKind, Scenario};
+use tiergate_draw::{Paint, Range, Table};
+
+/// What a law gave in one run, in one phase.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Mean slots, of all gateways.
+    pub slots: f64,
+    /// The least part of the good answers that one of several gateways gave, relative to its part of the load: of
+    /// those that are there for the whole phase.
+    pub part: f64,
+    /// Good answers a second.
+    pub goodput: f64,
+    /// Share of the most important class's requests that ended well.
+    pub good: f64,
+    /// Its 99th percentile from arrival to answer.
+    pub p99_ms: f64,
+}
+
+impl Outcome {
+    fn of(scenario: &Scenario, phase: &Phase) -> Self {
+        let is_there =
+            |gateway: &Gateway| gateway.from_s <= phase.from_s && gateway.to_s >= phase.to_s;
+        let gateways = scenario.gateway.iter().zip(&phase.gateways);
+        let gateways: Vec<_> = gateways.filter(|(gateway, _)| is_there(gateway)).collect();
+        let weights: f64 = gateways.iter().map(|(gateway, _)| gateway.weight).sum();
+        let all: u64 = gateways.iter().map(|(_, report)| report.good).sum();
+        let part =
+            |(gateway, report): (&crate::scenario::Gateway, &crate::report::GatewayReport)| {
+                report.good as f64 / all.max(1) as f64 / (gateway.weight / weights)
+            };
+        Outcome {
+            slots: phase.slots(),
+            part: gateways.into_iter().map(part).fold(1.0, f64::min),
+            goodput: phase.goodput(),
+            good: phase.classes[0].good_share(),
+            p99_ms: phase.classes[0].total.quantile_ms(0.99),
+        }
+    }
+}
+
+/// Runs the scenario with a limit; by phase. With [`LimitKind::Fixed`] that many are shared by the gateways.
+pub fn measure(scenario: &Scenario, limit: LimitKind, seed: u64) -> Vec<Outcome> {
+    let gateways = scenario.gateway.len().max(1) as u32;
+    let limit = match limit {
+        LimitKind::Fixed(slots) => LimitKind::Fixed(slots.div_ceil(gateways)),
+        limit => limit,
+    };
+    let scenario = Scenario { limit, ..scenario.clone() };
+    let phases = run(&scenario, seed).phases;
+    phases.iter().map(|phase| Outcome::of(&scenario, phase)).collect()
+}
+
+/// Every phase of a scenario but the first, with the right number of slots and with each law: medians, and the worst.
+pub fn table(
+    name: &str,
+    scenario: &Scenario,
+    laws: &[(&str, LimitKind)],
+    seeds: std::ops::Range<u64>,
+) -> String {
+    let title = format!("<{name}");
+    let columns = [
+        &title, "phase", "slots", "most", "goodput", "least", "good", "least", "p99 ms", "most",
+        "part",
+    ];
+    let mut table = Table::new(columns);
+    let right = scenario.right.map(|right| ("right", LimitKind::Fixed(right)));
+    for (law, limit) in right.iter().chain(laws) {
+        let runs: Vec<Vec<Outcome>> =
+            seeds.clone().map(|seed| measure(scenario, *limit, seed)).collect();
+        for phase in 1..runs[0].len() {
+            let range = |value: fn(&Outcome) -> f64| {
+                Range::of(runs.iter().map(|run| value(&run[phase])))
+                    .expect("there is a seed at least")
+            };
+            let (slots, goodput) = (range(|it| it.slots), range(|it| it.goodput));
+            let (good, p99) = (range(|it| it.good), range(|it| it.p99_ms));
+            table.row([
+                (*law).to_owned(),
+                phase.to_string(),
+                format!("{:.1}", slots.median),
+                format!("{:.1}", slots.max),
+                format!("{:.1}", goodput.median),
+                format!("{:.1}", goodput.min),
+                format!("{:.3}", good.median),
+                format!("{:.3}", good.min),
+                format!("{:.0}", p99.median),
+                format!("{:.0}", p99.max),
+                format!("{:.2}", range(|it| it.part).min),
+            ]);
+        }
+    }
+    table.render(Paint::stdout())
+}
