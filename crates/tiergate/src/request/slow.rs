@@ -115,7 +115,7 @@ impl Watch {
     fn measure(&mut self, way: Way, progress: Progress, rate_min: u64, now: Moment) -> bool {
         let before = std::mem::replace(&mut self.phase, Phase::Measured(now));
         let Some(pace) = &mut self.pace else {
-            self.pace = Some(Pace::new(progress, rate_min));
+            self.pace = Some(Pace::new(progress));
             return false;
         };
         if way != self.way {
