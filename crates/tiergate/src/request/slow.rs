@@ -6,7 +6,7 @@
 //!    └─────────┴─────────────────┴────────────────────┘
 //! ```
 //!
-//! What is judged is the time in which the request waited for nothing but its client ([`Pace`]). Whoever is fast pays
+//! What is judged is the time in which the request waited for nothing but its client ([`Pace`]). A fast client costs
 //! a comparison at each wait, and no system call.
 
 use crate::clock;
