@@ -1,10 +1,11 @@
-//! A law by looks below the limit at common moments of the clock; what is believed of the knee is a probability.
+//! A law by looks below and above the limit at common moments of the clock; what is believed of the knee is a
+//! probability. A candidate, tuned on the seeds of `tiergate-sim --laws --quick`.
 //!
 //! Requests that queue at the origin take longer by the same time, whatever they are. So at moments that all gateways
-//! share (by the clock), the limit is lowered for a block, and the times in service of each class are compared with
-//! those of the blocks around it. The ratio says how much of the step from the lower limit to the upper one only made a
-//! queue longer: by Little's law all of it beyond the knee, nothing below. Each look is one observation of where the
-//! knee is; a grid of probabilities remembers, and spreads out with time, since origins change.
+//! share (by the clock), the limit is lowered for a block, or raised, and the times in service of each class are
+//! compared with those of the other blocks. By Little's law they grow with the limit beyond the knee, and not below. Each
+//! cycle of blocks is one observation of where the knee is; a grid of probabilities remembers, and spreads out with
+//! time, since origins change.
 
 use std::time::Duration;
 use tiergate_core::control::{Bounds, Completion, Law, Step};
@@ -37,7 +38,7 @@ const SPREAD_NEAR: f64 = 0.015;
 const CHANGED: (f64, f64) = (0.15, 3.5);
 /// Most that the limit moves at once, as ln.
 const MOVE_MAX: f64 = 1.2;
-/// Length of a block, in mean times in service.
+/// Length of a block, in times in service (their geometric mean).
 const BLOCK: f64 = 3.0;
 /// Answers that a block wants.
 const ENOUGH: f64 = 12.0;
@@ -118,7 +119,7 @@ fn ln_of(place: usize) -> f64 {
 }
 
 impl Belief {
-    /// Somewhere near, or far above rather than below.
+    /// Nothing is known but where to begin.
     fn new(ln: f64) -> Self {
         let mut belief =
             Belief((0..GRID).map(|at| (-(ln_of(at) - ln).abs() / 1.0).exp()).collect());
