@@ -1,8 +1,9 @@
 //! The pace of a client that a request waits for: whether what it moves is worth the time.
 //!
 //! Bytes beyond the minimum are credit for pauses: a burst every few seconds, a lost packet or a radio that changes
-//! cells is not a slow client. It is earned from the first wait on. It is bounded, so that a client that stops is found within seconds, however
-//! much it moved before; and it lasts as long as the request, so that a byte now and then earns no new one.
+//! cells is not a slow client. It is earned from the first wait on. It is bounded, so that a client that stops is
+//! found within seconds, however much it moved before; and it lasts as long as the request, so that a byte now and
+//! then earns no new one.
 
 use std::time::Duration;
 
