@@ -149,6 +149,7 @@ impl Run {
     }
 
     async fn phases(&self, phases: &[Phase], evidence: &mut Evidence) -> Result<()> {
+        let stage = &self.stage;
         self.enter("warm-up");
         evidence.capacity[0] = Some(self.full_load().await);
         evidence.readings.push(self.settle("before").await);
@@ -157,7 +158,13 @@ impl Run {
             self.enter(&name);
             self.faults(phase, number).await?;
             self.enter("pause");
-            evidence.readings.push(self.settle(&name).await);
+            let mut reading = self.settle(&name).await;
+            if judge::compares_memory(number + 1, phases.len()) {
+                reading.memory_used = quiet::memory_used(&stage.world).await;
+                let used = judge::mib(reading.memory_used.unwrap_or_default());
+                stage.timeline.note(&format!("unused memory given back: {used}"));
+            }
+            evidence.readings.push(reading);
         }
         self.enter("full load");
         evidence.capacity[1] = Some(self.full_load().await);

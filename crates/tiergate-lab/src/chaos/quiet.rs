@@ -11,6 +11,9 @@ const REST_PATIENCE: Duration = Duration::from_secs(15);
 /// How long its idle connections to the origin stay open after that: two seconds by the policy, up to one more
 /// until they are looked for, and one for a busy machine.
 const IDLE: Duration = Duration::from_secs(4);
+/// How long until the gateway has given memory back that it no longer uses: it looks every ten seconds whether it has been
+/// unused three times.
+const GIVEN_BACK: Duration = Duration::from_secs(45);
 
 /// Gauges that are zero at rest.
 const GAUGES: [&str; 8] = [
@@ -34,6 +37,8 @@ pub(super) struct Reading {
     /// What has not come to rest.
     pub(super) stuck: Vec<String>,
     pub(super) memory: u64,
+    /// The same once what is unused has been given back, where that was waited for.
+    pub(super) memory_used: Option<u64>,
     pub(super) descriptors: u64,
     pub(super) metrics: Metrics,
     /// Lines of the access log that were read, and those without a verdict on a slot.
@@ -60,7 +65,24 @@ pub(super) async fn settle(world: &World, name: &str, now: impl Fn() -> f64) -> 
     let lines = world.log.lines();
     let name = name.to_owned();
     let (at, bad_lines) = (now(), lines.bad);
-    Reading { name, at, took, stuck, memory, descriptors, metrics, lines: lines.whole, bad_lines }
+    Reading {
+        name,
+        at,
+        took,
+        stuck,
+        memory,
+        memory_used: None,
+        descriptors,
+        metrics,
+        lines: lines.whole,
+        bad_lines,
+    }
+}
+
+/// Waits until memory has been given back; what is left.
+pub(super) async fn memory_used(world: &World) -> Option<u64> {
+    sleep(GIVEN_BACK).await;
+    samples::of(world.pid).map(|(memory, _)| memory)
 }
 
 /// What is not at rest.

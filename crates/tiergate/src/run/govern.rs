@@ -1,7 +1,8 @@
 //! What the process does once, on its first thread: ticks, health checks, lookups of names, signals, the
-//! drain.
+//! drain, unused memory.
 
 use super::process::Process;
+use super::unused;
 use crate::origin::health;
 use crate::reverse_dns::ReverseDns;
 use crate::shared::{Config, Shared};
@@ -22,6 +23,7 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     tokio::spawn(follow(process.clone(), |config| Some(config.origin.clone()), health::watch));
     let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
+    tokio::spawn(unused::run());
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     loop {
         match signals.next().await {

@@ -8,6 +8,7 @@ mod govern;
 mod listeners;
 mod open_files;
 mod process;
+mod unused;
 
 pub use process::{Process, Source};
 

@@ -9,6 +9,7 @@ fn reading(name: &str, requests: u64) -> Reading {
     Reading {
         name: name.into(),
         at: n,
+        memory_used: None,
         memory: 40 << 20,
         descriptors: 20,
         metrics: Metrics::from([
@@ -114,16 +115,22 @@ fn every_fault_fails_its_verdict() {
 }
 
 #[test]
-fn memory_that_grows_all_the_time_is_found() {
+fn memory_in_use_that_grows_is_found() {
     let mut evidence = good();
     let last = evidence.readings.pop().expect("three");
     evidence.readings.extend(std::iter::repeat_n(last, 8));
-    for (number, reading) in evidence.readings.iter_mut().enumerate() {
-        reading.memory = (40 + number as u64) << 20;
-    }
-    assert_eq!(failed(&evidence), ["memory is flat"]);
-    // A plateau passes, at the same height.
-    evidence.readings[1..].iter_mut().for_each(|reading| reading.memory = 49 << 20);
+    let many = evidence.readings.len() - 1;
+    assert_eq!((1..=many).filter(|phase| compares_memory(*phase, many)).count(), 2);
+    assert!(!compares_memory(1, 2));
+    let mut used = |first: u64, second: u64| {
+        evidence.readings[many / 2].memory_used = Some(first << 20);
+        evidence.readings[many].memory_used = Some(second << 20);
+        failed(&evidence)
+    };
+    assert_eq!(used(20, 23), ["memory is flat"]);
+    assert_eq!(used(20, 22), [""; 0]);
+    // What is kept for the next peak may.
+    evidence.readings[many].memory += 9 << 20;
     assert_eq!(failed(&evidence), [""; 0]);
 }
 
