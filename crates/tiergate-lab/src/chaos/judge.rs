@@ -11,7 +11,7 @@ use super::windows::{self, BACK_S, Happened, Level, Window};
 use std::collections::HashMap;
 use tiergate_draw::number::{percent, thousands};
 
-/// What faults may leave in the allocator's hands at rest: four threads' arenas, and the bound on buffers.
+/// What faults may leave behind at rest: pooled buffers, and what the allocator has not given back yet.
 const MEMORY_REST_BYTES: u64 = 20 << 20;
 /// With so many phases, what is in use must not grow in the second half of them.
 const MEMORY_PHASES: usize = 8;
@@ -216,7 +216,11 @@ impl Evidence {
         let Some(last) = phases.last() else { return nothing_seen(name) };
         let before = self.readings[0].memory;
         let bound = before + MEMORY_REST_BYTES;
-        let beyond = phases.iter().find(|it| it.memory > bound).map(|it| it.at);
+        // Half a second after the last phase much is free that has not been given back yet: where that was waited
+        // for, only what is left counts.
+        let waited = phases.iter().any(|it| it.memory_used.is_some());
+        let memory = |it: &Reading| if waited { it.memory_used.unwrap_or(0) } else { it.memory };
+        let beyond = phases.iter().find(|it| memory(it) > bound).map(|it| it.at);
         let mut grown = None;
         let mut text = format!(
             "at rest {} before, {} at the end (limit {})",

@@ -130,8 +130,11 @@ fn memory_in_use_that_grows_is_found() {
     assert_eq!(used(20, 23), ["memory is flat"]);
     assert_eq!(used(20, 22), [""; 0]);
     // What is kept for the next peak may.
-    evidence.readings[many].memory += 9 << 20;
+    evidence.readings[many].memory += 29 << 20;
     assert_eq!(failed(&evidence), [""; 0]);
+    // But no more than so much above what it was before.
+    evidence.readings[many / 2].memory_used = Some(61 << 20);
+    assert_eq!(failed(&evidence), ["memory is flat"]);
 }
 
 #[test]
