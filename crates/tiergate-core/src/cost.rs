@@ -93,7 +93,9 @@ impl Costs {
     /// A request of the rule, and of the class, cost so much and ended so. O(1).
     pub(crate) fn learn(&mut self, class: ClassId, rule: Option<RuleId>, cost: f64, end: End) {
         // What was cut short says nothing of what such requests cost.
-        if matches!(end, End::Cancelled | End::Preempted) || self.unit == Costing::Requests {
+        if matches!(end, End::Cancelled | End::Preempted | End::Pushback)
+            || self.unit == Costing::Requests
+        {
             return;
         }
         self.all.learn(cost);

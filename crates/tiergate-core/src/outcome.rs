@@ -6,10 +6,13 @@ use std::time::Duration;
 named! {
     /// How the origin's part in a request ended.
     pub enum End {
-        /// The origin answered (any status below 500) and the answer arrived whole.
+        /// The origin answered (any status below 500 but 429) and the answer arrived whole.
         Served = "served",
-        /// The origin answered 5xx: it worked, or pretended to. Never evidence of capacity.
+        /// The origin answered 5xx, other than 503 with `Retry-After`: it worked, or pretended to. Never evidence of capacity.
         Error = "error",
+        /// The origin refused: 429, or 503 with `Retry-After`. No answer, and no failure either: if it comes with
+        /// load, the limit goes by it.
+        Pushback = "pushback",
         /// No whole answer: connect failed, reset, timed out, malformed.
         Failed = "failed",
         /// The client left before the end.

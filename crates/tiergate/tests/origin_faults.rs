@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::client::Client;
 use support::gateway::{Gateway, Policy, Port};
@@ -216,4 +216,46 @@ fn active_checks_take_a_sick_server_out_and_back() {
     while gateway.get("/x").status != 200 {
         assert!(Instant::now() < until, "it comes back");
     }
+}
+
+/// An origin that works on `most` requests at once, 20 ms each, and answers others 429.
+fn busy_beyond(most: usize) -> (Origin, Arc<AtomicUsize>) {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let (working, count) = (AtomicUsize::new(0), refused.clone());
+    let origin = Origin::answering(move |request| {
+        if working.fetch_add(1, Ordering::SeqCst) >= most {
+            working.fetch_sub(1, Ordering::SeqCst);
+            count.fetch_add(1, Ordering::SeqCst);
+            return b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n".to_vec();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        working.fetch_sub(1, Ordering::SeqCst);
+        ok(format!("{} {}", request.method, request.target))
+    });
+    (origin, refused)
+}
+
+#[test]
+fn an_origin_that_refuses_beyond_so_many_at_once_gets_no_more_than_that() {
+    let (origin, refused) = busy_beyond(6);
+    let mut policy = policy(&[origin.server()], 1);
+    policy.origin = "slots = \"adaptive\"".into();
+    let gateway = Gateway::start(&policy);
+    let load = Load::start(gateway.address, 40, Habit::Keep);
+    let slots = || gateway.number("/limit/slots");
+    eventually("the limit is what the origin takes", || slots() <= 7);
+    let counts =
+        || (gateway.number("/clients/responses/2xx"), refused.load(Ordering::SeqCst) as u64);
+    let (answered_before, refused_before) = counts();
+    std::thread::sleep(Duration::from_secs(5));
+    let (answered, refused) = counts();
+    let (answered, refused) = (answered - answered_before, refused - refused_before);
+    let seen = load.stop();
+    println!(
+        "{answered} answered, {refused} refused by the origin, {} slots: {:?}",
+        slots(),
+        seen.answers
+    );
+    assert!(answered > 20 * refused, "{answered} answered, {refused} refused");
+    gateway.assert_conserved();
 }

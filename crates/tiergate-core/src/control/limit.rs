@@ -1,6 +1,7 @@
 //! The limit in force: a law, what it said last, and the slots in use under it.
 
 use super::law::{Bounds, Cause, Completion, Law, Step};
+use super::pushback::Pushback;
 use super::slots::Slots;
 use crate::sense::Reading;
 use crate::time::Moment;
@@ -10,6 +11,8 @@ use crate::time::Moment;
 pub(crate) struct Limit {
     law: Box<dyn Law>,
     bounds: Bounds,
+    /// What the origin lets requests have.
+    pushback: Pushback,
     /// What the law says, within the bounds. Every decision asks for it, so that it stands here.
     slots: u32,
     running: u32,
@@ -22,7 +25,8 @@ impl Limit {
     pub(crate) fn new(law: Box<dyn Law>, slots: &Slots) -> Self {
         let bounds = slots.bounds();
         let slots = bounds.clamp(law.slots());
-        Limit { slots, bounds, law, running: 0, last_step: None, kept: false }
+        let pushback = Pushback::default();
+        Limit { slots, bounds, pushback, law, running: 0, last_step: None, kept: false }
     }
 
     /// Begins anew with what a plan says; slots in use stay so.
@@ -82,6 +86,10 @@ impl Limit {
     pub(crate) fn finished(&mut self, completion: &Completion<'_>) {
         let step = self.law.finished(completion);
         self.take(completion.now, step);
+        if self.pushback.finished(completion) {
+            let step = Step { slots: self.law.slots(), cause: Cause::Pushback };
+            self.take(completion.now, Some(step));
+        }
     }
 
     /// A sensor sent a reading.
@@ -99,7 +107,8 @@ impl Limit {
 
     fn take(&mut self, now: Moment, step: Option<Step>) {
         let Some(step) = step else { return };
-        let slots = self.bounds.clamp(step.slots);
+        let most = self.pushback.most().unwrap_or(u32::MAX);
+        let slots = self.bounds.clamp(step.slots.min(most));
         if slots != self.slots {
             self.slots = slots;
             self.last_step = Some((now, Step { slots, ..step }));

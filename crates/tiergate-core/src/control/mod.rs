@@ -5,6 +5,7 @@ mod curve;
 mod law;
 mod limit;
 mod mix;
+mod pushback;
 mod regain;
 mod slots;
 mod window;

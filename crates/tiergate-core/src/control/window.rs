@@ -107,6 +107,6 @@ pub(super) fn is_answer(outcome: &Outcome) -> bool {
     match outcome.end {
         End::Served | End::Upgraded => true,
         End::Cancelled => outcome.first_byte.is_some(),
-        End::Error | End::Failed | End::Preempted => false,
+        End::Error | End::Pushback | End::Failed | End::Preempted => false,
     }
 }

@@ -290,7 +290,7 @@ impl<T> Gate<T> {
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
-            && !matches!(outcome.end, End::Cancelled | End::Preempted)
+            && !matches!(outcome.end, End::Cancelled | End::Preempted | End::Pushback)
         {
             shedding.finished();
         }

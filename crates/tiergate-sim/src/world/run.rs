@@ -202,8 +202,7 @@ impl World<'_> {
                 let end = match how {
                     Ended::Served => End::Served,
                     Ended::Error => End::Error,
-                    // The gateway knows no other end of an answer below 500.
-                    Ended::Pushback => End::Served,
+                    Ended::Pushback => End::Pushback,
                 };
                 let first_byte = Some(self.moment_of(id).since(slot.admitted()));
                 self.end(id, fate);

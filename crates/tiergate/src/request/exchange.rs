@@ -55,12 +55,12 @@ impl<C: Client> Request<'_, '_, C> {
                     self.pass_interim(&mut answer).await?;
                 }
                 Seen::Switch { len } => {
-                    self.answered(101, len);
+                    self.answered(101, End::Served, len);
                     consume(&mut answer, len);
                     return self.switch(answer).await;
                 }
-                Seen::Final { len, status, body } => {
-                    self.answered(status, len);
+                Seen::Final { len, status, end, body } => {
+                    self.answered(status, end, len);
                     consume(&mut answer, len);
                     self.deliver(body, answer).await?;
                     return Ok(Ended::Answered);
@@ -144,13 +144,13 @@ impl<C: Client> Request<'_, '_, C> {
     }
 
     /// Notes that the final answer has begun.
-    fn answered(&mut self, status: u16, head_len: usize) {
+    fn answered(&mut self, status: u16, end: End, head_len: usize) {
         let now = clock::now();
         self.place.as_mut().expect("held until the origin is done").answered(now);
         let slot = self.slot.as_mut().expect("held until the origin is done");
         slot.keep();
         slot.answered(now, head_len);
-        slot.note(if status < 500 { End::Served } else { End::Error });
+        slot.note(end);
         self.record.status = status;
         self.record.first_byte = slot.outcome().first_byte;
         self.record.end = Some(slot.outcome().end);

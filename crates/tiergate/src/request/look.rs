@@ -7,6 +7,8 @@ use super::path::Request;
 use super::streaming::Streaming;
 use crate::client::seam::Client;
 use crate::rate_limit::RateLimit;
+use tiergate_core::outcome::End;
+use tiergate_core::request::Field;
 use tiergate_wire::http1::{self, FieldTable, Parsed};
 
 /// What was found at the beginning of what the origin sent.
@@ -20,7 +22,7 @@ pub(super) enum Seen {
     /// A head of `len` bytes, after which another protocol is spoken.
     Switch { len: usize },
     /// The final head, of `len` bytes.
-    Final { len: usize, status: u16, body: AnswerBody },
+    Final { len: usize, status: u16, end: End, body: AnswerBody },
 }
 
 impl<C: Client> Request<'_, '_, C> {
@@ -69,10 +71,37 @@ impl<C: Client> Request<'_, '_, C> {
                 let dechunk = !self.client.takes_chunks(self.facts);
                 let mut body = AnswerBody::new(head.body, dechunk, head.keep_alive);
                 body.streaming = Streaming::of(table.fields());
-                Seen::Final { len, status, body }
+                Seen::Final { len, status, end: end_of(status, table.fields()), body }
             }
             false if head.upgrade => Seen::Switch { len },
             false => Seen::Interim { len },
         }
+    }
+}
+
+/// How a request ends whose answer has this head, if the answer arrives whole.
+fn end_of(status: u16, fields: &[Field<'_>]) -> End {
+    let has_retry_after = || fields.iter().any(|it| it.name.eq_ignore_ascii_case(b"retry-after"));
+    match status {
+        429 => End::Pushback,
+        503 if has_retry_after() => End::Pushback,
+        500.. => End::Error,
+        _ => End::Served,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_that_refuses_is_told_from_one_that_fails() {
+        let wait = [Field { name: b"Retry-After", value: b"1" }];
+        assert_eq!(end_of(200, &wait), End::Served);
+        assert_eq!(end_of(404, &[]), End::Served);
+        assert_eq!(end_of(429, &[]), End::Pushback);
+        assert_eq!(end_of(503, &[]), End::Error);
+        assert_eq!(end_of(503, &wait), End::Pushback);
+        assert_eq!(end_of(500, &wait), End::Error);
     }
 }
