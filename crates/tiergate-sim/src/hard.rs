@@ -9,7 +9,7 @@ use tiergate_draw::{Paint, Range, Table};
 /// What a law gave in one run, in one phase.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Mean slots, of all gateways.
+    /// Mean slots, of the gateways that are there.
     pub slots: f64,
     /// The least part of the good answers that one of several gateways gave, relative to its part of the load: of
     /// those that are there for the whole phase.
@@ -34,8 +34,13 @@ impl Outcome {
             |(gateway, report): (&crate::scenario::Gateway, &crate::report::GatewayReport)| {
                 report.good as f64 / all.max(1) as f64 / (gateway.weight / weights)
             };
+        let held: f64 = gateways.iter().map(|(_, report)| report.slot_seconds).sum();
+        let slots = match gateways[..] {
+            [] => phase.slots(),
+            _ => held / phase.seconds(),
+        };
         Outcome {
-            slots: phase.slots(),
+            slots,
             part: gateways.into_iter().map(part).fold(1.0, f64::min),
             goodput: phase.goodput(),
             good: phase.classes[0].good_share(),

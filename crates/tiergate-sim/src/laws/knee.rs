@@ -18,9 +18,9 @@ const GRID_FROM: f64 = -0.7;
 const GRID_PER_ONE: f64 = 16.0;
 const GRID: usize = 176;
 /// How far the limit is above the knee, in gaps.
-const ABOVE: f64 = 0.55;
+const ABOVE: f64 = 0.35;
 /// How far looks go below and above the limit, as ln.
-const GAP: (f64, f64) = (0.15, 0.4);
+const GAP: (f64, f64) = (0.12, 0.4);
 /// Blocks of a cycle, of which one looks down and one up: known, and not.
 const CYCLE: (u64, u64) = (8, 4);
 /// Doubt (standard deviation of ln) above which it is not known.
@@ -38,8 +38,12 @@ const SPREAD_NEAR: f64 = 0.015;
 const CHANGED: (f64, f64) = (0.15, 3.5);
 /// Most that the limit moves at once, as ln.
 const MOVE_MAX: f64 = 1.2;
-/// Length of a block, in times in service (their geometric mean).
-const BLOCK: f64 = 3.0;
+/// Length of a block, in times in service: the mean of each class's, by the share of the slots that it holds, since a
+/// limit changes what is in progress no faster than slots come free.
+const BLOCK: f64 = 1.7;
+/// How fast what is known of the noise is replaced, and how much more than chance it is at most.
+const NOISE: f64 = 0.1;
+const NOISE_MAX: f64 = 20.0;
 /// Answers that a block wants.
 const ENOUGH: f64 = 12.0;
 /// No answer counts for more than so many of its class.
@@ -132,16 +136,20 @@ impl Belief {
         self.0.iter_mut().for_each(|mass| *mass /= sum);
     }
 
-    /// Below the knee times in service are the same, above it they grow with the limit.
-    fn observe(&mut self, points: &[Point]) {
+    /// Below the knee times in service are the same, above it they grow with the limit. Returns the square of what
+    /// the best one leaves unexplained, relative to chance.
+    fn observe(&mut self, points: &[Point]) -> f64 {
+        let mut best = f64::MAX;
         let weight: f64 = points.iter().map(|it| 1.0 / it.variance).sum();
         for (place, mass) in self.0.iter_mut().enumerate() {
             let off = |it: &Point| it.longer - (it.ln_slots - ln_of(place)).max(0.0);
             let mean: f64 = points.iter().map(|it| off(it) / it.variance).sum::<f64>() / weight;
             let square: f64 = points.iter().map(|it| (off(it) - mean).powi(2) / it.variance).sum();
+            best = best.min(square);
             *mass *= WRONG + (-square / 2.0).exp();
         }
         self.normalise();
+        best / (points.len() as f64 - 1.0)
     }
 
     /// Time passes.
@@ -240,7 +248,12 @@ pub(super) struct Knee {
     count: f64,
     held_s: f64,
     held_2: f64,
-    held_ln: f64,
+    /// By class: times in service, and of how many answers.
+    of_class: [(f64, f64); CLASSES],
+    /// The mean of these times, weighted by slots and seconds; and the weights.
+    turn: (f64, f64),
+    /// How much more blocks differ than chance would make them.
+    noise: f64,
     full_since: Moment,
     lost: u32,
     kept: u32,
@@ -265,7 +278,9 @@ impl Knee {
             count: 0.0,
             held_s: 0.0,
             held_2: 0.0,
-            held_ln: 0.0,
+            of_class: [(0.0, 0.0); CLASSES],
+            turn: (0.0, 0.0),
+            noise: 1.0,
             full_since: Moment::ZERO,
             lost: 0,
             kept: 0,
@@ -305,7 +320,8 @@ impl Knee {
 
     fn open(&mut self, now: Moment) {
         let rate = self.hi.exp() / self.held_s.max(1e-6);
-        let wanted = (BLOCK * self.held_ln.exp()).max(ENOUGH / rate);
+        let turn = self.turn.0 / self.turn.1.max(1e-9);
+        let wanted = (BLOCK * turn).max(ENOUGH / rate);
         while self.block_s() < wanted && self.grid < 20 {
             self.grid += 1;
         }
@@ -345,7 +361,7 @@ impl Knee {
         for sums in &blocks {
             whole.iter_mut().zip(sums).for_each(|(sum, more)| sum.merge(more));
         }
-        let points: Vec<Point> =
+        let mut points: Vec<Point> =
             blocks.iter().filter_map(|sums| point(sums, &whole, &self.usual)).collect();
         let reach =
             |of: fn(f64, f64) -> f64, from: f64| points.iter().map(|it| it.ln_slots).fold(from, of);
@@ -364,7 +380,11 @@ impl Knee {
         if let Some(grown) = grown {
             self.belief.changed(grown);
         }
-        self.belief.observe(&points);
+        for it in &mut points {
+            it.variance *= self.noise;
+        }
+        let found = self.belief.observe(&points) * self.noise;
+        self.noise = (self.noise + NOISE * (found - self.noise)).clamp(1.0, NOISE_MAX);
         self.decide();
         self.belief.spread(SPREAD);
     }
@@ -418,9 +438,13 @@ impl Law for Knee {
         self.count = (self.count + 1.0).min(256.0);
         self.held_s += (held - self.held_s) / self.count;
         self.held_2 += (held * held - self.held_2) / self.count;
-        self.held_ln += (held.max(1e-6).ln() - self.held_ln) / self.count;
         self.peak = self.peak.max(load.running);
         let class = class.index() % CLASSES;
+        let (mean, of) = &mut self.of_class[class];
+        *of = (*of + 1.0).min(64.0);
+        *mean += (held - *mean) / *of;
+        let kept = 1.0 - 1.0 / self.count;
+        self.turn = (self.turn.0 * kept + held * *mean, self.turn.1 * kept + held);
         let usual = &mut self.usual[class];
         usual.fade(1.0 - 1.0 / 512.0);
         let held = if usual.n > 64.0 { held.min(CAP * usual.sum / usual.n) } else { held };
