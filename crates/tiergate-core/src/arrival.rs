@@ -2,7 +2,7 @@
 
 use crate::classify::Match;
 use crate::classify::score::Score;
-use crate::names::{ClassId, PolicerId, RuleId};
+use crate::names::{ClassId, PolicerId, PoolId, RuleId};
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -10,6 +10,9 @@ use std::time::Duration;
 pub struct Arrival {
     /// Its class. If that is gone from the plan, it is served after all others, by its former settings.
     pub class: ClassId,
+    /// The pool whose slots it needs ([`crate::plan::Plan::pool_of`]). If that is gone from the plan, it is served by
+    /// the limit that the pool had.
+    pub pool: PoolId,
     /// The rule that decided the class; `None` if none matched.
     pub rule: Option<RuleId>,
     /// How long it may wait, where its rule says; else its class's deadline.
@@ -45,6 +48,7 @@ impl Arrival {
     pub const fn of(class: ClassId) -> Self {
         Arrival {
             class,
+            pool: PoolId::DEFAULT,
             rule: None,
             deadline: None,
             policer: None,
@@ -62,7 +66,8 @@ impl Arrival {
 
     /// A request of which the rules say `found` and of which `bytes` are held while it waits; `rules` are
     /// the ids of all rules, in the order that the classifier has them in.
-    /// What its connection and its session add is for the caller to set; so is whether importance counts.
+    /// What its connection and its session add is for the caller to set; so are its pool and whether importance
+    /// counts.
     pub fn matched(found: &Match, rules: &[RuleId], bytes: u32) -> Self {
         Arrival {
             rule: found.rule.and_then(|place| rules.get(place as usize).copied()),

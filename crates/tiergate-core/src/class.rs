@@ -2,7 +2,7 @@
 
 use crate::admit::trigger::Trigger;
 pub use crate::names::ClassId;
-use crate::names::{PolicerId, SiteId};
+use crate::names::{PolicerId, PoolId, SiteId};
 use crate::schedule::Terms;
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub struct Class {
     /// Share of the slots, 0.0 to 1.0, that this class is sure of while it has requests waiting.
     /// What it does not use is lent to the others.
     pub minimum: f64,
-    /// How many requests may wait at once.
+    /// How many requests may wait at once, in each pool.
     pub queue_len_max: u32,
     /// The policer that all of its requests come under.
     pub policer: Option<PolicerId>,
@@ -82,6 +82,8 @@ pub struct Class {
     pub reserve: f64,
     /// The site that it belongs to.
     pub site: SiteId,
+    /// The pool that takes its requests, unless their rule names another.
+    pub pool: PoolId,
     /// In which order its requests get slots.
     pub order: Order,
     /// Whether its flows are served in turn, so that one which sends much only makes itself wait.
@@ -92,7 +94,7 @@ pub struct Class {
     pub when_full: WhenFull,
     /// What becomes of its requests whose deadline passes.
     pub late: Late,
-    /// How many bytes of requests (heads and bodies that were read) may wait at once.
+    /// How many bytes of requests (heads and bodies that were read) may wait at once, in each pool.
     pub queue_bytes_max: u64,
     /// Whether a request of it that is in service may be preempted by one of a class above; only what
     /// is safe to repeat ever is.
@@ -131,6 +133,7 @@ impl Class {
             share: 0.0,
             reserve: 0.0,
             site: SiteId(0),
+            pool: PoolId::DEFAULT,
             order: Order::Fifo,
             fair: true,
             codel: None,

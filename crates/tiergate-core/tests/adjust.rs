@@ -10,7 +10,7 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Bounds, Cause, Law, Slots};
 use tiergate_core::gate::{Arrival, Effect, Gate, Verdict};
-use tiergate_core::names::Names;
+use tiergate_core::names::{Names, PoolId};
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::schedule::Policy;
 use tiergate_core::time::Moment;
@@ -190,7 +190,7 @@ fn bounds_of_the_slots_hold_at_once_and_are_said() {
     let now = Moment::from_millis(5);
     gate.adjust(now, "me", at_once(Setting::SlotsMax, 4.0)).expect("free");
     assert_eq!(gate.slots(), 4);
-    let said = Effect::SlotsChanged { slots: 4, cause: Cause::Adjusted };
+    let said = Effect::SlotsChanged { pool: PoolId::DEFAULT, slots: 4, cause: Cause::Adjusted };
     assert_eq!(gate.next_effect(), Some(said));
     gate.reconfigure(now, Spec::protective().build().expect("a valid plan"));
     assert_eq!((gate.slots(), gate.next_effect()), (4, None), "a reload leaves it");

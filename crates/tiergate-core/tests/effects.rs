@@ -6,6 +6,7 @@ use tiergate_core::admit::block;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::{Cause, Slots};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Verdict};
+use tiergate_core::names::PoolId;
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
@@ -36,7 +37,7 @@ fn wakes_come_before_the_slots_that_a_reload_brings_and_each_is_said_once() {
     gate.reconfigure(now, plan(7));
     gate.reconfigure(now, plan(3));
     let said = effects(&mut gate);
-    let slots = Effect::SlotsChanged { slots: 3, cause: Cause::Reload };
+    let slots = Effect::SlotsChanged { pool: PoolId::DEFAULT, slots: 3, cause: Cause::Reload };
     assert_eq!(said, [Effect::Wake(2), Effect::Wake(1), slots]);
     assert_eq!(effects(&mut gate), []);
     gate.reconfigure(now, plan(9));
@@ -67,7 +68,7 @@ fn each_step_of_the_adaptive_limit_is_said() {
                     let Claim::Admitted(slot) = gate.claim(ticket) else { panic!("first come") };
                     held.push_back(slot);
                 }
-                Effect::SlotsChanged { slots, cause } => {
+                Effect::SlotsChanged { slots, cause, .. } => {
                     let (at, step) = gate.last_step().expect("it changed");
                     assert_eq!((at, step.slots, step.cause), (now, slots, cause));
                     said = slots;

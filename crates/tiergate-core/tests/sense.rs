@@ -3,6 +3,7 @@
 use std::time::Duration;
 use tiergate_core::control::{Cause, Law, Step};
 use tiergate_core::gate::{Effect, Gate};
+use tiergate_core::names::PoolId;
 use tiergate_core::plan::Spec;
 use tiergate_core::sense::{Quantity, Reading, ReadingError, Sources};
 use tiergate_core::time::Moment;
@@ -99,7 +100,8 @@ fn a_law_may_go_by_readings() {
         gate.observe(Moment::ZERO, reading("cpu", Quantity::Utilization(share))).expect("possible");
         (gate.slots(), gate.next_effect())
     };
-    let changed = |slots, cause| (slots, Some(Effect::SlotsChanged { slots, cause }));
+    let changed =
+        |slots, cause| (slots, Some(Effect::SlotsChanged { pool: PoolId::DEFAULT, slots, cause }));
     assert_eq!(slots(0.5), changed(9, Cause::Grew));
     assert_eq!(slots(0.9), (9, None));
     assert_eq!(slots(1.0), changed(4, Cause::Shrank));

@@ -35,5 +35,5 @@ pub(crate) use discipline::Discipline;
 pub(crate) use flows::FlowTurn;
 pub(crate) use queues::Backlog;
 pub(crate) use room::Room;
-pub use waiter::Ticket;
+pub(crate) use waiter::Ticket;
 pub(crate) use waiter::{State, Waiter};

@@ -10,7 +10,7 @@ use crate::time::Moment;
 
 /// Names one waiting request. Stale tickets are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(pub(super) Key);
+pub(crate) struct Ticket(pub(super) Key);
 
 /// What has become of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

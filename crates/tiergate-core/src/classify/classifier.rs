@@ -10,6 +10,7 @@ use super::search::RuleTrees;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::fault::Fault;
+use crate::names::PoolId;
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Match {
     pub refuse: bool,
     /// The policer to pass.
     pub policer: Option<PolicerId>,
+    /// The pool that takes the request, where a rule says; else its class's.
+    pub pool: Option<PoolId>,
     /// How much it matters that the session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// A rule's score, or that of the tables; 0 without either.
@@ -180,6 +183,7 @@ impl Classifier {
             match output {
                 Output::Verdict => {}
                 Output::Policer => found.policer = rule.policer,
+                Output::Pool => found.pool = rule.pool,
                 Output::Importance => found.importance = rule.importance,
                 Output::Score => score = rule.score,
                 Output::Flow => flow = rule.flow.as_ref(),

@@ -7,6 +7,7 @@ use super::score::Score;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::named::named;
+use crate::names::PoolId;
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Rule {
     pub refuse: bool,
     /// The policer that the request must pass.
     pub policer: Option<PolicerId>,
+    /// The pool that takes the request; `None`: its class's.
+    pub pool: Option<PoolId>,
     /// How much it matters that the request's session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// The score, instead of the one that the tables give.
@@ -47,6 +50,8 @@ named! {
         Verdict = "class",
         /// The policer.
         Policer = "policer",
+        /// The pool.
+        Pool = "pool",
         /// The importance.
         Importance = "importance",
         /// The score.
@@ -96,6 +101,7 @@ impl Rule {
         match output {
             Output::Verdict => self.class.is_some() || self.refuse || self.deadline.is_some(),
             Output::Policer => self.policer.is_some(),
+            Output::Pool => self.pool.is_some(),
             Output::Importance => self.importance.is_some(),
             Output::Score => self.score.is_some(),
             Output::Flow => self.flow.is_some(),

@@ -2,6 +2,7 @@
 
 use super::Gate;
 use crate::adjust::{AdjustError, Adjustment, Adjustments, Applied};
+use crate::names::PoolId;
 use crate::plan::Plan;
 use crate::sense::{Reading, ReadingError, Sources};
 use crate::time::Moment;
@@ -11,16 +12,18 @@ use std::time::Duration;
 const MOVE_EVERY: Duration = Duration::from_millis(100);
 
 impl<T> Gate<T> {
-    /// Takes a reading: keeps it as the last of its source, and tells the law of the limit. O(sources).
+    /// Takes a reading: keeps it as the last of its source, and tells the law of the default pool's limit. O(sources).
     ///
     /// # Errors
     /// A reading that cannot be, or too many sources. Nothing has changed then.
     pub fn observe(&mut self, now: Moment, reading: Reading<'_>) -> Result<(), ReadingError> {
-        let now = self.latest(now);
+        // Sensors do not say yet which servers they watch: those of the default pool.
+        let now = self.common.latest(now);
         self.sources.take(now, reading)?;
-        self.advance(now);
-        self.limit.observe(now, &reading);
-        self.dispatch(now);
+        let (now, pool, common) = self.at(now, PoolId::DEFAULT);
+        pool.advance(now);
+        pool.limit.observe(now, &reading);
+        pool.dispatch(common, now);
         Ok(())
     }
 
@@ -41,7 +44,7 @@ impl<T> Gate<T> {
         owner: &str,
         wanted: Adjustment,
     ) -> Result<Applied, AdjustError> {
-        let now = self.latest(now);
+        let now = self.common.latest(now);
         self.move_adjustments(now);
         let mut adjustments = self.adjustments.clone();
         let (applied, plan) = adjustments.claim(now, owner, wanted)?;
@@ -53,7 +56,7 @@ impl<T> Gate<T> {
     /// Ends all adjustments of an owner: the plan's values are in force again at once. Returns how many
     /// there were.
     pub fn release(&mut self, now: Moment, owner: &str) -> usize {
-        let now = self.latest(now);
+        let now = self.common.latest(now);
         let count = self.adjustments.release(owner);
         let plan = self.adjustments.over();
         self.put_adjusted(now, plan);
@@ -77,11 +80,9 @@ impl<T> Gate<T> {
     /// Puts the plan in force with other values of what may be adjusted.
     fn put_adjusted(&mut self, now: Moment, plan: Plan) {
         self.let_time_pass(now);
-        if plan.slots != self.plan.slots {
-            self.limit.set_bounds(now, &plan.slots);
+        if plan.slots != self.common.plan.slots {
+            self.pool_of_mut(PoolId::DEFAULT).limit.set_bounds(now, &plan.slots);
         }
-        self.put_in_force(now, &plan);
-        self.plan = plan;
-        self.dispatch(now);
+        self.put_in_force(now, plan);
     }
 }

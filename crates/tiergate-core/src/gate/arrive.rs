@@ -1,6 +1,7 @@
 //! A request's arrival: admitted, queued or refused.
 
-use super::{Arrival, Gate, Slot, Verdict};
+use super::pool::{Common, Pool};
+use super::{Arrival, Gate, Slot, Ticket, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
 use crate::names::{ClassId, PolicerId};
@@ -19,36 +20,74 @@ impl<T> Gate<T> {
         mut arrival: Arrival,
         wake: impl FnOnce() -> T,
     ) -> Verdict {
-        let now = self.latest(now);
-        let class = self.classes.entered(arrival.class);
-        arrival.class = class;
+        let (now, pool, common) = self.at(now, arrival.pool);
+        arrival.class = pool.classes.entered(arrival.class);
+        pool.arrive(common, now, &arrival, wake)
+    }
+
+    /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
+    /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. It takes
+    /// no tokens. O(1).
+    pub fn turn_away(&mut self, now: Moment, arrival: Arrival) -> Option<Reason> {
+        let (now, pool, common) = self.at(now, arrival.pool);
+        pool.turn_away(common, now, arrival)
+    }
+
+    /// What the request has left of the policer that would refuse it now, or else of the first that
+    /// it comes under; `None` if it comes under none. O(1), and the partitions.
+    pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
+        let (now, pool, common) = self.at(now, arrival.pool);
+        let class = pool.classes.entered(arrival.class);
+        let under = pool.policers_of(common, class, arrival)?;
+        let policer = common.policers.bar(now, under);
+        let policer = policer.or_else(|| under.policers().next())?;
+        Some((policer, common.policers.quota(now, policer, under)))
+    }
+
+    /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
+    /// see (its rule refuses it, no origin is up).
+    pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
+        self.pool_of_mut(arrival.pool).refuse(arrival, reason);
+    }
+}
+
+impl<T> Pool<T> {
+    /// Its class is one that has a rank here.
+    fn arrive(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+        wake: impl FnOnce() -> T,
+    ) -> Verdict {
+        let class = arrival.class;
         self.account.arrived(class, arrival.rule);
-        if self.is_blocked(now, &arrival) {
-            return self.reject(now, &arrival, Reason::Blocked);
+        if self.is_blocked(common, now, arrival) {
+            return self.reject(common, now, arrival, Reason::Blocked);
         }
-        self.catch_up(now);
+        self.catch_up(common, now);
         if let Some(shedding) = &mut self.shedding
-            && shedding.is_shed(&candidate(self.classes.rank(class), &arrival))
+            && shedding.is_shed(&candidate(self.classes.rank(class), arrival))
         {
-            return self.reject(now, &arrival, Reason::Shed);
+            return self.reject(common, now, arrival, Reason::Shed);
         }
-        let at_once = self.is_admitted(now, &arrival);
-        if let Some(reason) = self.bar(now, &arrival, at_once) {
-            return self.reject(now, &arrival, reason);
+        let at_once = self.is_admitted(now, arrival);
+        if let Some(reason) = self.bar(common, now, arrival, at_once) {
+            return self.reject(common, now, arrival, reason);
         }
         // Last of all: whoever is refused for another reason has used up nothing.
-        if let Some(under) = self.policers_of(class, &arrival)
-            && let Err(policer) = self.policers.take(now, under)
+        if let Some(under) = self.policers_of(common, class, arrival)
+            && let Err(policer) = common.policers.take(now, under)
         {
-            let reason = self.policers.refuse(policer);
-            return self.reject(now, &arrival, reason);
+            let reason = common.policers.refuse(policer);
+            return self.reject(common, now, arrival, reason);
         }
         if at_once {
-            return Verdict::Admit(self.admit(now, &arrival));
+            return Verdict::Admit(self.admit(now, arrival));
         }
-        let deadline = now + self.patience(&arrival);
-        let leaving = self.room(&arrival).expect("`bar` has found room");
-        self.make_room(now, leaving);
+        let deadline = now + self.patience(arrival);
+        let leaving = self.room(arrival, common.plan.queue_len_max).expect("`bar` has found room");
+        self.make_room(common, now, leaving);
         if self.backlog.len() == 0 {
             self.let_time_pass(now);
         }
@@ -56,15 +95,15 @@ impl<T> Gate<T> {
         self.classes.load_mut(class).waiting += 1;
         // After a displacement as many wait as before: triggers see no shorter backlog in between.
         self.note_waiting(class);
-        let ticket = self.backlog.push(now, class, &arrival, deadline, wake());
+        let ticket = self.backlog.push(now, class, arrival, deadline, wake());
         // Whoever comes may be served before those for whom free slots are kept, or instead of others that
         // run.
-        self.dispatch(now);
-        Verdict::Queue(ticket)
+        self.dispatch(common, now);
+        Verdict::Queue(Ticket { pool: self.id, waiter: ticket })
     }
 
     /// Whether the request gets a slot at once: there is one, and if anybody waited that could have it, it
-    /// would be this request's turn. After [`Gate::advance`]; those that wait have had theirs.
+    /// would be this request's turn. After [`Pool::advance`]; those that wait have had theirs.
     fn is_admitted(&mut self, now: Moment, arrival: &Arrival) -> bool {
         // Nobody who may have a free slot waits: every change ends in `dispatch`.
         if !self.limit.has_free() || !self.limit.fits(arrival.width()) {
@@ -97,6 +136,7 @@ impl<T> Gate<T> {
         picked == Some(self.classes.rank(class))
     }
 
+    #[inline]
     fn admit(&mut self, now: Moment, arrival: &Arrival) -> Slot {
         let class = arrival.class;
         let record = self.classes.at_mut(class);
@@ -106,6 +146,7 @@ impl<T> Gate<T> {
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
         Slot {
+            pool: self.id,
             class,
             rule: arrival.rule,
             admitted: now,
@@ -124,57 +165,45 @@ impl<T> Gate<T> {
 
     /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was
     /// kept for.
-    fn catch_up(&mut self, now: Moment) {
+    fn catch_up(&mut self, common: &mut Common<T>, now: Moment) {
         self.advance(now);
         if self.schedule.keeps_free() && self.backlog.len() > 0 {
-            self.dispatch(now);
+            self.dispatch(common, now);
         }
     }
 
-    /// Refuses, and counts, a request that would be refused if it came now: a body that is still to be
-    /// read is not worth it. `None`: it may come, and [`Gate::arrive`] may say otherwise then. It takes
-    /// no tokens. O(1).
-    pub fn turn_away(&mut self, now: Moment, mut arrival: Arrival) -> Option<Reason> {
-        let now = self.latest(now);
+    fn turn_away(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        mut arrival: Arrival,
+    ) -> Option<Reason> {
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
         let candidate = candidate(self.classes.rank(class), &arrival);
-        let barred = if self.is_blocked(now, &arrival) {
+        let barred = if self.is_blocked(common, now, &arrival) {
             Some(Reason::Blocked)
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
             Some(Reason::Shed)
         } else {
-            self.catch_up(now);
+            self.catch_up(common, now);
             let at_once = self.is_admitted(now, &arrival);
-            self.bar(now, &arrival, at_once)
+            self.bar(common, now, &arrival, at_once)
         };
         let reason = match barred {
             Some(reason) => reason,
             None => {
-                let under = self.policers_of(class, &arrival)?;
-                let policer = self.policers.bar(now, under)?;
-                self.policers.refuse(policer)
+                let under = self.policers_of(common, class, &arrival)?;
+                let policer = common.policers.bar(now, under)?;
+                common.policers.refuse(policer)
             }
         };
         self.refuse(arrival, reason);
-        self.count_refusal(now, class, arrival.running, arrival.flow, reason);
+        self.count_refusal(common, now, class, arrival.running, arrival.flow, reason);
         Some(reason)
     }
 
-    /// What the request has left of the policer that would refuse it now, or else of the first that
-    /// it comes under; `None` if it comes under none. O(1), and the partitions.
-    pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
-        let now = self.latest(now);
-        let class = self.classes.entered(arrival.class);
-        let under = self.policers_of(class, arrival)?;
-        let policer = self.policers.bar(now, under);
-        let policer = policer.or_else(|| under.policers().next())?;
-        Some((policer, self.policers.quota(now, policer, under)))
-    }
-
-    /// Counts a request that is refused before it reaches the backlog, for a reason the gate cannot
-    /// see (its rule refuses it, no origin is up).
-    pub fn refuse(&mut self, arrival: Arrival, reason: Reason) {
+    fn refuse(&mut self, arrival: Arrival, reason: Reason) {
         let class = self.classes.entered(arrival.class);
         self.account.arrived(class, arrival.rule);
         self.account.refused(class, reason);
@@ -182,9 +211,15 @@ impl<T> Gate<T> {
 
     /// Why the request may neither have a slot nor wait for one, policers apart. `at_once`: whether it
     /// may have one now.
-    fn bar(&mut self, now: Moment, arrival: &Arrival, at_once: bool) -> Option<Reason> {
+    fn bar(
+        &mut self,
+        common: &Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+        at_once: bool,
+    ) -> Option<Reason> {
         let class = arrival.class;
-        if self.draining {
+        if common.draining {
             return Some(Reason::Draining);
         }
         if at_once {
@@ -193,7 +228,7 @@ impl<T> Gate<T> {
         if self.triggers.bars(self.classes.rank(class)) {
             return Some(Reason::BacklogTrigger);
         }
-        if self.room(arrival).is_none() {
+        if self.room(arrival, common.plan.queue_len_max).is_none() {
             return Some(Reason::QueueFull);
         }
         self.count_drain(now, class, arrival.running);
@@ -203,14 +238,25 @@ impl<T> Gate<T> {
     }
 
     /// The policers that apply to a request.
-    pub(super) fn policers_of(&self, class: ClassId, arrival: &Arrival) -> Option<Under> {
+    pub(super) fn policers_of(
+        &self,
+        common: &Common<T>,
+        class: ClassId,
+        arrival: &Arrival,
+    ) -> Option<Under> {
         let by_class = self.classes.at(class).settings.policer;
-        self.policers.under(arrival.policer, by_class, class, arrival.flow)
+        common.policers.under(arrival.policer, by_class, class, arrival.flow)
     }
 
-    fn reject(&mut self, now: Moment, arrival: &Arrival, reason: Reason) -> Verdict {
+    fn reject(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+        reason: Reason,
+    ) -> Verdict {
         self.account.refused(arrival.class, reason);
-        self.count_refusal(now, arrival.class, arrival.running, arrival.flow, reason);
+        self.count_refusal(common, now, arrival.class, arrival.running, arrival.flow, reason);
         Verdict::Reject(reason)
     }
 }

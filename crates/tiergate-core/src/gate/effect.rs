@@ -1,6 +1,7 @@
 //! Effects: what the gate asks its shell to do.
 
 use crate::control::Cause;
+use crate::names::PoolId;
 use crate::time::Moment;
 use std::collections::VecDeque;
 
@@ -9,8 +10,10 @@ use std::collections::VecDeque;
 pub enum Effect<T> {
     /// Wake the owner of a ticket that is settled, or of a slot that is to be given back: its `T`.
     Wake(T),
-    /// The number of slots is another one since this was last said.
+    /// A pool's number of slots is another one since this was last said.
     SlotsChanged {
+        /// Whose.
+        pool: PoolId,
         /// The number of slots in force.
         slots: u32,
         /// Why it changed last.
@@ -46,18 +49,14 @@ const BLOCKS_MAX: usize = 64;
 pub(super) struct Effects<T> {
     /// Bounded by the tickets and slots that are out.
     wakes: Vec<T>,
-    /// The slots that were said last.
-    slots: u32,
     blocks: VecDeque<(u64, Moment)>,
     unblock_all: bool,
 }
 
 impl<T> Effects<T> {
-    /// Nothing; there are so many slots.
-    pub(super) fn new(slots: u32) -> Self {
+    pub(super) fn new() -> Self {
         Effects {
             wakes: Vec::new(),
-            slots,
             blocks: VecDeque::with_capacity(BLOCKS_MAX),
             unblock_all: false,
         }
@@ -78,15 +77,12 @@ impl<T> Effects<T> {
         self.unblock_all = true;
     }
 
-    /// The next effect. `slots`: those in force, and why they changed last.
-    pub(super) fn next(&mut self, slots: u32, cause: impl FnOnce() -> Cause) -> Option<Effect<T>> {
-        if let Some(owner) = self.wakes.pop() {
-            return Some(Effect::Wake(owner));
-        }
-        if slots != self.slots {
-            self.slots = slots;
-            return Some(Effect::SlotsChanged { slots, cause: cause() });
-        }
+    pub(super) fn next_wake(&mut self) -> Option<T> {
+        self.wakes.pop()
+    }
+
+    /// The next that is about blocks.
+    pub(super) fn next_block(&mut self) -> Option<Effect<T>> {
         if std::mem::take(&mut self.unblock_all) {
             return Some(Effect::UnblockAll);
         }

@@ -1,13 +1,14 @@
 //! Slots: given, described, and back with what the request has cost.
 
-use super::{Gate, Slot};
+use super::Slot;
+use super::pool::Pool;
 use crate::backlog::Waiter;
 use crate::names::{ClassId, RuleId};
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
 use crate::time::Moment;
 
-impl<T> Gate<T> {
+impl<T> Pool<T> {
     /// Lets time pass for the schedule; before a load changes.
     pub(super) fn advance(&mut self, now: Moment) {
         if self.backlog.len() == 0 && self.schedule.rests() {
@@ -21,7 +22,7 @@ impl<T> Gate<T> {
         self.schedule.advance(now, self.classes.loads(), self.limit.slots());
     }
 
-    /// Gives slots to a request of the class that waits no more; after [`Gate::advance`].
+    /// Gives slots to a request of the class that waits no more; after [`Pool::advance`].
     pub(super) fn grant(
         &mut self,
         now: Moment,
@@ -41,6 +42,7 @@ impl<T> Gate<T> {
     /// The slot of a waiter that was granted one.
     pub(super) fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment) -> Slot {
         Slot {
+            pool: self.id,
             class: waiter.class,
             rule: waiter.rule,
             admitted,
@@ -66,7 +68,7 @@ impl<T> Gate<T> {
         }
     }
 
-    pub(super) fn take_back(&mut self, slot: Slot) {
+    pub(super) fn take_back(&mut self, slot: &Slot) {
         self.limit.take_back(slot.grant.slots);
         self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         self.classes.at_mut(slot.class).requests -= 1;

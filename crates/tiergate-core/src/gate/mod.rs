@@ -22,6 +22,7 @@ mod classes;
 mod effect;
 mod grant;
 mod pace;
+mod pool;
 mod preempt;
 mod reload;
 mod revocable;
@@ -32,30 +33,33 @@ mod wait;
 
 use crate::account::Account;
 use crate::adjust::Adjustments;
-use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers, Quota};
-use crate::admit::triggers::Triggers;
 pub use crate::arrival::Arrival;
-pub use crate::backlog::Ticket;
-use crate::backlog::{Backlog, FlowTurn, State};
+use crate::backlog::{self, FlowTurn, State};
 use crate::class::Class;
 use crate::collections::Key;
-use crate::control::{Cause, Completion, Law, Limit, OriginLoad, Step};
-use crate::cost::Costs;
-use crate::names::{ClassId, PolicerId, RuleId};
+use crate::control::{Cause, Completion, Law, OriginLoad, Step};
+use crate::names::{ClassId, PolicerId, PoolId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
-use crate::schedule::{Grant, Schedule};
+use crate::schedule::Grant;
 use crate::sense::Sources;
 use crate::time::Moment;
-use classes::Classes;
 pub use effect::Effect;
 use effect::Effects;
 pub use pace::{Delivered, Pace, Progress};
-use revocable::Revocable;
+use pool::Common;
+pub use pool::{ClassState, Pool};
 use std::time::Duration;
+
+/// Names one waiting request. Stale tickets are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    pool: PoolId,
+    waiter: backlog::Ticket,
+}
 
 /// What the gate says to an arrival.
 #[derive(Debug, PartialEq)]
@@ -84,6 +88,7 @@ pub enum Claim {
 #[derive(Debug, PartialEq)]
 #[must_use = "a slot that is not finished is lost to every other request"]
 pub struct Slot {
+    pool: PoolId,
     class: ClassId,
     rule: Option<RuleId>,
     arrived: Moment,
@@ -118,6 +123,7 @@ impl Slot {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a stream that is not ended counts for ever"]
 pub struct Stream {
+    pool: PoolId,
     class: ClassId,
 }
 
@@ -140,46 +146,15 @@ impl Refused {
     }
 }
 
-/// A class's state at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ClassState {
-    /// Requests that wait.
-    pub waiting: u32,
-    /// Slots held.
-    pub running: u32,
-    /// Requests that hold them: as many, unless some take several.
-    pub requests: u32,
-    /// Long-lived streams that are open without a slot.
-    pub streams: u32,
-    /// After how long its clients leave, as far as that is known; `None` too where the policy does not want it
-    /// learned.
-    pub patience: Option<Duration>,
-}
-
 /// Admits, queues and refuses requests; grants slots in the policy's order; finds how many there
 /// should be. `T` is what wakes a waiting request's owner; the gate only keeps it.
 #[derive(Debug)]
 pub struct Gate<T> {
-    /// The plan in force: the one given, with the adjustments on top.
-    plan: Plan,
     adjustments: Adjustments,
     sources: Sources,
-    limit: Limit,
-    schedule: Schedule,
-    costs: Costs,
-    backlog: Backlog<T>,
-    classes: Classes,
-    preemptible: Revocable<T>,
-    slow: Revocable<T>,
-    policers: Policers,
-    triggers: Triggers,
-    shedding: Option<Shedding>,
-    blocking: Option<Blocking>,
-    draining: bool,
-    effects: Effects<T>,
-    account: Account,
-    /// The latest moment that was told.
-    now: Moment,
+    /// By id; the first is the default pool.
+    pools: Vec<Pool<T>>,
+    common: Common<T>,
 }
 
 impl<T> Gate<T> {
@@ -189,55 +164,84 @@ impl<T> Gate<T> {
         Gate::with_law(plan, law)
     }
 
-    /// The same, with a law of the limit in place of that of [`slots`], until a plan with other [`slots`]
-    /// comes.
+    /// The same, with a law of the default pool's limit in place of that of [`slots`], until a plan with other
+    /// [`slots`] comes.
     ///
     /// [`slots`]: crate::plan::Spec::slots
     pub fn with_law(plan: Plan, law: Box<dyn Law>) -> Self {
         let mut gate = Gate {
-            effects: Effects::new(law.slots()),
-            limit: Limit::new(law, &plan.slots),
             adjustments: Adjustments::of(plan.clone()),
             sources: Sources::default(),
-            schedule: Schedule::new(&plan),
-            costs: Costs::new(plan.cost),
-            backlog: Backlog::new(),
-            classes: Classes::default(),
-            preemptible: Revocable::new(),
-            slow: Revocable::new(),
-            policers: Policers::default(),
-            triggers: Triggers::default(),
-            shedding: None,
-            blocking: None,
-            draining: false,
-            account: Account::default(),
-            now: Moment::ZERO,
-            plan: plan.clone(),
+            pools: vec![Pool::new(PoolId::DEFAULT, &plan, &plan.slots, law)],
+            common: Common {
+                plan: plan.clone(),
+                policers: Policers::default(),
+                blocking: None,
+                draining: false,
+                effects: Effects::new(),
+                now: Moment::ZERO,
+            },
         };
-        gate.put_in_force(Moment::ZERO, &plan);
+        gate.make_pools(&plan);
+        // The shell reads those of a new gate.
+        gate.pools.iter_mut().for_each(|pool| pool.slots_said = pool.limit.slots());
+        gate.put_in_force(Moment::ZERO, plan);
         gate
     }
 
-    /// What the time is when a caller says that it is `now`: every method that is told begins with it.
-    fn latest(&mut self, now: Moment) -> Moment {
-        self.now = self.now.max(now);
-        self.now
+    /// The time ([`Common::latest`]), a pool, and what it shares with the others. O(1).
+    fn at(&mut self, now: Moment, pool: PoolId) -> (Moment, &mut Pool<T>, &mut Common<T>) {
+        let now = self.common.latest(now);
+        let place = self.place_of(pool);
+        (now, &mut self.pools[place], &mut self.common)
+    }
+
+    /// A pool's place; that of the default pool if the gate never had such a pool.
+    fn place_of(&self, pool: PoolId) -> usize {
+        if pool.index() < self.pools.len() { pool.index() } else { PoolId::DEFAULT.index() }
+    }
+
+    fn pool_of(&self, pool: PoolId) -> &Pool<T> {
+        &self.pools[self.place_of(pool)]
+    }
+
+    fn pool_of_mut(&mut self, pool: PoolId) -> &mut Pool<T> {
+        let place = self.place_of(pool);
+        &mut self.pools[place]
+    }
+
+    /// The pool that takes requests which neither rule nor class sends to another.
+    fn default_pool(&self) -> &Pool<T> {
+        &self.pools[PoolId::DEFAULT.index()]
+    }
+
+    /// The pools that the plan in force has, in its order, and those that are gone but have requests left.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool<T>> + '_ {
+        let planned = self.common.plan.pool_ids().iter().map(|id| self.pool_of(*id));
+        planned.chain(self.pools.iter().filter(|pool| !pool.is_planned && pool.is_held()))
+    }
+
+    /// A pool that a plan in force has, or had.
+    pub fn pool(&self, id: PoolId) -> Option<&Pool<T>> {
+        self.pools.get(id.index())
     }
 
     /// What has become of a ticket. A stale ticket counts as reconfigured away.
     pub fn claim(&mut self, ticket: Ticket) -> Claim {
-        let Some(waiter) = self.backlog.waiter(ticket) else {
+        let pool = self.pool_of_mut(ticket.pool);
+        let ticket = ticket.waiter;
+        let Some(waiter) = pool.backlog.waiter(ticket) else {
             return Claim::Rejected(Reason::Reconfigured);
         };
         match waiter.state {
             State::Waiting => Claim::Waiting,
             State::Granted(at) => {
-                let slot = self.slot_of(waiter, at);
-                self.backlog.remove(ticket);
+                let slot = pool.slot_of(waiter, at);
+                pool.backlog.remove(ticket);
                 Claim::Admitted(slot)
             }
             State::Refused(reason) => {
-                self.backlog.remove(ticket);
+                pool.backlog.remove(ticket);
                 Claim::Rejected(reason)
             }
         }
@@ -245,7 +249,132 @@ impl<T> Gate<T> {
 
     /// The owner of the ticket is gone. A slot it was granted meanwhile goes to the next. O(log n).
     pub fn cancel(&mut self, now: Moment, ticket: Ticket) {
-        let now = self.latest(now);
+        let (now, pool, common) = self.at(now, ticket.pool);
+        pool.cancel(common, now, ticket.waiter);
+    }
+
+    /// A request has ended; its slot goes to the next. O(classes + log waiting).
+    pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
+        let (now, pool, common) = self.at(now, slot.pool);
+        pool.finish(common, now, &slot, &outcome);
+    }
+
+    /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
+    /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
+    /// nothing is pending. That is at once, a moment that has passed, where so many deadlines passed that one
+    /// call would take long: it ends no more than 2,000 waits in each pool.
+    pub fn tick(&mut self, now: Moment) -> Moment {
+        let now = self.common.latest(now);
+        let moving = self.move_adjustments(now);
+        let Gate { pools, common, .. } = self;
+        pools.iter_mut().fold(moving, |due, pool| due.min(pool.tick(common, now)))
+    }
+
+    /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
+    /// or may have a slot that a policy keeps free until then. [`Moment::NEVER`] if nobody waits. Any other
+    /// method may make it earlier. O(pools), and O(classes) of those where slots are kept free.
+    pub fn next_due(&mut self, now: Moment) -> Moment {
+        let now = self.common.latest(now);
+        self.pools.iter_mut().fold(Moment::NEVER, |due, pool| due.min(pool.next_due(now)))
+    }
+
+    /// Takes one of the effects of what was called before. Call until `None` after every other method.
+    ///
+    /// Wakes come first. Changes of the slots are said once, however many there were.
+    pub fn next_effect(&mut self) -> Option<Effect<T>> {
+        if let Some(owner) = self.common.effects.next_wake() {
+            return Some(Effect::Wake(owner));
+        }
+        let changed = self.pools.iter_mut().find(|pool| pool.slots_said != pool.limit.slots());
+        if let Some(pool) = changed {
+            pool.slots_said = pool.limit.slots();
+            let cause = pool.last_step().map_or(Cause::Reload, |(_, step)| step.cause);
+            return Some(Effect::SlotsChanged { pool: pool.id, slots: pool.slots_said, cause });
+        }
+        self.common.effects.next_block()
+    }
+
+    /// Takes no new work; whoever waits or runs goes on to the end.
+    pub fn drain(&mut self) {
+        self.common.draining = true;
+    }
+
+    /// How each policer is doing, with its name: in the plan's order, then those that are gone.
+    pub fn policers(&self) -> impl Iterator<Item = (&str, PolicerState)> + '_ {
+        let Common { plan, policers, .. } = &self.common;
+        let planned = plan.policer_ids().iter().zip(&plan.policers);
+        let planned = planned.map(|(id, settings)| (*id, settings.name.as_str()));
+        let all = planned.chain(policers.gone());
+        all.map(|(id, name)| (name, policers.state(id).expect("it was in force")))
+    }
+
+    /// The plan in force, with what is adjusted.
+    pub fn plan(&self) -> &Plan {
+        &self.common.plan
+    }
+
+    /// How often a rule decided the class of a request, in all pools. O(pools).
+    pub fn rule_hits(&self, rule: RuleId) -> u64 {
+        let hits = self.pools.iter().filter_map(|pool| pool.account.rule_hits.get(rule));
+        hits.sum()
+    }
+
+    /// Requests that no rule matched, in all pools. O(pools).
+    pub fn unmatched(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.account.unmatched).sum()
+    }
+
+    /// [`Pool::shedding`] of the default pool.
+    pub fn shedding(&self) -> Option<&Shedding> {
+        self.default_pool().shedding()
+    }
+
+    /// [`Pool::slots`] of the default pool.
+    pub fn slots(&self) -> u32 {
+        self.default_pool().slots()
+    }
+
+    /// [`Pool::last_step`] of the default pool.
+    pub fn last_step(&self) -> Option<(Moment, Step)> {
+        self.default_pool().last_step()
+    }
+
+    /// [`Pool::running`] of the default pool.
+    pub fn running(&self) -> u32 {
+        self.default_pool().running()
+    }
+
+    /// [`Pool::waiting`] of the default pool.
+    pub fn waiting(&self) -> usize {
+        self.default_pool().waiting()
+    }
+
+    /// What each class of the plan is doing in the default pool, in the plan's order.
+    pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
+        self.common.plan.class_ids().iter().map(|id| self.state(*id))
+    }
+
+    /// [`Pool::classes`] of the default pool, which are those of every pool.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> + '_ {
+        self.default_pool().classes()
+    }
+
+    /// [`Pool::state`] in the default pool.
+    ///
+    /// # Panics
+    /// If the class never was in force.
+    pub fn state(&self, class: ClassId) -> ClassState {
+        self.default_pool().state(class)
+    }
+
+    /// [`Pool::account`] of the default pool.
+    pub fn account(&self) -> &Account {
+        self.default_pool().account()
+    }
+}
+
+impl<T> Pool<T> {
+    fn cancel(&mut self, common: &mut Common<T>, now: Moment, ticket: backlog::Ticket) {
         let Some(waiter) = self.backlog.waiter(ticket) else {
             return;
         };
@@ -260,33 +389,31 @@ impl<T> Gate<T> {
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
                 // It may have been the next, and wider than those behind it.
-                self.dispatch(now);
+                self.dispatch(common, now);
             }
             State::Granted(at) => {
                 let slot = self.slot_of(waiter, at);
                 self.backlog.remove(ticket);
                 let left = Some(now.since(at));
                 let outcome = Outcome { left, ..Outcome::without_answer(End::Cancelled) };
-                self.finish(now, slot, outcome);
+                self.finish(common, now, &slot, &outcome);
             }
             // Already counted as refused.
             State::Refused(_) => self.backlog.remove(ticket),
         }
     }
 
-    /// A request has ended; its slot goes to the next. O(classes + log waiting).
-    pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
-        let now = self.latest(now);
+    fn finish(&mut self, common: &mut Common<T>, now: Moment, slot: &Slot, outcome: &Outcome) {
         let class = slot.class;
         self.advance(now);
         let waiting = self.backlog.len() as u32;
         let load = OriginLoad { running: self.limit.running(), waiting };
         let admitted = slot.admitted;
         let held = now.since(admitted);
-        self.settle_cost(now, &slot, &outcome);
-        self.classes.at_mut(class).patience.finished(now, slot.waited(), held, &outcome);
+        self.settle_cost(now, slot, outcome);
+        self.classes.at_mut(class).patience.finished(now, slot.waited(), held, outcome);
         self.take_back(slot);
-        self.account.finished(class, held, &outcome);
+        self.account.finished(class, held, outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
@@ -294,124 +421,7 @@ impl<T> Gate<T> {
         {
             shedding.finished();
         }
-        self.limit.finished(&Completion { now, class, admitted, outcome: &outcome, load });
-        self.dispatch(now);
-    }
-
-    /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
-    /// now, lets shedding look around. Returns when to call again; [`Moment::NEVER`] if
-    /// nothing is pending. That is at once, a moment that has passed, where so many deadlines passed that one
-    /// call would take long: it ends no more than 2,000 waits.
-    pub fn tick(&mut self, now: Moment) -> Moment {
-        let now = self.latest(now);
-        let moving = self.move_adjustments(now);
-        self.advance(now);
-        self.expire(now);
-        self.dispatch(now);
-        self.classes.let_go();
-        let waiting = self.backlog.len() as u32;
-        let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
-        shed.min(moving).min(self.next_due(now))
-    }
-
-    /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,
-    /// or may have a slot that a policy keeps free until then. [`Moment::NEVER`] if nobody waits. Any other
-    /// method may make it earlier. O(1); O(classes) while slots are kept free.
-    pub fn next_due(&mut self, now: Moment) -> Moment {
-        let now = self.latest(now);
-        let deadline = self.backlog.next_deadline();
-        if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.limit.has_free() {
-            return deadline;
-        }
-        self.advance(now);
-        let change = self.schedule.next_change(self.classes.loads(), self.limit.slots());
-        deadline.min(change.map_or(Moment::NEVER, |after| now + after))
-    }
-
-    /// Takes one of the effects of what was called before. Call until `None` after every other method.
-    ///
-    /// Wakes come first. Changes of the slots are said once, however many there were.
-    pub fn next_effect(&mut self) -> Option<Effect<T>> {
-        let limit = &self.limit;
-        let cause = || limit.last_step().map_or(Cause::Reload, |(_, step)| step.cause);
-        self.effects.next(limit.slots(), cause)
-    }
-
-    /// Takes no new work; whoever waits or runs goes on to the end.
-    pub fn drain(&mut self) {
-        self.draining = true;
-    }
-
-    /// How each policer is doing, with its name: in the plan's order, then those that are gone.
-    pub fn policers(&self) -> impl Iterator<Item = (&str, PolicerState)> + '_ {
-        let planned = self.plan.policer_ids().iter().zip(&self.plan.policers);
-        let planned = planned.map(|(id, settings)| (*id, settings.name.as_str()));
-        let all = planned.chain(self.policers.gone());
-        all.map(|(id, name)| (name, self.policers.state(id).expect("it was in force")))
-    }
-
-    /// Which requests are shed, and how overloaded the origin is; `None`: nobody is, by the plan.
-    pub fn shedding(&self) -> Option<&Shedding> {
-        self.shedding.as_ref()
-    }
-
-    /// The plan in force, with what is adjusted.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// The number of slots in force.
-    pub fn slots(&self) -> u32 {
-        self.limit.slots()
-    }
-
-    /// The last change of the limit, and when.
-    pub fn last_step(&self) -> Option<(Moment, Step)> {
-        self.limit.last_step()
-    }
-
-    /// Slots held by all classes.
-    pub fn running(&self) -> u32 {
-        self.limit.running()
-    }
-
-    /// Requests waiting in all classes.
-    pub fn waiting(&self) -> usize {
-        self.backlog.len()
-    }
-
-    /// What each class of the plan is doing, in its order.
-    pub fn states(&self) -> impl Iterator<Item = ClassState> + '_ {
-        self.plan.class_ids().iter().map(|id| self.state(*id))
-    }
-
-    /// Every class that ever was in force, with what its latest plan says of it: in the order of the plan
-    /// in force, then those that are gone. Their requests, if any are left, run to their ends; what was
-    /// counted of them stays.
-    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> + '_ {
-        self.classes.all().map(|(id, record)| (id, &record.settings))
-    }
-
-    /// What a class is doing.
-    ///
-    /// # Panics
-    /// If it never was in force.
-    pub fn state(&self, class: ClassId) -> ClassState {
-        let (record, load) = (self.classes.at(class), self.classes.load(class));
-        ClassState {
-            waiting: load.waiting,
-            running: load.running,
-            requests: record.requests,
-            streams: record.streams,
-            patience: record
-                .patience
-                .known()
-                .filter(|_| record.settings.patience && self.classes.is_planned(class)),
-        }
-    }
-
-    /// What has been counted since the start.
-    pub fn account(&self) -> &Account {
-        &self.account
+        self.limit.finished(&Completion { now, class, admitted, outcome, load });
+        self.dispatch(common, now);
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Source: issue 5; the youngest is preempted since least of its work is lost.
 
+use super::pool::{Common, Pool};
 use super::revocable::Which;
 use super::wait::Chosen;
 use super::{Gate, Slot};
@@ -19,31 +20,39 @@ impl<T> Gate<T> {
     /// slot is to come back soon, with [`crate::outcome::End::Preempted`]. `false`, and nothing
     /// noted, where the class is not preemptible or it was said before. O(1) and a look at who waits.
     pub fn permit_preemption(&mut self, now: Moment, slot: &mut Slot, wake: T) -> bool {
-        let now = self.latest(now);
+        let (now, pool, common) = self.at(now, slot.pool);
         let class = slot.class;
-        if !self.classes.at(class).settings.preemptible || slot.preemptible.is_some() {
+        if !pool.classes.at(class).settings.preemptible || slot.preemptible.is_some() {
             return false;
         }
-        slot.preemptible = Some(self.preemptible.add(class, slot.slots(), wake));
-        self.advance(now);
-        self.reclaim(now);
+        slot.preemptible = Some(pool.preemptible.add(class, slot.slots(), wake));
+        pool.advance(now);
+        pool.reclaim(common, now);
         true
     }
 
     /// Takes back what [`Gate::permit_preemption`] said: the request goes on to its end, because its
     /// answer has begun. If it was to be preempted, another one is. O(classes).
     pub fn forbid_preemption(&mut self, now: Moment, slot: &mut Slot) {
-        let now = self.latest(now);
+        let (now, pool, common) = self.at(now, slot.pool);
         if let Some(key) = slot.preemptible.take() {
-            self.preemptible.remove(key);
-            self.advance(now);
-            self.reclaim(now);
+            pool.preemptible.remove(key);
+            pool.advance(now);
+            pool.reclaim(common, now);
         }
     }
 
+    /// Whether the gate wants the slot back for a more important request.
+    pub fn is_preempted(&self, slot: &Slot) -> bool {
+        let preemptible = &self.pool_of(slot.pool).preemptible;
+        slot.preemptible.is_some_and(|key| preemptible.is_marked(key))
+    }
+}
+
+impl<T> Pool<T> {
     /// Takes back slots for the next request, if it finds no room. O(classes); nothing where no slot may be
     /// taken back.
-    pub(super) fn reclaim(&mut self, now: Moment) {
+    pub(super) fn reclaim(&mut self, common: &mut Common<T>, now: Moment) {
         if self.backlog.len() == 0 || self.preemptible.is_empty() && self.slow.is_empty() {
             return;
         }
@@ -52,13 +61,13 @@ impl<T> Gate<T> {
             && !next.is_over
             && !self.limit.fits(next.slots)
         {
-            self.end_slow(&next);
-            self.preempt(&next);
+            self.end_slow(common, &next);
+            self.preempt(common, &next);
         }
     }
 
     /// Marks a slot to be preempted if the next request is of a class above one that has such a slot.
-    fn preempt(&mut self, &Chosen { rank, .. }: &Chosen) {
+    fn preempt(&mut self, common: &mut Common<T>, &Chosen { rank, .. }: &Chosen) {
         let above: u32 = self.classes.loads()[..=rank].iter().map(|load| load.waiting).sum();
         if self.preemptible.marked() >= above {
             return;
@@ -67,7 +76,7 @@ impl<T> Gate<T> {
         if let Some(victim) = below.find(|&rank| self.may_give(rank))
             && let Some(wake) = self.preemptible.mark(self.classes.of_rank(victim), Which::Youngest)
         {
-            self.effects.wake(wake);
+            common.effects.wake(wake);
         }
     }
 
@@ -79,10 +88,5 @@ impl<T> Gate<T> {
         let running = self.classes.loads()[rank].running;
         let held = running.saturating_sub(self.preemptible.marked_of(class));
         self.preemptible.has(class) && f64::from(held) > guaranteed
-    }
-
-    /// Whether the gate wants the slot back for a more important request.
-    pub fn is_preempted(&self, slot: &Slot) -> bool {
-        slot.preemptible.is_some_and(|key| self.preemptible.is_marked(key))
     }
 }

@@ -2,40 +2,87 @@
 //!
 //! Everything that is known is kept by id, so that it stays where it is: who waits and runs, what was
 //! learned (costs, drain rates, the limit), given (tokens, tags, balances) and counted. A class that is gone
-//! keeps what waits and runs in it until that has ended, in its own queue, served after all others.
+//! keeps what waits and runs in it until that has ended, in its own queue, served after all others. So does a pool:
+//! what waits for its slots still gets them, by the limit that it had, since its requests belong to its servers.
 
-use super::Gate;
+use super::{Gate, Pool};
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::backlog::Discipline;
-use crate::names::ClassId;
+use crate::names::{ClassId, PoolId};
 use crate::plan::Plan;
 use crate::time::Moment;
 use std::mem::discriminant;
 
 impl<T> Gate<T> {
-    /// Puts a new plan in force; nobody waiting or running is lost. The limit found so far is kept as long
-    /// as `slots` does not change. O(classes²), and O(n log n) of classes whose order changes.
+    /// Puts a new plan in force; nobody waiting or running is lost. The limit that each pool has found is kept as
+    /// long as its `slots` does not change. O(pools × classes²), and O(n log n) of classes whose order changes.
     pub fn reconfigure(&mut self, now: Moment, plan: Plan) {
-        let now = self.latest(now);
+        let now = self.common.latest(now);
         self.let_time_pass(now);
         self.adjustments.advance(now);
-        if plan.slots != self.adjustments.base().slots {
-            self.limit.reconfigure(&plan.slots);
-        }
+        self.make_pools(&plan);
         let plan = self.adjustments.rebase(plan);
         let given = &self.adjustments.base().slots;
-        if plan.slots != *given || self.plan.slots != *given {
-            self.limit.set_bounds(now, &plan.slots);
+        if plan.slots != *given || self.common.plan.slots != *given {
+            self.pools[PoolId::DEFAULT.index()].limit.set_bounds(now, &plan.slots);
         }
-        self.put_in_force(now, &plan);
-        self.plan = plan;
-        self.dispatch(now);
+        self.put_in_force(now, plan);
     }
 
-    /// Puts every part under a plan, but for the limit.
-    pub(super) fn put_in_force(&mut self, now: Moment, plan: &Plan) {
-        let former = &self.plan;
+    /// Adds the pools that are new; the limit of one that is known begins anew if it is set in another way.
+    pub(super) fn make_pools(&mut self, plan: &Plan) {
+        for id in plan.pool_ids() {
+            let slots = plan.pool_slots(*id).expect("the plan has the pool");
+            // An id between may belong to a plan that never came in force: its pool stays empty.
+            while self.pools.len() <= id.index() {
+                let next = PoolId(self.pools.len() as u16);
+                self.pools.push(Pool::new(next, plan, slots, slots.law()));
+            }
+            let pool = &mut self.pools[id.index()];
+            if pool.given != *slots {
+                pool.given = slots.clone();
+                pool.limit.reconfigure(slots);
+            }
+        }
+    }
+
+    /// Lets time pass in every pool.
+    pub(super) fn let_time_pass(&mut self, now: Moment) {
+        self.pools.iter_mut().for_each(|pool| pool.let_time_pass(now));
+    }
+
+    /// Puts every part under a plan, but for the limits, and gives the slots that are free by it.
+    pub(super) fn put_in_force(&mut self, now: Moment, plan: Plan) {
+        let Gate { pools, common, .. } = self;
+        pools.iter_mut().for_each(|pool| pool.is_planned = false);
+        for id in plan.pool_ids() {
+            let name = plan.pool_name(*id).expect("the plan has the pool");
+            let pool = &mut pools[id.index()];
+            (pool.is_planned, pool.name) = (true, name.into());
+        }
+        let former = std::mem::replace(&mut common.plan, plan);
+        let plan = &common.plan;
+        pools.iter_mut().for_each(|pool| pool.put_in_force(now, &former, plan));
+        let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
+        common.policers.reconfigure(now, policers, plan.site_policer);
+        let is_kept = match (&mut common.blocking, plan.block) {
+            (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
+            (blocking, settings) => {
+                std::mem::replace(blocking, settings.map(Blocking::new)).is_none()
+            }
+        };
+        if !is_kept {
+            common.effects.unblock_all();
+        }
+        pools.iter_mut().for_each(|pool| pool.dispatch(common, now));
+    }
+}
+
+impl<T> Pool<T> {
+    /// Puts every part under a plan, but for the limit. A pool that is gone from the plan goes on with its
+    /// classes.
+    fn put_in_force(&mut self, now: Moment, former: &Plan, plan: &Plan) {
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
             self.backlog.reconfigure(*id, Discipline::of_plan(plan, class));
@@ -55,17 +102,6 @@ impl<T> Gate<T> {
             {
                 *hits = 0;
             }
-        }
-        let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
-        self.policers.reconfigure(now, policers, plan.site_policer);
-        let is_kept = match (&mut self.blocking, plan.block) {
-            (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
-            (blocking, settings) => {
-                std::mem::replace(blocking, settings.map(Blocking::new)).is_none()
-            }
-        };
-        if !is_kept {
-            self.effects.unblock_all();
         }
         match (&mut self.shedding, plan.shedding) {
             (Some(shedding), Some(aim)) => shedding.reconfigure(aim, classes),
@@ -120,7 +156,7 @@ mod tests {
             gate.finish(now, slot, Outcome::without_answer(End::Served));
         }
         gate.reconfigure(now, plan(&["new", "b", "a"], &["first", "slow", "second", "fast"]));
-        let learned = |rule| gate.costs.estimate(class, Some(rule), 1);
+        let learned = |rule| gate.pools[0].costs.estimate(class, Some(rule), 1);
         assert_eq!([fast, slow].map(learned), [0.01, 0.5]);
         assert_eq!(gate.plan().rule(fast).map(|rule| rule.number), Some(4));
         assert_eq!(
@@ -178,7 +214,7 @@ mod tests {
         }
         let rule = gate.plan().rule_ids()[0];
         assert_eq!((rule.index(), gate.plan().rule(former)), (former.index(), None));
-        let estimate = |gate: &Gate<()>, rule| gate.costs.estimate(ClassId(0), rule, 1);
+        let estimate = |gate: &Gate<()>, rule| gate.pools[0].costs.estimate(ClassId(0), rule, 1);
         assert_eq!(estimate(&gate, Some(rule)), 0.3, "its class's");
         // One runs and one waits by the former rule, and one comes that was classified by it.
         now = now + Duration::from_secs(1);

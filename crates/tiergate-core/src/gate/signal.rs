@@ -1,6 +1,7 @@
 //! What clients are told: how long a refused one should stay away, what one has left of a policer; and
 //! which clients are blocked because they ignore it.
 
+use super::pool::{Common, Pool};
 use super::{Arrival, Gate, Refused};
 use crate::admit::policer::Quota;
 use crate::names::{ClassId, PolicerId};
@@ -12,8 +13,8 @@ impl<T> Gate<T> {
     /// What the client can be told of a refusal that was just given. It counts nothing. O(1), and the
     /// partitions of a policer; for [`Reason::BacklogTrigger`] O(triggers × classes).
     pub fn refused(&mut self, now: Moment, arrival: &Arrival, reason: Reason) -> Refused {
-        let now = self.latest(now);
-        let class = self.classes.entered(arrival.class);
+        let (now, pool, common) = self.at(now, arrival.pool);
+        let class = pool.classes.entered(arrival.class);
         let mut refused = Refused::of(reason);
         match reason {
             Reason::QueueFull
@@ -23,16 +24,16 @@ impl<T> Gate<T> {
             | Reason::QueueDelay
             | Reason::Shed
             | Reason::Preempted => {
-                refused.wait = self.drain_time(now, class, arrival.running);
+                refused.wait = pool.drain_time(now, class, arrival.running);
             }
-            Reason::BacklogTrigger => refused.wait = self.trigger_time(now, class),
+            Reason::BacklogTrigger => refused.wait = pool.trigger_time(now, class),
             Reason::Policed | Reason::SitePoliced => {
                 let found = self.quota(now, arrival);
                 refused.wait = found.map_or(Duration::ZERO, |(_, quota)| quota.wait);
                 refused.policer = found;
             }
             Reason::Blocked => {
-                let left = self.blocking.as_ref().and_then(|it| it.left(now, arrival.flow));
+                let left = common.blocking.as_ref().and_then(|it| it.left(now, arrival.flow));
                 refused.wait = left.unwrap_or(Duration::ZERO);
             }
             Reason::Rule | Reason::OriginDown | Reason::Draining | Reason::Reconfigured => {}
@@ -45,31 +46,34 @@ impl<T> Gate<T> {
     ///
     /// [`announce`]: crate::admit::policer::Settings::announce
     pub fn announced(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
-        let now = self.latest(now);
-        if self.plan.policers.is_empty() {
+        if self.common.plan.policers.is_empty() {
             return None;
         }
-        let class = self.classes.entered(arrival.class);
-        let under = self.policers_of(class, arrival)?;
-        let told = |id: &PolicerId| self.plan.policer(*id).is_some_and(|it| it.announce);
+        let (now, pool, common) = self.at(now, arrival.pool);
+        let class = pool.classes.entered(arrival.class);
+        let under = pool.policers_of(common, class, arrival)?;
+        let told = |id: &PolicerId| common.plan.policer(*id).is_some_and(|it| it.announce);
         let policer = under.policers().find(told)?;
-        Some((policer, self.policers.quota(now, policer, under)))
+        Some((policer, common.policers.quota(now, policer, under)))
     }
+}
 
+impl<T> Pool<T> {
     /// Whether the request is refused because its flow was refused too often. Never, where it belongs
     /// to a running session or to the most important of several classes.
-    pub(super) fn is_blocked(&self, now: Moment, arrival: &Arrival) -> bool {
-        let Some(blocking) = &self.blocking else {
+    pub(super) fn is_blocked(&self, common: &Common<T>, now: Moment, arrival: &Arrival) -> bool {
+        let Some(blocking) = &common.blocking else {
             return false;
         };
-        !self.is_spared(arrival.class, arrival.running)
+        !self.is_spared(common, arrival.class, arrival.running)
             && blocking.left(now, arrival.flow).is_some()
     }
 
     /// Notes a refusal, if it is of those after which a flow is blocked: for want of capacity or of a
     /// token, which the client could have made up for by waiting.
     pub(super) fn count_refusal(
-        &mut self,
+        &self,
+        common: &mut Common<T>,
         now: Moment,
         class: ClassId,
         running: bool,
@@ -93,16 +97,16 @@ impl<T> Gate<T> {
             | Reason::Draining
             | Reason::Reconfigured => false,
         };
-        let spared = self.is_spared(class, running);
-        if let Some(blocking) = self.blocking.as_mut().filter(|_| counts && !spared)
+        let spared = self.is_spared(common, class, running);
+        if let Some(blocking) = common.blocking.as_mut().filter(|_| counts && !spared)
             && let Some(until) = blocking.refused(now, flow)
         {
-            self.effects.block(flow, until);
+            common.effects.block(flow, until);
         }
     }
 
-    fn is_spared(&self, class: ClassId, running: bool) -> bool {
-        running || self.classes.rank(class) == 0 && self.plan.classes.len() > 1
+    fn is_spared(&self, common: &Common<T>, class: ClassId, running: bool) -> bool {
+        running || self.classes.rank(class) == 0 && common.plan.classes.len() > 1
     }
 
     /// How long it takes to serve what waits in a list.

@@ -15,6 +15,7 @@
 //!
 //! [`Spec::slow_slots_max`]: crate::plan::Spec::slow_slots_max
 
+use super::pool::{Common, Pool};
 use super::revocable::Which;
 use super::wait::Chosen;
 use super::{Gate, Slot};
@@ -25,22 +26,22 @@ impl<T> Gate<T> {
     /// handed back as an [`Effect::Wake`](super::Effect::Wake), [`Gate::is_to_end`] is true, and the slot is to come
     /// back soon. Nothing if it was said before. O(classes).
     pub fn slows(&mut self, now: Moment, slot: &mut Slot, wake: T) {
-        let now = self.latest(now);
+        let (now, pool, common) = self.at(now, slot.pool);
         if slot.slow.is_none() {
-            slot.slow = Some(self.slow.add(slot.class, slot.slots(), wake));
-            self.advance(now);
-            self.reclaim(now);
+            slot.slow = Some(pool.slow.add(slot.class, slot.slots(), wake));
+            pool.advance(now);
+            pool.reclaim(common, now);
         }
     }
 
     /// The client of the request in the slot has left, and the origin has worked on for longer than is usual. The rest
     /// as with [`Gate::slows`].
     pub fn overstays(&mut self, now: Moment, slot: &mut Slot, wake: T) {
-        let now = self.latest(now);
+        let (now, pool, common) = self.at(now, slot.pool);
         if slot.slow.is_none() {
-            slot.slow = Some(self.slow.add_oldest(slot.class, slot.slots(), wake));
-            self.advance(now);
-            self.reclaim(now);
+            slot.slow = Some(pool.slow.add_oldest(slot.class, slot.slots(), wake));
+            pool.advance(now);
+            pool.reclaim(common, now);
         }
     }
 
@@ -49,19 +50,22 @@ impl<T> Gate<T> {
         if !self.is_to_end(slot)
             && let Some(key) = slot.slow.take()
         {
-            self.slow.remove(key);
+            self.pool_of_mut(slot.pool).slow.remove(key);
         }
     }
 
     /// Whether the request in the slot is to end because its client is too slow, or has left.
     pub fn is_to_end(&self, slot: &Slot) -> bool {
-        slot.slow.is_some_and(|key| self.slow.is_marked(key))
+        let slow = &self.pool_of(slot.pool).slow;
+        slot.slow.is_some_and(|key| slow.is_marked(key))
     }
+}
 
+impl<T> Pool<T> {
     /// Marks requests to be ended whose clients are slow or have left, for those that find no room: at most a slot
     /// for each that waits, or as many as the next one takes. O(classes) for each.
-    pub(super) fn end_slow(&mut self, next: &Chosen) {
-        let share = f64::from(self.limit.slots()) * self.plan.slow_slots_max;
+    pub(super) fn end_slow(&mut self, common: &mut Common<T>, next: &Chosen) {
+        let share = f64::from(self.limit.slots()) * common.plan.slow_slots_max;
         let waiting = self.backlog.len() as u32;
         while self.slow.unmarked() > share as u32
             && self.slow.marked() < waiting.max(u32::from(next.slots))
@@ -70,7 +74,7 @@ impl<T> Gate<T> {
             let Some(wake) = least.and_then(|class| self.slow.mark(*class, Which::Oldest)) else {
                 return;
             };
-            self.effects.wake(wake);
+            common.effects.wake(wake);
         }
     }
 }

@@ -19,18 +19,18 @@ impl<T> Gate<T> {
     /// # Errors
     /// The slot, which the stream keeps, if as many streams of its class are open as there may be.
     pub fn stream(&mut self, now: Moment, slot: Slot, outcome: Outcome) -> Result<Stream, Slot> {
-        let class = slot.class;
-        let record = self.classes.at_mut(class);
+        let (pool, class) = (slot.pool, slot.class);
+        let record = self.pool_of_mut(pool).classes.at_mut(class);
         if record.streams >= record.settings.streams_max {
             return Err(slot);
         }
         record.streams += 1;
         self.finish(now, slot, outcome);
-        Ok(Stream { class })
+        Ok(Stream { pool, class })
     }
 
     /// A stream is over. O(1).
     pub fn stream_ended(&mut self, stream: Stream) {
-        self.classes.at_mut(stream.class).streams -= 1;
+        self.pool_of_mut(stream.pool).classes.at_mut(stream.class).streams -= 1;
     }
 }

@@ -1,6 +1,7 @@
 //! Waiting: in which list, for how long, and how it ends.
 
-use super::{Arrival, Gate};
+use super::Arrival;
+use super::pool::{Common, Pool};
 use crate::admit::feasible;
 use crate::backlog::{DROPS_MAX, Room, State, Ticket};
 use crate::names::ClassId;
@@ -36,16 +37,17 @@ pub(super) struct Chosen {
     pub(super) is_over: bool,
 }
 
-impl<T> Gate<T> {
-    /// Which requests leave so that the arrival may wait; `None` if it may not. O(classes).
-    pub(super) fn room(&self, arrival: &Arrival) -> Option<Leaving> {
+impl<T> Pool<T> {
+    /// Which requests leave so that the arrival may wait, where `queue_len_max` may in all classes; `None` if it may
+    /// not. O(classes).
+    pub(super) fn room(&self, arrival: &Arrival, queue_len_max: u32) -> Option<Leaving> {
         let own = match self.backlog.room(arrival.class, arrival) {
             Room::Free => None,
             Room::After(first, count) => Some((first, count)),
             Room::None => return None,
         };
         let waiting = self.backlog.len() - own.map_or(0, |(_, count)| count);
-        let below = if waiting >= self.plan.queue_len_max as usize {
+        let below = if waiting >= queue_len_max as usize {
             Some(self.backlog.worst(self.below(arrival.class)?)?)
         } else {
             None
@@ -120,10 +122,10 @@ impl<T> Gate<T> {
     ///
     /// Nobody gets a slot whose time is over, whether a tick has come since or not. If very many are next
     /// whose time is over, slots stay free until the tick that is due.
-    pub(super) fn dispatch(&mut self, now: Moment) {
+    pub(super) fn dispatch(&mut self, common: &mut Common<T>, now: Moment) {
         let mut overdue_left = OVERDUE_MAX;
         while self.limit.has_free() {
-            let Some(next) = self.next_in_time(now, &mut overdue_left) else {
+            let Some(next) = self.next_in_time(common, now, &mut overdue_left) else {
                 break;
             };
             let Chosen { class, ticket, slots, .. } = next;
@@ -140,10 +142,10 @@ impl<T> Gate<T> {
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
             let wake = self.backlog.settle(ticket, State::Granted(now));
-            self.effects.wake(wake);
+            common.effects.wake(wake);
         }
         self.limit.note_kept(now, self.backlog.len() > 0);
-        self.reclaim(now);
+        self.reclaim(common, now);
     }
 
     /// Who is served next, whether so many slots are free or not; `None` if nobody may have a slot.
@@ -169,17 +171,17 @@ impl<T> Gate<T> {
     }
 
     /// Ends the waits whose time is over, up to [`OVERDUE_MAX`].
-    pub(super) fn expire(&mut self, now: Moment) {
+    pub(super) fn expire(&mut self, common: &mut Common<T>, now: Moment) {
         for _ in 0..OVERDUE_MAX {
             let Some(ticket) = self.backlog.overdue(now) else {
                 return;
             };
-            self.time_is_over(now, ticket);
+            self.time_is_over(common, now, ticket);
         }
     }
 
     /// The time of a waiter is over: it is refused, or late from now on.
-    fn time_is_over(&mut self, now: Moment, ticket: Ticket) {
+    fn time_is_over(&mut self, common: &mut Common<T>, now: Moment, ticket: Ticket) {
         let waiter = self.backlog.waiter(ticket).expect("it waits");
         let (class, running, waited) = (waiter.class, waiter.running, now.since(waiter.arrived));
         self.count_drain(now, class, running);
@@ -187,7 +189,7 @@ impl<T> Gate<T> {
             return;
         }
         let waiting = self.backlog.len_of_list(class, running);
-        self.refuse_waiter(now, ticket, Reason::DeadlineExpired);
+        self.refuse_waiter(common, now, ticket, Reason::DeadlineExpired);
         let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
         let deadline = record.deadline(None);
         record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
@@ -197,13 +199,18 @@ impl<T> Gate<T> {
     /// Who is served next and fits, when those have gone whose time is over, of whom no more than are left
     /// to go, and those whose delay CoDel does not let stand. Each class that is next is asked: its law goes
     /// by every request that it serves. O(classes) for each.
-    fn next_in_time(&mut self, now: Moment, overdue_left: &mut usize) -> Option<Chosen> {
+    fn next_in_time(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        overdue_left: &mut usize,
+    ) -> Option<Chosen> {
         let mut drops_left = DROPS_MAX;
         loop {
             let next = self.next(now)?;
             if next.is_over {
                 *overdue_left = overdue_left.checked_sub(1)?;
-                self.time_is_over(now, next.ticket);
+                self.time_is_over(common, now, next.ticket);
                 continue;
             }
             if !self.limit.fits(next.slots) {
@@ -214,24 +221,29 @@ impl<T> Gate<T> {
                 return Some(next);
             };
             drops_left -= 1;
-            self.refuse_waiter(now, delayed, Reason::QueueDelay);
+            self.refuse_waiter(common, now, delayed, Reason::QueueDelay);
             self.note_waiting(next.class);
         }
     }
 
     /// Refuses those whose places an arrival takes. The tokens that they took stay taken. The caller tells
     /// the triggers of the arrival's class.
-    pub(super) fn make_room(&mut self, now: Moment, Leaving { own, below }: Leaving) {
+    pub(super) fn make_room(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        Leaving { own, below }: Leaving,
+    ) {
         if let Some((first, count)) = own {
             let mut next = Some(first);
             for _ in 0..count {
                 let ticket = next.expect("so many were counted");
                 next = self.backlog.beside(ticket);
-                self.refuse_waiter(now, ticket, Reason::QueueFull);
+                self.refuse_waiter(common, now, ticket, Reason::QueueFull);
             }
         }
         if let Some(ticket) = below {
-            let class = self.refuse_waiter(now, ticket, Reason::QueueFull);
+            let class = self.refuse_waiter(common, now, ticket, Reason::QueueFull);
             self.note_waiting(class);
         }
     }
@@ -248,7 +260,13 @@ impl<T> Gate<T> {
     }
 
     /// Ends a wait with a refusal; the caller tells the triggers. Returns the waiter's class.
-    fn refuse_waiter(&mut self, now: Moment, ticket: Ticket, reason: Reason) -> ClassId {
+    fn refuse_waiter(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        ticket: Ticket,
+        reason: Reason,
+    ) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
         let waited = now.since(waiter.arrived);
@@ -256,9 +274,9 @@ impl<T> Gate<T> {
         self.classes.at_mut(class).patience.stayed(now, waited);
         self.classes.load_mut(class).waiting -= 1;
         self.account.refused(class, reason);
-        self.count_refusal(now, class, running, flow, reason);
+        self.count_refusal(common, now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));
-        self.effects.wake(wake);
+        common.effects.wake(wake);
         class
     }
 }

@@ -56,9 +56,20 @@ id!(
     PolicerId(u16), "policers", 65_536
 );
 id!(
+    /// A pool, by its name.
+    PoolId(u16), "pools", 256
+);
+id!(
     /// A server of the origin, by its address.
     ServerId(u16), "servers", 65_535
 );
+
+impl PoolId {
+    /// The pool that takes requests which neither rule nor class sends to another.
+    pub const DEFAULT: PoolId = PoolId(0);
+    /// Its name.
+    pub const DEFAULT_NAME: &'static str = "default";
+}
 
 /// There is no id for another of a kind. `counted`: which ones have the ids.
 pub(super) fn exhausted<I: Id>(name: impl Display, counted: &str) -> Fault {

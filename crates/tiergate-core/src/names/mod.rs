@@ -1,4 +1,4 @@
-//! Names and their ids: classes, sites, policers, rules and servers are interned by name to ids that
+//! Names and their ids: classes, sites, pools, policers, rules and servers are interned by name to ids that
 //! never change meaning while the process lives.
 //!
 //! A plan orders what it names as it likes; the ids stay. So what is counted, learned and given out by
@@ -22,12 +22,12 @@ mod interned;
 mod rules;
 
 pub use by_rule::ByRule;
-pub use id::{ClassId, Id, PolicerId, ServerId, SiteId};
+pub use id::{ClassId, Id, PolicerId, PoolId, ServerId, SiteId};
 pub use interned::Interned;
 pub use rules::{RuleId, RuleIdentities, RuleKey, Rules};
 
 /// All names of the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Names {
     /// Classes.
     pub classes: Interned<ClassId>,
@@ -35,8 +35,26 @@ pub struct Names {
     pub sites: Interned<SiteId>,
     /// Policers.
     pub policers: Interned<PolicerId>,
+    /// Pools.
+    pub pools: Interned<PoolId>,
     /// Rules.
     pub rules: Rules,
+}
+
+impl Default for Names {
+    /// No names but that of the default pool.
+    fn default() -> Self {
+        let mut pools = Interned::default();
+        let id = pools.intern(PoolId::DEFAULT_NAME).expect("there is room for the first");
+        debug_assert_eq!(id, PoolId::DEFAULT);
+        Names {
+            classes: Interned::default(),
+            sites: Interned::default(),
+            policers: Interned::default(),
+            pools,
+            rules: Rules::default(),
+        }
+    }
 }
 
 impl Names {
@@ -46,13 +64,14 @@ impl Names {
     /// # Errors
     /// Those of `act`.
     pub fn attempt<T, E>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
-        let before = (self.classes.len(), self.sites.len(), self.policers.len());
+        let before = (self.classes.len(), self.sites.len(), self.policers.len(), self.pools.len());
         let rules = self.rules.mark();
         let done = act(self);
         if done.is_err() {
             self.classes.truncate(before.0);
             self.sites.truncate(before.1);
             self.policers.truncate(before.2);
+            self.pools.truncate(before.3);
             self.rules.restore(rules);
         }
         done

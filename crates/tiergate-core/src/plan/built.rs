@@ -1,10 +1,12 @@
 //! A valid plan, to be read.
 
 use super::places::Places;
-use super::spec::Spec;
+use super::spec::{PoolSettings, Spec};
 use crate::admit::policer;
 use crate::class::Class;
-use crate::names::{ClassId, PolicerId, RuleId, RuleKey, SiteId};
+use crate::classify::Match;
+use crate::control::Slots;
+use crate::names::{ClassId, PolicerId, PoolId, RuleId, RuleKey, SiteId};
 use crate::schedule::Site;
 use std::fmt;
 use std::ops::Deref;
@@ -27,6 +29,7 @@ pub struct Plan {
     pub(super) classes: Places<ClassId>,
     pub(super) sites: Places<SiteId>,
     pub(super) policers: Places<PolicerId>,
+    pub(super) pools: Places<PoolId>,
     pub(super) rules: Places<RuleId>,
 }
 
@@ -91,6 +94,51 @@ impl Plan {
     /// The policer, unless it is not in this plan.
     pub fn policer(&self, id: PolicerId) -> Option<&policer::Settings> {
         self.policers.place(id).map(|place| &self.spec.policers[place])
+    }
+
+    /// The ids of the pools: the default one, then those of the plan in its order.
+    pub fn pool_ids(&self) -> &[PoolId] {
+        self.pools.ids()
+    }
+
+    /// What the plan says of a pool, unless it is the default pool or not in this plan.
+    pub fn pool(&self, id: PoolId) -> Option<&PoolSettings> {
+        // The default pool comes first, and has no settings but its slots.
+        self.pools.place(id)?.checked_sub(1).map(|place| &self.spec.pools[place])
+    }
+
+    /// The pool's name, unless it is not in this plan.
+    pub fn pool_name(&self, id: PoolId) -> Option<&str> {
+        match id {
+            PoolId::DEFAULT => Some(PoolId::DEFAULT_NAME),
+            _ => self.pool(id).map(|pool| pool.name.as_str()),
+        }
+    }
+
+    /// How many slots the pool has, unless it is not in this plan.
+    pub fn pool_slots(&self, id: PoolId) -> Option<&Slots> {
+        match id {
+            PoolId::DEFAULT => Some(&self.spec.slots),
+            _ => self.pool(id).map(|pool| &pool.slots),
+        }
+    }
+
+    /// The pool that takes a request: the one that its rule names, or else its class's.
+    pub fn pool_of(&self, found: &Match) -> PoolId {
+        if self.spec.pools.is_empty() {
+            return PoolId::DEFAULT;
+        }
+        let by_class = || self.class(found.class).map_or(PoolId::DEFAULT, |class| class.pool);
+        found.pool.unwrap_or_else(by_class)
+    }
+
+    /// The pool that takes what is meant for `pool`: itself if it is usable, or else the first of its fallbacks
+    /// that is; `None` if none is. O(pools).
+    pub fn usable(&self, pool: PoolId, is_usable: impl Fn(PoolId) -> bool) -> Option<PoolId> {
+        let fallback = |id: &PoolId| self.pool(*id)?.fallback;
+        let mut chain = std::iter::successors(Some(pool), fallback);
+        // `Plan::build` refuses circles.
+        chain.find(|id| is_usable(*id))
     }
 
     /// The ids of the rules, in the plan's order.

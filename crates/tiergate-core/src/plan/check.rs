@@ -5,6 +5,7 @@ use super::spec::Spec;
 use crate::admit::policer;
 use crate::admit::trigger::{Backlogs, Trigger};
 use crate::fault::Fault;
+use crate::names::PoolId;
 use crate::schedule::{Policy, Terms};
 
 /// Checks how many there are of everything.
@@ -13,6 +14,7 @@ pub(super) fn counts(spec: &Spec) -> Result<(), Fault> {
         ("classes", 1, Spec::CLASSES_MAX, spec.classes.len()),
         ("sites", 1, Spec::SITES_MAX, spec.sites.len()),
         ("policers", 0, policer::Settings::COUNT_MAX, spec.policers.len()),
+        ("named pools", 0, Spec::POOLS_MAX, spec.pools.len()),
     ] {
         if !(least..=most).contains(&found) {
             return fault(format!("a plan has {least} to {most} {kind}, got {found}"));
@@ -28,6 +30,9 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         if plan.site(class.site).is_none() {
             return fault(format!("class `{name}`: there is no such site"));
         }
+        if plan.pool_name(class.pool).is_none() {
+            return fault(format!("class `{name}`: there is no such pool"));
+        }
         let is_known = |of: &Backlogs| match of {
             Backlogs::All => true,
             Backlogs::Of(classes) => classes.iter().all(|id| plan.rank(*id).is_some()),
@@ -37,6 +42,7 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
             return fault(format!("class `{name}`: a trigger must have 1 <= until <= waiting"));
         }
     }
+    pools(plan)?;
     shares(plan)?;
     if plan.shedding.is_some_and(|aim| aim.is_zero()) {
         return fault("the delay beyond which requests are shed must be more than 0");
@@ -45,6 +51,21 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         block.check().or_else(|what| fault(format!("block: {what}")))?;
     }
     policers(plan)
+}
+
+fn pools(plan: &Plan) -> Result<(), Fault> {
+    for (pool, id) in plan.spec.pools.iter().zip(&plan.pool_ids()[1..]) {
+        let name = &pool.name;
+        if pool.fallback.is_some_and(|id| plan.pool_name(id).is_none()) {
+            return fault(format!("pool `{name}`: there is no such fallback"));
+        }
+        let fallback = |id: &PoolId| plan.pool(*id)?.fallback;
+        let mut chain = std::iter::successors(pool.fallback, fallback).take(Spec::POOLS_MAX + 1);
+        if chain.any(|next| next == *id) {
+            return fault(format!("pool `{name}`: its fallbacks lead back to it"));
+        }
+    }
+    Ok(())
 }
 
 fn shares(plan: &Plan) -> Result<(), Fault> {

@@ -19,4 +19,4 @@ mod spec;
 
 pub use built::{Plan, RuleLabel};
 pub use places::Places;
-pub use spec::Spec;
+pub use spec::{PoolSettings, Spec};

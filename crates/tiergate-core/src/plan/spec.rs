@@ -3,7 +3,7 @@
 use crate::admit::{block, policer};
 use crate::class::Class;
 use crate::control::Slots;
-use crate::names::{PolicerId, RuleKey};
+use crate::names::{PolicerId, PoolId, RuleKey};
 use crate::schedule::{Costing, Policy, Site};
 use std::time::Duration;
 
@@ -14,8 +14,10 @@ pub struct Spec {
     pub classes: Vec<Class>,
     /// What the classifier's rules are known by, in their order ([`crate::names::RuleIdentities`]).
     pub rules: Vec<RuleKey>,
-    /// How many requests the origin works on at once.
+    /// How many requests the servers of the default pool work on at once.
     pub slots: Slots,
+    /// The pools beside the default one: up to [`Spec::POOLS_MAX`].
+    pub pools: Vec<PoolSettings>,
     /// The policers.
     pub policers: Vec<policer::Settings>,
     /// The policer that every request is subject to.
@@ -30,16 +32,30 @@ pub struct Spec {
     pub between_sites: Policy,
     /// What a request is said to cost.
     pub cost: Costing,
-    /// How many requests may wait in all classes together. When that many do, one that comes takes the
-    /// place of the newest of the least important class below its own, of its site; if there is none, it
-    /// is refused.
+    /// How many requests may wait in all classes of a pool together. When that many do, one that comes takes
+    /// the place of the newest of the least important class below its own, of its site; if there is none, it
+    /// is refused. Each pool has as many: if they shared them, the queue of one would be refused for that of
+    /// another.
     pub queue_len_max: u32,
-    /// Share of the slots, 0.0 to 1.0, that requests may hold whose clients are too slow, or have left long ago, while
+    /// Share of a pool's slots, 0.0 to 1.0, that requests may hold whose clients are too slow, or have left long ago, while
     /// others wait.
     pub slow_slots_max: f64,
 }
 
+/// What a plan says of a pool: servers with a limit of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolSettings {
+    /// The name in the policy, in logs and in metrics.
+    pub name: String,
+    /// How many requests its servers work on at once.
+    pub slots: Slots,
+    /// The pool that takes its requests while none of its servers is usable.
+    pub fallback: Option<PoolId>,
+}
+
 impl Spec {
+    /// Most pools that a plan may have beside the default one. A look at what is due asks each.
+    pub const POOLS_MAX: usize = 32;
     /// Most classes that a plan may have. Every grant looks at each class, so this bounds its cost.
     pub const CLASSES_MAX: usize = 64;
     /// Most sites that a plan may have.
@@ -51,6 +67,7 @@ impl Spec {
             classes: vec![Class::named("default")],
             rules: Vec::new(),
             slots: Slots::default(),
+            pools: Vec::new(),
             policers: Vec::new(),
             site_policer: None,
             shedding: None,

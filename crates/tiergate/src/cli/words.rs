@@ -77,6 +77,10 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
             });
             format!("policed by {}", policer.map_or("", |policer| &policer.name))
         }
+        Output::Pool => {
+            let pool = rule.pool.and_then(|pool| policy.plan.pool_name(pool));
+            format!("pool {}", pool.unwrap_or_default())
+        }
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),
         Output::Flow => said(rule.flow.as_ref().map(|one| one as _)),

@@ -15,6 +15,7 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
+use tiergate_core::names::PoolId;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 
@@ -181,6 +182,7 @@ pub(super) fn classes(
             share: part.share,
             reserve: part.reserve,
             site: site_ids[site],
+            pool: PoolId::DEFAULT,
             order: raw.order.unwrap_or_else(|| default_order(of_site, between)),
             fair: raw.fair,
             codel: raw.codel.map(codel),

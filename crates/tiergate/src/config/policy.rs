@@ -256,6 +256,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         classes: classes.list,
         rules: rule_keys,
         slots,
+        pools: Vec::new(),
         policers: policers.settings,
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),

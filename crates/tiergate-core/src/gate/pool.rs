@@ -1,0 +1,216 @@
+//! A pool at the gate: the requests for one set of servers, and the limit that they share.
+//!
+//! | of a pool | common to all |
+//! |---|---|
+//! | the limit, and slots in use | the plan, and what controllers adjust |
+//! | the backlog, the schedule and its balances | policers and their tokens |
+//! | loads, drain rates and patience by class, learned costs | which flows are blocked |
+//! | triggers, shedding, slots that may be taken back | what the shell is to do |
+//! | what was counted by class and by rule | the time |
+//!
+//! So no request waits, or is refused, because of the requests of another pool, but for policers and blocks, which
+//! bound a client whatever it asks for.
+
+use super::classes::{ClassRecord, Classes};
+use super::effect::Effects;
+use super::revocable::Revocable;
+use crate::account::Account;
+use crate::admit::block::Blocking;
+use crate::admit::importance::Shedding;
+use crate::admit::policer::Policers;
+use crate::admit::triggers::Triggers;
+use crate::backlog::Backlog;
+use crate::class::Class;
+use crate::control::{Law, Limit, Slots, Step};
+use crate::cost::Costs;
+use crate::names::{ClassId, PoolId};
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use crate::time::Moment;
+use std::time::Duration;
+
+/// A class's state at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassState {
+    /// Requests that wait.
+    pub waiting: u32,
+    /// Slots held.
+    pub running: u32,
+    /// Requests that hold them: as many, unless some take several.
+    pub requests: u32,
+    /// Long-lived streams that are open without a slot.
+    pub streams: u32,
+    /// After how long its clients leave, as far as that is known; `None` too where the policy does not want it
+    /// learned.
+    pub patience: Option<Duration>,
+}
+
+/// What all pools share.
+#[derive(Debug)]
+pub(super) struct Common<T> {
+    /// The plan in force: the one given, with the adjustments on top.
+    pub(super) plan: Plan,
+    pub(super) policers: Policers,
+    pub(super) blocking: Option<Blocking>,
+    pub(super) draining: bool,
+    pub(super) effects: Effects<T>,
+    /// The latest moment that was told.
+    pub(super) now: Moment,
+}
+
+impl<T> Common<T> {
+    /// What the time is when a caller says that it is `now`: every method that is told begins with it.
+    pub(super) fn latest(&mut self, now: Moment) -> Moment {
+        self.now = self.now.max(now);
+        self.now
+    }
+}
+
+/// The requests for one set of servers: those that wait, those that have slots, and the limit.
+#[derive(Debug)]
+pub struct Pool<T> {
+    pub(super) id: PoolId,
+    /// As the latest plan that had it says.
+    pub(super) name: Box<str>,
+    /// The same, without adjustments.
+    pub(super) given: Slots,
+    pub(super) is_planned: bool,
+    /// The number of slots that the shell was told last; 0: none yet.
+    pub(super) slots_said: u32,
+    pub(super) limit: Limit,
+    pub(super) schedule: Schedule,
+    pub(super) costs: Costs,
+    pub(super) backlog: Backlog<T>,
+    pub(super) classes: Classes,
+    pub(super) preemptible: Revocable<T>,
+    pub(super) slow: Revocable<T>,
+    pub(super) triggers: Triggers,
+    pub(super) shedding: Option<Shedding>,
+    pub(super) account: Account,
+}
+
+impl<T> Pool<T> {
+    /// Without classes yet ([`Pool::put_in_force`]).
+    pub(super) fn new(id: PoolId, plan: &Plan, slots: &Slots, law: Box<dyn Law>) -> Self {
+        Pool {
+            id,
+            name: Box::default(),
+            given: slots.clone(),
+            is_planned: false,
+            slots_said: 0,
+            limit: Limit::new(law, slots),
+            schedule: Schedule::new(plan),
+            costs: Costs::new(plan.cost),
+            backlog: Backlog::new(),
+            classes: Classes::default(),
+            preemptible: Revocable::new(),
+            slow: Revocable::new(),
+            triggers: Triggers::default(),
+            shedding: None,
+            account: Account::default(),
+        }
+    }
+
+    /// What is due in the pool; when it is to be asked again.
+    pub(super) fn tick(&mut self, common: &mut Common<T>, now: Moment) -> Moment {
+        self.advance(now);
+        self.expire(common, now);
+        self.dispatch(common, now);
+        self.classes.let_go();
+        let waiting = self.backlog.len() as u32;
+        let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
+        shed.min(self.next_due(now))
+    }
+
+    /// When those who wait here want the next tick. O(1); O(classes) while slots are kept free.
+    pub(super) fn next_due(&mut self, now: Moment) -> Moment {
+        let deadline = self.backlog.next_deadline();
+        if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.limit.has_free() {
+            return deadline;
+        }
+        self.advance(now);
+        let change = self.schedule.next_change(self.classes.loads(), self.limit.slots());
+        deadline.min(change.map_or(Moment::NEVER, |after| now + after))
+    }
+
+    /// The pool's id.
+    pub fn id(&self) -> PoolId {
+        self.id
+    }
+
+    /// Its name in the latest plan that had it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the plan in force has it. One that is gone keeps its requests until they have ended.
+    pub fn is_planned(&self) -> bool {
+        self.is_planned
+    }
+
+    /// Whether requests wait or run here, or streams are open.
+    pub(super) fn is_held(&self) -> bool {
+        let streams = |(_, record): (ClassId, &ClassRecord)| record.streams > 0;
+        self.waiting() > 0 || self.running() > 0 || self.classes.all().any(streams)
+    }
+
+    /// The number of slots in force.
+    pub fn slots(&self) -> u32 {
+        self.limit.slots()
+    }
+
+    /// Whether the number of slots is found while serving.
+    pub fn is_adaptive(&self) -> bool {
+        matches!(self.given, Slots::Adaptive(_))
+    }
+
+    /// The last change of the limit, and when.
+    pub fn last_step(&self) -> Option<(Moment, Step)> {
+        self.limit.last_step()
+    }
+
+    /// Slots held by all classes.
+    pub fn running(&self) -> u32 {
+        self.limit.running()
+    }
+
+    /// Requests waiting in all classes.
+    pub fn waiting(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// Which requests are shed, and how overloaded the pool is; `None`: none are, by the plan.
+    pub fn shedding(&self) -> Option<&Shedding> {
+        self.shedding.as_ref()
+    }
+
+    /// Every class that ever was in force, with what its latest plan says of it: in the order of the plan
+    /// in force, then those that are gone. Their requests, if any are left, run to their ends; what was
+    /// counted of them stays.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Class)> + '_ {
+        self.classes.all().map(|(id, record)| (id, &record.settings))
+    }
+
+    /// What a class is doing in the pool.
+    ///
+    /// # Panics
+    /// If it never was in force.
+    pub fn state(&self, class: ClassId) -> ClassState {
+        let (record, load) = (self.classes.at(class), self.classes.load(class));
+        ClassState {
+            waiting: load.waiting,
+            running: load.running,
+            requests: record.requests,
+            streams: record.streams,
+            patience: record
+                .patience
+                .known()
+                .filter(|_| record.settings.patience && self.classes.is_planned(class)),
+        }
+    }
+
+    /// What has been counted in the pool since the start.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+}
