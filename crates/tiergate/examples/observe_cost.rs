@@ -97,6 +97,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         waited: Some(Duration::from_micros(1_250)),
         first_byte: Some(Duration::from_millis(38)),
         class: Some("checkout"),
+        pool: None,
         rule: Some(RuleLabel { number: 2, name: None }),
         verdict: Verdict::Queued,
         reason: None,

@@ -6,7 +6,7 @@ use crate::door::Door;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
-use crate::origin::Origin;
+use crate::origin::pools::Pools;
 use crate::respond::Refusals;
 use crate::reverse_dns::ReverseDns;
 use crate::session::SessionTable;
@@ -29,8 +29,8 @@ pub struct Config {
     pub policy: Policy,
     /// Counts configurations, from 1.
     pub generation: u32,
-    /// The origin, with what earlier configurations learnt about its servers.
-    pub origin: Arc<Origin>,
+    /// The servers of every pool, with what earlier configurations learnt about them.
+    pub pools: Arc<Pools>,
     /// Names of clients, with what is known already; `None`: no rule asks for them.
     pub reverse_dns: Option<Arc<ReverseDns>>,
     /// Every refusal, ready to be sent.
@@ -41,7 +41,7 @@ impl Config {
     /// Derives the rest.
     ///
     /// # Errors
-    /// If it names more servers than ids are left ([`Origin::new`]).
+    /// If it names more servers than ids are left ([`Pools::new`]).
     pub fn new(
         mut policy: Policy,
         generation: u32,
@@ -49,14 +49,7 @@ impl Config {
         counters: &Counters,
     ) -> Result<Self, Fault> {
         policy.classifier.set_flow_key(flow_key());
-        // An unchanged origin stays the same object, so that its counts and checks go on.
-        let origin = match former {
-            Some(former) if former.origin.settings == policy.origin => former.origin.clone(),
-            _ => {
-                let former = former.map(|former| &*former.origin);
-                Arc::new(Origin::new(policy.origin.clone(), former, counters)?)
-            }
-        };
+        let pools = Pools::new(&policy, former.map(|former| &former.pools), counters)?;
         let settings = &policy.identity.names;
         let known = former.and_then(|former| former.reverse_dns.as_ref());
         let reverse_dns = policy.wanted.names.then(|| match known {
@@ -64,7 +57,7 @@ impl Config {
             _ => Arc::new(ReverseDns::new(settings.clone(), counters.reverse_dns.clone())),
         });
         let refusals = Refusals::new(&policy.refusal);
-        Ok(Config { policy, generation, origin, reverse_dns, refusals })
+        Ok(Config { policy, generation, pools, reverse_dns, refusals })
     }
 }
 

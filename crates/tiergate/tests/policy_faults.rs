@@ -19,6 +19,47 @@ fn faults(text: &str) -> String {
 fn each_fault_is_told_with_place_key_found_and_expected() {
     let table: &[(&str, &str)] = &[
         (
+            "[[pool]]\nname = \"reports\"\nservers = [\"a:1\"]\n[[rule]]\npath = \"/x\"\npool = \"raports\"",
+            "policy.toml:8:8: rule[1].pool: no pool is called \"raports\", did you mean `reports`?",
+        ),
+        (
+            "[[pool]]\nname = \"reports\"\nservers = [\"a:1\"]\n[[class]]\nname = \"a\"\npool = \"x\"",
+            "policy.toml:8:8: class[1].pool: no pool is called \"x\", expected one of `default`, `reports`",
+        ),
+        (
+            "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\n[[pool]]\nname = \"r\"\nservers = [\"a:2\"]",
+            "policy.toml:7:8: pool[2].name: another pool is called \"r\" already",
+        ),
+        (
+            "[[pool]]\nname = \"default\"\nservers = [\"a:1\"]",
+            "policy.toml:4:8: pool[1].name: must not be \"default\", which is the pool that [origin] describes",
+        ),
+        (
+            "[[pool]]\nname = \"r\"",
+            "policy.toml:3:1: pool[1].servers: is missing; write servers = [\"host:port\"]",
+        ),
+        (
+            "[[pool]]\nname = \"r\"\nservers = []",
+            "policy.toml:5:11: pool[1].servers: must name at least one server",
+        ),
+        (
+            "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\nhealth = true",
+            "policy.toml:6:10: pool[1].health: must be a table, or false, got true",
+        ),
+        (
+            "[[pool]]\nname = \"q\"\nservers = [\"a:1\"]\nfallback = \"r\"\n\
+             [[pool]]\nname = \"r\"\nservers = [\"a:1\"]\nfallback = \"q\"",
+            "policy.toml:10:12: pool[2].fallback: leads back to the pool itself: r → q → r",
+        ),
+        (
+            "[[pool]]\nname = \"q\"\nservers = [\"a:1\"]\nfallback = \"q\"",
+            "policy.toml:6:12: pool[1].fallback: leads back to the pool itself: q → q",
+        ),
+        (
+            "[[rule]]\npath = \"/x\"\nrefuse = true\npool = \"default\"",
+            "policy.toml:6:8: rule[1].pool: has no effect on requests that are refused; leave it out",
+        ),
+        (
             "[session]",
             "policy.toml:3:1: session: must have either `cookie`, the name of the application's cookie, or `own = true`",
         ),
@@ -73,7 +114,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",

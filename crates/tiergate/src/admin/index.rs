@@ -1,7 +1,7 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
 use super::context::Phase;
-use super::status::{ClassStatus, Quantiles, Status};
+use super::status::{ClassStatus, PoolStatus, Quantiles, Status};
 use crate::observe::server::{Health, ServerStatus};
 use crate::observe::words::{self, span};
 use std::fmt::Write;
@@ -31,7 +31,8 @@ pub(super) const ENDPOINTS: [(&str, &str); 7] = [
 /// The page for this state.
 pub(super) fn page(status: &Status) -> String {
     let mut page = String::with_capacity(8 * 1024);
-    let parts = [head(status), classes(status), origin(status), config(status), endpoints()];
+    let parts =
+        [head(status), classes(status), pools(status), origin(status), config(status), endpoints()];
     page.push_str("<!doctype html><html lang=en><meta charset=utf-8><title>Tiergate</title>");
     page.push_str("<meta name=viewport content=\"width=device-width\">");
     page.push_str("<meta http-equiv=refresh content=5>");
@@ -100,6 +101,28 @@ fn classes(status: &Status) -> String {
     table + "<p class=soft>Counts since the start, times over the last 10 s.</p>"
 }
 
+/// The pools beside the default one.
+fn pools(status: &Status) -> String {
+    if status.pools.is_empty() {
+        return String::new();
+    }
+    let row = |pool: &PoolStatus| {
+        let limit = &pool.limit;
+        let kind = if limit.adaptive { "adaptive" } else { "fixed" };
+        let arrived: u64 = pool.classes.iter().map(|class| class.arrived).sum();
+        let refused: u64 = pool.classes.iter().flat_map(|class| class.refused.values()).sum();
+        [
+            escaped(&pool.name),
+            format!("{} of {} ({kind})", limit.running, limit.slots),
+            limit.waiting.to_string(),
+            arrived.to_string(),
+            refused.to_string(),
+        ]
+    };
+    let head = ["pool", "slots in use", "waiting", "arrived", "refused"];
+    table("Other pools", head, status.pools.iter().map(row))
+}
+
 fn origin(status: &Status) -> String {
     let row = |server: &ServerStatus| {
         let health = match server.health {
@@ -110,7 +133,10 @@ fn origin(status: &Status) -> String {
             }
         };
         [
-            escaped(&server.address),
+            match server.pool.as_str() {
+                "" => escaped(&server.address),
+                pool => format!("{} (pool {})", escaped(&server.address), escaped(pool)),
+            },
             health,
             server.outstanding.to_string(),
             server.connects.to_string(),

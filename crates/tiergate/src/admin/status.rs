@@ -4,9 +4,9 @@ use super::context::{ConfigInForce, Context, Phase, unready};
 use super::control::{self, AdjustmentStatus, SourceStatus};
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
-use crate::observe::history::{History, Point};
+use crate::observe::history::{History, Point, Window};
 use crate::observe::server::ServerStatus;
-use crate::observe::snapshot::{ClassSnapshot, SheddingSnapshot, Snapshot};
+use crate::observe::snapshot::{ClassSnapshot, PoolSnapshot, SheddingSnapshot, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -15,6 +15,7 @@ use tiergate_core::gate::ClassState;
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
+use tiergate_core::time::Moment;
 
 /// The gateway at one moment. Counters count from the start; two readings give a rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,13 +32,16 @@ pub struct Status {
     pub unready: Option<String>,
     /// The configuration in force.
     pub config: ConfigStatus,
-    /// The number of slots.
+    /// The number of slots of the default pool.
     pub limit: LimitStatus,
-    /// Shedding; absent if the policy sheds nothing.
+    /// Shedding in the default pool; absent if the policy sheds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shedding: Option<SheddingSnapshot>,
-    /// The classes, most important first.
+    /// The classes in the default pool, most important first.
     pub classes: Vec<ClassStatus>,
+    /// The other pools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolStatus>,
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
@@ -74,6 +78,20 @@ pub struct ConfigStatus {
     pub last_reload: Option<String>,
     /// Why the latest one was refused.
     pub last_fault: Option<String>,
+}
+
+/// A pool beside the default one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// The number of slots; without its course.
+    pub limit: LimitStatus,
+    /// Shedding; absent if the policy sheds nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shedding: Option<SheddingSnapshot>,
+    /// The classes of the policy, as far as requests of them have come to this pool, most important first.
+    pub classes: Vec<ClassStatus>,
 }
 
 /// The number of slots, now and over the last minute.
@@ -251,15 +269,10 @@ impl Status {
             phase,
             unready: unready(phase, &origin).map(str::to_owned),
             config: config_status(context, &config),
-            limit: limit_status(&snapshot, history),
-            shedding: snapshot.shedding,
-            classes: snapshot
-                .classes
-                .iter()
-                // One that is gone is shown until its last request has ended.
-                .filter(|class| class.is_planned || class.state != ClassState::default())
-                .map(|class| class_status(class, &snapshot, history))
-                .collect(),
+            limit: limit_status(&snapshot.default, snapshot.at, history.course().collect()),
+            shedding: snapshot.default.shedding,
+            classes: classes(&snapshot.default, &snapshot, history).collect(),
+            pools: snapshot.others.iter().map(|it| pool_status(it, &snapshot, history)).collect(),
             policers: snapshot.policers.iter().map(policer_status).collect(),
             adjustments: control::adjustments(&snapshot),
             sources: control::sources(&snapshot),
@@ -288,26 +301,46 @@ fn config_status(context: &Context, config: &ConfigInForce) -> ConfigStatus {
     }
 }
 
-fn limit_status(snapshot: &Snapshot, history: &History) -> LimitStatus {
-    let last_change = snapshot.last_step.map(|(at, step)| LastChange {
-        age_seconds: snapshot.at.since(at).as_secs_f64(),
+fn pool_status(pool: &PoolSnapshot, snapshot: &Snapshot, history: &History) -> PoolStatus {
+    PoolStatus {
+        name: pool.name.clone(),
+        limit: limit_status(pool, snapshot.at, Vec::new()),
+        shedding: pool.shedding,
+        classes: classes(pool, snapshot, history).collect(),
+    }
+}
+
+/// The classes in a pool.
+fn classes(
+    pool: &PoolSnapshot,
+    snapshot: &Snapshot,
+    history: &History,
+) -> impl Iterator<Item = ClassStatus> {
+    // One that is gone is shown until its last request has ended.
+    let shown = |class: &&ClassSnapshot| class.is_planned || class.state != ClassState::default();
+    let classes = pool.classes.iter().filter(shown);
+    classes.map(|class| class_status(class, history.window(snapshot, pool, &class.class.name).0))
+}
+
+fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitStatus {
+    let last_change = pool.last_step.map(|(at, step)| LastChange {
+        age_seconds: now.since(at).as_secs_f64(),
         slots: step.slots,
         cause: step.cause.name().to_owned(),
     });
     LimitStatus {
-        adaptive: snapshot.adaptive,
-        slots: snapshot.slots,
-        running: snapshot.running,
-        waiting: snapshot.waiting as u64,
+        adaptive: pool.adaptive,
+        slots: pool.slots,
+        running: pool.running,
+        waiting: pool.waiting as u64,
         last_change,
-        course: history.course().collect(),
+        course,
     }
 }
 
-fn class_status(class: &ClassSnapshot, snapshot: &Snapshot, history: &History) -> ClassStatus {
+fn class_status(class: &ClassSnapshot, window: Window) -> ClassStatus {
     let account = &class.account;
     let settings = &class.class;
-    let (window, _) = history.window(snapshot, &settings.name);
     let spread = |window: &Histogram, total: &Histogram| Spread {
         window: quantiles(window),
         total: quantiles(total),

@@ -2,11 +2,13 @@
 
 pub use super::warn::warnings;
 use super::words;
-use crate::config::meant::{Listener, Policy};
+use crate::config::meant::{Listener, Origin, Policy};
+use crate::config::origin::slots_words;
 use crate::config::{
     ConfigError, block, class, forwarding, load, policer, scheduling, score, session, shedding,
 };
 use std::path::Path;
+use tiergate_core::plan::PoolSettings;
 
 /// Reads a policy file and says what it means. The program ends with 0 then, also when there are
 /// warnings, and with 1 on an error, which is to be shown on standard error.
@@ -30,6 +32,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
     for (title, lines) in [
         ("Clients connect to", listeners(policy)),
         ("Requests go to", origin(policy)),
+        ("Pools, for requests whose rule or class names one", pools(policy)),
         ("Classes, most important first", classes(policy)),
         ("The next free slot goes to", scheduling::words(plan)),
         ("Policers", policers(policy)),
@@ -67,6 +70,29 @@ fn origin(policy: &Policy) -> Vec<String> {
     lines.push(forwarding::path_words(policy.paths).to_owned());
     lines.extend(forwarding::header_words(&policy.forwarding));
     lines
+}
+
+/// The pools beside the default one: a line for each, and what differs from the default one.
+fn pools(policy: &Policy) -> Vec<String> {
+    let inherited = policy.origin.care_words();
+    let words = |(settings, origin): (&PoolSettings, &Origin)| {
+        let servers: Vec<String> = origin.servers.iter().map(ToString::to_string).collect();
+        let fallback = settings.fallback.and_then(|pool| policy.plan.pool_name(pool));
+        let fallback = match fallback {
+            Some(pool) => format!("; while no server is usable, {pool} takes its requests"),
+            None => String::new(),
+        };
+        let (name, slots) = (&settings.name, slots_words(&settings.slots));
+        let mut lines = vec![format!("{name}: {}; {slots}{fallback}", servers.join(", "))];
+        let mut own = origin.care_words();
+        own.retain(|line| !inherited.contains(line));
+        if origin.health.is_none() && policy.origin.health.is_some() {
+            own.push("health: no active checks".to_owned());
+        }
+        lines.extend(own.iter().map(|line| format!("  {line}")));
+        lines
+    };
+    policy.plan.pools.iter().zip(&policy.pools).flat_map(words).collect()
 }
 
 fn classes(policy: &Policy) -> Vec<String> {
@@ -155,6 +181,38 @@ mod tests {
                 "policer split: class c has a share, but is never subject to it",
             ]
         );
+    }
+
+    #[test]
+    fn pools_in_words_and_those_that_nothing_names() {
+        let policy = parse(
+            "[origin]\nservers = [\"a:1\"]\nhealth.path = \"/health\"\n\
+             [[pool]]\nname = \"reports\"\nservers = [\"b:1\", \"b:2\"]\nslots = 5\nfallback = \"spare\"\n\
+             failures_max = 7\n\
+             [[pool]]\nname = \"spare\"\nservers = [\"a:1\"]\nhealth = false\n\
+             [[pool]]\nname = \"idle\"\nservers = [\"c:1\"]\n\
+             [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\npool = \"reports\"\n\
+             [[rule]]\npath = \"/x\"\npool = \"default\"\n[[rule]]\npath = \"/r\"\npool = \"reports\"\nslots = 6\n",
+            "p.toml",
+        );
+        let policy = policy.unwrap();
+        let words = meaning(&policy, "p.toml");
+        for line in [
+            "  reports: b:1, b:2; at most 5 at once (fixed); while no server is usable, spare takes its requests",
+            "    a server is left out after 7 failures in a row, and tried again after 1s",
+            "  spare: a:1; as many at once as it can take, measured continuously (adaptive)",
+            "    health: no active checks",
+            "  2  b  waits at most 2s, at most 10000 in the queue, pool reports; takes requests that no rule matches",
+            "  1  (line 22)  path /x → pool default",
+        ] {
+            assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
+        }
+        let expected = [
+            "class a: no rule leads to it",
+            "pool idle: never referenced",
+            "rule 2 (line 25): takes 6 slots, and there are only 5",
+        ];
+        assert_eq!(crate::cli::warn::warnings(&policy), expected);
     }
 
     #[test]

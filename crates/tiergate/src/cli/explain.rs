@@ -7,6 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::classify::path::{Ambiguity, Buffers, Paths, normalise};
 use tiergate_core::classify::{Condition, Match, Output, Scratch, Span};
+use tiergate_core::names::PoolId;
+use tiergate_core::plan::Plan;
 use tiergate_core::request::{Field, Part, RequestView, Value};
 
 /// Most earlier rules that are shown because all but one of their conditions hold.
@@ -276,6 +278,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
 /// How it is served beside its class, a line each.
 fn served(policy: &Policy, found: &Match) -> Vec<String> {
     let mut lines = scheduling::request_words(&policy.plan, found);
+    lines.extend(pool(&policy.plan, found));
     if let Some(header) = policy.deadline_header(found) {
         let class = policy.plan.class(found.class).expect("the plan has those of its rules");
         let most = show::time(found.deadline.unwrap_or(class.deadline));
@@ -285,6 +288,21 @@ fn served(policy: &Policy, found: &Match) -> Vec<String> {
         });
     }
     lines
+}
+
+/// The pool that takes it, where there are several.
+fn pool(plan: &Plan, found: &Match) -> Option<String> {
+    let id = plan.pool_of(found);
+    let name = plan.pool_name(id).filter(|_| !plan.pools.is_empty())?;
+    let why = match found.pool {
+        Some(_) => "a rule says so",
+        None if id == PoolId::DEFAULT => "neither a rule nor its class names one",
+        None => "its class says so",
+    };
+    let fallback = plan.pool(id).and_then(|pool| plan.pool_name(pool.fallback?));
+    let fallback = fallback
+        .map_or(String::new(), |to| format!("; while no server of it is usable, {to} takes it"));
+    Some(format!("it goes to pool {name}: {why}{fallback}"))
 }
 
 /// Earlier rules of which all conditions but one hold.

@@ -129,7 +129,9 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             true => Phase::Draining,
             false => Phase::Serving,
         }),
-        origin: Box::new(move || origin_status(&origin.config.load().origin)),
+        origin: Box::new(move || {
+            origin.config.load().pools.iter().flat_map(|it| servers_of(it)).collect()
+        }),
         listeners: Box::new(move || {
             let config = listeners.config.load();
             let words = config.policy.listeners.iter().map(|listener| {
@@ -157,11 +159,12 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     }
 }
 
-fn origin_status(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
+fn servers_of(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
     let servers = origin.servers.iter().zip(origin.states());
     let servers = servers.map(|(server, state)| {
         let status = ServerStatus {
             address: server.name.clone(),
+            pool: origin.pool.clone(),
             health: match (state.left_out, state.usable) {
                 (None, _) => Health::Up,
                 (Some(_), true) => Health::Probing,

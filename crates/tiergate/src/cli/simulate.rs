@@ -223,6 +223,10 @@ impl Prepared {
             tiergate_core::control::Slots::Fixed(slots) => format!("at most {slots} at once"),
             tiergate_core::control::Slots::Adaptive(_) => "a limit that adapts".to_owned(),
         };
+        if !policy.plan.pools.is_empty() {
+            let line = "pools are not simulated: every request goes to one server, by the limit of [origin]";
+            lines.push(line.to_owned());
+        }
         let share = offered(trial);
         let load = share.map_or(String::new(), |share| {
             format!("; offered load {} of its capacity", percent(share))

@@ -32,6 +32,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     shadowed(policy, &mut deciding, &mut warnings);
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
+    idle_pools(policy, &mut warnings);
     importance(policy, &mut warnings);
     let scored = policy.score.is_some() || policy.rules.iter().any(|it| it.rule.score.is_some());
     scheduling::warn(&policy.plan, scored, &mut warnings);
@@ -264,11 +265,31 @@ fn is_proof(condition: &Condition) -> bool {
     )
 }
 
+/// Pools that no rule, class or other pool names.
+fn idle_pools(policy: &Policy, warnings: &mut Vec<String>) {
+    let plan = &policy.plan;
+    let by_rule = policy.rules.iter().filter_map(|rule| rule.rule.pool);
+    let by_class = plan.classes.iter().map(|class| class.pool);
+    let by_pool = plan.pools.iter().filter_map(|pool| pool.fallback);
+    let named: Vec<_> = by_rule.chain(by_class).chain(by_pool).collect();
+    for id in &plan.pool_ids()[1..] {
+        if !named.contains(id) {
+            let name = plan.pool_name(*id).unwrap_or_default();
+            warnings.push(format!("pool {name}: never referenced"));
+        }
+    }
+}
+
 /// Rules whose requests never fit, or whose header no peer may send.
 fn never_fit(policy: &Policy, warnings: &mut Vec<String>) {
     for (index, rule) in policy.rules.iter().enumerate() {
         let name = name(index, rule);
-        if let (Some(takes), Slots::Fixed(slots)) = (rule.rule.slots, &policy.plan.slots)
+        let pool = rule.rule.pool.or_else(|| {
+            let class = rule.rule.class.unwrap_or(policy.classifier.default_class());
+            policy.plan.class(class).map(|class| class.pool)
+        });
+        let slots = pool.and_then(|pool| policy.plan.pool_slots(pool));
+        if let (Some(takes), Some(Slots::Fixed(slots))) = (rule.rule.slots, slots)
             && u32::from(takes) > *slots
         {
             warnings.push(format!("{name}: takes {takes} slots, and there are only {slots}"));

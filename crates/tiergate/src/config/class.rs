@@ -5,6 +5,7 @@ use super::lookup::{Classes, Interning, class_name, find};
 use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
+use super::pool::Pools;
 use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
 use super::section::{Kind, section, table};
@@ -51,13 +52,15 @@ section! {
         /// Why: the deadline already bounds the wait.
         refuse_at: Vec<At<TriggerKeys>> =
             list(table(), Trigger::COUNT_MAX, "backlogs").or_none("none");
-        /// How many requests may wait at once; further ones are refused at once.
+        /// How many requests may wait at once, in each pool; further ones are refused at once.
         /// Why: at 1 to 2 KiB each, less than 20 MiB; the deadline usually takes effect long before.
         queue: u32 = whole(0..=QUEUE_MAX).or(10_000);
         /// The unit of fair queueing inside the class: see [flows](#flows-the-unit-of-fairness).
         flow: Option<Flow> = FLOW.optional("the policy's `flow`");
         /// The site that it belongs to. Required if there are several.
         site: Option<String> = TEXT.optional("the only one");
+        /// The pool that takes its requests, unless a rule names another; `"default"`: that of `[origin]`.
+        pool: Option<String> = TEXT.optional("`\"default\"`");
         /// Its part of the work, relative to the other classes of its site, with `policy = "weighted"`; more
         /// than 0.
         weight: Points = POINTS.or(1);
@@ -95,12 +98,12 @@ section! {
         /// What happens to a request whose deadline passes: `"refuse"`; or `"last"`: it is served after all
         /// requests that can still meet theirs, until it has waited for twice its deadline.
         late: Late = Choice(&[("refuse", Late::Refuse), ("last", Late::Last)]).or("refuse");
-        /// Total bytes of waiting requests (heads, and bodies that were read).
+        /// Total bytes of waiting requests (heads, and bodies that were read), in each pool.
         queue_bytes: u64 = bytes(0..=u64::MAX).or("256MiB");
         /// Whether its GET and HEAD requests in service may be preempted by more important classes: see
         /// [preemption](#preemption).
         preemptible: bool = FLAG.or(false);
-        /// How many concurrent [streams](#streams) hold no slot; further streams keep their slots.
+        /// How many concurrent [streams](#streams) hold no slot, in each pool; further streams keep their slots.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
     }
@@ -141,6 +144,7 @@ pub(super) fn classes(
     sites: &[Site],
     between: Policy,
     (mut known, site_ids): (Interning<'_, ClassId>, &[SiteId]),
+    pools: &Pools,
     place: &Place,
     policers: &mut Policers<'_>,
 ) -> Classes {
@@ -169,6 +173,7 @@ pub(super) fn classes(
         let part = Part { weight, minimum, share, reserve };
         let part = part.resolve(of_site.policy, &mut sums[site], &place);
         let own = format!("class.{}", names[index]);
+        let pool = raw.pool.as_deref().and_then(|name| pools.named(name, &place.key("pool")));
         let trigger = |raw| trigger(raw, index, (&names, &ids));
         let class = Class {
             name: names[index].clone(),
@@ -182,7 +187,7 @@ pub(super) fn classes(
             share: part.share,
             reserve: part.reserve,
             site: site_ids[site],
-            pool: PoolId::DEFAULT,
+            pool: pool.unwrap_or_default(),
             order: raw.order.unwrap_or_else(|| default_order(of_site, between)),
             fair: raw.fair,
             codel: raw.codel.map(codel),
@@ -260,6 +265,9 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     }
     if plan.sites.len() > 1 {
         words += &format!(", site {}", site.name);
+    }
+    if class.pool != PoolId::DEFAULT {
+        words += &format!(", pool {}", plan.pool_name(class.pool).unwrap_or_default());
     }
     if site.policy != Policy::Strict {
         words += &parts::words(site.policy, &class.terms());

@@ -78,7 +78,7 @@ pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
     match near {
         Some((_, near)) => format!(", did you mean `{near}`?"),
         None => {
-            let mut known: Vec<_> = known.take(20).map(|known| format!("`{known}`")).collect();
+            let mut known: Vec<_> = known.take(24).map(|known| format!("`{known}`")).collect();
             known.sort_unstable();
             format!(", expected one of {}", known.join(", "))
         }

@@ -76,13 +76,13 @@ section! {
     }
 }
 
-const ON_CANCEL: [(&str, OnCancel); 3] =
+pub(super) const ON_CANCEL: [(&str, OnCancel); 3] =
     [("learn", OnCancel::Learn), ("finish", OnCancel::Finish), ("abort", OnCancel::Abort)];
 
 const SLOTS: &str = "\"adaptive\" or a number of requests";
 
 /// `"adaptive"`, or how many.
-struct SlotsKind;
+pub(super) struct SlotsKind;
 
 impl Kind for SlotsKind {
     type Value = Slots;
@@ -105,7 +105,7 @@ impl Kind for SlotsKind {
 }
 
 /// `http://host:port`, `host:port`, `unix:/path`.
-const SERVER: Text<Server> = Text {
+pub(super) const SERVER: Text<Server> = Text {
     expected: "a server such as \"127.0.0.1:8080\", \"http://app.internal:8080\" or \"unix:/run/app.sock\"",
     schema: || json!({ "examples": ["127.0.0.1:8080", "http://app.internal", "unix:/run/app.sock"] }),
     parse: server,
@@ -141,14 +141,8 @@ pub enum Server {
 
 /// The origin; without servers only after a fault.
 pub(super) fn origin(raw: OriginKeys) -> Origin {
-    let servers = raw.servers;
-    for (index, server) in servers.iter().enumerate() {
-        if servers[..index].iter().any(|other| other.value == server.value) {
-            server.place.fault(format!("duplicate: {}", server.value));
-        }
-    }
     Origin {
-        servers: servers.into_iter().map(|server| server.value).collect(),
+        servers: servers(raw.servers),
         health: raw.health,
         failures_max: raw.failures_max,
         retry_after: raw.retry_after,
@@ -156,6 +150,16 @@ pub(super) fn origin(raw: OriginKeys) -> Origin {
         on_cancel: raw.on_cancel,
         idle_connections_max: raw.idle_connections_max,
     }
+}
+
+/// The servers; reports duplicates.
+pub(super) fn servers(servers: Vec<At<Server>>) -> Vec<Server> {
+    for (index, server) in servers.iter().enumerate() {
+        if servers[..index].iter().any(|other| other.value == server.value) {
+            server.place.fault(format!("duplicate: {}", server.value));
+        }
+    }
+    servers.into_iter().map(|server| server.value).collect()
 }
 
 /// The path of a health check: it is written into a request line as it is.
@@ -172,12 +176,14 @@ impl Origin {
     /// For `tiergate check`.
     pub(crate) fn words(&self, slots: &Slots) -> Vec<String> {
         let mut lines: Vec<String> = self.servers.iter().map(ToString::to_string).collect();
-        lines.push(match slots {
-            Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
-            Slots::Adaptive(_) => {
-                "as many at once as it can take, measured continuously (adaptive)".to_owned()
-            }
-        });
+        lines.push(slots_words(slots));
+        lines.extend(self.care_words());
+        lines
+    }
+
+    /// How its servers are looked after, and what becomes of requests that fail or whose clients leave.
+    pub(crate) fn care_words(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         lines.push(match self.failures_max {
             0 => "no server is left out because requests fail".to_owned(),
             max => format!(
@@ -208,6 +214,16 @@ impl Origin {
             ));
         }
         lines
+    }
+}
+
+/// A limit in words.
+pub(crate) fn slots_words(slots: &Slots) -> String {
+    match slots {
+        Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
+        Slots::Adaptive(_) => {
+            "as many at once as it can take, measured continuously (adaptive)".to_owned()
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::lookup::Interning;
 use super::origin::{Origin, OriginKeys, origin};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
+use super::pool::{PoolKeys, pools};
 use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
 use super::reverse_dns::{ReverseDns, reverse_dns};
 use super::rule::RuleKeys;
@@ -54,6 +55,9 @@ section! {
         /// The servers that requests go to.
         origin: Option<OriginKeys> =
             table().required("write [origin] with servers = [\"host:port\"]");
+        /// Further sets of servers, each with its own concurrency limit, for requests whose rule or class names it.
+        pool: Vec<At<PoolKeys>> =
+            list(table(), Spec::POOLS_MAX, "pools").or_none("none: all requests go to `[origin]`");
         /// Tiers of service, most important first.
         class: Vec<At<ClassKeys>> =
             list(table(), Spec::CLASSES_MAX, "classes").or_none("one, `default`");
@@ -127,6 +131,8 @@ pub struct Policy {
     pub listeners: Vec<Listener>,
     /// The servers that requests go to.
     pub origin: Origin,
+    /// The servers of the plan's other pools, in its order.
+    pub pools: Vec<Origin>,
     /// Classes, slots and all else that the gate goes by.
     pub plan: Plan,
     /// The rules, compiled.
@@ -221,21 +227,26 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let mut policers = Policers::named(raw.policer, &mut names.policers);
     let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
+    let pools = pools(raw.pool, raw.origin.as_ref(), Interning::of(&mut names.pools));
     let mut interning = Interning::of(&mut names.sites);
     // A site without a name has none of its own, but is a fault anyway.
     let site_places = site_places.iter().chain(std::iter::repeat(place));
     let site_id = |(site, place): (&Site, &Place)| interning.id(&site.name, place);
     let site_ids: Vec<SiteId> = sites.iter().zip(site_places).map(site_id).collect();
     let known = (Interning::of(&mut names.classes), &site_ids[..]);
-    let classes = classes(raw.class, &sites, between_sites, known, place, &mut policers);
+    let classes = classes(raw.class, &sites, between_sites, known, &pools, place, &mut policers);
     policers.share_out(&classes);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
     let last = classes.ids.last().copied().unwrap_or_default();
     let default_class =
         raw.default_class.and_then(|name| classes.named(&name, &place.key("default_class")));
     let listeners = listeners(raw.listener, !raw.trusted.is_empty());
-    let mut references =
-        References { classes: &classes, listeners: &listeners, policers: &mut policers };
+    let mut references = References {
+        classes: &classes,
+        listeners: &listeners,
+        pools: &pools,
+        policers: &mut policers,
+    };
     let (rules, rule_keys) = rules(raw.rule, &mut references);
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
@@ -256,7 +267,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         classes: classes.list,
         rules: rule_keys,
         slots,
-        pools: Vec::new(),
+        pools: pools.list,
         policers: policers.settings,
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),
@@ -275,6 +286,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     Some(Policy {
         listeners,
         origin: origin?,
+        pools: pools.origins,
         plan,
         classifier,
         wanted: wanted(&rules, score.as_ref()),

@@ -4,6 +4,7 @@ use super::listener::Listener;
 use super::lookup::Classes;
 use super::place::{At, Place};
 use super::policer::Policers;
+use super::pool::Pools;
 use super::rule::{RuleKeys, conditions};
 use std::collections::HashSet;
 use tiergate_core::class::ClassId;
@@ -38,6 +39,7 @@ impl PolicyRule {
 pub(super) struct References<'p, 'n> {
     pub(super) classes: &'p Classes,
     pub(super) listeners: &'p [Listener],
+    pub(super) pools: &'p Pools,
     pub(super) policers: &'p mut Policers<'n>,
 }
 
@@ -81,6 +83,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         let given = [
             ("police", polices),
             ("deadline", raw.deadline.is_some()),
+            ("pool", raw.pool.is_some()),
             ("slots", raw.slots.is_some()),
             ("deadline_header", raw.deadline_header.is_some()),
         ];
@@ -90,9 +93,10 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
     } else if raw.deadline.is_some() && !place.has("class") {
         place.fault_at("deadline", "needs `class`, because both come from one rule");
     }
-    const OUTPUTS: [&str; 9] = [
+    const OUTPUTS: [&str; 10] = [
         "class",
         "police",
+        "pool",
         "importance",
         "score",
         "flow",
@@ -107,11 +111,13 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         place.missing("class", "write class = \"…\", or refuse = true");
     }
     let class = raw.class.as_ref();
+    let pool = raw.pool.as_deref();
     Rule {
         conditions: conditions(&raw, place, references.listeners),
         importance: raw.importance,
         score: raw.score.map(Score::of),
         class: class.and_then(|name| references.classes.named(name, &place.key("class"))),
+        pool: pool.and_then(|name| references.pools.named(name, &place.key("pool"))),
         flow: raw.flow,
         deadline: raw.deadline,
         refuse,

@@ -45,8 +45,8 @@ section! {
         ]).or("seconds");
         /// Which site is served next, where there are several; values as of `policy`.
         between_sites: Policy = POLICY.or("strict");
-        /// How many requests of all classes together may wait; beyond it, the newest request of the least
-        /// important class is dropped for one of a more important class.
+        /// How many requests of all classes together may wait, in each pool; beyond it, the newest request of the
+        /// least important class is dropped for one of a more important class.
         queue: Option<u32> = whole(1..=QUEUE_MAX).optional("only the classes' own bounds");
     }
 }

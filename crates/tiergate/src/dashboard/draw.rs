@@ -13,7 +13,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Gauge, Paragraph, Row, Sparkline, Table};
 
-/// Lines of the part above the tables, with the empty one below it.
+/// Most pools beside the default one that have a line.
+const POOLS_MAX: usize = 4;
+/// Lines of the part above the tables without those of pools, with the empty one below it.
 const HEAD_LINES: u16 = 5;
 /// Columns of the class table without the names, with the space before each.
 const FIGURES_WIDTH: u16 = 69;
@@ -36,11 +38,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         return;
     };
     let servers = view.servers.len().min(SERVERS_SHORT) as u16 + 2;
-    let rest = main.height.saturating_sub(HEAD_LINES + servers + REFUSAL_LINES_MIN);
+    let head_lines = HEAD_LINES + view.reading.status.pools.len().min(POOLS_MAX) as u16;
+    let rest = main.height.saturating_sub(head_lines + servers + REFUSAL_LINES_MIN);
     // A head line, the rows, an empty line.
     let classes = (view.classes.len() as u16).saturating_add(2).min(rest.max(4));
     let [top, class_area, server_area, refusal_area] = Layout::vertical([
-        Constraint::Length(HEAD_LINES),
+        Constraint::Length(head_lines),
         Constraint::Length(classes),
         Constraint::Length(servers),
         Constraint::Fill(1),
@@ -91,8 +94,16 @@ fn footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen, paint: Paint) {
 fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let status = &view.reading.status;
     let limit = &status.limit;
-    let [title, slots, course, change, _] =
-        Layout::vertical([Constraint::Length(1); HEAD_LINES as usize]).areas(area);
+    let [title, slots, course, change, pools] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+    ])
+    .areas(area);
+    let lines: Vec<Line<'_>> = plain::pools(view).take(POOLS_MAX).map(Line::raw).collect();
+    frame.render_widget(Text::from(lines), pools);
     let path = status.config.path.as_deref().unwrap_or("no policy file");
     let state = plain::state(view);
     let state_style =

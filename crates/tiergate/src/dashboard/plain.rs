@@ -1,7 +1,7 @@
 //! One aligned table, for pipes and for `--once`.
 
 use super::rates::{ClassRow, ServerRow, View};
-use crate::admin::status::Quantiles;
+use crate::admin::status::{PoolStatus, Quantiles};
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 use tiergate_draw::{Paint, Table};
@@ -32,6 +32,7 @@ pub(super) fn table(view: &View) -> String {
         limit.waiting,
         status.clients.connections_active
     ));
+    pools(view).for_each(&mut put);
     let streams: u32 = status.classes.iter().map(|class| class.streams).sum();
     if streams > 0 {
         put(format!("streams {streams}, which hold no slot"));
@@ -66,6 +67,20 @@ pub(super) fn table(view: &View) -> String {
     view.servers.iter().for_each(|row| servers.row(server_cells(row)));
     text += &unindented(&servers);
     text
+}
+
+/// The pools beside the default one, a line each.
+pub(super) fn pools(view: &View) -> impl Iterator<Item = String> {
+    view.reading.status.pools.iter().map(|PoolStatus { name, limit, .. }| {
+        format!(
+            "pool {}: slots {} ({})  running {}  waiting {}",
+            harmless(name),
+            limit.slots,
+            if limit.adaptive { "adaptive" } else { "fixed" },
+            limit.running,
+            limit.waiting
+        )
+    })
 }
 
 /// What the gateway is doing, in words.
@@ -139,6 +154,7 @@ fn unindented(table: &Table) -> String {
 mod tests {
     use super::super::rates::tests::reading;
     use super::*;
+    use crate::admin::status::LimitStatus;
 
     #[test]
     fn the_table_is_aligned_and_has_every_column() {
@@ -156,6 +172,33 @@ mod tests {
         assert!(lines[6].starts_with("browse") && lines[6].contains("deadline_expired"));
         assert!(lines[9].starts_with("10.0.0.5:8080") && lines[9].ends_with("99%"), "{text}");
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn pools_have_a_line_and_their_classes_and_servers_their_name() {
+        let with_pool = |second| {
+            let mut reading = reading(second);
+            let status = &mut reading.status;
+            let limit = LimitStatus { adaptive: false, slots: 5, ..status.limit.clone() };
+            let classes = vec![status.classes[1].clone()];
+            let pool = PoolStatus { name: "reports".to_owned(), limit, shedding: None, classes };
+            status.pools.push(pool);
+            status.origin[1].pool = "reports".to_owned();
+            reading
+        };
+        let text = table(&View::new(Some(&with_pool(10)), with_pool(11)));
+        for start in [
+            "pool reports: slots 5 (fixed)  running 38  waiting 24",
+            "browse   ",
+            "reports/browse  151",
+            "10.0.0.5:8080  ",
+            "reports/10.0.0.6:8080  down",
+        ] {
+            let squeezed = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let wanted: Vec<_> = start.split_whitespace().collect();
+            let found = squeezed.clone().any(|line| line.starts_with(&wanted));
+            assert!(found, "{start}\n{text}");
+        }
     }
 
     #[test]

@@ -51,16 +51,38 @@ impl View {
         let before = before.filter(|it| it.uptime_seconds <= now.status.uptime_seconds);
         let elapsed = before.map_or(0.0, |it| now.status.at_seconds - it.at_seconds);
         let before = before.filter(|_| elapsed > 0.0);
-        let classes = now.status.classes.iter().map(|class| {
-            let earlier = before.and_then(|it| it.classes.iter().find(|it| it.name == class.name));
-            class_row(earlier, class, elapsed)
+        let earlier: Vec<_> = before.into_iter().flat_map(pools).collect();
+        let classes = pools(&now.status).flat_map(|(pool, classes)| {
+            let earlier = earlier.iter().find(|it| it.0 == pool).map(|it| it.1);
+            classes.iter().map(move |class| {
+                let earlier = earlier.and_then(|it| it.iter().find(|it| it.name == class.name));
+                let row = class_row(earlier, class, elapsed);
+                ClassRow {
+                    class: ClassStatus { name: of_pool(pool, &class.name), ..row.class },
+                    ..row
+                }
+            })
         });
         let servers = now.status.origin.iter().map(|server| {
-            let same = |it: &&ServerStatus| it.address == server.address;
-            server_row(before.and_then(|it| it.origin.iter().find(same)), server, elapsed)
+            let same = |it: &&ServerStatus| it.address == server.address && it.pool == server.pool;
+            let earlier = before.and_then(|it| it.origin.iter().find(same));
+            let row = server_row(earlier, server, elapsed);
+            let address = of_pool(&server.pool, &server.address);
+            ServerRow { server: ServerStatus { address, ..row.server }, ..row }
         });
         View { classes: classes.collect(), servers: servers.collect(), reading: now }
     }
+}
+
+/// The classes of each pool; the default pool has no name.
+fn pools(status: &Status) -> impl Iterator<Item = (&str, &[ClassStatus])> {
+    let others = status.pools.iter().map(|pool| (pool.name.as_str(), &pool.classes[..]));
+    std::iter::once(("", &status.classes[..])).chain(others)
+}
+
+/// What is shown of a class or a server of a pool.
+fn of_pool(pool: &str, what: &str) -> String {
+    if pool.is_empty() { what.to_owned() } else { format!("{pool}/{what}") }
 }
 
 fn class_row(before: Option<&ClassStatus>, class: &ClassStatus, elapsed: f64) -> ClassRow {
@@ -142,6 +164,7 @@ pub(super) mod tests {
     pub(in crate::dashboard) fn reading(second: u64) -> Reading {
         let server = ServerStatus {
             address: "10.0.0.5:8080".to_owned(),
+            pool: String::new(),
             health: Health::Up,
             outstanding: 8,
             detail: None,
@@ -198,6 +221,7 @@ pub(super) mod tests {
                     class("checkout", second * 50, [0, 0]),
                     class("browse", second * 120, [second, second * 30]),
                 ],
+                pools: Vec::new(),
                 policers: Vec::new(),
                 adjustments: Vec::new(),
                 sources: Vec::new(),

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | the gate | every thread | every thread | `gate`, shortly (a scrape copies the counters under it); never across an await, never while waking |
 //! | when the next tick comes | every thread | the ticker | none: an atomic |
-//! | the number of slots | every thread | whichever thread takes the effect that it changed | none: an atomic |
+//! | the number of slots of each pool | every thread | whichever thread takes the effect that it changed | none: an atomic |
 //! | whether it is wanted earlier | the ticker | every thread | none: an atomic |
 //! | the ticker's waker | every thread, when the tick is wanted earlier | the ticker | `ticker`, shortly; never with the gate's |
 
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use tiergate_core::gate::{Arrival, Effect, Gate};
+use tiergate_core::names::{Id, PoolId};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
@@ -24,7 +25,8 @@ pub struct Door {
     clock: fn() -> Moment,
     /// Nanoseconds of the moment at which the ticker will come by itself.
     next_tick: AtomicU64,
-    slots: AtomicU32,
+    /// By the pool's id.
+    slots: Box<[AtomicU32]>,
     is_wanted_earlier: AtomicBool,
     ticker: Mutex<Option<Waker>>,
 }
@@ -35,7 +37,7 @@ impl Door {
     pub fn new(plan: Plan, clock: fn() -> Moment) -> Self {
         let gate = Gate::new(plan);
         Door {
-            slots: AtomicU32::new(gate.slots()),
+            slots: (0..PoolId::MAX).map(|pool| AtomicU32::new(slots_of(&gate, pool))).collect(),
             gate: Mutex::new(gate),
             clock,
             next_tick: AtomicU64::new(Moment::NEVER.nanos()),
@@ -54,9 +56,9 @@ impl Door {
         (self.clock)()
     }
 
-    /// The number of slots in force, without the lock.
-    pub fn slots(&self) -> u32 {
-        self.slots.load(Ordering::Relaxed)
+    /// The number of slots of a pool in force, without the lock.
+    pub fn slots(&self, pool: PoolId) -> u32 {
+        self.slots[pool.index()].load(Ordering::Relaxed)
     }
 
     /// Counts a request that is refused for a reason that the gate does not see.
@@ -86,7 +88,9 @@ impl Door {
             match effect {
                 Effect::Wake(waker) if first.is_none() => first = Some(waker),
                 Effect::Wake(waker) => rest.push(waker),
-                Effect::SlotsChanged { slots, .. } => self.slots.store(slots, Ordering::Relaxed),
+                Effect::SlotsChanged { pool, slots, .. } => {
+                    self.slots[pool.index()].store(slots, Ordering::Relaxed);
+                }
                 // Nothing in front of the gateway could refuse a flow for it: the gate does.
                 Effect::Block { .. } | Effect::UnblockAll => {}
             }
@@ -115,4 +119,8 @@ impl Door {
             false => Poll::Pending,
         }
     }
+}
+
+fn slots_of(gate: &Gate<Waker>, pool: usize) -> u32 {
+    gate.pool(PoolId::at(pool)).map_or(0, |pool| pool.slots())
 }

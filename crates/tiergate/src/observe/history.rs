@@ -1,6 +1,6 @@
 //! The last minute, sampled every second: windows for quantiles, the course of the limit.
 
-use super::snapshot::Snapshot;
+use super::snapshot::{PoolSnapshot, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub struct Point {
 #[derive(Clone, Debug)]
 struct Sample {
     at: Moment,
-    /// By the class's name.
-    classes: Vec<(String, Window)>,
+    /// By the names of pool and class.
+    classes: Vec<(String, String, Window)>,
 }
 
 /// Durations of a class's requests within the window.
@@ -50,7 +50,7 @@ impl Window {
     }
 }
 
-/// Samples of the last [`WINDOW`], and the limit's course over a minute. At most about 2 KiB per
+/// Samples of the last [`WINDOW`], and the course of the default pool's limit over a minute. At most about 2 KiB per
 /// class and sample.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -61,26 +61,28 @@ pub struct History {
 impl History {
     /// Takes in a snapshot; call every [`SAMPLE_INTERVAL`].
     pub fn sample(&mut self, snapshot: &Snapshot) {
-        let classes = snapshot.classes.iter();
-        let classes = classes.map(|it| (it.class.name.clone(), Window::of(&it.account)));
+        let classes = snapshot.pools().flat_map(|pool| {
+            let windows = pool.classes.iter().map(|it| (&it.class.name, Window::of(&it.account)));
+            windows.map(|(class, window)| (pool.name.clone(), class.clone(), window))
+        });
         self.samples.push_back(Sample { at: snapshot.at, classes: classes.collect() });
         if self.samples.len() > SAMPLES_MAX {
             self.samples.pop_front();
         }
         self.course.push_back(Point {
-            slots: snapshot.slots,
-            running: snapshot.running,
-            waiting: snapshot.waiting as u64,
+            slots: snapshot.default.slots,
+            running: snapshot.default.running,
+            waiting: snapshot.default.waiting as u64,
         });
         if self.course.len() > COURSE_LEN {
             self.course.pop_front();
         }
     }
 
-    /// Durations of the class called `name` between the sample nearest to [`WINDOW`] ago and `now`; the
+    /// Durations of the class called `name` in a pool between the sample nearest to [`WINDOW`] ago and `now`; the
     /// second value is how long that really is. A class that was not there yet counts from zero.
-    pub fn window(&self, now: &Snapshot, name: &str) -> (Window, Duration) {
-        let Some(class) = now.class(name) else {
+    pub fn window(&self, now: &Snapshot, pool: &PoolSnapshot, name: &str) -> (Window, Duration) {
+        let Some(class) = pool.class(name) else {
             return (Window::default(), Duration::ZERO);
         };
         let begin = now.at - WINDOW;
@@ -90,7 +92,8 @@ impl History {
             return (Window::default(), Duration::ZERO);
         };
         let mut window = Window::of(&class.account);
-        if let Some((_, before)) = base.classes.iter().find(|(class, _)| class == name) {
+        let same = |it: &&(String, String, Window)| it.0 == pool.name && it.1 == name;
+        if let Some((_, _, before)) = base.classes.iter().find(same) {
             window.wait = window.wait.since(&before.wait);
             window.first_byte = window.first_byte.since(&before.first_byte);
         }
@@ -123,10 +126,10 @@ mod tests {
             now = at(second);
             // Slow in the beginning, fast for the last ten seconds.
             wait.record(Duration::from_millis(if second < 20 { 500 } else { 1 }));
-            now.classes[0].account.wait = wait.clone();
+            now.default.classes[0].account.wait = wait.clone();
             history.sample(&now);
         }
-        let (window, length) = history.window(&now, "default");
+        let (window, length) = history.window(&now, &now.default, "default");
         assert_eq!(length, WINDOW);
         assert_eq!(window.wait.count(), 10);
         assert!(window.wait.quantile(1.0).expect("ten values") < Duration::from_millis(2));
@@ -139,13 +142,13 @@ mod tests {
     fn a_new_class_counts_from_its_beginning() {
         let mut history = History::default();
         let mut early = at(1);
-        early.classes[0].class.name = "other".to_owned();
+        early.default.classes[0].class.name = "other".to_owned();
         history.sample(&early);
         let mut now = at(3);
-        now.classes[0].account.wait.record(Duration::from_secs(1));
-        let (window, length) = history.window(&now, "default");
+        now.default.classes[0].account.wait.record(Duration::from_secs(1));
+        let (window, length) = history.window(&now, &now.default, "default");
         assert_eq!((window.wait.count(), length), (1, Duration::from_secs(2)));
-        assert_eq!(history.window(&now, "gone").0.wait.count(), 0);
+        assert_eq!(history.window(&now, &now.default, "gone").0.wait.count(), 0);
     }
 
     #[test]

@@ -51,6 +51,9 @@ impl Health {
 pub struct ServerStatus {
     /// Address as configured: `host:port` or a socket's path.
     pub address: String,
+    /// The name of its pool; empty: the default pool.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pool: String,
     /// Whether it gets requests.
     pub health: Health,
     /// Requests in progress there.

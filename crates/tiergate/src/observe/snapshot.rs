@@ -5,9 +5,10 @@ use tiergate_core::account::ClassAccount;
 use tiergate_core::adjust::Adjusted;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
-use tiergate_core::control::{Slots, Step};
-use tiergate_core::gate::{ClassState, Gate};
-use tiergate_core::names::{ClassId, RuleId};
+use tiergate_core::control::Step;
+use tiergate_core::gate::{ClassState, Gate, Pool};
+use tiergate_core::names::{ClassId, PoolId, RuleId};
+use tiergate_core::plan::Plan;
 use tiergate_core::sense::Source;
 use tiergate_core::time::Moment;
 
@@ -51,22 +52,14 @@ pub struct SheddingSnapshot {
     pub fraction: f64,
 }
 
-/// The gate at one moment.
+/// A pool at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Snapshot {
-    /// When, on the gate's clock.
-    pub at: Moment,
+pub struct PoolSnapshot {
+    /// Its name; empty: it is the default pool.
+    pub name: String,
     /// The classes, most important first, then those that are gone: all that have requests, and
-    /// [`CLASSES_GONE_SHOWN_MAX`] others.
+    /// [`CLASSES_GONE_SHOWN_MAX`] others. Of a pool beside the default one, those that had requests at all.
     pub classes: Vec<ClassSnapshot>,
-    /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers; those that are gone come last.
-    pub policers: Vec<(String, PolicerState)>,
-    /// The first [`RULES_SHOWN_MAX`] rules, by name or number, and their hits.
-    pub rule_hits: Vec<(String, u64)>,
-    /// How many rules there are.
-    pub rules: usize,
-    /// Requests that no rule matched.
-    pub unmatched: u64,
     /// Whether the limit is adaptive.
     pub adaptive: bool,
     /// The number of slots in force.
@@ -79,6 +72,25 @@ pub struct Snapshot {
     pub last_step: Option<(Moment, Step)>,
     /// Shedding; `None`: the policy sheds nothing.
     pub shedding: Option<SheddingSnapshot>,
+}
+
+/// The gate at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// When, on the gate's clock.
+    pub at: Moment,
+    /// The default pool.
+    pub default: PoolSnapshot,
+    /// The other pools of the policy, and those that are gone and have requests left.
+    pub others: Vec<PoolSnapshot>,
+    /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers; those that are gone come last.
+    pub policers: Vec<(String, PolicerState)>,
+    /// The first [`RULES_SHOWN_MAX`] rules, by name or number, and their hits.
+    pub rule_hits: Vec<(String, u64)>,
+    /// How many rules there are.
+    pub rules: usize,
+    /// Requests that no rule matched.
+    pub unmatched: u64,
     /// Settings that controllers override.
     pub adjustments: Vec<Adjusted>,
     /// The last reading of each sensor.
@@ -88,26 +100,57 @@ pub struct Snapshot {
 impl Snapshot {
     /// Copies the gate's numbers. Call it under the gate's lock and do nothing else there.
     ///
-    /// Cost: about 3.5 KiB copied per class, no formatting; the figures stand in
+    /// Cost: about 3.5 KiB copied per class and pool, no formatting; the figures stand in
     /// `docs/observability.md`.
     pub fn take<T>(gate: &Gate<T>, now: Moment) -> Self {
-        let (plan, account) = (gate.plan(), gate.account());
+        let plan = gate.plan();
         let rules = plan.rule_ids().iter().take(RULES_SHOWN_MAX);
         let hits = |id: &RuleId| {
             let label = plan.rule(*id).expect("the plan has it");
-            (label.to_string(), account.rule_hits.get(*id).copied().unwrap_or_default())
+            (label.to_string(), gate.rule_hits(*id))
         };
+        let mut pools = gate.pools().map(|pool| PoolSnapshot::take(pool, plan));
+        Snapshot {
+            at: now,
+            default: pools.next().expect("the default pool comes first"),
+            others: pools.collect(),
+            policers: gate
+                .policers()
+                .take(POLICERS_SHOWN_MAX)
+                .map(|(name, state)| (name.to_owned(), state))
+                .collect(),
+            rule_hits: rules.map(hits).collect(),
+            rules: plan.rules.len(),
+            unmatched: gate.unmatched(),
+            adjustments: gate.adjustments().iter().cloned().collect(),
+            sources: gate.sources().iter().cloned().collect(),
+        }
+    }
+
+    /// Every pool, the default one first.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolSnapshot> + Clone {
+        std::iter::once(&self.default).chain(&self.others)
+    }
+}
+
+impl PoolSnapshot {
+    fn take<T>(pool: &Pool<T>, plan: &Plan) -> Self {
         let mut gone = 0;
-        let mut is_shown = |id| {
-            let state = gate.state(id);
+        let mut is_shown = |id: ClassId| {
+            let state = pool.state(id);
             let has_requests = state.requests + state.waiting + state.streams > 0;
+            // Of a pool that takes the requests of few classes, the others would be many series of zeros.
+            if pool.id() != PoolId::DEFAULT && pool.account().classes[id.index()].arrived == 0 {
+                return false;
+            }
             let stays = plan.rank(id).is_some() || has_requests;
             gone += usize::from(!stays);
             stays || gone <= CLASSES_GONE_SHOWN_MAX
         };
-        Snapshot {
-            at: now,
-            classes: gate
+        let name = if pool.id() == PoolId::DEFAULT { "" } else { pool.name() };
+        PoolSnapshot {
+            name: name.to_owned(),
+            classes: pool
                 .classes()
                 .filter(|(id, _)| is_shown(*id))
                 .map(|(id, class)| ClassSnapshot {
@@ -116,29 +159,19 @@ impl Snapshot {
                     class: class.clone(),
                     site: plan.site(class.site).map_or_else(String::new, |site| site.name.clone()),
                     order: order_name(class.order),
-                    state: gate.state(id),
-                    account: account.classes[id.index()].clone(),
+                    state: pool.state(id),
+                    account: pool.account().classes[id.index()].clone(),
                 })
                 .collect(),
-            policers: gate
-                .policers()
-                .take(POLICERS_SHOWN_MAX)
-                .map(|(name, state)| (name.to_owned(), state))
-                .collect(),
-            rule_hits: rules.map(hits).collect(),
-            rules: plan.rules.len(),
-            unmatched: account.unmatched,
-            adaptive: matches!(plan.slots, Slots::Adaptive(_)),
-            slots: gate.slots(),
-            running: gate.running(),
-            waiting: gate.waiting(),
-            last_step: gate.last_step(),
-            shedding: gate.shedding().map(|shedding| SheddingSnapshot {
+            adaptive: pool.is_adaptive(),
+            slots: pool.slots(),
+            running: pool.running(),
+            waiting: pool.waiting(),
+            last_step: pool.last_step(),
+            shedding: pool.shedding().map(|shedding| SheddingSnapshot {
                 overload: shedding.overload(),
                 fraction: shedding.fraction(),
             }),
-            adjustments: gate.adjustments().iter().cloned().collect(),
-            sources: gate.sources().iter().cloned().collect(),
         }
     }
 
@@ -161,9 +194,10 @@ pub const fn order_name(order: Order) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tiergate_core::control::Slots;
     use tiergate_core::gate::Arrival;
     use tiergate_core::names::{Names, RuleKey};
-    use tiergate_core::plan::{Plan, Spec};
+    use tiergate_core::plan::Spec;
 
     #[test]
     fn it_copies_what_the_gate_says_and_at_most_so_many_rules() {
@@ -183,11 +217,11 @@ mod tests {
         assert_eq!(snapshot.rules, RULES_SHOWN_MAX + 10);
         let hits = &snapshot.rule_hits[2..4];
         assert_eq!(hits, [("3".to_owned(), 0), ("pages".to_owned(), 3)]);
-        assert_eq!((snapshot.running, snapshot.waiting), (1, 2));
-        let class = snapshot.class("default").expect("the only one");
+        assert_eq!((snapshot.default.running, snapshot.default.waiting), (1, 2));
+        let class = snapshot.default.class("default").expect("the only one");
         assert_eq!((class.state.running, class.state.waiting), (1, 2));
         assert_eq!(class.account.arrived, 3);
-        assert!(!snapshot.adaptive);
+        assert!(!snapshot.default.adaptive);
     }
     #[test]
     fn classes_that_are_gone_are_shown_while_they_have_requests_and_at_most_so_many_others() {
@@ -203,9 +237,9 @@ mod tests {
             gate.reconfigure(Moment::ZERO, plan(&format!("c{number}")));
         }
         let snapshot = Snapshot::take(&gate, Moment::ZERO);
-        assert_eq!(snapshot.classes.len(), 2 + CLASSES_GONE_SHOWN_MAX);
-        assert!(snapshot.classes[0].is_planned && snapshot.class("c73").is_some());
-        assert!(snapshot.class("c72").is_some() && snapshot.class("c0").is_none());
-        assert_eq!(snapshot.class("held").map(|it| it.state.requests), Some(1));
+        assert_eq!(snapshot.default.classes.len(), 2 + CLASSES_GONE_SHOWN_MAX);
+        assert!(snapshot.default.classes[0].is_planned && snapshot.default.class("c73").is_some());
+        assert!(snapshot.default.class("c72").is_some() && snapshot.default.class("c0").is_none());
+        assert_eq!(snapshot.default.class("held").map(|it| it.state.requests), Some(1));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Origin;
 use super::connect_fault::ConnectFault;
+use super::pools::Pools;
 use super::stream::OriginStream;
 use crate::config::meant::{HealthCheck, Server};
 use std::io;
@@ -15,8 +16,15 @@ const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a check's answer that are looked at: its status line.
 const STATUS_LEN: usize = 64;
 
-/// Looks after the origin until `origin` changes (the configuration was reloaded) or for ever.
-pub async fn watch(origin: Arc<Origin>) {
+/// Looks after the servers of every pool until they change (the configuration was reloaded) or for ever.
+pub async fn watch(pools: Arc<Pools>) {
+    let mut tasks: tokio::task::JoinSet<()> =
+        pools.iter().map(|origin| watch_pool(origin.clone())).collect();
+    // Dropped with this future, the set ends its tasks. They never end by themselves.
+    tasks.join_next().await;
+}
+
+async fn watch_pool(origin: Arc<Origin>) {
     let checks = origin
         .settings
         .health

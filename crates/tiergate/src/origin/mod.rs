@@ -2,7 +2,8 @@
 
 pub mod connect_fault;
 pub mod health;
-pub mod pool;
+pub mod idle;
+pub mod pools;
 pub mod servers;
 pub mod stream;
 
@@ -23,9 +24,11 @@ use tiergate_core::origin::{
 };
 use tiergate_core::time::Moment;
 
-/// The origin that a policy names.
+/// The servers of one pool.
 #[derive(Debug)]
 pub struct Origin {
+    /// The pool's name; empty: it is the default pool.
+    pub pool: String,
     /// The servers, in the policy's order.
     pub servers: Vec<Arc<OriginServer>>,
     /// What the policy says.
@@ -59,7 +62,8 @@ impl Origin {
         let place = |(place, address)| known.server(lineup.id(place), address);
         let servers = settings.servers.iter().enumerate().map(place).collect();
         let retries_denied = counters.retries_denied.clone();
-        Ok(Origin { servers, settings, lineup, known, retries_denied })
+        let pool = String::new();
+        Ok(Origin { pool, servers, settings, lineup, known, retries_denied })
     }
 
     fn state(&self) -> MutexGuard<'_, Servers> {
@@ -86,10 +90,12 @@ impl Origin {
     fn report(&self, place: usize, change: Option<Change>, why: Option<&str>) {
         let Some(change) = change else { return };
         let server = &self.servers[place].name;
+        let pool = Some(&*self.pool).filter(|pool| !pool.is_empty());
         match change {
-            Change::Back => tracing::info!(%server, "origin server gets requests again"),
+            Change::Back => tracing::info!(%server, pool, "origin server gets requests again"),
             Change::LeftOut(cause) => {
-                tracing::warn!(%server, "origin server left out: {cause}; the last: {}", why.unwrap_or("-"));
+                let why = why.unwrap_or("-");
+                tracing::warn!(%server, pool, "origin server left out: {cause}; the last: {why}");
             }
         }
     }
@@ -228,7 +234,7 @@ impl Place {
 
     /// An idle connection to the server, if there is one.
     pub fn idle(&self) -> Option<Lease> {
-        let stream = pool::take(self.server())?;
+        let stream = idle::take(self.server())?;
         self.server().counters.reuses.one();
         Some(Lease { stream, reused: true })
     }
@@ -248,7 +254,7 @@ impl Place {
     /// Keeps the connection for the next request. Only where the whole answer was read.
     pub fn give_back(&self, lease: Lease) {
         let kept_max = self.origin.settings.idle_connections_max;
-        pool::give(self.server(), lease.stream, clock::recent(), kept_max);
+        idle::give(self.server(), lease.stream, clock::recent(), kept_max);
     }
 }
 

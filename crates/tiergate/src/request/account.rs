@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use tiergate_core::gate::Arrival;
+use tiergate_core::names::PoolId;
 use tiergate_core::plan::RuleLabel;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::Field;
@@ -105,8 +106,9 @@ fn log(
     fields: &LogFields<'_>,
     record: &Record,
 ) {
-    let server = record.server.and_then(|place| config.origin.servers.get(place));
-    let policer = record.policer.and_then(|id| config.policy.plan.policer(id));
+    let (pool, plan) = (facts.arrival.pool, &config.policy.plan);
+    let server = record.server.and_then(|place| config.pools.of(pool).servers.get(place));
+    let policer = record.policer.and_then(|id| plan.policer(id));
     let duration = clock::now().since(record.arrived);
     let entry = Entry {
         time: SystemTime::now() - duration,
@@ -122,6 +124,7 @@ fn log(
         waited: record.waited,
         first_byte: record.first_byte,
         class: Some(class_name(config, &facts.arrival)),
+        pool: if pool == PoolId::DEFAULT { None } else { plan.pool_name(pool) },
         rule: rule_label(config, &facts.arrival),
         verdict: match (record.reason, record.waited) {
             (Some(_), _) => Verdict::Refused,
@@ -135,7 +138,7 @@ fn log(
         end: record.end,
         server: server.map(|server| server.name.as_str()),
         cause: record.cause,
-        slots: shared.door.slots(),
+        slots: shared.door.slots(pool),
         user_agent: fields.value(b"user-agent"),
         referer: fields.value(b"referer"),
         request_id: fields.value(b"x-request-id"),

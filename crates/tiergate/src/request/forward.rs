@@ -83,7 +83,9 @@ impl<C: Client> Request<'_, '_, C> {
         let repeatable = self.client.begin_body(self.facts, body_max)? && self.facts.idempotent;
         let mut attempts = Attempts::default();
         loop {
-            let Some((mut place, idle)) = attempts.next(&self.config.origin) else {
+            let Some((mut place, idle)) =
+                attempts.next(self.config.pools.of(self.facts.arrival.pool))
+            else {
                 self.record.cause = attempts.why();
                 return Err(Failure::Unanswered(attempts.fault()));
             };

@@ -77,15 +77,17 @@ pub(super) fn judge<'d>(
         Box::new(SessionGuard::open(&shared.sessions, settings, view, found.class, peer.secure))
     };
     let session = config.policy.session.as_ref().map(open);
-    let arrival = arrival(config, input, &found, session.as_deref());
+    let mut arrival = arrival(config, input, &found, session.as_deref());
+    let is_usable = |pool| config.pools.of(pool).is_usable();
     let refused = if found.refuse {
         Some(Refused::of(Reason::Rule))
-    } else if !config.origin.is_usable() {
-        // Until a server is tried again.
-        let wait = config.policy.origin.retry_after;
-        Some(Refused { wait, ..Refused::of(Reason::OriginDown) })
-    } else {
+    } else if let Some(pool) = config.policy.plan.usable(arrival.pool, is_usable) {
+        arrival.pool = pool;
         None
+    } else {
+        // Until a server is tried again.
+        let wait = config.pools.of(arrival.pool).settings.retry_after;
+        Some(Refused { wait, ..Refused::of(Reason::OriginDown) })
     };
     let (verdict, left) = match refused {
         Some(refused) => {
@@ -114,6 +116,7 @@ fn arrival(
 ) -> Arrival {
     let RequestInput { peer, trusted, .. } = *input;
     let mut arrival = Arrival {
+        pool: config.policy.plan.pool_of(found),
         deadline: deadline_of(config, input, found),
         running: session.is_some_and(SessionGuard::is_running),
         // A trusted peer's connection is many clients': nothing is known of this one's past. A body that

@@ -20,7 +20,7 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         let shared = shared.clone();
         async move { ticks::run(&shared.door).await }
     });
-    tokio::spawn(follow(process.clone(), |config| Some(config.origin.clone()), health::watch));
+    tokio::spawn(follow(process.clone(), |config| Some(config.pools.clone()), health::watch));
     let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
     tokio::spawn(unused::run());

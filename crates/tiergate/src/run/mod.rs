@@ -13,7 +13,7 @@ mod unused;
 pub use process::{Process, Source};
 
 use crate::observe::counters::Counters;
-use crate::origin::pool;
+use crate::origin::idle;
 use crate::request::account;
 use crate::shared::{self, Config, Shared};
 use crate::{admin, clock, listen, timers};
@@ -131,7 +131,7 @@ async fn serve(index: usize, mut orders: mpsc::UnboundedReceiver<Listen>, shared
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(POOL_SWEEP).await;
-            pool::sweep(clock::now(), sweeping.config.load().policy.timeouts.origin_idle);
+            idle::sweep(clock::now(), sweeping.config.load().policy.timeouts.origin_idle);
         }
     });
     let stopped = shared.stopped();

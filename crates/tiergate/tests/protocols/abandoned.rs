@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tiergate::observe::counters::Abandoned;
 use tiergate_core::control::Slots;
+use tiergate_core::names::PoolId;
 use tiergate_core::origin::OnCancel;
 use tiergate_core::outcome::End;
 
@@ -97,7 +98,7 @@ async fn a_server_that_stops_frees_the_slot_at_once(side: Side) {
     ask_and_leave(&world, side, "/left").await;
     world.until_load(0, 0).await;
     assert_eq!(abandoned(&world, Abandoned::Stopped), 1);
-    let servers = world.shared.config.load().origin.states();
+    let servers = world.shared.config.load().pools.of(PoolId::DEFAULT).states();
     assert_eq!(servers[0].left_out, None);
 }
 

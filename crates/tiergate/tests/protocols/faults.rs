@@ -8,6 +8,7 @@ use http::HeaderValue;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tiergate::config::meant::{Policy, Server};
+use tiergate_core::names::PoolId;
 use tiergate_core::origin::OnCancel;
 use tiergate_core::outcome::End;
 
@@ -88,7 +89,7 @@ async fn an_origin_that_is_not_there_gives_502(side: Side) {
 async fn a_stale_connection_is_tried_anew(side: Side) {
     let world = build(|_| {}).await;
     fetch(&world, side, "/len/1").await;
-    let origin = world.shared.config.load().origin.servers[0].clone();
+    let origin = world.shared.config.load().pools.of(PoolId::DEFAULT).servers[0].clone();
     for _ in 0..3 {
         // The server closes after this answer, at the moment when it is about to be used again.
         fetch(&world, side, "/close/5").await;
@@ -260,7 +261,7 @@ async fn a_post_on_a_stale_connection_is_not_repeated(side: Side) {
         let path = format!("/{turn}");
         assert_eq!(fetch(&world, side, &path).await.text(), path);
     }
-    let origin_server = world.shared.config.load().origin.servers[0].clone();
+    let origin_server = world.shared.config.load().pools.of(PoolId::DEFAULT).servers[0].clone();
     assert_eq!(origin_server.counters.retries.total(), 9, "each but the first met a stale one");
     let mut exchange =
         Client::connect(&world, side).await.begin(post("/once", Some(1)), true).await;

@@ -221,3 +221,28 @@ fn who_goes_under_overload_is_told() {
         assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
     }
 }
+
+#[test]
+fn the_pool_is_explained() {
+    let policy = crate::config::parse(
+        "[origin]\nservers = [\"a:1\"]\n\
+         [[pool]]\nname = \"reports\"\nservers = [\"b:1\"]\nfallback = \"default\"\n\
+         [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\npool = \"reports\"\n\
+         [[rule]]\npath = \"/a\"\nclass = \"a\"\n\
+         [[rule]]\npath = [\"/r\", \"/a/r\"]\npool = \"reports\"\n\
+         [[rule]]\npath = \"/d\"\npool = \"default\"\n",
+        "p.toml",
+    );
+    let policy = policy.expect("a policy");
+    let fallback = "; while no server of it is usable, default takes it";
+    for (path, said) in [
+        ("/a", "it goes to pool default: neither a rule nor its class names one".to_owned()),
+        ("/x", format!("it goes to pool reports: its class says so{fallback}")),
+        ("/r", format!("it goes to pool reports: a rule says so{fallback}")),
+        ("/d", "it goes to pool default: a rule says so".to_owned()),
+    ] {
+        let question = Question { request: format!("GET {path}"), ..Question::default() };
+        let text = explain(&policy, "p.toml", &question).expect("a question");
+        assert!(text.lines().any(|line| line.trim() == said), "{path}: {said}\n{text}");
+    }
+}

@@ -62,6 +62,8 @@ pub struct Entry<'a> {
     pub first_byte: Option<Duration>,
     /// The class's name.
     pub class: Option<&'a str>,
+    /// The name of the pool that it went to, unless that is the default pool.
+    pub pool: Option<&'a str>,
     /// The rule that decided the class.
     pub rule: Option<RuleLabel<'a>>,
     /// What was decided.
@@ -76,7 +78,7 @@ pub struct Entry<'a> {
     pub server: Option<&'a str>,
     /// What went wrong on the way, in words; empty: nothing.
     pub cause: &'a str,
-    /// Slots in force when it ended.
+    /// Slots of its pool in force when it ended.
     pub slots: u32,
     /// `User-Agent`.
     pub user_agent: &'a [u8],

@@ -45,6 +45,7 @@ impl Formatter {
         seconds(line, "queue_seconds", entry.waited);
         seconds(line, "first_byte_seconds", entry.first_byte);
         text(line, "class", entry.class.unwrap_or_default().as_bytes());
+        text(line, "pool", entry.pool.unwrap_or_default().as_bytes());
         if let Some(RuleLabel { number, name }) = entry.rule {
             put(line, format_args!(",\"rule\":{number}"));
             text(line, "rule_name", name.unwrap_or_default().as_bytes());
@@ -68,7 +69,8 @@ impl Formatter {
     }
 
     /// `client - - [time] "request" status bytes "referer" "user agent"`, then Tiergate's own:
-    /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent" "cause"`.
+    /// `class rule verdict reason duration queue first_byte server slots "host" "id" "traceparent" "cause"`, and
+    /// `"pool"` of a request that went to another than the default pool.
     fn push_combined(&mut self, line: &mut Vec<u8>, entry: &Entry<'_>) {
         put(line, format_args!("{} - - [", entry.client));
         self.clock.push_combined(line, entry.time);
@@ -100,6 +102,9 @@ impl Formatter {
         quoted(line, entry.request_id);
         quoted(line, entry.traceparent);
         quoted(line, entry.cause.as_bytes());
+        if let Some(pool) = entry.pool {
+            quoted(line, pool.as_bytes());
+        }
     }
 }
 
@@ -162,6 +167,7 @@ pub(super) mod tests {
             waited: Some(Duration::from_micros(1_250)),
             first_byte: Some(Duration::from_millis(38)),
             class: Some("checkout"),
+            pool: None,
             rule: Some(RuleLabel { number: 2, name: None }),
             verdict: Verdict::Queued,
             reason: None,

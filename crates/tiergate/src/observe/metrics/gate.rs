@@ -2,7 +2,7 @@
 
 use super::Readings;
 use super::page::{Page, Rows};
-use crate::observe::snapshot::ClassSnapshot;
+use crate::observe::snapshot::{ClassSnapshot, PoolSnapshot};
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::admit::session::{SessionAccount, SessionEnd};
@@ -19,13 +19,15 @@ impl Readings<'_> {
             .each(self.by_class(|it| it.account.queued));
         page.counter("requests_cancelled_waiting_total", "Requests whose client left the queue")
             .each(self.by_class(|it| it.account.cancelled_waiting));
-        let refused = self.by_class(|it| &it.account.refused).flat_map(|([class], refused)| {
-            Reason::ALL.map(|why| ([class, ("reason", why.name())], refused[why.index()]))
-        });
+        let refused =
+            self.by_class(|it| &it.account.refused).flat_map(|([class, pool], refused)| {
+                Reason::ALL.map(|why| ([class, pool, ("reason", why.name())], refused[why.index()]))
+            });
         page.counter("requests_refused_total", "Requests refused, by reason").each(refused);
-        let finished = self.by_class(|it| &it.account.finished).flat_map(|([class], finished)| {
-            End::ALL.map(|end| ([class, ("end", end.name())], finished[end.index()]))
-        });
+        let finished =
+            self.by_class(|it| &it.account.finished).flat_map(|([class, pool], finished)| {
+                End::ALL.map(|end| ([class, pool, ("end", end.name())], finished[end.index()]))
+            });
         page.counter(
             "requests_finished_total",
             "Requests that held a slot, by end; `served` is goodput",
@@ -62,24 +64,33 @@ impl Readings<'_> {
     }
 
     pub(super) fn limit(&self, page: &mut Page) {
-        let gate = &self.snapshot;
-        page.gauge("slots", "Concurrent requests that the origin gets at most").value(gate.slots);
-        page.gauge("slots_running", "Slots in use by all classes").value(gate.running);
+        page.gauge("slots", "Concurrent requests that the origin gets at most")
+            .each(self.by_pool(|it| it.slots));
+        page.gauge("slots_running", "Slots in use by all classes")
+            .each(self.by_pool(|it| it.running));
         page.gauge("slots_adaptive", "Whether the number of slots is adaptive (1) or fixed (0)")
-            .value(u32::from(gate.adaptive));
-        if let Some((at, step)) = gate.last_step {
+            .each(self.by_pool(|it| u32::from(it.adaptive)));
+        let steps = self.by_pool(|it| it.last_step);
+        let steps = steps.filter_map(|(labels, step)| Some((labels, step?)));
+        if steps.clone().next().is_some() {
             page.gauge("slots_last_change", "Number of slots since the last change, by its cause")
-                .each([([("cause", step.cause.name())], step.slots)]);
+                .each(
+                    steps.clone().map(|([pool], (_, step))| {
+                        ([("cause", step.cause.name()), pool], step.slots)
+                    }),
+                );
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let changed = now.as_secs_f64() - gate.at.since(at).as_secs_f64();
+            let at = |at| now.as_secs_f64() - self.snapshot.at.since(at).as_secs_f64();
             page.gauge("slots_last_change_timestamp_seconds", "UNIX time of the last change")
-                .value(changed);
+                .each(steps.map(|(labels, (changed, _))| (labels, at(changed))));
         }
-        if let Some(shedding) = gate.shedding {
+        let shedding = self.by_pool(|it| it.shedding);
+        let shedding = shedding.filter_map(|(labels, shedding)| Some((labels, shedding?)));
+        if shedding.clone().next().is_some() {
             page.gauge("shed_fraction", "Fraction of requests shed, the least important first")
-                .value(shedding.fraction);
+                .each(shedding.clone().map(|(labels, it)| (labels, it.fraction)));
             page.gauge("shed_overload", "Queue delay against its target; 0.5 at the target")
-                .value(shedding.overload);
+                .each(shedding.map(|(labels, it)| (labels, it.overload)));
         }
     }
 
@@ -131,24 +142,33 @@ impl Readings<'_> {
             .lengths(self.by_session_class(|it| &it.lengths));
     }
 
-    fn by_class<'a, V>(&'a self, value: impl Fn(&'a ClassSnapshot) -> V) -> impl Rows<'a, V> {
-        let classes = self.snapshot.classes.iter();
-        classes.map(move |it| ([("class", it.class.name.as_str())], value(it)))
+    fn by_pool<'a, V>(
+        &'a self,
+        value: impl Fn(&'a PoolSnapshot) -> V + Clone,
+    ) -> impl Rows<'a, V, 1> + Clone {
+        self.snapshot.pools().map(move |it| ([("pool", it.name.as_str())], value(it)))
     }
 
-    /// Those that the policy has: of one that is gone, nothing is in force.
+    fn by_class<'a, V>(&'a self, value: impl Fn(&'a ClassSnapshot) -> V) -> impl Rows<'a, V, 2> {
+        let classes = |pool: &'a PoolSnapshot| pool.classes.iter().map(move |it| (pool, it));
+        self.snapshot.pools().flat_map(classes).map(move |(pool, it)| {
+            ([("class", it.class.name.as_str()), ("pool", pool.name.as_str())], value(it))
+        })
+    }
+
+    /// Those that the policy has, whatever the pool: of one that is gone, nothing is in force.
     fn planned_classes(&self) -> impl Iterator<Item = &ClassSnapshot> + Clone {
-        self.snapshot.classes.iter().filter(|it| it.is_planned)
+        self.snapshot.default.classes.iter().filter(|it| it.is_planned)
     }
 
     fn by_planned_class<'a, V>(
         &'a self,
         value: impl Fn(&'a ClassSnapshot) -> V,
-    ) -> impl Rows<'a, V> {
+    ) -> impl Rows<'a, V, 1> {
         self.planned_classes().map(move |it| ([("class", it.class.name.as_str())], value(it)))
     }
 
-    fn by_policer<'a, V>(&'a self, value: impl Fn(&'a PolicerState) -> V) -> impl Rows<'a, V> {
+    fn by_policer<'a, V>(&'a self, value: impl Fn(&'a PolicerState) -> V) -> impl Rows<'a, V, 1> {
         let policers = self.snapshot.policers.iter();
         policers.map(move |(name, state)| ([("policer", name.as_str())], value(state)))
     }
@@ -156,11 +176,14 @@ impl Readings<'_> {
     fn by_session_class<'a, V>(
         &'a self,
         value: impl Fn(&'a SessionAccount) -> V,
-    ) -> impl Rows<'a, V> {
+    ) -> impl Rows<'a, V, 1> {
         const NONE: &SessionAccount = &SessionAccount::NONE;
         let accounts = &self.sessions.classes;
         // Without `[session]` there are none.
-        let classes = self.by_class(|class| class.id).filter(|_| !accounts.is_empty());
-        classes.map(move |(labels, id)| (labels, value(accounts.get(id.index()).unwrap_or(NONE))))
+        let classes = self.snapshot.default.classes.iter().filter(|_| !accounts.is_empty());
+        classes.map(move |it| {
+            let account = accounts.get(it.id.index()).unwrap_or(NONE);
+            ([("class", it.class.name.as_str())], value(account))
+        })
     }
 }

@@ -159,8 +159,10 @@ impl Readings<'_> {
             .value(self.refusals.skipped());
     }
 
-    fn by_server<'a, V>(&'a self, value: impl Fn(&'a ServerStatus) -> V) -> impl Rows<'a, V> {
-        self.servers.iter().map(move |it| ([("server", it.address.as_str())], value(it)))
+    fn by_server<'a, V>(&'a self, value: impl Fn(&'a ServerStatus) -> V) -> impl Rows<'a, V, 2> {
+        self.servers.iter().map(move |it| {
+            ([("server", it.address.as_str()), ("pool", it.pool.as_str())], value(it))
+        })
     }
 }
 

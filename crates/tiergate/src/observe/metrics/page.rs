@@ -90,10 +90,16 @@ impl Page {
     }
 }
 
-/// Samples with one label.
-pub(super) trait Rows<'a, V>: Iterator<Item = ([(&'static str, &'a str); 1], V)> {}
+/// Samples with so many labels.
+pub(super) trait Rows<'a, V, const N: usize>:
+    Iterator<Item = ([(&'static str, &'a str); N], V)>
+{
+}
 
-impl<'a, V, I: Iterator<Item = ([(&'static str, &'a str); 1], V)>> Rows<'a, V> for I {}
+impl<'a, V, const N: usize, I> Rows<'a, V, N> for I where
+    I: Iterator<Item = ([(&'static str, &'a str); N], V)>
+{
+}
 
 /// A family whose samples follow.
 pub(super) struct Family<'p> {
@@ -180,7 +186,12 @@ impl Family<'_> {
             label(self.text, "le", &bound);
         }
         for (name, value) in labels {
-            label(self.text, name, &value.to_string());
+            let value = value.to_string();
+            // To Prometheus an empty label is the same as none. So the series of the default pool are those of a
+            // policy without pools.
+            if !value.is_empty() {
+                label(self.text, name, &value);
+            }
         }
         if open == ',' {
             self.text.push('}');

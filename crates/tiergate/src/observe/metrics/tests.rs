@@ -43,7 +43,7 @@ fn encoded(format: Format) -> String {
     }
     let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
     let cause = Cause::Grew;
-    snapshot.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
+    snapshot.default.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
     let counters = Counters::new(2);
     counters.thread(0).request(Protocol::Http11);
     counters.thread(1).response(503);

@@ -218,7 +218,7 @@ async fn game(bytes: &[u8]) -> Report {
         let buffered = shared.counters.buffered.used();
         panic!("stuck: {states:?}, {buffered} bytes buffered, {:?}", recorder.tapes());
     }
-    tiergate::origin::pool::sweep(clock::now(), Duration::ZERO);
+    tiergate::origin::idle::sweep(clock::now(), Duration::ZERO);
     let closed = tokio::time::timeout(STUCK, origin.ended()).await;
     assert!(closed.is_ok(), "connections to the origin stay open: {:?}", recorder.tapes());
     let tapes = recorder.tapes();

@@ -1,0 +1,73 @@
+//! The servers of every pool.
+
+use super::Origin;
+use crate::config::meant::{self, Policy};
+use crate::observe::counters::Counters;
+use std::sync::Arc;
+use tiergate_core::fault::Fault;
+use tiergate_core::names::PoolId;
+
+/// The servers of every pool of a policy.
+#[derive(Debug)]
+pub struct Pools {
+    /// By the pool's id; `None`: the policy does not have it.
+    origins: Vec<Option<Arc<Origin>>>,
+}
+
+impl Pools {
+    /// Those of the policy; what earlier policies learnt about a pool's servers, `former` knows. If none has changed,
+    /// they are the same objects, so that their counts and checks go on.
+    ///
+    /// # Errors
+    /// As [`Origin::new`].
+    pub fn new(
+        policy: &Policy,
+        former: Option<&Arc<Pools>>,
+        counters: &Counters,
+    ) -> Result<Arc<Self>, Fault> {
+        let settings = std::iter::once(&policy.origin).chain(&policy.pools);
+        let named = policy.plan.pool_ids().iter().zip(settings);
+        let mut origins: Vec<Option<Arc<Origin>>> = Vec::new();
+        for (id, settings) in named {
+            origins.resize(origins.len().max(id.index() + 1), None);
+            let former = former.and_then(|former| former.origins.get(id.index())?.as_ref());
+            let name = if *id == PoolId::DEFAULT { None } else { policy.plan.pool_name(*id) };
+            origins[id.index()] = Some(pool(settings, name, former, counters)?);
+        }
+        let kept = former.filter(|former| {
+            let same = |(one, other): (&Option<_>, &Option<_>)| match (one, other) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            former.origins.len() == origins.len() && former.origins.iter().zip(&origins).all(same)
+        });
+        Ok(kept.cloned().unwrap_or_else(|| Arc::new(Pools { origins })))
+    }
+
+    /// The servers of a pool that the policy has.
+    pub fn of(&self, pool: PoolId) -> &Arc<Origin> {
+        self.origins[pool.index()].as_ref().expect("the policy has the pools of its requests")
+    }
+
+    /// The servers of each pool.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Origin>> {
+        self.origins.iter().flatten()
+    }
+}
+
+/// The servers of one pool; the same object if nothing has changed.
+fn pool(
+    settings: &meant::Origin,
+    name: Option<&str>,
+    former: Option<&Arc<Origin>>,
+    counters: &Counters,
+) -> Result<Arc<Origin>, Fault> {
+    match former {
+        Some(former) if former.settings == *settings => Ok(former.clone()),
+        _ => {
+            let former = former.map(|former| &**former);
+            let origin = Origin::new(settings.clone(), former, counters)?;
+            Ok(Arc::new(Origin { pool: name.unwrap_or_default().to_owned(), ..origin }))
+        }
+    }
+}
