@@ -269,3 +269,26 @@ fn a_fallback_takes_the_requests_of_a_pool_without_usable_servers_but_not_of_a_f
     assert_eq!(long.join().expect("an answer"), "reports");
     gateway.assert_conserved();
 }
+
+#[test]
+fn a_pools_health_checks_go_on_while_reloads_change_another() {
+    // It accepts, and says nothing.
+    let hung = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let other = Origin::echo();
+    let mut policy = Policy::of(&[hung.local_addr().expect("bound").to_string()]);
+    policy.origin =
+        "slots = 5\nhealth = { path = \"/\", interval = \"300ms\", timeout = \"300ms\" }".into();
+    let with = |failures: u32| {
+        pool("z", &other.server(), &format!("health = false\nfailures_max = {failures}"))
+    };
+    policy.tables = with(1);
+    let gateway = Gateway::start(&policy);
+    let mut failures = 1;
+    eventually("the server that says nothing is found out", || {
+        failures = failures % 100 + 1;
+        policy.tables = with(failures);
+        reload(&gateway, &policy);
+        thread::sleep(Duration::from_millis(100));
+        gateway.status()["origin"][0]["health"] == "down"
+    });
+}

@@ -17,6 +17,9 @@ const HALF_LIFE: Duration = Duration::from_secs(10);
 /// How often the rate is faded.
 const FADE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// See [`Health::is_usable`].
+const TRY_DELAY: u32 = 10;
+
 /// How servers are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthRules {
@@ -135,9 +138,15 @@ impl Health {
         self.sick && rules.fall.is_some()
     }
 
-    /// Whether a request may be sent to it: it is well, or due to be tried.
+    /// Whether a request may be sent to it: it is well, or due to be tried. Not while a try may still be under way: tries
+    /// that hang would hold one slot after the other, and requests wait for these that could go elsewhere. What else is
+    /// under way there, such as a long response, delays the next try by [`TRY_DELAY`] times the usual at most.
     pub(super) fn is_usable(&self, now: Moment, rules: &HealthRules) -> bool {
-        let due = |(cause, at)| at <= now && self.is_for_requests_to_try(cause, rules);
+        let due = |(cause, at): (Cause, Moment)| {
+            let delay =
+                if self.outstanding > 0 { rules.retry_after * TRY_DELAY } else { Duration::ZERO };
+            at + delay <= now && self.is_for_requests_to_try(cause, rules)
+        };
         !self.is_sick(rules) && self.left_out.is_none_or(due)
     }
 

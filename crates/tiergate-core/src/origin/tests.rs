@@ -281,3 +281,20 @@ fn an_origin_has_a_bounded_number_of_servers() {
     assert!(servers.lineup(many.iter().map(String::as_str), PASSIVE, RETRIES).is_err());
     assert!(servers.lineup([], PASSIVE, RETRIES).is_err());
 }
+
+#[test]
+fn no_further_try_goes_to_a_server_while_one_hangs() {
+    let mut origin = Origin::new("a", PASSIVE, RETRIES);
+    origin.finds(2, 0, 0, Finding::Unreachable);
+    assert!(!origin.any_usable(999) && origin.any_usable(1000));
+    // The try hangs: requests wait for nothing there.
+    assert_eq!(origin.pick(1000), Some(0));
+    assert!(!origin.any_usable(2000) && !origin.any_usable(11_999));
+    assert_eq!(origin.pick(2000), None);
+    // It fails at last, and the next is due as usual.
+    assert_eq!(origin.done(4000, 0, Finding::Unreachable), None);
+    assert!(!origin.any_usable(4999) && origin.any_usable(5000));
+    // What never ends does not keep a server out for ever.
+    assert_eq!(origin.pick(5000), Some(0));
+    assert!(!origin.any_usable(15_999) && origin.any_usable(16_000));
+}

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
 
 /// How often names that failed are looked up again.
 const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -16,12 +17,24 @@ const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a check's answer that are looked at: its status line.
 const STATUS_LEN: usize = 64;
 
-/// Looks after the servers of every pool until they change (the configuration was reloaded) or for ever.
-pub async fn watch(pools: Arc<Pools>) {
-    let mut tasks: tokio::task::JoinSet<()> =
-        pools.iter().map(|origin| watch_pool(origin.clone())).collect();
-    // Dropped with this future, the set ends its tasks. They never end by themselves.
-    tasks.join_next().await;
+/// Who looks after the servers of each pool.
+#[derive(Debug, Default)]
+pub struct Watches(Vec<(Arc<Origin>, JoinSet<()>)>);
+
+impl Watches {
+    /// The pools are these now. What has not changed is looked after without a break: checks that began anew with
+    /// each reload would come at other times than they should, or never end.
+    pub fn follow(&mut self, pools: &Pools) {
+        self.0.retain(|(watched, _)| pools.iter().any(|origin| Arc::ptr_eq(origin, watched)));
+        for origin in pools.iter() {
+            if !self.0.iter().any(|(watched, _)| Arc::ptr_eq(origin, watched)) {
+                // Dropped, the set ends its task.
+                let mut task = JoinSet::new();
+                task.spawn(watch_pool(origin.clone()));
+                self.0.push((origin.clone(), task));
+            }
+        }
+    }
 }
 
 async fn watch_pool(origin: Arc<Origin>) {
@@ -31,7 +44,7 @@ async fn watch_pool(origin: Arc<Origin>) {
         .clone()
         .into_iter()
         .flat_map(|check| (0..origin.servers.len()).map(move |place| (check.clone(), place)));
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for (check, place) in checks {
         tasks.spawn(check_for_ever(origin.clone(), place, check));
     }

@@ -20,7 +20,7 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         let shared = shared.clone();
         async move { ticks::run(&shared.door).await }
     });
-    tokio::spawn(follow(process.clone(), |config| Some(config.pools.clone()), health::watch));
+    tokio::spawn(watch_pools(process.clone()));
     let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
     tokio::spawn(unused::run());
@@ -64,6 +64,18 @@ async fn drain(shared: &Shared, signals: &mut Signals) {
     match shared.connections.open() {
         0 => tracing::info!("drained"),
         left => tracing::warn!(left, "connections cut"),
+    }
+}
+
+/// Looks after the servers of the pools of whatever configuration is in force.
+async fn watch_pools(process: Arc<Process>) {
+    let mut generation = process.generation.subscribe();
+    let mut watches = health::Watches::default();
+    loop {
+        watches.follow(&process.shared.config.load().pools);
+        if generation.changed().await.is_err() {
+            return;
+        }
     }
 }
 
