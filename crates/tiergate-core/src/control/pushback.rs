@@ -20,8 +20,6 @@ const ANSWERS: u32 = 128;
 const REFUSALS: u32 = 8;
 /// Refusals that a trial must have had time to see, had it changed nothing.
 const EXPECTED: f64 = 16.0;
-/// Most answers of a trial: with fewer refusals than one in so many, nothing is done.
-const TRIAL_MAX: f64 = 512.0;
 /// A bound helps if no more than this part of the share of refusals is left. A share that was noticed because chance made
 /// it high falls to a half by itself.
 const HELPS: f64 = 0.33;
@@ -83,7 +81,7 @@ pub(super) struct Pushback {
     most: Option<u32>,
     trial: Option<Trial>,
     count: Count,
-    /// Only refusals of requests admitted since count: the bound was another before.
+    /// Refusals of requests that were admitted before do not count: the bound was another.
     since: Moment,
     /// The share of refusals that no bound helps against, as of when.
     usual: f64,
@@ -168,7 +166,7 @@ impl Pushback {
 
     /// Whether there are fewer refusals by the bound.
     fn judge(&mut self, now: Moment, trial: Trial) {
-        let answers = (EXPECTED / trial.share).clamp(f64::from(ANSWERS), TRIAL_MAX);
+        let answers = (EXPECTED / trial.share).max(f64::from(ANSWERS));
         if f64::from(self.count.answers) < answers {
             return;
         }
