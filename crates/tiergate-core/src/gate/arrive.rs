@@ -34,7 +34,7 @@ impl<T> Gate<T> {
     }
 
     /// What the request has left of the policer that would refuse it now, or else of the first that
-    /// it comes under; `None` if it comes under none. O(1), and the partitions.
+    /// applies to it; `None` if there is none. O(1), and the partitions.
     pub fn quota(&mut self, now: Moment, arrival: &Arrival) -> Option<(PolicerId, Quota)> {
         let (now, pool, common) = self.at(now, arrival.pool);
         let class = pool.classes.entered(arrival.class);
