@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "tests say what they measured")]
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
@@ -252,6 +253,24 @@ fn patience_is_forgotten_when_the_overload_is_over() {
     let patience = |number| if number < impatient { 300 } else { 10_000 };
     let tallies = run(14_000..60_000, policys(), true, come, patience);
     assert_eq!(tallies[1].refused, 0, "{tallies:?}");
+}
+
+/// A load test that ends, a proxy in front that restarts: the next clients are as patient as ever.
+#[test]
+fn that_all_leave_at_one_moment_says_nothing_of_their_patience() {
+    for (there, ends) in [(80, 10_000), (200, 10_000), (200, 3_000)] {
+        let now = Cell::new(0);
+        let come = |ms, still| {
+            now.set(ms);
+            // Clients in a loop, without any for two seconds of each period.
+            let count = if ms % ends < ends - 2_000 { there - still as u64 } else { 0 };
+            (0..count).map(|number| number + 2).collect()
+        };
+        let patience = |_| ends - 2_000 - now.get() % ends;
+        let tallies = run(0..30_000, policys(), true, come, patience);
+        assert!(tallies[1].good > 1000, "{tallies:?}");
+        assert_eq!(tallies[1].refused, 0, "{there} clients, of {ends} ms: {tallies:?}");
+    }
 }
 
 #[test]

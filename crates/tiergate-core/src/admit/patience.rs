@@ -10,6 +10,10 @@
 //! would otherwise be the only one that was ever seen to wait for so long. And what is known is soon forgotten
 //! when requests find free slots: without a queue, to refuse early is of no use to anybody.
 //!
+//! Nor do those count that leave at one moment: when a load test ends or a proxy in front restarts, all leave, after
+//! whatever time they have waited. Patience shows itself for as long as an overload lasts, so in each period only
+//! so many count as having left as the period before lets expect.
+//!
 //! Those who are answered or refused would have waited for an unknown time more. They are censored
 //! observations: the share of clients still there after a time is the product, over all shorter times, of the
 //! share of those then still waiting that did not leave (Kaplan and Meier, 1958). A class in which some leave
@@ -31,6 +35,10 @@ const LEFT_MIN: f32 = 16.0;
 const STAYERS: f32 = 16.0;
 /// How many of those who are there at the best time must be there at the time chosen.
 const STILL_THERE: f32 = 0.95;
+/// In a period at most so many times as many count as having left as left in the one before, and these.
+const PERIOD: Duration = Duration::from_millis(250);
+const GROWTH: u32 = 2;
+const LEFT_AT_ONCE: u32 = 2;
 /// Observations count half after this time, and after so many others.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 const OBSERVATIONS: f32 = 4096.0;
@@ -51,6 +59,9 @@ pub(crate) struct Patience {
     left: [f32; BINS],
     stayed: [f32; BINS],
     observations: f32,
+    /// Since when a period goes on, and clients that left in it and in the one before.
+    period: Moment,
+    leaving: [u32; 2],
     /// When the counts last faded, and whether a request has found a free slot since.
     faded: Moment,
     idle: bool,
@@ -67,6 +78,8 @@ impl Default for Patience {
             left: [0.0; BINS],
             stayed: [0.0; BINS],
             observations: 0.0,
+            period: Moment::ZERO,
+            leaving: [0; 2],
             faded: Moment::ZERO,
             idle: false,
             known: None,
@@ -111,7 +124,16 @@ impl Patience {
 
     /// A client left after it had waited for a slot for `time`.
     pub(crate) fn left(&mut self, now: Moment, time: Duration) {
-        self.left[bin(time)] += 1.0;
+        let passed = now.since(self.period);
+        if passed >= PERIOD {
+            let before = if passed < 2 * PERIOD { self.leaving[0] } else { 0 };
+            (self.period, self.leaving) = (now, [0, before]);
+        }
+        let [leaving, before] = &mut self.leaving;
+        *leaving += 1;
+        let counts = *leaving <= GROWTH * *before + LEFT_AT_ONCE;
+        let clients = if counts { &mut self.left } else { &mut self.stayed };
+        clients[bin(time)] += 1.0;
         self.observed(now);
     }
 
