@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "tests say what they measured")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 const SLOTS: u32 = 16;
 /// A flow whose requests come over connections that go on, and one whose requests do not.
 const PROXY: u64 = 0;
-const GREEDY: u64 = 1;
+const GREEDY: u64 = 9;
 /// Mean time of an answer, milliseconds: 16 slots give 200 a second.
 const SERVICE: u64 = 80;
 
@@ -134,7 +134,7 @@ fn steady(times: f64, as_one: bool) -> impl FnMut(u64, usize) -> Vec<u64> {
         let count = due as u64;
         due -= count as f64;
         number += count;
-        (number - count..number).map(|number| if as_one { PROXY } else { number + 2 }).collect()
+        (number - count..number).map(|number| if as_one { PROXY } else { number + 10 }).collect()
     }
 }
 
@@ -186,7 +186,7 @@ fn an_overload_that_lasts_is_of_use_where_clients_cannot_be_seen_leaving() {
 /// Each asks again when it is answered, after 1.5 s: longer than it would wait if the overload lasted.
 #[test]
 fn clients_that_all_have_their_turn_in_time_are_all_served() {
-    let come = |_, there| (there as u64..300).map(|number| number + 2).collect();
+    let come = |_, there| (there as u64..300).map(|number| number + 10).collect();
     let tallies = run(JUDGED, policys(), false, come, |_| 10_000);
     assert_eq!(tallies[1].refused, 0, "{tallies:?}");
 }
@@ -216,7 +216,7 @@ fn on_and_off(times: f64, on_ms: u64, off_ms: u64) -> impl FnMut(u64, usize) -> 
         let count = due as u64;
         due -= count as f64;
         number += count;
-        (number - count..number).map(|number| number + 2).collect()
+        (number - count..number).map(|number| number + 10).collect()
     }
 }
 
@@ -264,12 +264,57 @@ fn that_all_leave_at_one_moment_says_nothing_of_their_patience() {
             now.set(ms);
             // Clients in a loop, without any for two seconds of each period.
             let count = if ms % ends < ends - 2_000 { there - still as u64 } else { 0 };
-            (0..count).map(|number| number + 2).collect()
+            (0..count).map(|number| number + 10).collect()
         };
         let patience = |_| ends - 2_000 - now.get() % ends;
         let tallies = run(0..30_000, policys(), true, come, patience);
         assert!(tallies[1].good > 1000, "{tallies:?}");
         assert_eq!(tallies[1].refused, 0, "{there} clients, of {ends} ms: {tallies:?}");
+    }
+}
+
+/// Others, from so many addresses, come for 0.6 of the capacity; beside them, of so many others, so many requests, that
+/// leave after 100 ms, all that often.
+fn beside_impatient_ones(others: u64, flows: u64, count: u64, every_ms: u64) -> [Tally; 2] {
+    let of = RefCell::new(Vec::<u64>::new());
+    let (mut due, mut number) = (0.0, 0);
+    let come = |ms: u64, _| {
+        due += 0.6 * f64::from(SLOTS) / SERVICE as f64;
+        let count_of_others = due as u64;
+        due -= count_of_others as f64;
+        let impatient = if ms.is_multiple_of(every_ms) { count } else { 0 };
+        let impatient = (0..impatient).map(|number| GREEDY - (ms / every_ms + number) % flows);
+        number += count_of_others;
+        let patient = (number - count_of_others..number).map(|other| 100 + other % others);
+        let come = impatient.chain(patient);
+        let come: Vec<u64> = come.collect();
+        of.borrow_mut().extend(&come);
+        come
+    };
+    let patience = |number| if of.borrow()[number as usize] <= GREEDY { 100 } else { 10_000 };
+    run(1_000..20_000, policys(), true, come, patience)
+}
+
+#[test]
+fn one_address_that_leaves_again_and_again_makes_nobody_look_impatient() {
+    for others in [2, 3, 10, 61] {
+        for (count, every_ms) in [(1, 100), (3, 100), (1, 4), (30, 60), (100, 100), (100, 300)] {
+            let tallies = beside_impatient_ones(others, 1, count, every_ms);
+            assert!(tallies[1].good > 2_000, "{tallies:?}");
+            let what = format!("{count} each {every_ms} ms, {others} others");
+            assert_eq!(tallies[1].refused, 0, "{what}: {tallies:?}");
+        }
+    }
+}
+
+#[test]
+fn a_few_addresses_that_leave_again_and_again_make_nobody_look_impatient() {
+    for (others, flows) in [(10, 3), (30, 6), (100, 6), (100, 9)] {
+        for (count, every_ms) in [(1, 4), (20, 200), (60, 300), (150, 500)] {
+            let tallies = beside_impatient_ones(others, flows, count, every_ms);
+            let what = format!("{count} each {every_ms} ms of {flows}, {others} others");
+            assert_eq!(tallies[1].refused, 0, "{what}: {tallies:?}");
+        }
     }
 }
 

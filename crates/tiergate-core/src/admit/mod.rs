@@ -4,6 +4,7 @@ pub mod block;
 pub mod bucket;
 pub mod feasible;
 mod flow_buckets;
+pub(crate) mod groups;
 pub mod importance;
 pub(crate) mod lasting;
 mod partition;

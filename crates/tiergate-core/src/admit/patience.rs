@@ -19,7 +19,11 @@
 //! share of those then still waiting that did not leave (Kaplan and Meier, 1958). A class in which some leave
 //! at once whatever happens (a search box that asks at each key) must not be refused whole for their sake: the
 //! time is the longest at which nearly as many are still there as at any useful time.
+//!
+//! And a few addresses that leave again and again must not speak for all. The share is taken by groups of flows, and
+//! the most impatient quarter of the groups is left out ([`super::groups`]).
 
+use super::groups::{group, left_out};
 use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
@@ -34,8 +38,14 @@ const LEFT_MIN: f32 = 16.0;
 /// Clients that stay and are added at each time, so that few who leave prove little.
 const STAYERS: f32 = 16.0;
 /// How many of those who are there at the best time must be there at the time chosen.
-const STILL_THERE: f32 = 0.95;
-/// In a period at most so many times as many count as having left as left in the one before, and these.
+const STILL_THERE: f32 = 0.97;
+/// Groups of flows.
+const GROUPS: usize = 64;
+/// All is forgotten when of those who left no more than this counts.
+const FORGOTTEN: f32 = 0.1;
+/// Observations with which a group is one of them.
+const SEEN: f32 = 0.02;
+/// In a period at most so many times as many count as having left as counted in the one before, and these.
 const PERIOD: Duration = Duration::from_millis(250);
 const GROWTH: u32 = 2;
 const LEFT_AT_ONCE: u32 = 2;
@@ -52,14 +62,44 @@ const WEIGHT: f64 = 1.0 / 32.0;
 const DEADLINE_MIN: Duration = Duration::from_millis(10);
 const ANSWERS_MIN: f64 = 0.25;
 
+/// Clients of some flows that left, and all others, by how long they had waited.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    left: [f32; BINS],
+    stayed: [f32; BINS],
+}
+
+impl Group {
+    fn fade(&mut self, kept: f32) {
+        self.left.iter_mut().chain(&mut self.stayed).for_each(|count| *count *= kept);
+    }
+
+    fn observations(&self) -> f32 {
+        self.left.iter().chain(&self.stayed).sum()
+    }
+
+    /// Which part of the clients are still there when the times of each bin begin; so many `stayers` are added at each.
+    fn there(&self, stayers: f32) -> [f32; BINS + 1] {
+        let mut waiting = self.observations();
+        let mut there = [1.0; BINS + 1];
+        for bin in 0..BINS {
+            let gone = self.left[bin] / (waiting + stayers);
+            there[bin + 1] = there[bin] * (1.0 - gone);
+            waiting = (waiting - self.left[bin] - self.stayed[bin]).max(0.0);
+        }
+        there
+    }
+}
+
 /// What is known of the clients of one class.
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
-    /// Clients that left, and all others, by how long they had waited.
-    left: [f32; BINS],
-    stayed: [f32; BINS],
+    /// `None`: nobody left lately.
+    groups: Option<Box<[Group; GROUPS]>>,
+    /// In all groups: observations, and those that left.
     observations: f32,
-    /// Since when a period goes on, and clients that left in it and in the one before.
+    leavers: f32,
+    /// Since when a period goes on, and how many count as having left in it and in the one before.
     period: Moment,
     leaving: [u32; 2],
     /// When the counts last faded, and whether a request has found a free slot since.
@@ -75,9 +115,9 @@ pub(crate) struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Patience {
-            left: [0.0; BINS],
-            stayed: [0.0; BINS],
+            groups: None,
             observations: 0.0,
+            leavers: 0.0,
             period: Moment::ZERO,
             leaving: [0; 2],
             faded: Moment::ZERO,
@@ -105,6 +145,7 @@ impl Patience {
     pub(crate) fn finished(
         &mut self,
         now: Moment,
+        flow: u64,
         waited: Duration,
         held: Duration,
         outcome: &Outcome,
@@ -114,7 +155,7 @@ impl Patience {
             self.answered(first_byte);
         }
         let answered = first_byte.unwrap_or(held);
-        self.stayed(now, waited + left.map_or(answered, |left| left.min(answered)));
+        self.stayed(now, flow, waited + left.map_or(answered, |left| left.min(answered)));
     }
 
     /// A request found a free slot.
@@ -122,25 +163,30 @@ impl Patience {
         self.idle = true;
     }
 
-    /// A client left after it had waited for a slot for `time`.
-    pub(crate) fn left(&mut self, now: Moment, time: Duration) {
+    /// A client of a flow left after it had waited for a slot for `time`. O(1).
+    pub(crate) fn left(&mut self, now: Moment, flow: u64, time: Duration) {
         let passed = now.since(self.period);
         if passed >= PERIOD {
             let before = if passed < 2 * PERIOD { self.leaving[0] } else { 0 };
             (self.period, self.leaving) = (now, [0, before]);
         }
         let [leaving, before] = &mut self.leaving;
-        *leaving += 1;
-        let counts = *leaving <= GROWTH * *before + LEFT_AT_ONCE;
-        let clients = if counts { &mut self.left } else { &mut self.stayed };
-        clients[bin(time)] += 1.0;
-        self.observed(now);
+        if *leaving < GROWTH * *before + LEFT_AT_ONCE {
+            *leaving += 1;
+            self.leavers += 1.0;
+            let none = Group { left: [0.0; BINS], stayed: [0.0; BINS] };
+            let groups = self.groups.get_or_insert_with(|| Box::new([none; GROUPS]));
+            groups[group(flow, GROUPS)].left[bin(time)] += 1.0;
+            self.observed(now);
+        }
     }
 
-    /// A client was answered or refused after `time`, and was there until then; or left while it was served.
-    pub(crate) fn stayed(&mut self, now: Moment, time: Duration) {
-        self.stayed[bin(time)] += 1.0;
-        self.observed(now);
+    /// A client was answered or refused after `time`, and was there until then; or left while it was served. O(1).
+    pub(crate) fn stayed(&mut self, now: Moment, flow: u64, time: Duration) {
+        if let Some(groups) = &mut self.groups {
+            groups[group(flow, GROUPS)].stayed[bin(time)] += 1.0;
+            self.observed(now);
+        }
     }
 
     /// The first byte of an answer came this long after the slot was granted.
@@ -173,7 +219,7 @@ impl Patience {
         self.known
     }
 
-    /// O(1); O(bins) ten times a second.
+    /// O(1); O(groups · bins) ten times a second.
     fn observed(&mut self, now: Moment) {
         self.observations += 1.0;
         let passed = now.since(self.faded);
@@ -185,28 +231,40 @@ impl Patience {
         let kept = old.min(OBSERVATIONS / self.observations.max(OBSERVATIONS));
         self.faded = now;
         self.observations *= kept;
-        for count in self.left.iter_mut().chain(&mut self.stayed) {
-            *count *= kept;
+        self.leavers *= kept;
+        if self.leavers < FORGOTTEN {
+            (self.groups, self.observations, self.leavers) = (None, 0.0, 0.0);
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.iter_mut().for_each(|group| group.fade(kept));
         }
         self.known = self.estimate();
     }
 
     fn estimate(&self) -> Option<Duration> {
-        if self.left.iter().sum::<f32>() < LEFT_MIN {
+        if self.leavers < LEFT_MIN {
             return None;
         }
-        let mut waiting = self.observations;
-        // Still there when the times of a bin begin.
-        let mut there = [1.0; BINS + 1];
-        for bin in 0..BINS {
-            let gone = self.left[bin] / (waiting + STAYERS);
-            there[bin + 1] = there[bin] * (1.0 - gone);
-            waiting = (waiting - self.left[bin] - self.stayed[bin]).max(0.0);
+        let seen =
+            || self.groups.iter().flat_map(|it| it.iter()).filter(|it| it.observations() >= SEEN);
+        let groups = seen().count().max(1);
+        let mut there = [[1.0; BINS + 1]; GROUPS];
+        for (there, group) in there.iter_mut().zip(seen()) {
+            *there = group.there(STAYERS / groups as f32);
         }
+        let there = &there[..groups];
+        let left_out = left_out(groups);
+        let mean = |bin: usize| {
+            let mut of: [f32; GROUPS] = [1.0; GROUPS];
+            of.iter_mut().zip(there).for_each(|(of, there)| *of = there[bin]);
+            let of = &mut of[..groups];
+            of.select_nth_unstable_by(left_out, f32::total_cmp);
+            of[left_out..].iter().sum::<f32>() / (groups - left_out) as f32
+        };
         // A time is of use only if an answer can be had within it.
         let first = bin(Duration::from_secs_f64(self.answer_s)).min(BINS - 1) + 1;
-        let best = there[first];
-        let last = (first..=BINS).rev().find(|&bin| there[bin] >= STILL_THERE * best)?;
+        let best = mean(first);
+        let last = (first..=BINS).rev().find(|&bin| mean(bin) >= STILL_THERE * best)?;
         (last < BINS).then(|| begin(last))
     }
 }
@@ -228,8 +286,8 @@ mod tests {
             let now = Moment::from_millis(client * 5);
             let answered = ms(client * 7919 % longest);
             match waits(client) {
-                waits if waits < answered => patience.left(now, waits),
-                _ => patience.stayed(now, answered),
+                waits if waits < answered => patience.left(now, client, waits),
+                _ => patience.stayed(now, client, answered),
             }
             patience.answered(ms(50));
         }
@@ -266,7 +324,7 @@ mod tests {
         let mut patience = Patience::default();
         for step in 0..200 {
             let (now, outcome) = (Moment::from_millis(step * 10), End::Cancelled);
-            patience.finished(now, ms(300), ms(5), &Outcome::without_answer(outcome));
+            patience.finished(now, step, ms(300), ms(5), &Outcome::without_answer(outcome));
         }
         assert_eq!(
             patience.known(),
@@ -275,10 +333,10 @@ mod tests {
         );
         for step in 200..400 {
             let left = Outcome { left: Some(ms(5)), ..Outcome::without_answer(End::Cancelled) };
-            patience.finished(Moment::from_millis(step * 10), ms(300), ms(5), &left);
+            patience.finished(Moment::from_millis(step * 10), step, ms(300), ms(5), &left);
         }
         assert_eq!(patience.known(), None, "left while they were served");
-        (400..600).for_each(|step| patience.left(Moment::from_millis(step * 10), ms(300)));
+        (400..600).for_each(|step| patience.left(Moment::from_millis(step * 10), step, ms(300)));
         assert!(patience.known().is_some());
     }
 
@@ -289,14 +347,14 @@ mod tests {
         assert!(patience.known().is_some());
         for step in 0..100 {
             patience.idle();
-            patience.stayed(Moment::from_millis(5_000 + step * 100), ms(50));
+            patience.stayed(Moment::from_millis(5_000 + step * 100), step, ms(50));
         }
         assert_eq!(patience.deadline(POLICYS), POLICYS, "after ten seconds");
         // Even if hardly any come.
         let mut patience = Patience::default();
         serve(&mut patience, 1000, |_| ms(300), 2000);
         patience.idle();
-        patience.stayed(Moment::from_millis(15_000), ms(50));
+        patience.stayed(Moment::from_millis(15_000), 0, ms(50));
         assert_eq!(patience.deadline(POLICYS), POLICYS);
     }
 
@@ -307,6 +365,28 @@ mod tests {
         serve(&mut patience, 3000, waits, 2000);
         let deadline = patience.deadline(POLICYS);
         assert!((ms(750)..=ms(960)).contains(&deadline), "{deadline:?}");
+    }
+
+    #[test]
+    fn a_few_flows_that_leave_again_and_again_do_not_speak_for_all() {
+        let mut patience = Patience::default();
+        for step in 0..20_000 {
+            let now = Moment::from_millis(step * 2);
+            match step % 4 {
+                0 => patience.left(now, step % 3, ms(100)),
+                _ => patience.stayed(now, 1_000 + step, ms(step * 7919 % 1_000)),
+            }
+        }
+        assert_eq!(patience.known(), None);
+        // The same from everywhere.
+        for step in 20_000..40_000 {
+            let now = Moment::from_millis(step * 2);
+            match step % 4 {
+                0 => patience.left(now, step, ms(100)),
+                _ => patience.stayed(now, 1_000 + step, ms(step * 7919 % 1_000)),
+            }
+        }
+        assert!(patience.known().is_some_and(|known| known <= ms(100)));
     }
 
     #[test]
@@ -321,7 +401,7 @@ mod tests {
         assert_eq!(patience.deadline(POLICYS), POLICYS);
         // Nor the first ones.
         let mut patience = Patience::default();
-        (0..10).for_each(|step| patience.left(Moment::from_millis(step * 1000), ms(500)));
+        (0..10).for_each(|step| patience.left(Moment::from_millis(step * 1000), step, ms(500)));
         assert_eq!(patience.deadline(POLICYS), POLICYS);
     }
 
@@ -331,7 +411,7 @@ mod tests {
         serve(&mut patience, 1000, |_| ms(300), 2000);
         assert!(patience.deadline(POLICYS) < ms(300));
         for step in 0..3000 {
-            patience.stayed(Moment::from_millis(5_000 + step * 100), ms(1_000));
+            patience.stayed(Moment::from_millis(5_000 + step * 100), step, ms(1_000));
         }
         assert_eq!(patience.deadline(POLICYS), POLICYS);
     }

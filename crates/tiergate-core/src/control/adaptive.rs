@@ -140,7 +140,7 @@ impl Law for AdaptiveLimit {
 
     /// A few nanoseconds; 20 µs at the end of a window, at most 40 times a second. Never allocates.
     fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
-        let Completion { now, class, admitted, outcome, load } = *completion;
+        let Completion { now, class, admitted, outcome, load, .. } = *completion;
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
         // The number in progress only falls at an end, so that its peaks are seen here.

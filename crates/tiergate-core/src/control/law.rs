@@ -103,6 +103,8 @@ pub struct Completion<'a> {
     pub now: Moment,
     /// Its class.
     pub class: ClassId,
+    /// Its flow.
+    pub flow: u64,
     /// When its slots were granted.
     pub admitted: Moment,
     /// How it ended.

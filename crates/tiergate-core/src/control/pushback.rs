@@ -7,9 +7,11 @@
 //!
 //! Origins also answer 429 to clients that ask too much, whatever the load. That must not cost anybody else a slot, so
 //! each bound is a trial: if the share of refusals does not fall to a third by it, it is undone, and that share is what is
-//! usual from then on.
+//! usual from then on. And the share is taken by groups of flows, without the quarter of them that is refused most: load
+//! hits all alike.
 
 use super::law::{Completion, OriginLoad};
+use crate::admit::groups::{group, left_out};
 use crate::outcome::End;
 use crate::time::Moment;
 use std::time::Duration;
@@ -25,6 +27,9 @@ const EXPECTED: f64 = 16.0;
 const HELPS: f64 = 0.33;
 /// Bounds that are tried, each by what was seen under the one before.
 const TRIES: u32 = 4;
+/// Groups of flows; so many of them are one where the most refused are left out, so that each has some answers.
+const GROUPS: usize = 64;
+const TOGETHER: usize = 4;
 /// Share of refusals that calls for a bound: this, and more than twice what is usual.
 const SHARE_MIN: f64 = 0.1;
 /// How long until one more is tried: at first, and at most; twice as long each time that it was too many. While it
@@ -46,10 +51,17 @@ struct Count {
 }
 
 impl Count {
+    fn add(&mut self, more: &Count) {
+        self.answers += more.answers;
+        self.refusals += more.refusals;
+        self.running += more.running;
+        self.answered_s += more.answered_s;
+        self.refused_s += more.refused_s;
+    }
+
     /// Whether it can be told what share is refused, and what part of the slots that takes.
     fn is_enough(&self) -> bool {
-        let answered = self.answers - self.refusals;
-        self.answers >= ANSWERS && answered >= ANSWERS / 4
+        self.answers >= ANSWERS / 2 && self.answers - self.refusals >= ANSWERS / 4
     }
 
     fn share(&self) -> f64 {
@@ -65,11 +77,58 @@ impl Count {
     }
 }
 
-/// A bound that has yet to prove itself.
+/// The same by groups of flows, and all together.
 #[derive(Clone, Copy, Debug)]
+struct Counts {
+    groups: [Count; GROUPS],
+    answers: u32,
+    refusals: u32,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts { groups: [Count::default(); GROUPS], answers: 0, refusals: 0 }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, flow: u64, one: Count) {
+        self.groups[group(flow, GROUPS)].add(&one);
+        self.answers += one.answers;
+        self.refusals += one.refusals;
+    }
+
+    /// How many there would be if of each group the share that was refused were the same as before: a client that provokes
+    /// refusals asks less often when it waits.
+    fn expected(&self, before: &Counts) -> f64 {
+        let usual = f64::from(before.refusals) / f64::from(before.answers.max(1));
+        let groups = self.groups.iter().zip(&before.groups);
+        let expected = groups.map(|(now, before)| {
+            let share = if before.answers > 0 { before.share() } else { usual };
+            share * f64::from(now.answers)
+        });
+        expected.sum()
+    }
+
+    /// Of all groups but those that are refused most. O(groups).
+    fn of_most(&self) -> Count {
+        let mut groups = [Count::default(); GROUPS / TOGETHER];
+        for (sum, groups) in groups.iter_mut().zip(self.groups.chunks(TOGETHER)) {
+            groups.iter().for_each(|count| sum.add(count));
+        }
+        groups.sort_unstable_by(|one, other| one.share().total_cmp(&other.share()));
+        let seen = groups.iter().filter(|count| count.answers > 0).count();
+        let mut sum = Count::default();
+        groups[..groups.len() - left_out(seen)].iter().for_each(|count| sum.add(count));
+        sum
+    }
+}
+
+/// A bound that has yet to prove itself.
+#[derive(Clone, Debug)]
 struct Trial {
-    /// The share of refusals before, and the bound.
-    share: f64,
+    /// What was refused before, and the bound.
+    counts: Counts,
     before: Option<u32>,
     /// How many bounds were tried.
     tries: u32,
@@ -80,7 +139,7 @@ struct Trial {
 pub(super) struct Pushback {
     most: Option<u32>,
     trial: Option<Trial>,
-    count: Count,
+    counts: Counts,
     /// Refusals of requests that were admitted before do not count: the bound was another.
     since: Moment,
     /// The share of refusals that no bound helps against, as of when.
@@ -101,29 +160,27 @@ impl Pushback {
 
     /// A request has ended; returns whether the bound has changed. O(1).
     pub(super) fn finished(&mut self, completion: &Completion<'_>) -> bool {
-        let Completion { now, admitted, outcome, load, .. } = *completion;
+        let Completion { now, flow, admitted, outcome, load, .. } = *completion;
         let is_refusal = outcome.end == End::Pushback;
         if !is_refusal && outcome.end != End::Served || is_refusal && admitted < self.since {
             return false;
         }
-        let (count, held_s) = (&mut self.count, now.since(admitted).as_secs_f64());
-        count.answers += 1;
+        let held_s = now.since(admitted).as_secs_f64();
+        let mut one = Count { answers: 1, ..Count::default() };
         if is_refusal {
-            count.refusals += 1;
-            count.running += u64::from(load.running);
-            count.refused_s += held_s;
+            (one.refusals, one.running, one.refused_s) = (1, u64::from(load.running), held_s);
         } else {
-            count.answered_s += held_s;
+            one.answered_s = held_s;
         }
-        if count.refusals == 0 && self.trial.is_none() {
+        if is_refusal || self.counts.refusals > 0 || self.trial.is_some() {
             // Counted from the first refusal on: slots must have had time to be what refusals leave.
-            self.count = Count::default();
+            self.counts.add(flow, one);
         }
         let before = self.most;
-        match self.trial {
-            Some(trial) => self.judge(now, trial),
-            None if self.raised > 0 && self.count.refusals >= REFUSALS => self.undo_raise(now),
-            None if self.count.is_enough() => self.look(now),
+        match &self.trial {
+            Some(_) => self.judge(now),
+            None if self.raised > 0 && self.counts.refusals >= REFUSALS => self.undo_raise(now),
+            None if self.counts.answers >= ANSWERS => self.look(now),
             None => {}
         }
         if self.most == before {
@@ -134,12 +191,14 @@ impl Pushback {
 
     /// So many answers have come without a trial.
     fn look(&mut self, now: Moment) {
+        let count = self.counts.of_most();
         if self.is_usual(now) {
             self.begin(now);
+        }
+        if self.counts.answers == 0 || !count.is_enough() {
             return;
         }
-        let share = self.count.share();
-        self.trial = Some(Trial { share, before: self.most, tries: 1 });
+        self.trial = Some(Trial { counts: self.counts, before: self.most, tries: 1 });
         self.lower();
         (self.raised, self.raise_after) = (0, RAISE.0);
         self.raise_at = now + self.raise_after;
@@ -161,25 +220,29 @@ impl Pushback {
 
     /// Whether no larger share is refused than calls for nothing.
     fn is_usual(&self, now: Moment) -> bool {
-        self.count.share() <= SHARE_MIN.max(2.0 * self.usual(now))
+        self.counts.of_most().share() <= SHARE_MIN.max(2.0 * self.usual(now))
     }
 
     /// Whether there are fewer refusals by the bound.
-    fn judge(&mut self, now: Moment, trial: Trial) {
-        let answers = (EXPECTED / trial.share).max(f64::from(ANSWERS));
-        if f64::from(self.count.answers) < answers {
+    fn judge(&mut self, now: Moment) {
+        let Some(trial) = &mut self.trial else { return };
+        let wanted = f64::from(trial.counts.answers) / f64::from(trial.counts.refusals.max(1));
+        let (answers, refusals) = (f64::from(self.counts.answers), self.counts.refusals);
+        if answers < (EXPECTED * wanted).max(f64::from(ANSWERS / 2)) {
             return;
         }
-        let share = self.count.share();
-        if share > trial.share * HELPS {
+        let left = f64::from(refusals) / self.counts.expected(&trial.counts).max(1e-9);
+        if left > HELPS {
             if trial.tries < TRIES {
-                self.trial = Some(Trial { tries: trial.tries + 1, ..trial });
+                trial.tries += 1;
                 self.lower();
                 self.begin(now);
                 return;
             }
             self.most = trial.before;
-            (self.usual, self.usual_at) = (share, now);
+            let [before, now_is] =
+                [&trial.counts, &self.counts].map(|counts| counts.of_most().share());
+            (self.usual, self.usual_at) = (before.max(now_is), now);
         }
         self.trial = None;
         self.begin(now);
@@ -187,13 +250,13 @@ impl Pushback {
 
     /// No more than were in progress when others were refused, and fewer than before.
     fn lower(&mut self) {
-        let taken = self.count.taken();
+        let taken = self.counts.of_most().taken();
         self.most = Some(self.most.map_or(taken, |most| taken.min(most - 1).max(1)));
     }
 
     /// Counts anew, requests that are admitted from now on.
     fn begin(&mut self, now: Moment) {
-        (self.count, self.since) = (Count::default(), now);
+        (self.counts, self.since) = (Counts::default(), now);
     }
 
     /// Tries one more, where that makes a difference.
@@ -248,9 +311,14 @@ mod tests {
         }
 
         fn end(&mut self, end: End, admitted_ms: u64, running: u32) {
+            self.end_of((self.answers + self.refusals).into(), end, admitted_ms, running);
+        }
+
+        fn end_of(&mut self, flow: u64, end: End, admitted_ms: u64, running: u32) {
             let completion = Completion {
                 now: Moment::from_millis(self.now_ms),
                 class: ClassId(0),
+                flow,
                 admitted: Moment::from_millis(admitted_ms),
                 outcome: &Outcome::without_answer(end),
                 load: OriginLoad { running, waiting: 1000 },
@@ -325,6 +393,39 @@ mod tests {
         }
     }
 
+    /// So many addresses, and some that ask for what is always refused: often at first, seldom while slots are few.
+    /// Returns for which part of the time there were fewer.
+    fn beside_provokers(good: u32, provokers: u32) -> f64 {
+        let mut world = World::new(40);
+        for number in 0..50_000 {
+            let each = if world.limit() == 40 { 4 } else { 20 };
+            let (flow, end) = match number % each {
+                0 => (number / each % provokers, End::Pushback),
+                _ => (100 + number % good, End::Served),
+            };
+            world.now_ms += 2;
+            world.end_of(flow.into(), end, world.now_ms - 1, 40);
+            world.most.push(world.limit());
+        }
+        let held = world.most.iter().filter(|most| **most < 40).count();
+        held as f64 / world.most.len() as f64
+    }
+
+    #[test]
+    fn an_address_that_provokes_refusals_takes_nobodys_slots() {
+        for (good, provokers) in [(2, 1), (3, 1), (8, 2), (100, 3)] {
+            assert_eq!(beside_provokers(good, provokers), 0.0, "{provokers} beside {good}");
+        }
+    }
+
+    #[test]
+    fn many_that_provoke_refusals_take_slots_for_a_moment() {
+        for (good, provokers) in [(1, 2), (3, 3), (6, 6)] {
+            let held = beside_provokers(good, provokers);
+            assert!(held < 0.1, "{provokers} beside {good}: {held}");
+        }
+    }
+
     #[test]
     fn both_kinds_of_refusals_are_told_apart() {
         let mut world = World::new(1000);
@@ -339,10 +440,10 @@ mod tests {
         let mut world = World::new(1000);
         world.run(1000, |_, others| others >= 32);
         let since = world.pushback.since.nanos() / 1_000_000;
-        let before = world.pushback.count.answers;
+        let before = world.pushback.counts.answers;
         world.end(End::Pushback, since - 1, 33);
-        assert_eq!(world.pushback.count.answers, before);
+        assert_eq!(world.pushback.counts.answers, before);
         world.end(End::Pushback, since, 33);
-        assert_eq!(world.pushback.count.answers, before + 1);
+        assert_eq!(world.pushback.counts.answers, before + 1);
     }
 }

@@ -146,6 +146,7 @@ impl<T> Pool<T> {
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
         Slot {
+            flow: arrival.flow,
             pool: self.id,
             class,
             rule: arrival.rule,

@@ -45,6 +45,7 @@ impl<T> Pool<T> {
             pool: self.id,
             class: waiter.class,
             rule: waiter.rule,
+            flow: waiter.flow,
             admitted,
             arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },

@@ -91,6 +91,7 @@ pub struct Slot {
     pool: PoolId,
     class: ClassId,
     rule: Option<RuleId>,
+    flow: u64,
     arrived: Moment,
     admitted: Moment,
     grant: Grant,
@@ -379,13 +380,14 @@ impl<T> Pool<T> {
             return;
         };
         let (class, running, state) = (waiter.class, waiter.running, waiter.state);
+        let flow = waiter.flow;
         let waited = now.since(waiter.arrived);
         match state {
             State::Waiting => {
                 self.advance(now);
                 self.count_drain(now, class, running);
                 self.leaves(class);
-                self.classes.at_mut(class).patience.left(now, waited);
+                self.classes.at_mut(class).patience.left(now, flow, waited);
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
                 // It may have been the next, and wider than those behind it.
@@ -411,7 +413,8 @@ impl<T> Pool<T> {
         let admitted = slot.admitted;
         let held = now.since(admitted);
         self.settle_cost(now, slot, outcome);
-        self.classes.at_mut(class).patience.finished(now, slot.waited(), held, outcome);
+        let patience = &mut self.classes.at_mut(class).patience;
+        patience.finished(now, slot.flow, slot.waited(), held, outcome);
         self.take_back(slot);
         self.account.finished(class, held, outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
@@ -421,7 +424,7 @@ impl<T> Pool<T> {
         {
             shedding.finished();
         }
-        self.limit.finished(&Completion { now, class, admitted, outcome, load });
+        self.limit.finished(&Completion { now, class, flow: slot.flow, admitted, outcome, load });
         self.dispatch(common, now);
     }
 }

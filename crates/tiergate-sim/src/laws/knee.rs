@@ -420,7 +420,7 @@ impl Law for Knee {
     }
 
     fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
-        let Completion { now, class, admitted, outcome, load } = *completion;
+        let Completion { now, class, admitted, outcome, load, .. } = *completion;
         let before = self.slots;
         let held = now.since(admitted).as_secs_f64();
         let since = self.blocks.first().map_or(Moment::ZERO, |block| block.from);
