@@ -1,0 +1,433 @@
+//! A law by looks below and above the limit at moments that gateways share: a candidate for the product.
+//!
+//! Requests that queue at the origin take longer by the same time, whatever they are. So in some blocks of time the
+//! limit is a little lower, or higher, and the times in service of each class are compared with those of the other
+//! blocks. By Little's law they grow with the limit beyond the knee, and not below. A cycle of blocks is one
+//! observation of where the knee is; a [`Belief`] remembers, and spreads out with time, since origins change. The limit
+//! stands a little above the knee.
+//!
+//! Blocks begin at moments of the clock, which all gateways share, so that those before the same origin look up and down
+//! together, and each sees the effect of all.
+//!
+//! Not evidence: requests that ran while slots were free, fast errors and failures, clients that soon leave. If nearly
+//! all requests are lost, slowly, the limit is halved.
+
+mod belief;
+mod times;
+
+use belief::Belief;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tiergate_core::control::{Bounds, Cause, Completion, Law, Step};
+use tiergate_core::outcome::End;
+use tiergate_core::time::Moment;
+use times::{ByClass, CLASSES, Point, Usual, VARIES_MIN};
+
+/// What time in service costs: the limit stands where a hundredth more slots are expected to give this part of a hundredth
+/// more throughput; and how much more for each unit of doubt (ln of the knee), so that a knee that is sought is not sought
+/// far above.
+const PRICE: (f64, f64) = (0.25, 0.3);
+/// How far looks go below and above the limit, as ln: what shows, and what costs little.
+const GAP: (f64, f64) = (0.12, 0.4);
+/// Blocks of a cycle: when the knee is known one looks down and one up, while it is sought one each of half as many.
+const CYCLE: u64 = 8;
+/// In one of so many cycles the look above goes as far as it may: capacity that is lost may come back, and where the limit
+/// stands nothing shows it.
+const FAR: u64 = 4;
+/// Doubt (standard deviation of ln of the knee) above which it is sought.
+const DOUBT: f64 = 0.25;
+/// Times in service have changed: by so much (ln), and so many standard deviations.
+const CHANGED: (f64, f64) = (0.15, 3.5);
+/// Most that the limit moves at once, as ln.
+const MOVE_MAX: f64 = 1.2;
+/// Least length of a block, in times in service: the mean of each class's, by the share of the slots that it holds, since
+/// a limit changes what is in progress no faster than slots come free; and in answers.
+const BLOCK: f64 = 1.7;
+const BLOCK_ANSWERS: f64 = 4.0;
+/// A block this many times longer than it need be is halved: more than two, so that it does not go to and fro.
+const SHORTER: f64 = 2.4;
+/// The shortest block, and how often it is doubled at most.
+const SHORTEST: Duration = Duration::from_millis(25);
+const DOUBLINGS: u32 = 20;
+/// Blocks that are remembered: a cycle, the one that its requests end in, and some that requests began in.
+const BLOCKS: usize = 12;
+/// Least range of the limits of a cycle that says anything, as ln.
+const RANGE_MIN: f64 = 0.02;
+/// How fast what is known of the noise is replaced, and how much more than chance it is at most.
+const NOISE: f64 = 0.1;
+const NOISE_MAX: f64 = 20.0;
+/// Time at the origin that is too short to matter. Shorter queues would cost more than they save: with few requests in
+/// progress neither the gateway nor the origin finds several to work on at once, and each pays for waking up.
+const NEGLIGIBLE_S: f64 = 0.001;
+/// The same for a few requests: while one is computed another is read or written. A limit of two or three costs a real
+/// Apache with CGI up to a tenth. Five, as long as they take no more than 20 ms.
+const FEW: (f64, f64) = (5.0, 0.020);
+/// Means are of the latest answers: of all, and of each class.
+const HELD_OF: f64 = 256.0;
+const HELD_OF_CLASS: f64 = 64.0;
+/// Requests lost in a block, and for each kept, at which the limit is far too high.
+const LOST: (u32, u32) = (8, 3);
+/// From which part of the usual time on a client that leaves, or a failure, tells of the origin.
+const LEFT_LATE: f64 = 0.75;
+const FAILED_LATE: f64 = 2.0;
+/// How long a limit that is hardly known is unused before it comes down, in times in service, and at least, seconds.
+const UNUSED: (f64, f64) = (10.0, 1.0);
+/// The part of the slots that counts as all of them, while a policy keeps the others free.
+const NEARLY: f64 = 0.75;
+
+/// A part of time in which the limit stands.
+#[derive(Clone, Debug)]
+struct Block {
+    index: u64,
+    slots: u32,
+    from: Moment,
+    /// Slots times seconds before it.
+    before: f64,
+    /// Of the requests admitted in it.
+    times: ByClass,
+}
+
+impl Block {
+    /// Slots times seconds until a moment in it.
+    fn until(&self, at: Moment) -> f64 {
+        self.before + f64::from(self.slots) * at.since(self.from).as_secs_f64()
+    }
+}
+
+/// Means over the latest answers of all classes.
+#[derive(Clone, Debug)]
+struct Held {
+    count: f64,
+    /// Seconds in service, and their squares.
+    mean: f64,
+    square: f64,
+    /// By class: mean time in service, and of how many answers.
+    of_class: [(f64, f64); CLASSES],
+    /// These means, weighted by slots and seconds; and the weights.
+    turnover: (f64, f64),
+}
+
+impl Held {
+    fn add(&mut self, class: usize, held_s: f64) {
+        self.count = (self.count + 1.0).min(HELD_OF);
+        self.mean += (held_s - self.mean) / self.count;
+        self.square += (held_s * held_s - self.square) / self.count;
+        let (mean, count) = &mut self.of_class[class % CLASSES];
+        *count = (*count + 1.0).min(HELD_OF_CLASS);
+        *mean += (held_s - *mean) / *count;
+        let kept = 1.0 - 1.0 / self.count;
+        self.turnover = (self.turnover.0 * kept + held_s * *mean, self.turnover.1 * kept + held_s);
+    }
+
+    /// Squared coefficient of variation.
+    fn varies(&self) -> f64 {
+        (self.square / (self.mean * self.mean) - 1.0).max(VARIES_MIN)
+    }
+
+    /// How fast slots come free: the mean time of those that hold them.
+    fn turnover(&self) -> f64 {
+        self.turnover.0 / self.turnover.1.max(1e-9)
+    }
+}
+
+/// Finds how many requests the origin can work on at once.
+#[derive(Clone, Debug)]
+pub(super) struct Knee {
+    bounds: Bounds,
+    belief: Belief,
+    /// ln of the limit, and how far looks go from it.
+    ln_slots: f64,
+    gap: f64,
+    /// Slots that are too few to matter.
+    few: f64,
+    /// The limit in force.
+    slots: u32,
+    /// How often a block is as long as the shortest: a power of two, as ln2.
+    doublings: u32,
+    /// The current block, and those before, latest first; all are there from the beginning.
+    blocks: VecDeque<Block>,
+    usual: Usual,
+    /// The last cycle's times, and the mean ln of its limits.
+    last: (ByClass, f64),
+    held: Held,
+    /// How much more blocks differ than chance would make them.
+    noise: f64,
+    /// Since when no slot has been free.
+    full_since: Moment,
+    /// In this block a request ended that had run while no slot was free.
+    binds: bool,
+    /// Free slots are kept from the requests that wait.
+    is_kept: bool,
+    /// Requests that were lost, slowly, and that were not: those of earlier blocks count half, and those admitted
+    /// before the limit was last halved not at all.
+    lost: u32,
+    kept: u32,
+    halved: Moment,
+    /// Most requests in progress at once in the current period, and when it ends.
+    peak: u32,
+    peak_until: Option<Moment>,
+}
+
+impl Knee {
+    /// A limit that knows nothing yet.
+    pub(super) fn new(bounds: Bounds) -> Self {
+        let slots = bounds.clamp(bounds.slots_start);
+        let ln_slots = f64::from(bounds.slots_start.max(1)).ln();
+        let held = Held {
+            count: 0.0,
+            mean: 0.0,
+            square: 0.0,
+            of_class: [(0.0, 0.0); CLASSES],
+            turnover: (0.0, 0.0),
+        };
+        Knee {
+            bounds,
+            belief: Belief::new(ln_slots),
+            ln_slots,
+            gap: GAP.1,
+            few: 1.0,
+            slots,
+            doublings: 0,
+            blocks: VecDeque::with_capacity(BLOCKS),
+            usual: Usual::default(),
+            last: (ByClass::default(), 0.0),
+            held,
+            noise: 1.0,
+            full_since: Moment::ZERO,
+            binds: false,
+            is_kept: false,
+            lost: 0,
+            kept: 0,
+            halved: Moment::ZERO,
+            peak: 0,
+            peak_until: None,
+        }
+    }
+
+    fn is_sought(&self) -> bool {
+        self.belief.doubt() > DOUBT
+    }
+
+    fn cycle(&self) -> u64 {
+        if self.is_sought() { CYCLE / 2 } else { CYCLE }
+    }
+
+    fn block(&self) -> Duration {
+        SHORTEST * (1 << self.doublings)
+    }
+
+    /// Which block of the common clock a moment is in.
+    fn index(&self, now: Moment) -> u64 {
+        now.nanos() / self.block().as_nanos() as u64
+    }
+
+    /// Requests a second that the limit lets through.
+    fn rate(&self) -> f64 {
+        self.ln_slots.exp() / self.held.mean.max(1e-6)
+    }
+
+    /// The slots of a block that looks neither way.
+    fn base(&self) -> f64 {
+        self.ln_slots.exp().round().max(self.few).max(2.0)
+    }
+
+    fn below(&self) -> f64 {
+        let below = (self.ln_slots - self.gap).exp().floor();
+        below.max(self.few - 1.0).min(self.base() - 1.0)
+    }
+
+    fn above(&self, gap: f64) -> f64 {
+        (self.ln_slots + gap).exp().round().max(self.base() + 1.0)
+    }
+
+    /// The current block is over; the next begins. O(classes · blocks + places · blocks), once a cycle.
+    fn next_block(&mut self, now: Moment) -> Option<Step> {
+        if self.blocks.front().is_some_and(|block| block.index.is_multiple_of(self.cycle())) {
+            self.conclude();
+        }
+        self.open(now)
+    }
+
+    fn open(&mut self, now: Moment) -> Option<Step> {
+        let wanted = (BLOCK * self.held.turnover()).max(BLOCK_ANSWERS / self.rate());
+        while self.block().as_secs_f64() < wanted && self.doublings < DOUBLINGS {
+            self.doublings += 1;
+        }
+        while self.doublings > 0 && self.block().as_secs_f64() > SHORTER * wanted {
+            self.doublings -= 1;
+        }
+        // After a silence the origin may be another one.
+        let silence = CYCLE as u32 * self.block();
+        if self.blocks.front().is_some_and(|block| now.since(block.from) > silence) {
+            self.blocks.clear();
+        }
+        let index = self.index(now);
+        let all_along = self.blocks.front().is_some_and(|block| self.full_since <= block.from);
+        let binds = std::mem::take(&mut self.binds) || all_along;
+        let (slots, looks) = match (index % CYCLE, self.is_sought()) {
+            (3, _) | (5, true) if binds => (self.below(), true),
+            (7, false) if binds && (index / CYCLE).is_multiple_of(FAR) => (self.above(GAP.1), true),
+            (7, _) | (1, true) if binds => (self.above(self.gap), true),
+            _ => (self.base(), false),
+        };
+        let before = self.blocks.front().map_or(0.0, |block| block.until(now));
+        let step = self.enter(slots, if looks { Some(Cause::Probed) } else { None });
+        self.blocks.truncate(BLOCKS - 1);
+        let times = ByClass::default();
+        self.blocks.push_front(Block { index, slots: self.slots, from: now, before, times });
+        (self.lost, self.kept) = (self.lost / 2, self.kept / 2);
+        step
+    }
+
+    /// Another limit is in force; `why`: if not since more, or fewer, give as much.
+    fn enter(&mut self, slots: f64, why: Option<Cause>) -> Option<Step> {
+        let before = self.slots;
+        self.slots = self.bounds.clamp(slots.max(1.0) as u32);
+        let step = Step::between(before, self.slots)?;
+        Some(Step { cause: why.unwrap_or(step.cause), ..step })
+    }
+
+    /// A cycle and one block more are over, so that the requests of the cycle have ended.
+    fn conclude(&mut self) {
+        let blocks = || self.blocks.iter().skip(1).take(self.cycle() as usize);
+        let mut whole = ByClass::default();
+        blocks().for_each(|block| whole.merge(&block.times));
+        let first = blocks().next_back().map_or(Moment::ZERO, |block| block.from);
+        let seconds = self.blocks[0].from.since(first).as_secs_f64();
+        let rate = whole.count() / seconds.max(SHORTEST.as_secs_f64());
+        let mut points = [Point::default(); CYCLE as usize];
+        let mut count = 0;
+        for point in blocks().filter_map(|block| block.times.beside(&whole, &self.usual)) {
+            points[count] = point;
+            count += 1;
+        }
+        let points = &mut points[..count];
+        let (least, most) = points.iter().fold((f64::MAX, f64::MIN), |(least, most), point| {
+            (least.min(point.ln_slots), most.max(point.ln_slots))
+        });
+        if count < 2 || most - least < RANGE_MIN {
+            return;
+        }
+        if let Some(grown) = self.grown(&whole) {
+            self.belief.changed(grown);
+        }
+        let ln_slots = whole.beside(&whole, &self.usual).map_or(self.ln_slots, |all| all.ln_slots);
+        self.last = (whole, ln_slots);
+        points.iter_mut().for_each(|point| point.variance *= self.noise);
+        let unexplained = self.belief.observe(points) * self.noise;
+        self.noise = (self.noise + NOISE * (unexplained - self.noise)).clamp(1.0, NOISE_MAX);
+        self.decide(rate);
+        self.belief.pass();
+    }
+
+    /// How much times in service have grown since the last cycle (ln), beyond what the change of the limit explains;
+    /// `None`: no more than by chance.
+    fn grown(&self, whole: &ByClass) -> Option<f64> {
+        let now = whole.beside(&self.last.0, &self.usual)?;
+        let moved = now.ln_slots - self.last.1;
+        let grown = now.longer - now.longer.clamp(moved.min(0.0), moved.max(0.0));
+        let sure = CHANGED.0.max(CHANGED.1 * (2.0 * now.variance).sqrt());
+        (grown.abs() > sure).then_some(grown)
+    }
+
+    /// Where the limit stands at this rate of answers a second, and how far looks go: as far as the noise of a block
+    /// and the doubt want.
+    fn decide(&mut self, rate: f64) {
+        let noise = (self.held.varies() / (rate * self.block().as_secs_f64())).sqrt();
+        let gap = (1.5 * noise).max(0.7 * self.belief.doubt()).clamp(GAP.0, GAP.1);
+        let wanted = self.belief.best(PRICE.0 + PRICE.1 * self.belief.doubt());
+        let (few, time_s) = FEW;
+        self.few = (time_s * rate).min(few).max(NEGLIGIBLE_S * rate).floor().max(1.0);
+        self.place(wanted.clamp(self.ln_slots - MOVE_MAX, self.ln_slots + MOVE_MAX), gap);
+    }
+
+    fn place(&mut self, ln_slots: f64, gap: f64) {
+        let least = self.few.max(f64::from(self.bounds.slots_min)).ln();
+        self.ln_slots = ln_slots.clamp(least, f64::from(self.bounds.slots_max).ln().max(least));
+        self.gap = gap;
+    }
+
+    /// Nearly all requests are lost: halves the concurrency, from what is in progress. That may be far below the
+    /// limit, because the origin still works on requests whose clients have left.
+    fn back_off(&mut self, now: Moment, running: u32) -> Option<Step> {
+        let ln_slots = (0.5 * f64::from(self.slots.min(running))).max(1.0).ln();
+        let before = self.slots;
+        (self.belief, self.few) = (Belief::new(ln_slots), 1.0);
+        self.place(ln_slots, GAP.1);
+        self.blocks.clear();
+        (self.lost, self.kept, self.halved) = (0, 0, now);
+        self.open(now);
+        Some(Step { cause: Cause::Failures, ..Step::between(before, self.slots)? })
+    }
+
+    /// Lowers a limit that is not needed, and hardly known, to what is used: should it be needed again, the way up is
+    /// quicker than the way down, which leads through full queues at the origin.
+    fn come_down(&mut self, now: Moment) -> Option<Step> {
+        let (times, least) = UNUSED;
+        let until = now + Duration::from_secs_f64((times * self.held.mean).max(least));
+        let is_first = self.peak_until.replace(until).is_none();
+        let peak = std::mem::take(&mut self.peak).max(self.bounds.slots_start);
+        if is_first || !self.is_sought() || f64::from(peak) >= self.below() {
+            return None;
+        }
+        let (before, ln_slots) = (self.slots, f64::from(peak).ln());
+        self.belief.shift(ln_slots - self.ln_slots);
+        self.place(ln_slots, GAP.1);
+        self.open(now);
+        Some(Step { cause: Cause::Unused, ..Step::between(before, self.slots)? })
+    }
+}
+
+impl Law for Knee {
+    fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// With nearly all slots in use that is as good as all of them: the effect of the limit on what is in progress is
+    /// the same. With fewer it says nothing.
+    fn keep(&mut self, kept: bool, running: u32) {
+        self.is_kept = kept && f64::from(running) >= NEARLY * f64::from(self.slots);
+    }
+
+    /// O(1); O(places · blocks) at the end of a cycle. Never allocates.
+    fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
+        let Completion { now, class, admitted, outcome, load, .. } = *completion;
+        let held_s = now.since(admitted).as_secs_f64();
+        let own = u32::from(admitted >= self.halved);
+        self.peak = self.peak.max(load.running);
+        let usual_s = self.usual.mean(class.index());
+        match outcome.end {
+            End::Served | End::Upgraded => self.kept += own,
+            End::Cancelled if held_s >= LEFT_LATE * usual_s => self.lost += own,
+            End::Failed | End::Error if held_s >= FAILED_LATE * usual_s => self.lost += own,
+            _ => return None,
+        }
+        if self.lost >= LOST.0 && self.lost > LOST.1 * self.kept {
+            return self.back_off(now, load.running);
+        }
+        self.held.add(class.index(), held_s);
+        let held_s = self.usual.add(class.index(), held_s);
+        if !self.is_kept && load.running < self.slots || load.waiting == 0 {
+            self.full_since = now;
+        } else if admitted >= self.full_since
+            && let Some(place) = self.blocks.iter().position(|block| admitted >= block.from)
+        {
+            let slot_seconds = self.blocks[0].until(now) - self.blocks[place].until(admitted);
+            let slots = slot_seconds / now.since(admitted).as_secs_f64().max(1e-9);
+            self.binds = true;
+            self.blocks[place].times.add(class.index(), held_s, slots.max(1.0).ln());
+        }
+        if self.blocks.front().is_none_or(|block| block.index != self.index(now)) {
+            return self.next_block(now);
+        }
+        if self.peak_until.is_none_or(|until| now >= until) {
+            return self.come_down(now);
+        }
+        None
+    }
+
+    fn set_bounds(&mut self, _now: Moment, bounds: &Bounds) {
+        self.bounds = bounds.clone();
+        self.slots = bounds.clamp(self.slots);
+    }
+}
