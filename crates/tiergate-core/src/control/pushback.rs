@@ -5,10 +5,10 @@
 //! request that waits is given away to the next refusal. So where refusals come with load, no more requests are in
 //! progress than were when they came, and from time to time one more is tried.
 //!
-//! Origins also answer 429 to clients that ask too much, whatever the load. That must not cost anybody else a slot, so
-//! each bound is a trial: if the share of refusals does not fall to a third by it, it is undone, and that share is what is
-//! usual from then on. And the share is taken by groups of flows, without the quarter of them that is refused most: load
-//! hits all alike.
+//! Origins also answer 429 to clients that ask too much, whatever the load. So what calls for a bound is the share of
+//! refusals without the quarter of the groups of flows that is refused most, since load hits all alike. And each bound is
+//! a trial: if more is left than a third of the refusals there would be had each group kept its share, it is undone, and
+//! the share is what is usual from then on. Until then, where most clients are such, the others have fewer slots.
 
 use super::law::{Completion, OriginLoad};
 use crate::admit::groups::{group, left_out};
@@ -22,7 +22,7 @@ const ANSWERS: u32 = 128;
 const REFUSALS: u32 = 8;
 /// Refusals that a trial must have had time to see, had it changed nothing.
 const EXPECTED: f64 = 16.0;
-/// A bound helps if no more than this part of the share of refusals is left. A share that was noticed because chance made
+/// A bound helps if no more than this part of the refusals is left that there would be without it. A share that was noticed because chance made
 /// it high falls to a half by itself.
 const HELPS: f64 = 0.33;
 /// Bounds that are tried, each by what was seen under the one before.
@@ -191,11 +191,11 @@ impl Pushback {
 
     /// So many answers have come without a trial.
     fn look(&mut self, now: Moment) {
-        let count = self.counts.of_most();
         if self.is_usual(now) {
             self.begin(now);
+            return;
         }
-        if self.counts.answers == 0 || !count.is_enough() {
+        if !self.counts.of_most().is_enough() {
             return;
         }
         self.trial = Some(Trial { counts: self.counts, before: self.most, tries: 1 });
@@ -226,9 +226,9 @@ impl Pushback {
     /// Whether there are fewer refusals by the bound.
     fn judge(&mut self, now: Moment) {
         let Some(trial) = &mut self.trial else { return };
-        let wanted = f64::from(trial.counts.answers) / f64::from(trial.counts.refusals.max(1));
+        let each = f64::from(trial.counts.answers) / f64::from(trial.counts.refusals.max(1));
         let (answers, refusals) = (f64::from(self.counts.answers), self.counts.refusals);
-        if answers < (EXPECTED * wanted).max(f64::from(ANSWERS / 2)) {
+        if answers < (EXPECTED * each).max(f64::from(ANSWERS / 2)) {
             return;
         }
         let left = f64::from(refusals) / self.counts.expected(&trial.counts).max(1e-9);
@@ -240,9 +240,9 @@ impl Pushback {
                 return;
             }
             self.most = trial.before;
-            let [before, now_is] =
-                [&trial.counts, &self.counts].map(|counts| counts.of_most().share());
-            (self.usual, self.usual_at) = (before.max(now_is), now);
+            // Under the bounds fewer may have been refused, for the moment: without them as many as before.
+            let shares = [&trial.counts, &self.counts].map(|counts| counts.of_most().share());
+            (self.usual, self.usual_at) = (shares[0].max(shares[1]), now);
         }
         self.trial = None;
         self.begin(now);

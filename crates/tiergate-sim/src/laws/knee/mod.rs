@@ -142,9 +142,9 @@ pub(super) struct Knee {
     few: f64,
     /// The limit in force.
     slots: u32,
-    /// How often a block is as long as the shortest: a power of two, as ln2.
+    /// How often the shortest block is doubled.
     doublings: u32,
-    /// The current block, and those before, latest first; all are there from the beginning.
+    /// The current block, and those before, latest first.
     blocks: VecDeque<Block>,
     usual: Usual,
     /// The last cycle's times, and the mean ln of its limits.
