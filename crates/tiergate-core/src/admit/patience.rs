@@ -1,68 +1,71 @@
-//! How long the clients of a class wait for an answer, learned from those that leave.
+//! How long requests of a class may wait for a slot, learned from clients that leave while they are served.
 //!
 //! A policy's deadline is a guess. Where clients leave earlier, a queue that is served in order of arrival
 //! serves those who are about to leave: each answer is late by a little, and all work is for nobody. So the
-//! gate notes after how long clients leave, and requests are refused, and expire, early enough to be answered
-//! before ([`Patience::deadline`]), but never later than the policy says.
+//! gate notes how long requests had waited that got a slot, and whether their clients left before the answer began.
+//! Where clients leave of those that waited for longer than some time, requests are refused, and expire, at that time
+//! ([`Patience::deadline`]), but never later than the policy says.
 //!
-//! Only those count as having left that were waiting for a slot. Who leaves while being served says how slow that
-//! request is, not how long the queue may be: of a page that takes a second, a client that leaves it after 150 ms
-//! would otherwise be the only one that was ever seen to wait for so long. And what is known is soon forgotten
-//! when requests find free slots: without a queue, to refuse early is of no use to anybody.
+//! A client that leaves the queue says nothing: it takes no slot, and makes room for those who stay. (Where some clients
+//! leave soon and others wait, only those who wait are served, as many as without the others.) Nor does one that leaves
+//! after the same time however long its request has waited for its slot, such as a search box that asks at each key: what
+//! counts is how many more leave than of requests that hardly waited.
 //!
-//! Nor do those count that leave at one moment: when a load test ends or a proxy in front restarts, all leave, after
-//! whatever time they have waited. Patience shows itself for as long as an overload lasts, so in each period only
-//! so many count as having left as the period before lets expect.
+//! Nor do those count that leave at one moment: when a load test ends or a proxy in front restarts, all leave. Patience
+//! shows itself for as long as an overload lasts, so in each period only so many count as having left as the period
+//! before lets expect. And a few addresses that leave again and again must not speak for all: the share of those who leave
+//! is taken by groups of flows, and the most impatient quarter of the groups is left out ([`super::groups`]).
 //!
-//! Those who are answered or refused would have waited for an unknown time more. They are censored
-//! observations: the share of clients still there after a time is the product, over all shorter times, of the
-//! share of those then still waiting that did not leave (Kaplan and Meier, 1958). A class in which some leave
-//! at once whatever happens (a search box that asks at each key) must not be refused whole for their sake: the
-//! time is the longest at which nearly as many are still there as at any useful time.
-//!
-//! And a few addresses that leave again and again must not speak for all. The share is taken by groups of flows, and
-//! the most impatient quarter of the groups is left out ([`super::groups`]).
+//! Requests that would wait for longer are refused, so that nobody sees whether they still would be served for nobody.
+//! What is known fades, and as it does the time grows step by step, until clients leave again or the policy's is reached.
 
 use super::groups::{group, left_out};
 use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
 
-/// Times are told apart by an eighth: so many steps for each doubling.
-const STEPS: f64 = 6.0;
+/// Times are told apart by a fifth: so many steps for each doubling.
+const STEPS: f64 = 4.0;
 /// Shortest and longest time that are told apart.
 const SHORTEST: Duration = Duration::from_millis(10);
-const BINS: usize = 72;
-/// Clients that leave without whom nothing is known.
-const LEFT_MIN: f32 = 16.0;
-/// Clients that stay and are added at each time, so that few who leave prove little.
-const STAYERS: f32 = 16.0;
-/// How many of those who are there at the best time must be there at the time chosen.
-const STILL_THERE: f32 = 0.97;
-/// Groups of flows.
-const GROUPS: usize = 64;
+const BINS: usize = 48;
+/// Requests that a share is taken of.
+const ENOUGH: f32 = 8.0;
+const ENOUGH_USUAL: f32 = 32.0;
+/// How many more clients may leave than of requests that hardly waited, and how many standard errors that must be out
+/// of the question.
+const MORE: f32 = 0.04;
+const SURE: f32 = 1.5;
+/// Variance of a share of which nothing was seen.
+const UNSURE: f32 = 0.02;
+/// Groups of flows: at most, and at least, with so many requests in each.
+const GROUPS: usize = 128;
+const GROUPS_MIN: usize = 32;
+const EACH: f32 = 4.0;
 /// All is forgotten when of those who left no more than this counts.
 const FORGOTTEN: f32 = 0.1;
-/// Observations with which a group is one of them.
+/// Requests with which a group is one of them.
 const SEEN: f32 = 0.02;
 /// In a period at most so many times as many count as having left as counted in the one before, and these.
 const PERIOD: Duration = Duration::from_millis(250);
 const GROWTH: u32 = 2;
 const LEFT_AT_ONCE: u32 = 2;
-/// Observations count half after this time, and after so many others.
+/// Requests count half after this time, and after so many others.
 const HALF_LIFE: Duration = Duration::from_secs(30);
-const OBSERVATIONS: f32 = 4096.0;
+const REQUESTS: f32 = 4096.0;
 /// The same while requests find free slots.
-const HALF_LIFE_IDLE: Duration = Duration::from_secs(1);
-/// How often the deadline is computed anew.
+const HALF_LIFE_IDLE: Duration = Duration::from_millis(500);
+/// How often the deadline is computed anew, and how long until it is a step longer.
 const INTERVAL: Duration = Duration::from_millis(100);
+const STEP: Duration = Duration::from_secs(1);
 /// Part of the difference to the latest answer by which the mean time of an answer moves.
 const WEIGHT: f64 = 1.0 / 32.0;
 /// Shortest deadline, and shortest in times of an answer: a queue that is shorter would leave slots idle.
 const DEADLINE_MIN: Duration = Duration::from_millis(10);
 const ANSWERS_MIN: f64 = 0.25;
 
-/// Clients of some flows that left, and all others, by how long they had waited.
+/// Requests of some flows by how long they had waited for their slots: those whose clients left before the answer
+/// began, each by the part of an answer's time for which it held its slot, and all others.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     left: [f32; BINS],
@@ -70,25 +73,83 @@ struct Group {
 }
 
 impl Group {
+    const NONE: Group = Group { left: [0.0; BINS], stayed: [0.0; BINS] };
+
     fn fade(&mut self, kept: f32) {
         self.left.iter_mut().chain(&mut self.stayed).for_each(|count| *count *= kept);
     }
+}
 
-    fn observations(&self) -> f32 {
-        self.left.iter().chain(&self.stayed).sum()
+/// Requests, and those of them whose clients left.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    left: f32,
+    all: f32,
+}
+
+impl Count {
+    fn add(&mut self, more: Count) {
+        self.left += more.left;
+        self.all += more.all;
     }
 
-    /// Which part of the clients are still there when the times of each bin begin; so many `stayers` are added at each.
-    fn there(&self, stayers: f32) -> [f32; BINS + 1] {
-        let mut waiting = self.observations();
-        let mut there = [1.0; BINS + 1];
-        for bin in 0..BINS {
-            let gone = self.left[bin] / (waiting + stayers);
-            there[bin + 1] = there[bin] * (1.0 - gone);
-            waiting = (waiting - self.left[bin] - self.stayed[bin]).max(0.0);
+    fn share(&self) -> f32 {
+        self.left / self.all
+    }
+
+    /// Variance of the share.
+    fn variance(&self) -> f32 {
+        let share = self.share();
+        (share * (1.0 - share) + UNSURE) / self.all
+    }
+
+    /// Whether clearly more left than of the `usual` ones; `None`: that may be chance.
+    fn is_more_than(&self, usual: Option<Count>) -> Option<bool> {
+        let (part, variance) = usual.map_or((0.0, 0.0), |it| (it.share(), it.variance()));
+        let more = self.share() - part - MORE;
+        (more.abs() > SURE * (self.variance() + variance).sqrt()).then_some(more > 0.0)
+    }
+}
+
+/// The requests of all groups but the most impatient ones, by how long they had waited. O(groups · bins).
+fn of_most(groups: &[Group; GROUPS], requests: f32) -> [Count; BINS] {
+    // Few requests are in fewer groups, so that each has some.
+    let several = ((requests / EACH) as usize).next_power_of_two();
+    let together = GROUPS / several.clamp(GROUPS_MIN, GROUPS);
+    let mut counts = [[Count::default(); BINS]; GROUPS];
+    let mut order = [(0.0, 0, Count::default()); GROUPS];
+    let mut seen = 0;
+    for groups in groups.chunks(together) {
+        let (of, mut sum) = (&mut counts[seen], Count::default());
+        *of = [Count::default(); BINS];
+        for group in groups {
+            for ((count, left), stayed) in of.iter_mut().zip(group.left).zip(group.stayed) {
+                count.add(Count { left, all: left + stayed });
+            }
         }
-        there
+        of.iter().for_each(|count| sum.add(*count));
+        if sum.all >= SEEN {
+            // One that left of one proves little.
+            order[seen] = (sum.left / (sum.all + EACH), seen, sum);
+            seen += 1;
+        }
     }
+    let order = &mut order[..seen];
+    order.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let (most, worst) = order.split_at(seen - left_out(seen));
+    let mut sum = Count::default();
+    most.iter().for_each(|(_, _, of)| sum.add(*of));
+    // Where all are alike, the worst are so by chance, and without them too few would seem to leave.
+    let is_like_most = |of: &Count| {
+        let expected = of.all * sum.share();
+        of.left <= expected + 2.0 * expected.sqrt() + 0.5
+    };
+    let like_most = worst.iter().filter(|(_, _, of)| is_like_most(of));
+    let mut sums = [Count::default(); BINS];
+    for (_, place, _) in most.iter().chain(like_most) {
+        sums.iter_mut().zip(&counts[*place]).for_each(|(sum, count)| sum.add(*count));
+    }
+    sums
 }
 
 /// What is known of the clients of one class.
@@ -96,8 +157,8 @@ impl Group {
 pub(crate) struct Patience {
     /// `None`: nobody left lately.
     groups: Option<Box<[Group; GROUPS]>>,
-    /// In all groups: observations, and those that left.
-    observations: f32,
+    /// In all groups: requests, and those whose clients left.
+    requests: f32,
     leavers: f32,
     /// Since when a period goes on, and how many count as having left in it and in the one before.
     period: Moment,
@@ -105,26 +166,29 @@ pub(crate) struct Patience {
     /// When the counts last faded, and whether a request has found a free slot since.
     faded: Moment,
     idle: bool,
-    /// The time after which clients leave; `None`: not known.
-    known: Option<Duration>,
-    /// Mean time from the slot to the first byte of an answer, seconds, and its mean deviation.
+    /// The bin that is too long to wait for, and since when; `None`: not known.
+    too_long: Option<usize>,
+    since: Moment,
+    /// Those that hardly waited.
+    usual: Option<Count>,
+    /// Mean time from the slot to the first byte of an answer, seconds.
     answer_s: f64,
-    deviation_s: f64,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Patience {
             groups: None,
-            observations: 0.0,
+            requests: 0.0,
             leavers: 0.0,
             period: Moment::ZERO,
             leaving: [0; 2],
             faded: Moment::ZERO,
             idle: false,
-            known: None,
+            too_long: None,
+            since: Moment::ZERO,
+            usual: None,
             answer_s: 0.0,
-            deviation_s: 0.0,
         }
     }
 }
@@ -141,7 +205,8 @@ fn begin(bin: usize) -> Duration {
 }
 
 impl Patience {
-    /// A request that waited for `waited` gave its slot back after `held`.
+    /// A request that waited for `waited` gave its slot back after `held`. O(1); O(groups · bins) ten times a second
+    /// while clients leave.
     pub(crate) fn finished(
         &mut self,
         now: Moment,
@@ -151,11 +216,23 @@ impl Patience {
         outcome: &Outcome,
     ) {
         let Outcome { first_byte, left, .. } = *outcome;
+        let has_left = left.is_some_and(|left| first_byte.is_none_or(|byte| left < byte));
+        if has_left && !self.may_leave(now) {
+            return;
+        }
         if let Some(first_byte) = first_byte {
             self.answered(first_byte);
         }
-        let answered = first_byte.unwrap_or(held);
-        self.stayed(now, flow, waited + left.map_or(answered, |left| left.min(answered)));
+        if has_left || self.groups.is_some() {
+            let part = (held.as_secs_f64() / self.answer_s.max(1e-6)).min(1.0) as f32;
+            let count = if has_left { part } else { 1.0 };
+            let groups = self.groups.get_or_insert_with(|| Box::new([Group::NONE; GROUPS]));
+            let group = &mut groups[group(flow, GROUPS)];
+            let counts = if has_left { &mut group.left } else { &mut group.stayed };
+            counts[bin(waited)] += count;
+            self.leavers += if has_left { count } else { 0.0 };
+            self.observed(now, count);
+        }
     }
 
     /// A request found a free slot.
@@ -163,30 +240,17 @@ impl Patience {
         self.idle = true;
     }
 
-    /// A client of a flow left after it had waited for a slot for `time`. O(1).
-    pub(crate) fn left(&mut self, now: Moment, flow: u64, time: Duration) {
+    /// Whether one more that left counts.
+    fn may_leave(&mut self, now: Moment) -> bool {
         let passed = now.since(self.period);
         if passed >= PERIOD {
             let before = if passed < 2 * PERIOD { self.leaving[0] } else { 0 };
             (self.period, self.leaving) = (now, [0, before]);
         }
         let [leaving, before] = &mut self.leaving;
-        if *leaving < GROWTH * *before + LEFT_AT_ONCE {
-            *leaving += 1;
-            self.leavers += 1.0;
-            let none = Group { left: [0.0; BINS], stayed: [0.0; BINS] };
-            let groups = self.groups.get_or_insert_with(|| Box::new([none; GROUPS]));
-            groups[group(flow, GROUPS)].left[bin(time)] += 1.0;
-            self.observed(now);
-        }
-    }
-
-    /// A client was answered or refused after `time`, and was there until then; or left while it was served. O(1).
-    pub(crate) fn stayed(&mut self, now: Moment, flow: u64, time: Duration) {
-        if let Some(groups) = &mut self.groups {
-            groups[group(flow, GROUPS)].stayed[bin(time)] += 1.0;
-            self.observed(now);
-        }
+        let counts = *leaving < GROWTH * *before + LEFT_AT_ONCE;
+        *leaving += u32::from(counts);
+        counts
     }
 
     /// The first byte of an answer came this long after the slot was granted.
@@ -195,18 +259,14 @@ impl Patience {
         if self.answer_s == 0.0 {
             self.answer_s = took_s;
         }
-        let off = took_s - self.answer_s;
-        self.answer_s += off * WEIGHT;
-        self.deviation_s += (off.abs() - self.deviation_s) * WEIGHT;
+        self.answer_s += (took_s - self.answer_s) * WEIGHT;
     }
 
     /// How long a request may wait for its slot to be answered while its client is there; at most
     /// `policys`. O(1).
     pub(crate) fn deadline(&self, policys: Duration) -> Duration {
-        let Some(known) = self.known else { return policys };
-        let answer = Duration::from_secs_f64(self.answer_s + self.deviation_s);
-        let least = DEADLINE_MIN.max(Duration::from_secs_f64(self.answer_s * ANSWERS_MIN));
-        known.saturating_sub(answer).max(least).min(policys)
+        let Some(too_long) = self.too_long else { return policys };
+        begin(too_long).max(self.least()).min(policys)
     }
 
     /// How long an answer usually takes from its slot on.
@@ -216,56 +276,68 @@ impl Patience {
 
     /// The time after which clients leave; `None`: not known.
     pub(crate) fn known(&self) -> Option<Duration> {
-        self.known
+        self.too_long.map(|bin| begin(bin) + self.answer())
     }
 
-    /// O(1); O(groups · bins) ten times a second.
-    fn observed(&mut self, now: Moment) {
-        self.observations += 1.0;
+    fn observed(&mut self, now: Moment, count: f32) {
+        self.requests += count;
         let passed = now.since(self.faded);
         if passed < INTERVAL {
             return;
         }
-        let half = if std::mem::take(&mut self.idle) { HALF_LIFE_IDLE } else { HALF_LIFE };
+        let is_idle = std::mem::take(&mut self.idle);
+        let half = if is_idle { HALF_LIFE_IDLE } else { HALF_LIFE };
         let old = 0.5_f64.powf(passed.as_secs_f64() / half.as_secs_f64()) as f32;
-        let kept = old.min(OBSERVATIONS / self.observations.max(OBSERVATIONS));
+        let kept = old.min(REQUESTS / self.requests.max(REQUESTS));
         self.faded = now;
-        self.observations *= kept;
+        self.requests *= kept;
         self.leavers *= kept;
         if self.leavers < FORGOTTEN {
-            (self.groups, self.observations, self.leavers) = (None, 0.0, 0.0);
+            (self.groups, self.requests, self.leavers) = (None, 0.0, 0.0);
+            (self.too_long, self.usual) = (None, None);
         }
-        if let Some(groups) = &mut self.groups {
-            groups.iter_mut().for_each(|group| group.fade(kept));
+        let Some(groups) = &mut self.groups else { return };
+        groups.iter_mut().for_each(|group| group.fade(kept));
+        let (before, seen) = (self.too_long, self.seen_too_long());
+        let longer = match before {
+            Some(bin) if !is_idle => bin + usize::from(now.since(self.since) >= STEP),
+            _ => BINS,
+        };
+        let bin = seen.unwrap_or(BINS).min(longer);
+        self.too_long = (bin < BINS).then_some(bin);
+        if self.too_long != before {
+            self.since = now;
         }
-        self.known = self.estimate();
     }
 
-    fn estimate(&self) -> Option<Duration> {
-        if self.leavers < LEFT_MIN {
-            return None;
+    /// The shortest time that is too long, as are all longer ones of which anything is known.
+    fn seen_too_long(&mut self) -> Option<usize> {
+        let counts = of_most(self.groups.as_deref()?, self.requests);
+        let (short, long) = counts.split_at(bin(self.least()) + 1);
+        let mut usual = Count::default();
+        short.iter().for_each(|count| usual.add(*count));
+        if usual.all >= ENOUGH_USUAL {
+            self.usual = Some(usual);
         }
-        let seen =
-            || self.groups.iter().flat_map(|it| it.iter()).filter(|it| it.observations() >= SEEN);
-        let groups = seen().count().max(1);
-        let mut there = [[1.0; BINS + 1]; GROUPS];
-        for (there, group) in there.iter_mut().zip(seen()) {
-            *there = group.there(STAYERS / groups as f32);
+        let (mut found, mut range) = (None, Count::default());
+        for (bin, count) in long.iter().enumerate().rev() {
+            range.add(*count);
+            if range.all < ENOUGH {
+                continue;
+            }
+            match range.is_more_than(self.usual) {
+                Some(true) => (found, range) = (Some(short.len() + bin), Count::default()),
+                Some(false) => break,
+                // With those that waited for a little less.
+                None => {}
+            }
         }
-        let there = &there[..groups];
-        let left_out = left_out(groups);
-        let mean = |bin: usize| {
-            let mut of: [f32; GROUPS] = [1.0; GROUPS];
-            of.iter_mut().zip(there).for_each(|(of, there)| *of = there[bin]);
-            let of = &mut of[..groups];
-            of.select_nth_unstable_by(left_out, f32::total_cmp);
-            of[left_out..].iter().sum::<f32>() / (groups - left_out) as f32
-        };
-        // A time is of use only if an answer can be had within it.
-        let first = bin(Duration::from_secs_f64(self.answer_s)).min(BINS - 1) + 1;
-        let best = mean(first);
-        let last = (first..=BINS).rev().find(|&bin| mean(bin) >= STILL_THERE * best)?;
-        (last < BINS).then(|| begin(last))
+        found
+    }
+
+    /// Waiting for less would leave slots idle.
+    fn least(&self) -> Duration {
+        DEADLINE_MIN.max(Duration::from_secs_f64(self.answer_s * ANSWERS_MIN))
     }
 }
 
@@ -273,30 +345,44 @@ impl Patience {
 mod tests {
     use super::*;
     use crate::outcome::End;
+    use std::ops::Range;
 
     const POLICYS: Duration = Duration::from_secs(2);
+    const ANSWER: Duration = Duration::from_millis(50);
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
-    /// So many clients with this patience, each to be answered after a time that grows from 0 to `longest`.
-    fn serve(patience: &mut Patience, clients: u64, waits: impl Fn(u64) -> Duration, longest: u64) {
-        for client in 0..clients {
-            let now = Moment::from_millis(client * 5);
-            let answered = ms(client * 7919 % longest);
-            match waits(client) {
-                waits if waits < answered => patience.left(now, client, waits),
-                _ => patience.stayed(now, client, answered),
+    /// A request of a flow got its slot after `waited`, and its client waits for `patience` in all.
+    fn serve_one(patience: &mut Patience, at: u64, flow: u64, waited: Duration, stays: Duration) {
+        let left = (stays < waited + ANSWER).then(|| stays.saturating_sub(waited));
+        let end = if left.is_some() { End::Cancelled } else { End::Served };
+        let first_byte = Some(ANSWER);
+        let outcome = Outcome { left, first_byte, ..Outcome::without_answer(end) };
+        patience.finished(Moment::from_millis(at), flow, waited, ANSWER, &outcome);
+    }
+
+    /// So many requests, each of a flow of its own, that waited for some time up to `longest`; those whose clients have
+    /// left before took no slot.
+    fn serve(
+        patience: &mut Patience,
+        requests: Range<u64>,
+        stays: impl Fn(u64) -> Duration,
+        longest: u64,
+    ) {
+        for number in requests {
+            let (waited, stays) = (ms(number * 7919 % longest), stays(number));
+            if waited < stays {
+                serve_one(patience, number * 5, number, waited, stays);
             }
-            patience.answered(ms(50));
         }
     }
 
     #[test]
     fn without_clients_that_leave_the_policys_word_holds() {
         let mut patience = Patience::default();
-        serve(&mut patience, 5000, |_| ms(60_000), 3000);
+        serve(&mut patience, 0..5000, |_| ms(60_000), 3000);
         assert_eq!(patience.deadline(POLICYS), POLICYS);
         assert_eq!(patience.known(), None);
     }
@@ -304,125 +390,100 @@ mod tests {
     #[test]
     fn clients_that_leave_after_a_second_are_answered_before() {
         let mut patience = Patience::default();
-        serve(&mut patience, 1000, |_| ms(1000), 2000);
+        serve(&mut patience, 0..4000, |_| ms(1000), 2000);
         let deadline = patience.deadline(POLICYS);
         assert!((ms(750)..=ms(960)).contains(&deadline), "{deadline:?}");
+        assert!(patience.known().is_some_and(|known| known <= ms(1000)));
         // The policy may say less.
         assert_eq!(patience.deadline(ms(300)), ms(300));
     }
 
     #[test]
-    fn of_different_clients_the_most_impatient_count_where_they_are_many() {
+    fn clients_that_leave_the_queue_say_nothing() {
+        // A third leaves after 150 ms, mostly before it would have a slot: the others have theirs after 300 to 600 ms.
         let mut patience = Patience::default();
-        serve(&mut patience, 3000, |client| ms([300, 1000, 3000][client as usize % 3]), 2000);
-        let deadline = patience.deadline(POLICYS);
-        assert!((ms(180)..=ms(260)).contains(&deadline), "{deadline:?}");
+        for number in 0..5000 {
+            let (waited, stays) = (ms(300 + number * 7919 % 300), ms(60_000));
+            serve_one(&mut patience, number * 5, number, waited, stays);
+            if number % 100 == 0 {
+                serve_one(&mut patience, number * 5, number, ms(120), ms(150));
+            }
+        }
+        assert_eq!(patience.known(), None);
     }
 
     #[test]
-    fn requests_that_end_early_for_another_reason_say_nothing_of_patience() {
+    fn clients_that_leave_however_long_they_waited_say_nothing() {
         let mut patience = Patience::default();
-        for step in 0..200 {
-            let (now, outcome) = (Moment::from_millis(step * 10), End::Cancelled);
-            patience.finished(now, step, ms(300), ms(5), &Outcome::without_answer(outcome));
+        for number in 0..20_000 {
+            let waited = ms(number * 7919 % 1000);
+            let stays = if number % 5 == 0 { waited + ms(30) } else { ms(60_000) };
+            serve_one(&mut patience, number * 5, number, waited, stays);
         }
-        assert_eq!(
-            patience.known(),
-            None,
-            "a body that was malformed, a gateway without descriptors"
-        );
-        for step in 200..400 {
-            let left = Outcome { left: Some(ms(5)), ..Outcome::without_answer(End::Cancelled) };
-            patience.finished(Moment::from_millis(step * 10), step, ms(300), ms(5), &left);
-        }
-        assert_eq!(patience.known(), None, "left while they were served");
-        (400..600).for_each(|step| patience.left(Moment::from_millis(step * 10), step, ms(300)));
-        assert!(patience.known().is_some());
+        assert_eq!(patience.known(), None);
+    }
+
+    #[test]
+    fn answers_that_take_nearly_as_long_as_clients_wait_leave_a_short_queue() {
+        let mut patience = Patience::default();
+        serve(&mut patience, 0..4000, |_| ms(80), 200);
+        let deadline = patience.deadline(POLICYS);
+        assert!((ms(20)..=ms(30)).contains(&deadline), "{deadline:?}");
     }
 
     #[test]
     fn what_is_known_is_soon_forgotten_when_requests_find_free_slots() {
         let mut patience = Patience::default();
-        serve(&mut patience, 1000, |_| ms(300), 2000);
+        serve(&mut patience, 0..2000, |_| ms(300), 1000);
         assert!(patience.known().is_some());
         for step in 0..100 {
             patience.idle();
-            patience.stayed(Moment::from_millis(5_000 + step * 100), step, ms(50));
+            serve_one(&mut patience, 10_000 + step * 100, step, Duration::ZERO, ms(300));
         }
         assert_eq!(patience.deadline(POLICYS), POLICYS, "after ten seconds");
         // Even if hardly any come.
         let mut patience = Patience::default();
-        serve(&mut patience, 1000, |_| ms(300), 2000);
+        serve(&mut patience, 0..2000, |_| ms(300), 1000);
         patience.idle();
-        patience.stayed(Moment::from_millis(15_000), 0, ms(50));
+        serve_one(&mut patience, 20_000, 0, Duration::ZERO, ms(300));
         assert_eq!(patience.deadline(POLICYS), POLICYS);
-    }
-
-    #[test]
-    fn those_who_leave_at_once_whatever_happens_do_not_count() {
-        let mut patience = Patience::default();
-        let waits = |client: u64| if client.is_multiple_of(3) { ms(20) } else { ms(1000) };
-        serve(&mut patience, 3000, waits, 2000);
-        let deadline = patience.deadline(POLICYS);
-        assert!((ms(750)..=ms(960)).contains(&deadline), "{deadline:?}");
     }
 
     #[test]
     fn a_few_flows_that_leave_again_and_again_do_not_speak_for_all() {
         let mut patience = Patience::default();
         for step in 0..20_000 {
-            let now = Moment::from_millis(step * 2);
+            let (waited, flow) = (ms(step * 7919 % 1_000), 1_000 + step % 200);
             match step % 4 {
-                0 => patience.left(now, step % 3, ms(100)),
-                _ => patience.stayed(now, 1_000 + step, ms(step * 7919 % 1_000)),
+                0 => serve_one(&mut patience, step * 2, step % 3, waited, waited),
+                _ => serve_one(&mut patience, step * 2, flow, waited, ms(60_000)),
             }
+            assert_eq!(patience.known(), None, "{step}");
         }
-        assert_eq!(patience.known(), None);
         // The same from everywhere.
         for step in 20_000..40_000 {
-            let now = Moment::from_millis(step * 2);
-            match step % 4 {
-                0 => patience.left(now, step, ms(100)),
-                _ => patience.stayed(now, 1_000 + step, ms(step * 7919 % 1_000)),
-            }
+            let waited = ms(step * 7919 % 1_000);
+            serve_one(&mut patience, step * 2, step % 200, waited, ms(300));
         }
-        assert!(patience.known().is_some_and(|known| known <= ms(100)));
+        assert!(patience.known().is_some_and(|known| known <= ms(300)));
     }
 
     #[test]
-    fn a_few_who_leave_prove_nothing() {
+    fn a_time_that_was_too_long_is_tried_again() {
         let mut patience = Patience::default();
-        serve(
-            &mut patience,
-            5000,
-            |client| if client % 50 == 0 { ms(500) } else { ms(60_000) },
-            1000,
-        );
-        assert_eq!(patience.deadline(POLICYS), POLICYS);
-        // Nor the first ones.
-        let mut patience = Patience::default();
-        (0..10).for_each(|step| patience.left(Moment::from_millis(step * 1000), step, ms(500)));
-        assert_eq!(patience.deadline(POLICYS), POLICYS);
-    }
-
-    #[test]
-    fn what_was_long_ago_is_forgotten() {
-        let mut patience = Patience::default();
-        serve(&mut patience, 1000, |_| ms(300), 2000);
-        assert!(patience.deadline(POLICYS) < ms(300));
-        for step in 0..3000 {
-            patience.stayed(Moment::from_millis(5_000 + step * 100), step, ms(1_000));
+        serve(&mut patience, 0..2000, |_| ms(300), 1000);
+        let mut before = patience.deadline(POLICYS);
+        assert!(before < ms(300));
+        // Clients wait for longer now; nobody waits for longer than the deadline.
+        for number in 2_000..40_000 {
+            let longest = patience.deadline(POLICYS).as_millis() as u64;
+            let waited = ms(number * 7919 % longest);
+            serve_one(&mut patience, number * 5, number, waited, ms(60_000));
+            let deadline = patience.deadline(POLICYS);
+            assert!(deadline <= before.mul_f64(1.2), "{before:?}, then {deadline:?}");
+            before = deadline;
         }
         assert_eq!(patience.deadline(POLICYS), POLICYS);
-    }
-
-    #[test]
-    fn an_answer_that_takes_longer_than_clients_wait_leaves_a_short_queue() {
-        let mut patience = Patience::default();
-        serve(&mut patience, 1000, |_| ms(300), 2000);
-        (0..500).for_each(|_| patience.answered(ms(400)));
-        let deadline = patience.deadline(POLICYS);
-        assert!((ms(90)..=ms(110)).contains(&deadline), "{deadline:?}");
     }
 
     #[test]

@@ -380,14 +380,11 @@ impl<T> Pool<T> {
             return;
         };
         let (class, running, state) = (waiter.class, waiter.running, waiter.state);
-        let flow = waiter.flow;
-        let waited = now.since(waiter.arrived);
         match state {
             State::Waiting => {
                 self.advance(now);
                 self.count_drain(now, class, running);
                 self.leaves(class);
-                self.classes.at_mut(class).patience.left(now, flow, waited);
                 self.account.classes[class.index()].cancelled_waiting += 1;
                 self.backlog.remove(ticket);
                 // It may have been the next, and wider than those behind it.

@@ -269,9 +269,7 @@ impl<T> Pool<T> {
     ) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
-        let waited = now.since(waiter.arrived);
         self.count_drain(now, class, running);
-        self.classes.at_mut(class).patience.stayed(now, flow, waited);
         self.classes.load_mut(class).waiting -= 1;
         self.account.refused(class, reason);
         self.count_refusal(common, now, class, running, flow, reason);

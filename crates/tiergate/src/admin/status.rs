@@ -152,7 +152,7 @@ pub struct ClassStatus {
     /// Streams that are open without a slot.
     #[serde(default)]
     pub streams: u32,
-    /// After how long its clients leave, learned from those that left; absent: not known.
+    /// After how long its clients leave while they are served, learned from those that did; absent: not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub patience_seconds: Option<f64>,
     /// Requests that arrived.

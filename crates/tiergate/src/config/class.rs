@@ -33,8 +33,8 @@ section! {
         /// Why: long enough to ride out a burst, shorter than the patience of people and of most client
         /// timeouts.
         deadline: Duration = TIME.or("2s");
-        /// Whether requests are also refused, and expire, early enough to be answered before clients of the class
-        /// usually leave, as learned from those that left. Where none were seen leaving (behind a proxy they
+        /// Whether requests are also refused, and expire, once they have waited so long that clients would leave
+        /// while they are served, as learned from those that did. Where none were seen leaving (behind a proxy they
         /// cannot be), requests are refused that would wait for more than a sixteenth of the deadline, or than a
         /// response takes, once requests were refused because of their deadlines for as long as a deadline; more
         /// where slots would be idle otherwise; with `order = "fifo"` and without shedding.
