@@ -15,7 +15,7 @@ fn completion(
     outcome: &Outcome,
     load: OriginLoad,
 ) -> Completion<'_> {
-    Completion { now, class: ClassId(0), flow: 0, admitted, outcome, load }
+    Completion { now, class: ClassId(0), flow: 0, admitted, found: load.running, outcome, load }
 }
 
 /// An origin with `workers` that each take `service`; every slot is used all the time.

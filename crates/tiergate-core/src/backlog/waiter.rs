@@ -17,7 +17,11 @@ pub(crate) struct Ticket(pub(super) Key);
 pub(crate) enum State {
     Waiting,
     /// Holds a slot since the moment given; its owner does not know yet.
-    Granted(Moment),
+    Granted {
+        at: Moment,
+        /// Slots in use then, its own included.
+        found: u32,
+    },
     /// Was refused; its owner does not know yet.
     Refused(Reason),
 }

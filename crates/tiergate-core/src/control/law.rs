@@ -107,6 +107,8 @@ pub struct Completion<'a> {
     pub flow: u64,
     /// When its slots were granted.
     pub admitted: Moment,
+    /// Slots in use when its slots were granted, these included.
+    pub found: u32,
     /// How it ended.
     pub outcome: &'a Outcome,
     /// The load, this request included.

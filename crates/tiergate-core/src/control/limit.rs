@@ -86,7 +86,7 @@ impl Limit {
     pub(crate) fn finished(&mut self, completion: &Completion<'_>) {
         let step = self.law.finished(completion);
         self.take(completion.now, step);
-        if self.pushback.finished(completion) {
+        if self.pushback.finished(completion, self.slots) {
             let step = Step { slots: self.law.slots(), cause: Cause::Pushback };
             self.take(completion.now, Some(step));
         }

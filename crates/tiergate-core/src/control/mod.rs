@@ -3,6 +3,7 @@
 pub mod adaptive;
 mod curve;
 mod law;
+mod levels;
 mod limit;
 mod mix;
 mod pushback;

@@ -151,6 +151,7 @@ impl<T> Pool<T> {
             class,
             rule: arrival.rule,
             admitted: now,
+            found: self.limit.running(),
             arrived: now,
             grant,
             turn: None,

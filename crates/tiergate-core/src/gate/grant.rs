@@ -39,14 +39,15 @@ impl<T> Pool<T> {
         grant
     }
 
-    /// The slot of a waiter that was granted one.
-    pub(super) fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment) -> Slot {
+    /// The slot of a waiter that was granted one, when so many slots were in use with it.
+    pub(super) fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment, found: u32) -> Slot {
         Slot {
             pool: self.id,
             class: waiter.class,
             rule: waiter.rule,
             flow: waiter.flow,
             admitted,
+            found,
             arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,

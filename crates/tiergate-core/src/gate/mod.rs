@@ -94,6 +94,8 @@ pub struct Slot {
     flow: u64,
     arrived: Moment,
     admitted: Moment,
+    /// Slots in use when it was granted, itself included.
+    found: u32,
     grant: Grant,
     /// The flow that it was charged to, if it waited.
     turn: Option<FlowTurn>,
@@ -236,8 +238,8 @@ impl<T> Gate<T> {
         };
         match waiter.state {
             State::Waiting => Claim::Waiting,
-            State::Granted(at) => {
-                let slot = pool.slot_of(waiter, at);
+            State::Granted { at, found } => {
+                let slot = pool.slot_of(waiter, at, found);
                 pool.backlog.remove(ticket);
                 Claim::Admitted(slot)
             }
@@ -390,8 +392,8 @@ impl<T> Pool<T> {
                 // It may have been the next, and wider than those behind it.
                 self.dispatch(common, now);
             }
-            State::Granted(at) => {
-                let slot = self.slot_of(waiter, at);
+            State::Granted { at, found } => {
+                let slot = self.slot_of(waiter, at, found);
                 self.backlog.remove(ticket);
                 let left = Some(now.since(at));
                 let outcome = Outcome { left, ..Outcome::without_answer(End::Cancelled) };
@@ -407,11 +409,11 @@ impl<T> Pool<T> {
         self.advance(now);
         let waiting = self.backlog.len() as u32;
         let load = OriginLoad { running: self.limit.running(), waiting };
-        let admitted = slot.admitted;
+        let Slot { admitted, flow, found, .. } = *slot;
         let held = now.since(admitted);
         self.settle_cost(now, slot, outcome);
         let patience = &mut self.classes.at_mut(class).patience;
-        patience.finished(now, slot.flow, slot.waited(), held, outcome);
+        patience.finished(now, flow, slot.waited(), held, outcome);
         self.take_back(slot);
         self.account.finished(class, held, outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
@@ -421,7 +423,8 @@ impl<T> Pool<T> {
         {
             shedding.finished();
         }
-        self.limit.finished(&Completion { now, class, flow: slot.flow, admitted, outcome, load });
+        let completion = Completion { now, class, flow, admitted, found, outcome, load };
+        self.limit.finished(&completion);
         self.dispatch(common, now);
     }
 }

@@ -141,7 +141,8 @@ impl<T> Pool<T> {
             self.account.granted(class, now.since(arrived));
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
-            let wake = self.backlog.settle(ticket, State::Granted(now));
+            let found = self.limit.running();
+            let wake = self.backlog.settle(ticket, State::Granted { at: now, found });
             common.effects.wake(wake);
         }
         self.limit.note_kept(now, self.backlog.len() > 0);
