@@ -9,8 +9,9 @@
 //! 1. Our half of the connection is closed. A server that answers all the same did not notice: *finish*.
 //! 2. One that closes the connection may have stopped, or work on all the same. So both ways are used in
 //!    turns, for a few dozen answers each. If others are answered later while connections are closed, there
-//!    was work that nobody saw: *finish*. If not: *close*. What nobody sees does harm, so the first turns
-//!    close few connections, and each later one four times as many.
+//!    was work that nobody saw: *finish*. So it is if more clients leave then: those that would have been answered later
+//!    are not seen to be. If neither: *close*. What nobody sees does harm, so the first turns close few connections, and
+//!    each later one four times as many.
 //!
 //! Either holds for [`SETTLED`]; then it is looked at again.
 //!
@@ -35,6 +36,8 @@ const CLOSED_FIRST: u32 = 8;
 const TURNS: u32 = 4;
 /// Answers that are later by this much (as ln) are slowed down, if that is no chance.
 const SLOWER: f64 = 0.1;
+/// A part of the clients by which more leave.
+const MORE_LEAVE: f64 = 0.1;
 /// How sure that must be: in standard errors of the difference.
 const ERRORS: f64 = 3.0;
 /// How long an answer is waited for on behalf of nobody: at least so long, or so many times the mean time of
@@ -177,8 +180,9 @@ pub(super) struct Cancels {
     since: Moment,
     answers: u32,
     left: u32,
-    /// By whether connections were closed.
+    /// By whether connections were closed: answers, and how many clients left meanwhile.
     samples: [Sample; 2],
+    leavers: [f64; 2],
     times: Times,
 }
 
@@ -212,6 +216,7 @@ impl Default for Cancels {
             answers: 0,
             left: 0,
             samples: [Sample::default(); 2],
+            leavers: [0.0; 2],
             times: Times::default(),
         }
     }
@@ -230,6 +235,9 @@ impl Cancels {
             *self = Cancels { closes: self.closes, times: self.times, ..Cancels::default() };
         }
         self.left += 1;
+        if self.is_sampled() {
+            self.leavers[usize::from(self.closes)] += 1.0;
+        }
         self.end_turn(now);
         match self.phase {
             Phase::Listening { .. } => Way::Close(bounds),
@@ -273,11 +281,15 @@ impl Cancels {
             return;
         }
         self.answers += 1;
-        // Nor do the first after a turn of closing, who met what that left behind.
-        if self.closes || self.answers * 2 > TURN.0 {
+        if self.is_sampled() {
             self.samples[usize::from(self.closes)].add(took);
         }
         self.end_turn(now);
+    }
+
+    /// The first after a turn of closing met what that left behind.
+    fn is_sampled(&self) -> bool {
+        self.closes || self.answers * 2 > TURN.0
     }
 
     fn end_turn(&mut self, now: Moment) {
@@ -285,7 +297,7 @@ impl Cancels {
         if self.answers < TURN.0 || self.left < TURN.1 {
             return;
         }
-        if self.is_slowed() {
+        if self.is_slowed() || self.is_left_by_more() {
             return self.settle(now, false);
         }
         let turns = turns + 1;
@@ -307,10 +319,25 @@ impl Cancels {
         later > SLOWER.max(ERRORS * error)
     }
 
+    /// Whether a larger part of the clients left while connections were closed.
+    fn is_left_by_more(&self) -> bool {
+        let of = |way: usize| {
+            let all = self.leavers[way] + self.samples[way].count;
+            let part = self.leavers[way] / all;
+            (part, part * (1.0 - part) / all)
+        };
+        if self.samples.iter().any(|sample| sample.count == 0.0) {
+            return false;
+        }
+        let [finish, close] = [0, 1].map(of);
+        let more = close.0 - finish.0;
+        more > MORE_LEAVE.max(ERRORS * (finish.1 + close.1).sqrt())
+    }
+
     fn begin_turn(&mut self, now: Moment, closes: bool) {
         self.closes = closes;
         if closes {
-            self.samples[1] = Sample::default();
+            (self.samples[1], self.leavers[1]) = (Sample::default(), 0.0);
         }
         (self.since, self.answers, self.left) = (now, 0, 0);
     }
@@ -384,6 +411,32 @@ mod tests {
         let (all, last) = run(&mut Cancels::default(), true, slowed);
         assert_eq!(last, 0);
         assert!(all <= 1 + 8 + 32, "{all} before that was known");
+    }
+
+    /// Who is answered too late leaves, so that all answers that are seen are in time.
+    #[test]
+    fn a_server_that_works_on_is_let_finish_although_nobody_waits_for_late_answers() {
+        for patience in [5, 6, 7] {
+            let mut cancels = Cancels::default();
+            let (mut closed, mut closing) = (0.0, 0);
+            for step in 0..2000 {
+                let now = at(1000 + 10 * step);
+                let took = (3.0 + 6.0 * closed) as u64 + step * 7919 % 3;
+                if took < patience {
+                    cancels.answered(now, at(1000 + 10 * step - took), Duration::from_millis(took));
+                }
+                let mut closes = false;
+                if took >= patience || step % 3 == 0 {
+                    closes = matches!(cancels.left(now, OnCancel::Learn), Way::Close(_));
+                    if closes {
+                        cancels.left_over(now, true, Leftover::Stopped);
+                    }
+                }
+                closed += (f64::from(u8::from(closes)) - closed) * 0.2;
+                closing += u32::from(step >= 1000 && closes);
+            }
+            assert!(closing < 10, "{patience}: {closing}");
+        }
     }
 
     #[test]
