@@ -49,7 +49,10 @@ const TOGETHER: usize = 4;
 const SHARE_MIN: f64 = 0.1;
 /// How long until one more is tried: at first, and at most; twice as long each time that it was too many. While it
 /// is not, twice as many are tried each time.
-const RAISE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(64));
+const RAISE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
+/// Answers to requests beyond the old bound that prove it was not too many; and for each refusal among them.
+const TAKEN: u32 = 16;
+const TAKEN_EACH: u32 = 4;
 /// What is usual is forgotten by half in this time, so that a trial that was misled is repeated.
 const USUAL_HALF: Duration = Duration::from_secs(120);
 
@@ -223,6 +226,8 @@ pub(super) struct Pushback {
     raised: u32,
     /// Refusals since then of requests that had not been admitted before it.
     beyond: u32,
+    /// Answers to such requests that were no refusals.
+    taken: u32,
 }
 
 impl Pushback {
@@ -252,6 +257,10 @@ impl Pushback {
         }
         if is_counted {
             self.count(completion, slots);
+        }
+        let old = self.most.map(|most| most - self.raised);
+        if !is_refusal && self.raised > 0 && admitted >= self.since {
+            self.taken += u32::from(old.is_some_and(|old| found > old));
         }
         let before = self.most;
         match &self.trial {
@@ -408,18 +417,21 @@ impl Pushback {
 
     /// Counts anew, requests that are admitted from now on.
     fn begin(&mut self, now: Moment) {
-        (self.counts, self.since, self.beyond) = (Counts::default(), now, 0);
+        (self.counts, self.since) = (Counts::default(), now);
+        (self.beyond, self.taken) = (0, 0);
     }
 
     /// Tries one more, where that makes a difference.
     fn raise(&mut self, now: Moment, load: OriginLoad) {
         let Some(most) = self.most else { return };
-        if self.trial.is_some() || now < self.raise_at || load.running < most || load.waiting == 0 {
-            return;
+        // The last ones were not too many: the next at once.
+        let is_taken = self.raised > 0 && self.taken >= TAKEN.max(TAKEN_EACH * self.beyond);
+        if is_taken {
+            self.raise_after = RAISE.0;
         }
-        if self.raised > 0 {
-            // The last one was not too many.
-            self.raise_after = (self.raise_after / 2).max(RAISE.0);
+        let is_due = is_taken || now >= self.raise_at;
+        if self.trial.is_some() || !is_due || load.running < most || load.waiting == 0 {
+            return;
         }
         self.raised = (2 * self.raised).clamp(1, most);
         self.most = Some(most + self.raised);
@@ -536,6 +548,15 @@ mod tests {
         assert!((60..=65).contains(&world.limit()), "{}", world.limit());
         world.run(300_000, |_, _| false);
         assert_eq!(world.limit(), 100);
+    }
+
+    #[test]
+    fn an_origin_that_takes_more_after_a_long_time_gets_it_soon() {
+        let mut world = World::new(100);
+        world.run(300_000, |_, others| others >= 6);
+        assert!((5..=7).contains(&world.limit()), "{}", world.limit());
+        world.run(25_000, |_, others| others >= 64);
+        assert!((60..=65).contains(&world.limit()), "{}", world.limit());
     }
 
     #[test]
