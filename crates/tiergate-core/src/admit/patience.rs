@@ -55,9 +55,9 @@ const HALF_LIFE: Duration = Duration::from_secs(30);
 const REQUESTS: f32 = 4096.0;
 /// The same while requests find free slots.
 const HALF_LIFE_IDLE: Duration = Duration::from_millis(500);
-/// How often the deadline is computed anew, and how long until it is a step longer.
+/// How often the deadline is computed anew; how long until it is a step longer, and how many requests.
 const INTERVAL: Duration = Duration::from_millis(100);
-const STEP: Duration = Duration::from_secs(1);
+const STEP: (Duration, f32) = (Duration::from_millis(250), 32.0);
 /// Part of the difference to the latest answer by which the mean time of an answer moves.
 const WEIGHT: f64 = 1.0 / 32.0;
 /// Shortest deadline, and shortest in times of an answer: a queue that is shorter would leave slots idle.
@@ -163,12 +163,15 @@ pub(crate) struct Patience {
     /// Since when a period goes on, and how many count as having left in it and in the one before.
     period: Moment,
     leaving: [u32; 2],
-    /// When the counts last faded, and whether a request has found a free slot since.
+    /// When the counts last faded; how many requests have found a free slot since then, and how many were refused because
+    /// of their deadlines.
     faded: Moment,
-    idle: bool,
-    /// The bin that is too long to wait for, and since when; `None`: not known.
+    idle: u32,
+    refused: u32,
+    /// The bin that is too long to wait for, since when, and how many requests since then; `None`: not known.
     too_long: Option<usize>,
     since: Moment,
+    tried: f32,
     /// Those that hardly waited.
     usual: Option<Count>,
     /// Mean time from the slot to the first byte of an answer, seconds.
@@ -184,9 +187,11 @@ impl Default for Patience {
             period: Moment::ZERO,
             leaving: [0; 2],
             faded: Moment::ZERO,
-            idle: false,
+            idle: 0,
+            refused: 0,
             too_long: None,
             since: Moment::ZERO,
+            tried: 0.0,
             usual: None,
             answer_s: 0.0,
         }
@@ -237,7 +242,12 @@ impl Patience {
 
     /// A request found a free slot.
     pub(crate) fn idle(&mut self) {
-        self.idle = true;
+        self.idle = self.idle.saturating_add(1);
+    }
+
+    /// A request was refused because of its deadline.
+    pub(crate) fn refused(&mut self) {
+        self.refused = self.refused.saturating_add(1);
     }
 
     /// Whether one more that left counts.
@@ -281,11 +291,14 @@ impl Patience {
 
     fn observed(&mut self, now: Moment, count: f32) {
         self.requests += count;
+        self.tried += count;
         let passed = now.since(self.faded);
         if passed < INTERVAL {
             return;
         }
-        let is_idle = std::mem::take(&mut self.idle);
+        // A queue that is short on purpose runs empty now and then: it might be longer, but is not over.
+        let (idle, refused) = (std::mem::take(&mut self.idle), std::mem::take(&mut self.refused));
+        let is_idle = idle > refused;
         let half = if is_idle { HALF_LIFE_IDLE } else { HALF_LIFE };
         let old = 0.5_f64.powf(passed.as_secs_f64() / half.as_secs_f64()) as f32;
         let kept = old.min(REQUESTS / self.requests.max(REQUESTS));
@@ -299,14 +312,15 @@ impl Patience {
         let Some(groups) = &mut self.groups else { return };
         groups.iter_mut().for_each(|group| group.fade(kept));
         let (before, seen) = (self.too_long, self.seen_too_long());
+        let is_tried = now.since(self.since) >= STEP.0 && self.tried >= STEP.1;
         let longer = match before {
-            Some(bin) if !is_idle => bin + usize::from(now.since(self.since) >= STEP),
+            Some(bin) if !is_idle => bin + usize::from(idle > 0 || is_tried),
             _ => BINS,
         };
         let bin = seen.unwrap_or(BINS).min(longer);
         self.too_long = (bin < BINS).then_some(bin);
         if self.too_long != before {
-            self.since = now;
+            (self.since, self.tried) = (now, 0.0);
         }
     }
 

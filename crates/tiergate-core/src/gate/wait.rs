@@ -99,6 +99,7 @@ impl<T> Pool<T> {
 
     /// Notes that an arrival was refused since it is not feasible, for that reason.
     pub(super) fn note_infeasible(&mut self, now: Moment, arrival: &Arrival, reason: Reason) {
+        self.classes.at_mut(arrival.class).patience.refused();
         if self.keeps_short(arrival) {
             let record = self.classes.at_mut(arrival.class);
             let (deadline, idle) = (record.settings.deadline, record.idle);
@@ -194,6 +195,7 @@ impl<T> Pool<T> {
         let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
         let deadline = record.deadline(None);
         record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
+        record.patience.refused();
         self.note_waiting(class);
     }
 
