@@ -212,8 +212,9 @@ pub(super) struct Pushback {
     /// By how many were in progress, since the last trial began.
     levels: Levels,
     counts: Counts,
-    /// When the first of them came.
+    /// When the first of them came, and answers since then to requests that were admitted since, and were not refused.
     counted: Moment,
+    answered: u32,
     /// Refusals of requests that were admitted before do not count: the bound was another.
     since: Moment,
     /// The share of refusals that no bound helps against, as of when.
@@ -278,7 +279,7 @@ impl Pushback {
     fn count(&mut self, completion: &Completion<'_>, slots: u32) {
         let Completion { now, flow, admitted, found, outcome, load, .. } = *completion;
         if self.counts.answers == 0 {
-            self.counted = now;
+            (self.counted, self.answered) = (now, 0);
         }
         let held_s = now.since(admitted).as_secs_f64();
         let mut one = Count { answers: 1, ..Count::default() };
@@ -291,6 +292,7 @@ impl Pushback {
             self.beyond += u32::from(old.is_some_and(|old| found > old));
         } else {
             one.answered_s = held_s;
+            self.answered += u32::from(admitted >= self.counted);
         }
         self.counts.add(flow, one);
     }
@@ -315,7 +317,8 @@ impl Pushback {
             return;
         };
         let counted_s = now.since(self.counted).as_secs_f64().max(1e-3);
-        let answered = self.counts.answers - self.counts.refusals;
+        // What was admitted before tells of an origin that took more.
+        let answered = self.answered;
         let held = Duration::from_secs_f64(most.held_s()).min(TRIAL.1 / 4);
         let lasts = TRIAL.0 + 3 * held;
         self.trial = Some(Trial {
@@ -368,7 +371,8 @@ impl Pushback {
 
     /// Whether no larger share is refused than calls for nothing.
     fn is_usual(&self, now: Moment) -> bool {
-        self.counts.of_most().share() <= SHARE_MIN.max(2.0 * self.usual(now))
+        let usual = self.usual(now);
+        self.counts.of_most().share() <= SHARE_MIN.max((2.0 * usual).min((1.0 + usual) / 2.0))
     }
 
     /// Whether there are fewer refusals by the bound.
@@ -557,6 +561,20 @@ mod tests {
         assert!((5..=7).contains(&world.limit()), "{}", world.limit());
         world.run(25_000, |_, others| others >= 64);
         assert!((60..=65).contains(&world.limit()), "{}", world.limit());
+    }
+
+    #[test]
+    fn an_origin_that_takes_a_quarter_of_before_is_followed() {
+        for seed in 1..=10 {
+            let mut site = Site::new(60);
+            site.random = seed;
+            site.run(15_000, 130.0, 300.0, |_, _, others| others >= 32);
+            site.run(10_000, 130.0, 300.0, |_, _, others| others >= 8);
+            for _ in 0..30 {
+                site.run(1_000, 130.0, 300.0, |_, _, others| others >= 8);
+                assert!((7..=10).contains(&site.limit()), "{seed}: {}", site.limit());
+            }
+        }
     }
 
     #[test]
