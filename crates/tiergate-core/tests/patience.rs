@@ -383,7 +383,7 @@ fn what_is_not_to_be_learned_is_not_shown() {
         let come = |gate: &mut Gate<usize>, ms| {
             gate.arrive(Moment::from_millis(ms), Arrival::of(ClassId(0)), || 0)
         };
-        // Whoever waits for longer than a moment leaves while it is served.
+        // Those that wait for longer than a moment leave while they are served.
         let mut served = VecDeque::new();
         let mut waiting = VecDeque::new();
         for step in 0..400 {
