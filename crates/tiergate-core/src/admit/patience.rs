@@ -14,7 +14,8 @@
 //! Nor do those count that leave at one moment: when a load test ends or a proxy in front restarts, all leave. Patience
 //! shows itself for as long as an overload lasts, so in each period only so many count as having left as the period
 //! before lets expect. And a few addresses that leave again and again must not speak for all: the share of those who leave
-//! is taken by groups of flows, and the most impatient quarter of the groups is left out ([`super::groups`]).
+//! is taken by groups of flows, and of the most impatient quarter of the groups those are left out that are less patient than
+//! chance would make them ([`super::groups`]).
 //!
 //! Requests that would wait for longer are refused, so that nobody sees whether they still would be served for nobody.
 //! What is known fades, and as it does the time grows step by step, until clients leave again or the policy's is reached.
@@ -461,6 +462,20 @@ mod tests {
         patience.idle();
         serve_one(&mut patience, 20_000, 0, Duration::ZERO, ms(300));
         assert_eq!(patience.deadline(POLICYS), POLICYS);
+    }
+
+    #[test]
+    fn a_free_slot_now_and_then_is_no_end_while_more_are_refused() {
+        for (refused, holds) in [(3, true), (0, false)] {
+            let mut patience = Patience::default();
+            serve(&mut patience, 0..2000, |_| ms(300), 1000);
+            for step in 0..250 {
+                patience.idle();
+                (0..refused).for_each(|_| patience.refused());
+                serve_one(&mut patience, 10_000 + step * 20, step, ms(30), ms(300));
+            }
+            assert_eq!(patience.known().is_some(), holds, "{refused} refused for each");
+        }
     }
 
     #[test]
