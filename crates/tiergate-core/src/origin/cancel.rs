@@ -10,10 +10,12 @@
 //! 2. One that closes the connection may have stopped, or work on all the same. So both ways are used in
 //!    turns, for a few dozen answers each. If others are answered later while connections are closed, there
 //!    was work that nobody saw: *finish*. So it is if more clients leave then: those that would have been answered later
-//!    are not seen to be. If neither: *close*. What nobody sees does harm, so the first turns close few connections, and
-//!    each later one four times as many.
+//!    are not seen to be. If neither: *close*.
 //!
-//! Either holds for [`SETTLED`]; then it is looked at again.
+//!    What nobody sees does harm. So while the ways are compared, no more is closed than may work on unseen beside
+//!    what is seen: half as much in the first turn, four times that in each later one ([`Unseen`]).
+//!
+//! Either holds for [`SETTLED`]; then it is looked at again, for closing with as much as before.
 //!
 //! A server that neither answers nor closes within the time for it did not notice, as far as it matters here: one
 //! that notices closes at once. Whether it still works is not known, so that it counts as deaf. It has also shown
@@ -30,8 +32,10 @@ use std::time::Duration;
 const DEAF: u32 = 3;
 /// Answers and leaving clients that a turn has at least.
 const TURN: (u32, u32) = (32, 8);
-/// Connections that the first turn closes at most.
-const CLOSED_FIRST: u32 = 8;
+/// What may work on unseen in the first turn of closing, as a share of the requests that are in progress.
+const UNSEEN_FIRST: f64 = 0.5;
+/// By so much that grows from turn to turn.
+const UNSEEN_GROWS: f64 = 4.0;
 /// Turns before a verdict for closing: each way twice, so that load that grows or shrinks favours neither much.
 const TURNS: u32 = 4;
 /// Answers that are later by this much (as ln) are slowed down, if that is no chance.
@@ -165,9 +169,27 @@ enum Phase {
     Settled { until: Moment },
 }
 
-/// Connections that a turn of closing closes at most, after so many turns of both ways.
-fn closed_max(turns: u32) -> u32 {
-    CLOSED_FIRST << turns.min(16)
+/// How many requests may be in progress at the server whose connections were closed: an estimate without a clock.
+///
+/// A server works for them as for the others. So when one of the requests that are seen ends, of which there are so
+/// many, that part of these has ended too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unseen(f64);
+
+impl Unseen {
+    fn one_more(&mut self) {
+        self.0 += 1.0;
+    }
+
+    /// One of so many requests in progress that are seen has ended.
+    fn one_seen_ended(&mut self, in_progress: u32) {
+        self.0 -= self.0 / f64::from(in_progress.max(1));
+    }
+
+    /// As good as none.
+    fn is_over(&self) -> bool {
+        self.0 < 1.0
+    }
 }
 
 /// What is known of a server's way with clients that leave.
@@ -180,6 +202,10 @@ pub(super) struct Cancels {
     since: Moment,
     answers: u32,
     left: u32,
+    /// What may work on unseen, as a share of the requests in progress; whether the current turn would have closed more.
+    unseen_max: f64,
+    held_back: bool,
+    unseen: Unseen,
     /// By whether connections were closed: answers, and how many clients left meanwhile.
     samples: [Sample; 2],
     leavers: [f64; 2],
@@ -215,6 +241,9 @@ impl Default for Cancels {
             since: Moment::ZERO,
             answers: 0,
             left: 0,
+            unseen_max: UNSEEN_FIRST,
+            held_back: false,
+            unseen: Unseen::default(),
             samples: [Sample::default(); 2],
             leavers: [0.0; 2],
             times: Times::default(),
@@ -223,8 +252,8 @@ impl Default for Cancels {
 }
 
 impl Cancels {
-    /// A client has left. O(1).
-    pub(super) fn left(&mut self, now: Moment, on_cancel: OnCancel) -> Way {
+    /// A client has left; so many requests are `in_progress` at the server, with its own. O(1).
+    pub(super) fn left(&mut self, now: Moment, in_progress: u32, on_cancel: OnCancel) -> Way {
         let bounds = self.times.bounds(now);
         match on_cancel {
             OnCancel::Finish => return Way::Finish(bounds),
@@ -232,28 +261,46 @@ impl Cancels {
             OnCancel::Learn => {}
         }
         if matches!(self.phase, Phase::Settled { until } if until <= now) {
-            *self = Cancels { closes: self.closes, times: self.times, ..Cancels::default() };
+            self.look_again(now);
         }
-        self.left += 1;
         if self.is_sampled() {
+            self.left += 1;
             self.leavers[usize::from(self.closes)] += 1.0;
         }
         self.end_turn(now);
         match self.phase {
             Phase::Listening { .. } => Way::Close(bounds),
-            Phase::Comparing { turns } if self.closes && self.left > closed_max(turns) => {
-                Way::Finish(bounds)
+            Phase::Comparing { .. } if self.closes => {
+                let most = (self.unseen_max * f64::from(in_progress)).max(1.0);
+                if self.unseen.0 + 1.0 > most {
+                    self.held_back = true;
+                    return Way::Finish(bounds);
+                }
+                self.unseen.one_more();
+                Way::Close(bounds)
             }
-            _ if self.closes => Way::Close(bounds),
+            Phase::Settled { .. } if self.closes => {
+                self.unseen.one_more();
+                Way::Close(bounds)
+            }
             _ => Way::Finish(bounds),
         }
     }
 
-    /// What came of a request whose client had left, and for which our half of the connection was `closed` or not.
-    /// O(1).
-    pub(super) fn left_over(&mut self, now: Moment, closed: bool, leftover: Leftover) {
+    /// What came of a request whose client had left, one of so many `in_progress`, and for which our half of the
+    /// connection was `closed` or not. O(1).
+    pub(super) fn left_over(
+        &mut self,
+        now: Moment,
+        in_progress: u32,
+        closed: bool,
+        leftover: Leftover,
+    ) {
         match leftover {
-            Leftover::Answered(took) => self.times.leftovers.add(took, WEIGHT_READ),
+            Leftover::Answered(took) => {
+                self.times.leftovers.add(took, WEIGHT_READ);
+                self.unseen.one_seen_ended(in_progress);
+            }
             Leftover::Endless => self.times.endless_until = now + REMEMBERED,
             Leftover::Stopped => {}
         }
@@ -273,23 +320,27 @@ impl Cancels {
     }
 
     /// A client that stayed got an answer from the server it was sent to at `sent`, with its first byte after
-    /// `took`. O(1).
-    pub(super) fn answered(&mut self, now: Moment, sent: Moment, took: Duration) {
+    /// `took`; so many requests were `in_progress` there, with its own. O(1).
+    pub(super) fn answered(&mut self, now: Moment, in_progress: u32, sent: Moment, took: Duration) {
         self.times.answers.add(took, WEIGHT);
+        self.unseen.one_seen_ended(in_progress);
+        if !self.is_sampled() {
+            // A turn of finishing begins when what was closed before it is over.
+            self.since = now;
+            return;
+        }
         // What was sent in an earlier turn tells of that.
         if !matches!(self.phase, Phase::Comparing { .. }) || sent < self.since {
             return;
         }
         self.answers += 1;
-        if self.is_sampled() {
-            self.samples[usize::from(self.closes)].add(took);
-        }
+        self.samples[usize::from(self.closes)].add(took);
         self.end_turn(now);
     }
 
-    /// The first after a turn of closing met what that left behind.
+    /// Whether what is seen now tells of the way in use.
     fn is_sampled(&self) -> bool {
-        self.closes || self.answers * 2 > TURN.0
+        self.closes || self.unseen.is_over()
     }
 
     fn end_turn(&mut self, now: Moment) {
@@ -301,11 +352,26 @@ impl Cancels {
             return self.settle(now, false);
         }
         let turns = turns + 1;
-        if self.closes && turns >= TURNS && self.left <= closed_max(turns - 1) {
+        if self.closes && turns >= TURNS && !self.held_back {
             return self.settle(now, true);
+        }
+        if self.closes {
+            self.unseen_max *= UNSEEN_GROWS;
         }
         self.phase = Phase::Comparing { turns };
         self.begin_turn(now, !self.closes);
+    }
+
+    /// A verdict has held for long enough.
+    fn look_again(&mut self, now: Moment) {
+        let (closes, unseen_max) = (self.closes, self.unseen_max);
+        *self = Cancels { times: self.times, unseen: self.unseen, ..Cancels::default() };
+        if closes {
+            // How much may be closed at once is known: one turn of each way is enough.
+            self.unseen_max = unseen_max;
+            self.phase = Phase::Comparing { turns: TURNS - 2 };
+            self.begin_turn(now, false);
+        }
     }
 
     /// Whether answers came later while connections were closed.
@@ -339,7 +405,7 @@ impl Cancels {
         if closes {
             (self.samples[1], self.leavers[1]) = (Sample::default(), 0.0);
         }
-        (self.since, self.answers, self.left) = (now, 0, 0);
+        (self.since, self.answers, self.left, self.held_back) = (now, 0, 0, false);
     }
 
     fn settle(&mut self, now: Moment, closes: bool) {
@@ -353,6 +419,7 @@ mod tests {
     use super::*;
 
     const ANSWERED: Leftover = Leftover::Answered(Duration::from_millis(5));
+    const IN_PROGRESS: u32 = 8;
     /// While no answer was seen that did not end in time.
     const BOUNDS: Bounds = Bounds { overstays: WITHIN_MIN, within: WITHIN_MIN };
 
@@ -367,13 +434,23 @@ mod tests {
         let (mut closed, mut ways) = (0.0, (0, 0));
         for step in 0..1000 {
             let now = at(1000 + 10 * step);
-            let way = cancels.left(now, OnCancel::Learn);
+            let way = cancels.left(now, IN_PROGRESS, OnCancel::Learn);
             if matches!(way, Way::Close(_)) {
-                cancels.left_over(now, true, if stops { Leftover::Stopped } else { ANSWERED });
+                cancels.left_over(
+                    now,
+                    IN_PROGRESS,
+                    true,
+                    if stops { Leftover::Stopped } else { ANSWERED },
+                );
             }
             closed += (f64::from(u8::from(matches!(way, Way::Close(_)))) - closed) * 0.2;
             let took = took(closed, step);
-            cancels.answered(now, at(1000 + 10 * step - took.min(10)), Duration::from_millis(took));
+            cancels.answered(
+                now,
+                IN_PROGRESS,
+                at(1000 + 10 * step - took.min(10)),
+                Duration::from_millis(took),
+            );
             ways.0 += u32::from(matches!(way, Way::Close(_)));
             ways.1 += u32::from(step >= 900 && matches!(way, Way::Close(_)));
         }
@@ -388,8 +465,8 @@ mod tests {
         let mut cancels = Cancels::default();
         let ways: Vec<Way> = (0..5)
             .map(|step| {
-                let way = cancels.left(at(step), OnCancel::Learn);
-                cancels.left_over(at(step), true, ANSWERED);
+                let way = cancels.left(at(step), IN_PROGRESS, OnCancel::Learn);
+                cancels.left_over(at(step), IN_PROGRESS, true, ANSWERED);
                 way
             })
             .collect();
@@ -423,13 +500,19 @@ mod tests {
                 let now = at(1000 + 10 * step);
                 let took = (3.0 + 6.0 * closed) as u64 + step * 7919 % 3;
                 if took < patience {
-                    cancels.answered(now, at(1000 + 10 * step - took), Duration::from_millis(took));
+                    cancels.answered(
+                        now,
+                        IN_PROGRESS,
+                        at(1000 + 10 * step - took),
+                        Duration::from_millis(took),
+                    );
                 }
                 let mut closes = false;
                 if took >= patience || step % 3 == 0 {
-                    closes = matches!(cancels.left(now, OnCancel::Learn), Way::Close(_));
+                    closes =
+                        matches!(cancels.left(now, IN_PROGRESS, OnCancel::Learn), Way::Close(_));
                     if closes {
-                        cancels.left_over(now, true, Leftover::Stopped);
+                        cancels.left_over(now, IN_PROGRESS, true, Leftover::Stopped);
                     }
                 }
                 closed += (f64::from(u8::from(closes)) - closed) * 0.2;
@@ -442,51 +525,53 @@ mod tests {
     #[test]
     fn a_verdict_is_looked_at_again() {
         let mut cancels = Cancels::default();
-        (0..3).for_each(|_| cancels.left_over(at(0), true, ANSWERED));
-        assert_eq!(cancels.left(at(59_999), OnCancel::Learn), Way::Finish(BOUNDS));
-        assert_eq!(cancels.left(at(60_000), OnCancel::Learn), Way::Close(BOUNDS));
+        (0..3).for_each(|_| cancels.left_over(at(0), IN_PROGRESS, true, ANSWERED));
+        assert_eq!(cancels.left(at(59_999), IN_PROGRESS, OnCancel::Learn), Way::Finish(BOUNDS));
+        assert_eq!(cancels.left(at(60_000), IN_PROGRESS, OnCancel::Learn), Way::Close(BOUNDS));
     }
 
     #[test]
     fn the_policys_word_is_final() {
         let mut cancels = Cancels::default();
-        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(BOUNDS));
-        assert_eq!(cancels.left(at(0), OnCancel::Abort), Way::Abort);
+        assert_eq!(cancels.left(at(0), IN_PROGRESS, OnCancel::Finish), Way::Finish(BOUNDS));
+        assert_eq!(cancels.left(at(0), IN_PROGRESS, OnCancel::Abort), Way::Abort);
     }
 
     #[test]
     fn slow_servers_are_waited_for_longer() {
         let mut cancels = Cancels::default();
-        (0..200).for_each(|_| cancels.answered(at(0), at(0), Duration::from_secs(3)));
+        (0..200).for_each(|_| cancels.answered(at(0), IN_PROGRESS, at(0), Duration::from_secs(3)));
         let within = Duration::from_secs(12);
         let bounds = Bounds { overstays: within, within };
-        assert_eq!(cancels.left(at(0), OnCancel::Finish), Way::Finish(bounds));
+        assert_eq!(cancels.left(at(0), IN_PROGRESS, OnCancel::Finish), Way::Finish(bounds));
     }
 
     #[test]
     fn a_server_that_neither_answers_nor_closes_is_taken_to_be_deaf() {
         let mut cancels = Cancels::default();
         (0..DEAF).for_each(|_| {
-            assert!(matches!(cancels.left(at(0), OnCancel::Learn), Way::Close(_)));
-            cancels.left_over(at(0), true, Leftover::Endless);
+            assert!(matches!(cancels.left(at(0), IN_PROGRESS, OnCancel::Learn), Way::Close(_)));
+            cancels.left_over(at(0), IN_PROGRESS, true, Leftover::Endless);
         });
-        assert!(matches!(cancels.left(at(0), OnCancel::Learn), Way::Finish(_)));
+        assert!(matches!(cancels.left(at(0), IN_PROGRESS, OnCancel::Learn), Way::Finish(_)));
     }
 
     #[test]
     fn how_long_is_usual_is_learned_from_clients_that_stay_and_from_those_that_left() {
-        let overstays = |cancels: &mut Cancels, ms| match cancels.left(at(ms), OnCancel::Finish) {
-            Way::Finish(bounds) => bounds.overstays.as_millis(),
-            way => panic!("{way:?}"),
-        };
+        let overstays =
+            |cancels: &mut Cancels, ms| match cancels.left(at(ms), IN_PROGRESS, OnCancel::Finish) {
+                Way::Finish(bounds) => bounds.overstays.as_millis(),
+                way => panic!("{way:?}"),
+            };
         let mut cancels = Cancels::default();
-        cancels.left_over(at(0), false, Leftover::Endless);
+        cancels.left_over(at(0), IN_PROGRESS, false, Leftover::Endless);
         assert_eq!(overstays(&mut cancels, 1), 5000, "nothing is known of answers");
-        (0..1000).for_each(|_| cancels.answered(at(0), at(0), Duration::from_millis(50)));
+        (0..1000)
+            .for_each(|_| cancels.answered(at(0), IN_PROGRESS, at(0), Duration::from_millis(50)));
         assert_eq!(overstays(&mut cancels, 1), 100, "twice the mean: all take the same");
         for step in 0..1000 {
             let took = Duration::from_millis(500 + step % 2 * 1000);
-            cancels.left_over(at(0), false, Leftover::Answered(took));
+            cancels.left_over(at(0), IN_PROGRESS, false, Leftover::Answered(took));
         }
         let longest = overstays(&mut cancels, 1);
         assert!((2800..3200).contains(&longest), "{longest}: four deviations of 0.5 s above 1 s");

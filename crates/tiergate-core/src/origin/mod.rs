@@ -181,12 +181,14 @@ impl Servers {
         sent: Moment,
         took: Duration,
     ) {
-        self.known[lineup.id(place).index()].cancels.answered(now, sent, took);
+        let known = &mut self.known[lineup.id(place).index()];
+        known.cancels.answered(now, known.health.outstanding, sent, took);
     }
 
     /// A client has left whose request is at the server at that place. Says what to do with it. O(1).
     pub fn left(&mut self, now: Moment, lineup: &Lineup, place: usize, on_cancel: OnCancel) -> Way {
-        self.known[lineup.id(place).index()].cancels.left(now, on_cancel)
+        let known = &mut self.known[lineup.id(place).index()];
+        known.cancels.left(now, known.health.outstanding, on_cancel)
     }
 
     /// What came of a request at the server at that place whose client had left; `closed`: our half of its
@@ -199,7 +201,8 @@ impl Servers {
         closed: bool,
         leftover: Leftover,
     ) {
-        self.known[lineup.id(place).index()].cancels.left_over(now, closed, leftover);
+        let known = &mut self.known[lineup.id(place).index()];
+        known.cancels.left_over(now, known.health.outstanding, closed, leftover);
     }
 
     /// How the other servers did; `None` if half of all would be left out, or more, were this one left out.
