@@ -5,7 +5,7 @@ Each case starts a server of its own, a contender before it, well-behaved client
 well-behaved ones got. HAProxy is told how many requests the server takes at a time and which are important; nginx has no
 such setting and buffers as it does by default. Every load is bounded and ends by itself.
 
-    scripts/hostile.py [--rounds N] [--only CASE] [--json FILE]        (all cases, one round: about ten minutes)
+    scripts/hostile.py [--rounds N] [--only CASE] [--json FILE]        (all cases, one round: about twenty minutes)
 """
 
 import argparse
@@ -16,6 +16,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -28,9 +29,10 @@ from fronts import ROOT, Program, free_port, written
 
 PLACES = 16
 
-# A server of PLACES places: a request holds one from its head to the last byte of its answer, as a thread would.
+# A server of PLACES places: a request holds one from its head to the last byte of its answer, as a thread would. SIGUSR2:
+# nobody listens for 0.8 s, as while it restarts.
 SERVER = """
-const places = Number(process.argv[3]), stops = process.argv[4] === 'stops';
+const places = Number(process.argv[3]), stops = process.argv[4] === 'stops', refuses = process.argv[4] === 'refuses';
 const queue = []; let free = places;
 const large = Buffer.alloc(8 << 20, 'x');
 function next() {
@@ -52,8 +54,13 @@ function next() {
     if (request.method === 'GET') answer(); else { request.resume(); request.on('end', answer); }
   }
 }
-require('http').createServer((request, response) => { queue.push([request, response]); next(); })
-  .listen(Number(process.argv[2]), '127.0.0.1', 4096);
+const server = require('http').createServer((request, response) => {
+  if (refuses && free === 0) { response.statusCode = 503; response.end(); return; }
+  queue.push([request, response]); next();
+});
+const listen = () => server.listen(Number(process.argv[2]), '127.0.0.1', 4096);
+process.on('SIGUSR2', () => { server.close(); server.closeIdleConnections(); setTimeout(listen, 800); });
+listen();
 """
 
 CLASSES = """
@@ -106,14 +113,14 @@ class Answers:
         return f"{sorted(self.times)[int(len(self.times) * 0.99)] * 1000:.0f} ms" if self.times else "none"
 
 
-async def ask(port, target, answers, within=3.0, fields="", body=b"", half_close=False):
+async def ask(port, target, answers, within=3.0, fields="", body=b"", half_close=False, source=None):
     """One well-behaved request on a connection of its own."""
     answers.asked += 1
     begun, writer = time.monotonic(), None
     length = f"Content-Length: {len(body)}\r\n" if body else ""
     try:
         async with asyncio.timeout(within):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=source)
             head = f"{'POST' if body else 'GET'} {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{length}{fields}\r\n"
             writer.write(head.encode() + body)
             if half_close:
@@ -296,6 +303,56 @@ def no_answer():
     return start, of_classes(), run
 
 
+def restart():
+    async def run(gateway, origin):
+        answers = Answers()
+
+        async def away():
+            await asyncio.sleep(3)
+            origin.process.send_signal(signal.SIGUSR2)
+
+        await asyncio.gather(at_rate(90, 10, lambda: ask(gateway.port, "/fast?ms=80", answers, within=5)), away())
+        return [answers.share(), answers.p99()]
+
+    return node, of_classes(), run
+
+
+def impatient_loop():
+    """Who is refused asks again at once: the quicker the refusal, the more of all requests are theirs."""
+
+    async def run(gateway, _):
+        answers, number, until = Answers(), itertools.count(), time.monotonic() + 15
+
+        def polite():
+            address = next(number) % 1000
+            return ask(gateway.port, "/?ms=130", answers, within=5, source=(f"127.7.{address // 250}.{address % 250 + 1}", 0))
+
+        async def loop(address):
+            while time.monotonic() < until:
+                await ask(gateway.port, "/?ms=130", Answers(), within=0.12, source=(f"127.9.0.{address + 1}", 0))
+                await asyncio.sleep(0.02)
+
+        await asyncio.gather(at_rate(60, 15, polite), *(loop(index % 30) for index in range(60)))
+        return [answers.share(), answers.p99()]
+
+    return node, of_classes(), run
+
+
+def refusing():
+    """Tiergate alone is not told how many requests the server takes."""
+
+    async def run(gateway, _):
+        answers = Answers()
+        await asyncio.gather(
+            at_rate(50, 20, lambda: ask(gateway.port, "/?ms=300", Answers())),
+            at_rate(5, 20, lambda: ask(gateway.port, "/fast?ms=300", answers)),
+        )
+        return [answers.share(), answers.median()]
+
+    untold = of_classes(tiergate={"at_origin": ""}, haproxy={"maxconn": 8})
+    return (lambda folder: node(folder, 8, "refuses")), untold, run
+
+
 def half_closed():
     async def run(gateway, _):
         answers = Answers()
@@ -404,6 +461,9 @@ CASES = {
     "slow-readers": ("24 clients that do not read 8 MiB", ["premium answered", "median"], slow_readers),
     "cancelled": ("4 of 5 requests of 100 ms left after 50 ms, 62 % load", ["others answered", "p99"], cancelled),
     "no-answer": ("uWSGI, 5/s with a cookie of 5 kB", ["others answered", "median"], no_answer),
+    "restart": ("server away for 0.8 s", ["answered", "p99"], restart),
+    "impatient-loop": ("60 connections of 30 addresses leave after 120 ms, again and again", ["others answered", "p99"], impatient_loop),
+    "refusing": ("server answers 503 beyond 8 at once, twice its load", ["premium answered", "median"], refusing),
     "half-closed": ("clients that close their half at once", ["answered", "median"], half_closed),
     "small-windows": ("60 HTTP/2 connections, 30 answers behind a window of 1 byte each", ["memory", "later"], small_windows),
     "few-descriptors": ("400 slow requests, 256 descriptors", ["premium answered", "median"], few_descriptors),

@@ -10,7 +10,7 @@ named! {
         Served = "served",
         /// The origin answered 5xx, other than 503 with `Retry-After`: it worked, or pretended to. Never evidence of capacity.
         Error = "error",
-        /// The origin refused: 429, or 503 with `Retry-After`. No answer, and no failure either: if it comes with
+        /// The origin refused: 429 or 503. No answer, and no failure either: if it comes with
         /// load, the limit goes by it.
         Pushback = "pushback",
         /// No whole answer: connect failed, reset, timed out, malformed.

@@ -71,8 +71,7 @@ impl World {
     fn new(slots: u32) -> Self {
         let classes = vec![Class::named("polite"), Class::named("leaving")];
         let spec = Spec { classes, slots: Slots::Fixed(slots), ..Spec::protective() };
-        let rules =
-            HealthRules { failures_max: 2, retry_after: Duration::ZERO, fall: None, rise: 2 };
+        let rules = HealthRules { failures_max: 2, ..HealthRules::default() };
         let mut servers = Servers::default();
         let retries = Allowance { share: 0.2, floor: 10 };
         let lineup = servers.lineup(["server"], rules, retries).expect("one server");

@@ -80,8 +80,7 @@ fn moment(ms: u64) -> Moment {
 
 impl World {
     fn new(load: Load, seed: u64) -> Self {
-        let rules =
-            HealthRules { failures_max: 2, retry_after: Duration::ZERO, fall: None, rise: 2 };
+        let rules = HealthRules { failures_max: 2, ..HealthRules::default() };
         let mut servers = Servers::default();
         let retries = Allowance { share: 0.2, floor: 10 };
         let lineup = servers.lineup(["server"], rules, retries).expect("one server");

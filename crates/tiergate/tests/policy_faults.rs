@@ -683,6 +683,7 @@ fn every_key_reaches_what_it_means() {
         }),
         failures_max: 5,
         retry_after: Duration::from_secs(2),
+        restart_max: Duration::from_secs(2),
         retries: tiergate_core::origin::retries::Allowance { share: 0.5, floor: 3 },
         on_cancel: tiergate_core::origin::OnCancel::Abort,
         idle_connections_max: 8,

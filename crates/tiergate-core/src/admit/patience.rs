@@ -14,13 +14,13 @@
 //! Nor do those count that leave at one moment: when a load test ends or a proxy in front restarts, all leave. Patience
 //! shows itself for as long as an overload lasts, so in each period only so many count as having left as the period
 //! before lets expect. And a few addresses that leave again and again must not speak for all: the share of those who leave
-//! is taken by groups of flows, and of the most impatient quarter of the groups those are left out that are less patient than
+//! is taken by groups of flows, and of the most impatient half of the groups those are left out that are less patient than
 //! chance would make them ([`super::groups`]).
 //!
 //! Requests that would wait for longer are refused, so that nobody sees whether they still would be served for nobody.
 //! What is known fades, and as it does the time grows step by step, until clients leave again or the policy's is reached.
 
-use super::groups::{group, left_out};
+use super::groups::group;
 use crate::outcome::Outcome;
 use crate::time::Moment;
 use std::time::Duration;
@@ -39,9 +39,9 @@ const MORE: f32 = 0.04;
 const SURE: f32 = 1.5;
 /// Variance of a share of which nothing was seen.
 const UNSURE: f32 = 0.02;
-/// Groups of flows: at most, and at least, with so many requests in each.
+/// Groups of flows. Not fewer while there are few requests: then thirty addresses would be in most of them.
 const GROUPS: usize = 128;
-const GROUPS_MIN: usize = 32;
+/// Requests that nobody left, added to each group's: one that left of one proves little.
 const EACH: f32 = 4.0;
 /// All is forgotten when of those who left no more than this counts.
 const FORGOTTEN: f32 = 0.1;
@@ -113,31 +113,21 @@ impl Count {
 }
 
 /// The requests of all groups but the most impatient ones, by how long they had waited. O(groups · bins).
-fn of_most(groups: &[Group; GROUPS], requests: f32) -> [Count; BINS] {
-    // Few requests are in fewer groups, so that each has some.
-    let several = ((requests / EACH) as usize).next_power_of_two();
-    let together = GROUPS / several.clamp(GROUPS_MIN, GROUPS);
-    let mut counts = [[Count::default(); BINS]; GROUPS];
-    let mut order = [(0.0, 0, Count::default()); GROUPS];
+fn of_most(groups: &[Group; GROUPS]) -> [Count; BINS] {
+    let mut order = [(0.0, &groups[0], Count::default()); GROUPS];
     let mut seen = 0;
-    for groups in groups.chunks(together) {
-        let (of, mut sum) = (&mut counts[seen], Count::default());
-        *of = [Count::default(); BINS];
-        for group in groups {
-            for ((count, left), stayed) in of.iter_mut().zip(group.left).zip(group.stayed) {
-                count.add(Count { left, all: left + stayed });
-            }
-        }
-        of.iter().for_each(|count| sum.add(*count));
-        if sum.all >= SEEN {
-            // One that left of one proves little.
-            order[seen] = (sum.left / (sum.all + EACH), seen, sum);
+    for group in groups {
+        let (left, stayed): (f32, f32) = (group.left.iter().sum(), group.stayed.iter().sum());
+        let all = left + stayed;
+        if all >= SEEN {
+            order[seen] = (left / (all + EACH), group, Count { left, all });
             seen += 1;
         }
     }
     let order = &mut order[..seen];
     order.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-    let (most, worst) = order.split_at(seen - left_out(seen));
+    // The median group is not theirs as long as they are in less than half of the groups, whatever they send.
+    let (most, worst) = order.split_at(seen.div_ceil(2));
     let mut sum = Count::default();
     most.iter().for_each(|(_, _, of)| sum.add(*of));
     // Where all are alike, the worst are so by chance, and without them too few would seem to leave.
@@ -147,8 +137,10 @@ fn of_most(groups: &[Group; GROUPS], requests: f32) -> [Count; BINS] {
     };
     let like_most = worst.iter().filter(|(_, _, of)| is_like_most(of));
     let mut sums = [Count::default(); BINS];
-    for (_, place, _) in most.iter().chain(like_most) {
-        sums.iter_mut().zip(&counts[*place]).for_each(|(sum, count)| sum.add(*count));
+    for (_, group, _) in most.iter().chain(like_most) {
+        for ((sum, left), stayed) in sums.iter_mut().zip(group.left).zip(group.stayed) {
+            sum.add(Count { left, all: left + stayed });
+        }
     }
     sums
 }
@@ -327,7 +319,7 @@ impl Patience {
 
     /// The shortest time that is too long, as are all longer ones of which anything is known.
     fn seen_too_long(&mut self) -> Option<usize> {
-        let counts = of_most(self.groups.as_deref()?, self.requests);
+        let counts = of_most(self.groups.as_deref()?);
         let (short, long) = counts.split_at(bin(self.least()) + 1);
         let mut usual = Count::default();
         short.iter().for_each(|count| usual.add(*count));

@@ -59,7 +59,7 @@ named! {
         Probed = "probed",
         /// Nearly every request ended without an answer in time.
         Failures = "failures",
-        /// The origin refused beyond so many (429, or 503 with `Retry-After`), or one more is tried.
+        /// The origin refused beyond so many (429 or 503), or one more is tried.
         Pushback = "pushback",
         /// Fewer slots were needed for a while.
         Unused = "unused",

@@ -1,6 +1,6 @@
 //! A bound on the slots from what the origin refuses itself.
 //!
-//! An origin that answers 429, or 503 with `Retry-After`, once it has so many requests at a time, says where its limit is.
+//! An origin that answers 429 or 503, once it has so many requests at a time, says where its limit is.
 //! Refused requests end at once, so to a law that goes by throughput more slots look better and better, while every
 //! request that waits is given away to the next refusal. So where refusals come with load, no more requests are in
 //! progress than were when they came, and from time to time one more is tried.

@@ -111,6 +111,12 @@ impl Slot {
         self.admitted
     }
 
+    /// The request can be sent only now, because the server was away: until now it has waited, and its time at the
+    /// origin begins.
+    pub fn begins(&mut self, now: Moment) {
+        self.admitted = now;
+    }
+
     /// How long the request waited for it.
     pub fn waited(&self) -> Duration {
         self.admitted.since(self.arrived)

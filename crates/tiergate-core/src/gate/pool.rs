@@ -205,6 +205,7 @@ impl<T> Pool<T> {
             patience: record
                 .patience
                 .known()
+                .map(|known| known.min(record.settings.deadline))
                 .filter(|_| record.settings.patience && self.classes.is_planned(class)),
         }
     }

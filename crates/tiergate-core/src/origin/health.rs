@@ -21,12 +21,15 @@ const FADE_INTERVAL: Duration = Duration::from_secs(1);
 const TRY_DELAY: u32 = 10;
 
 /// How servers are judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealthRules {
     /// Failures in a row, of requests, after which a server is left out. 0: requests leave none out.
     pub failures_max: u32,
     /// How long until one request tries it again.
     pub retry_after: Duration,
+    /// How long requests that no other server can take wait for one that refuses connections, from the first
+    /// refusal on: so long does a restart take.
+    pub restart_max: Duration,
     /// Active checks: failures in a row that take a server out; `None` if there are none.
     pub fall: Option<u32>,
     /// Active checks: successes in a row that bring it back.
@@ -40,6 +43,8 @@ pub enum Finding {
     Alive,
     /// No connection to it could be opened.
     Unreachable,
+    /// The same, and that was known at once: nobody listens, for now or for good.
+    Refused,
     /// It did not answer, not to the end, or not in time; its answer was malformed.
     Broken,
     /// Nothing: the client left first, or the gateway itself was at fault.
@@ -111,8 +116,9 @@ impl Record {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Health {
     pub(super) outstanding: u32,
-    /// Connects in a row that failed.
+    /// Connects in a row that failed; since when it has refused them, if it has refused the last.
     unreachable: u32,
+    refused_since: Option<Moment>,
     /// Requests in a row that failed otherwise.
     broken: u32,
     pub(super) record: Record,
@@ -157,9 +163,16 @@ impl Health {
             || matches!(cause, Cause::Broken(_)) && self.checks_passed >= rules.rise
     }
 
-    /// Whether it may get requests where no other server is usable: connecting to it works.
-    pub(super) fn is_last_resort(&self, rules: &HealthRules) -> bool {
-        !self.is_sick(rules) && matches!(self.left_out, Some((Cause::Broken(_), _)))
+    /// Whether it may get requests where no other server is usable: connecting to it works, or may soon.
+    pub(super) fn is_last_resort(&self, now: Moment, rules: &HealthRules) -> bool {
+        let broken = matches!(self.left_out, Some((Cause::Broken(_), _)));
+        !self.is_sick(rules) && (broken || self.may_restart(now, rules))
+    }
+
+    /// Whether it has refused connections for so short a time that it may be restarting.
+    pub(super) fn may_restart(&self, now: Moment, rules: &HealthRules) -> bool {
+        let lately = |since| now.since(since) < rules.restart_max;
+        !self.is_sick(rules) && self.refused_since.is_some_and(lately)
     }
 
     /// A request is sent to it. If it is left out, the request is the try; the next is due only if it says
@@ -186,17 +199,20 @@ impl Health {
         let cause = match finding {
             Finding::Nothing => return None,
             Finding::Alive => {
-                (self.unreachable, self.broken) = (0, 0);
+                (self.unreachable, self.refused_since, self.broken) = (0, None, 0);
                 self.sick &= rules.fall.is_some();
                 self.record.count(now, false);
                 return self.left_out.take().map(|_| Change::Back);
             }
-            Finding::Unreachable => {
+            Finding::Unreachable | Finding::Refused => {
+                let since =
+                    (finding == Finding::Refused).then(|| self.refused_since.unwrap_or(now));
+                self.refused_since = since;
                 self.unreachable = self.unreachable.saturating_add(1);
                 (self.unreachable >= max).then_some(Cause::Unreachable(self.unreachable))
             }
             Finding::Broken => {
-                self.unreachable = 0;
+                (self.unreachable, self.refused_since) = (0, None);
                 self.broken = self.broken.saturating_add(1);
                 self.record.count(now, true);
                 // It can be connected to: that is no longer the cause.
@@ -232,7 +248,7 @@ impl Health {
                 self.left_out =
                     self.left_out.filter(|(cause, _)| self.is_for_requests_to_try(*cause, rules));
                 if was_out && self.left_out.is_none() {
-                    (self.unreachable, self.broken) = (0, 0);
+                    (self.unreachable, self.refused_since, self.broken) = (0, None, 0);
                     return Some(Change::Back);
                 }
             }

@@ -9,7 +9,8 @@
 //! was left out by passive checks is tried by a single request every `retry_after`; success brings it back. If
 //! active checks are on, no request is spent before they pass, and none at all on a server that could not be
 //! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
-//! the servers are left out, and they are used all the same when there is no other.
+//! the servers are left out, and they are used all the same when there is no other. So is, for `restart_max`, one that
+//! connects fail to: requests wait there for it to be restarted.
 //!
 //! A request that failed at one server may be tried at another, as far as the retry budget goes
 //! ([`retries`]).
@@ -129,6 +130,19 @@ impl Servers {
         Again::To(place)
     }
 
+    /// Whether a request that could connect to no server had better wait and try again: one of them may be
+    /// restarting. O(servers).
+    pub fn may_restart(&self, now: Moment, lineup: &Lineup) -> bool {
+        let may = |place| self.health(lineup, place).may_restart(now, &lineup.rules);
+        (0..lineup.ids.len()).any(may)
+    }
+
+    /// As [`Servers::pick`], for a request that has waited for a server that may be restarting. It costs no retry:
+    /// it was sent nowhere yet, and this is bounded by time. O(servers).
+    pub fn pick_after_wait(&mut self, now: Moment, lineup: &Lineup) -> Option<usize> {
+        self.send(now, lineup, 0)
+    }
+
     /// The usable server with the fewest requests; of several, the one whose turn it is.
     fn best(&self, now: Moment, lineup: &Lineup, tried: u64) -> Option<usize> {
         let count = lineup.ids.len();
@@ -140,7 +154,7 @@ impl Servers {
         };
         let rules = &lineup.rules;
         least(&|health| health.is_usable(now, rules))
-            .or_else(|| least(&|health| health.is_last_resort(rules)))
+            .or_else(|| least(&|health| health.is_last_resort(now, rules)))
     }
 
     fn send(&mut self, now: Moment, lineup: &Lineup, tried: u64) -> Option<usize> {
@@ -234,7 +248,7 @@ impl Servers {
                 outstanding: health.outstanding,
                 left_out: health.cause(&lineup.rules),
                 usable: health.is_usable(now, &lineup.rules)
-                    || !well && health.is_last_resort(&lineup.rules),
+                    || !well && health.is_last_resort(now, &lineup.rules),
             }
         })
     }

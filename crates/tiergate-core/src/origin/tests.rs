@@ -2,8 +2,15 @@
 
 use super::*;
 
-const PASSIVE: HealthRules =
-    HealthRules { failures_max: 2, retry_after: Duration::from_secs(1), fall: None, rise: 2 };
+const PASSIVE: HealthRules = HealthRules {
+    failures_max: 2,
+    retry_after: Duration::from_secs(1),
+    restart_max: Duration::ZERO,
+    fall: None,
+    rise: 2,
+};
+/// As [`PASSIVE`], and requests wait for a restart.
+const PATIENT: HealthRules = HealthRules { restart_max: Duration::from_secs(2), ..PASSIVE };
 const ACTIVE: HealthRules = HealthRules { fall: Some(2), ..PASSIVE };
 const RETRIES: Allowance = Allowance { share: 0.2, floor: 10 };
 
@@ -53,6 +60,10 @@ impl Origin {
         self.servers.any_usable(at(ms), &self.lineup)
     }
 
+    fn may_restart(&self, ms: u64) -> bool {
+        self.servers.may_restart(at(ms), &self.lineup)
+    }
+
     fn states(&self, ms: u64) -> Vec<ServerState> {
         self.servers.states(at(ms), &self.lineup).collect()
     }
@@ -88,6 +99,45 @@ fn an_unreachable_server_is_left_out_and_tried_by_one_request_at_a_time() {
     assert_eq!(origin.pick(2000), Some(0));
     assert_eq!(origin.done(2100, 0, Finding::Alive), Some(Change::Back));
     assert_eq!(origin.states(2100)[0].left_out, None);
+}
+
+#[test]
+fn the_only_server_is_waited_for_while_it_may_be_restarting() {
+    let mut origin = Origin::new("a", PATIENT, RETRIES);
+    assert!(!origin.may_restart(0), "nothing is wrong with it");
+    let out = Change::LeftOut(Cause::Unreachable(2));
+    assert_eq!(origin.finds(2, 100, 0, Finding::Refused), Some(out));
+    assert!(origin.may_restart(2099) && origin.any_usable(2099) && origin.states(2099)[0].usable);
+    assert_eq!(origin.servers.pick_after_wait(at(2099), &origin.lineup), Some(0));
+    assert_eq!(origin.done(2099, 0, Finding::Refused), None);
+    // It has lasted for longer than a restart: from now on it is tried once a second.
+    assert!(!origin.may_restart(2100) && !origin.any_usable(2100));
+    assert_eq!(origin.servers.pick_after_wait(at(2100), &origin.lineup), None);
+    assert_eq!(origin.pick(3099), Some(0));
+    assert_eq!(origin.done(3100, 0, Finding::Refused), None);
+    assert!(!origin.may_restart(3100) && !origin.any_usable(3100), "it is still the same outage");
+    assert_eq!(origin.pick(4100), Some(0));
+    assert_eq!(origin.done(4100, 0, Finding::Alive), Some(Change::Back));
+    // The next one is a new one.
+    assert_eq!(origin.find(9000, 0, Finding::Refused), None);
+    assert!(origin.may_restart(10_999));
+}
+
+#[test]
+fn only_a_server_that_refuses_at_once_is_waited_for_and_only_if_no_other_is_well() {
+    let mut origin = Origin::new("a b", PATIENT, RETRIES);
+    origin.finds(2, 0, 0, Finding::Refused);
+    let picked: Vec<_> = (0..4).filter_map(|_| origin.pick(100)).collect();
+    assert_eq!(picked, [1, 1, 1, 1]);
+    let mut origin = Origin::new("a", PATIENT, RETRIES);
+    origin.finds(2, 0, 0, Finding::Unreachable);
+    assert!(!origin.may_restart(1) && !origin.any_usable(1), "each try would take as long");
+    // Checks that fail say more.
+    let mut origin = Origin::new("a", HealthRules { fall: Some(2), ..PATIENT }, RETRIES);
+    origin.finds(2, 0, 0, Finding::Refused);
+    assert!(origin.any_usable(1));
+    (0..2).for_each(|_| drop(origin.servers.checked(&origin.lineup, 0, false)));
+    assert!(!origin.may_restart(1) && !origin.any_usable(1));
 }
 
 #[test]

@@ -35,6 +35,11 @@ section! {
         /// How long a failed server is out of rotation before one request tries it again.
         /// Why: a restarting server is back within seconds; one trial request a second costs nothing.
         retry_after: Duration = TIME.or("1s");
+        /// How long requests wait for a server that refuses connections, from its first refusal on, where no other server
+        /// is usable: each keeps its slot and connects again every 20 to 160 ms. `"1ms"`: they get 502 at once.
+        /// Why: as long as most restarts, and as a request waits for a slot by default. Later, 503 at once is better
+        /// than a wait in vain.
+        restart_max: Duration = TIME.or("2s");
         /// Retries allowed, as a share of the requests of the last ten seconds, in addition to
         /// `retry_budget_min`. Beyond it requests are not retried.
         /// Why: as in Finagle: when the origin fails, retries would multiply the load just as it comes back.
@@ -122,6 +127,8 @@ pub struct Origin {
     pub failures_max: u32,
     /// How long a failed server is left out before one request tries it again.
     pub retry_after: Duration,
+    /// How long requests wait for a server that refuses connections, where no other is usable.
+    pub restart_max: Duration,
     /// How many requests may be retried.
     pub retries: Allowance,
     /// What happens to a request when its client leaves.
@@ -146,6 +153,7 @@ pub(super) fn origin(raw: OriginKeys) -> Origin {
         health: raw.health,
         failures_max: raw.failures_max,
         retry_after: raw.retry_after,
+        restart_max: raw.restart_max,
         retries: Allowance { share: raw.retry_budget, floor: raw.retry_budget_min },
         on_cancel: raw.on_cancel,
         idle_connections_max: raw.idle_connections_max,
@@ -191,6 +199,10 @@ impl Origin {
                 show::time(self.retry_after)
             ),
         });
+        lines.push(format!(
+            "requests wait up to {} for a server that restarts",
+            show::time(self.restart_max)
+        ));
         lines.push(format!(
             "at most {} of the requests of the last 10s, and {} a second, are retried",
             show::share(self.retries.share),

@@ -41,6 +41,8 @@ section! {
         failures_max: Option<u32> = whole(0..=1000).optional("`[origin]`'s");
         /// How long a failed server is out of rotation before one request tries it again.
         retry_after: Option<Duration> = TIME.optional("`[origin]`'s");
+        /// How long requests wait for a server that refuses connections, where no other server of the pool is usable.
+        restart_max: Option<Duration> = TIME.optional("`[origin]`'s; with a `fallback` none: that takes them");
         /// Retries allowed, as a share of the pool's requests of the last ten seconds.
         retry_budget: Option<f64> = SHARE.optional("`[origin]`'s");
         /// Retries a second that are always allowed in the pool.
@@ -107,12 +109,17 @@ pub(super) fn pools(
         }
         check_unique("pool", &name, pools.list.iter().map(|it| it.name.as_str()), &name_place);
         pools.ids.push(known.id(&name, &name_place));
+        let has_fallback = raw.fallback.is_some();
         fallbacks.push((raw.fallback, place.key("fallback")));
         pools.origins.push(Origin {
             servers: servers(raw.servers),
             health: raw.health.unwrap_or_else(|| origin.health.clone()),
             failures_max: raw.failures_max.unwrap_or(origin.failures_max),
             retry_after: raw.retry_after.unwrap_or(origin.retry_after),
+            restart_max: raw.restart_max.unwrap_or(match has_fallback {
+                true => Duration::ZERO,
+                false => origin.restart_max,
+            }),
             retries: Allowance {
                 share: raw.retry_budget.unwrap_or(origin.retry_budget),
                 floor: raw.retry_budget_min.unwrap_or(origin.retry_budget_min),

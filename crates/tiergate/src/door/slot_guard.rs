@@ -58,6 +58,13 @@ impl<D: Deref<Target = Door>> Guard<D> {
         self.slot().admitted()
     }
 
+    /// The server was away until now; see [`Slot::begins`].
+    pub fn begins(&mut self, now: Moment) {
+        if let Hold::Slot(slot) = &mut self.hold {
+            slot.begins(now);
+        }
+    }
+
     /// How long the request waited for it.
     pub fn waited(&self) -> std::time::Duration {
         self.slot().waited()

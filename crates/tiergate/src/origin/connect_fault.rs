@@ -38,3 +38,9 @@ impl ConnectFault {
         })
     }
 }
+
+/// Whether it was known at once that nobody takes the connection, as while a server restarts.
+pub fn is_refused(error: &io::Error) -> bool {
+    let refusals = [libc::ECONNREFUSED, libc::ECONNRESET, libc::ENOENT, libc::EAGAIN];
+    error.raw_os_error().is_some_and(|errno| refusals.contains(&errno))
+}

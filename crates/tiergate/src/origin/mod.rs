@@ -52,6 +52,7 @@ impl Origin {
         let rules = HealthRules {
             failures_max: settings.failures_max,
             retry_after: settings.retry_after,
+            restart_max: settings.restart_max,
             fall: settings.health.as_ref().map(|check| check.fall),
             rise: settings.health.as_ref().map_or(1, |check| check.rise),
         };
@@ -73,6 +74,11 @@ impl Origin {
     /// Whether any server would get a request now.
     pub fn is_usable(&self) -> bool {
         self.state().any_usable(clock::now(), &self.lineup)
+    }
+
+    /// Whether a request that could connect to no server had better wait and try again.
+    pub fn may_restart(&self) -> bool {
+        self.state().may_restart(clock::now(), &self.lineup)
     }
 
     /// Every server's state, in the policy's order.
@@ -172,6 +178,13 @@ impl Place {
         }
     }
 
+    /// A place for a request that has waited for a server that may be restarting; `None` if none is usable.
+    pub fn pick_after_wait(origin: &Arc<Origin>) -> Option<Self> {
+        let now = clock::now();
+        let index = origin.state().pick_after_wait(now, &origin.lineup)?;
+        Some(Place::at(origin, index, now))
+    }
+
     fn at(origin: &Arc<Origin>, index: usize, picked: Moment) -> Self {
         let origin = origin.clone();
         Place { origin, index, picked, took: None, finding: Finding::Nothing, why: "" }
@@ -203,6 +216,11 @@ impl Place {
         self.took = Some(now.since(self.picked));
     }
 
+    /// How long the request has been with the server.
+    pub fn lasted(&self, now: Moment) -> Duration {
+        now.since(self.picked)
+    }
+
     /// The client has left: what to do with its request.
     pub fn client_left(&mut self) -> Way {
         self.took = None;
@@ -216,9 +234,9 @@ impl Place {
         origin.state().left_over(now, &origin.lineup, self.index, closed, leftover);
     }
 
-    /// No connection could be opened, for the reason given.
-    pub fn unreachable(&mut self, why: &'static str) {
-        self.failed(Finding::Unreachable, why);
+    /// No connection could be opened, for the reason given; `refused`: that was known at once.
+    pub fn unreachable(&mut self, why: &'static str, refused: bool) {
+        self.failed(if refused { Finding::Refused } else { Finding::Unreachable }, why);
         self.server().stale.store(true, Ordering::Relaxed);
     }
 

@@ -93,7 +93,10 @@ impl Remnant {
         if closes && self.stream.shutdown().await.is_err() {
             return self.count(Abandoned::Cut);
         }
-        let within = bounds.within.min(self.config.policy.timeouts.response_head);
+        // Time that it has been at the origin for counts: one that overstays when its client leaves is not awaited anew.
+        let before = self.place.lasted(self.left);
+        let within =
+            bounds.within.saturating_sub(before).min(self.config.policy.timeouts.response_head);
         let end = self.read_all(Bounds { within, ..bounds }).await;
         let took = clock::now().since(self.left);
         let leftover = match end {

@@ -1,10 +1,16 @@
 //! Where a request is tried, one server after the other, as far as the origin's retry budget goes.
 
 use super::fault::Fault;
-use crate::origin::connect_fault::ConnectFault;
+use crate::origin::connect_fault::{ConnectFault, is_refused};
 use crate::origin::{Lease, Origin, Place};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request waits before it connects again to a server that may be restarting: first, and at most. The many that
+/// wait shall not keep the machine busy.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(160);
 
 /// Where a request has been tried.
 #[derive(Debug, Default)]
@@ -15,6 +21,8 @@ pub(super) struct Attempts {
     /// Why the last of them could not be reached.
     why: &'static str,
     stale: Stale,
+    /// The last pause before all servers are tried anew.
+    pause: Option<Duration>,
 }
 
 /// What has become of the request's connection that had been closed while it was idle.
@@ -33,9 +41,10 @@ impl Attempts {
     /// The next place, with an idle connection if there is one to be used; `None` if no other server
     /// is usable, or there were too many retries lately.
     pub(super) fn next(&mut self, origin: &Arc<Origin>) -> Option<(Place, Option<Lease>)> {
-        let place = match self.tried == 0 && self.stale == Stale::None {
-            true => Place::pick(origin)?,
-            false => Place::pick_again(origin, self.tried)?,
+        let place = match (self.tried, self.pause) {
+            (0, Some(_)) => Place::pick_after_wait(origin)?,
+            (0, None) if self.stale == Stale::None => Place::pick(origin)?,
+            _ => Place::pick_again(origin, self.tried)?,
         };
         if self.stale == Stale::Found {
             self.stale = Stale::SentAgain;
@@ -61,8 +70,18 @@ impl Attempts {
         self.timed_out = error.kind() == io::ErrorKind::TimedOut;
         self.tried |= place.bit();
         self.why = why;
-        place.unreachable(why);
+        place.unreachable(why, is_refused(error));
         Ok(())
+    }
+
+    /// There is no next place: how long to wait until all servers are tried anew; `None`: that is in vain.
+    pub(super) fn wait(&mut self, origin: &Origin) -> Option<Duration> {
+        if self.tried == 0 || !origin.may_restart() {
+            return None;
+        }
+        self.tried = 0;
+        self.pause = Some(self.pause.map_or(PAUSE, |pause| PAUSE_MAX.min(2 * pause)));
+        self.pause
     }
 
     /// Why the last server could not be reached; empty if none was tried in vain.

@@ -83,9 +83,15 @@ impl<C: Client> Request<'_, '_, C> {
         let repeatable = self.client.begin_body(self.facts, body_max)? && self.facts.idempotent;
         let mut attempts = Attempts::default();
         loop {
-            let Some((mut place, idle)) =
-                attempts.next(self.config.pools.of(self.facts.arrival.pool))
-            else {
+            let origin = self.config.pools.of(self.facts.arrival.pool);
+            let Some((mut place, idle)) = attempts.next(origin) else {
+                if let Some(pause) = attempts.wait(origin) {
+                    self.unless_gone(tokio::time::sleep(pause)).await?;
+                    if let Some(slot) = &mut self.slot {
+                        slot.begins(clock::now());
+                    }
+                    continue;
+                }
                 self.record.cause = attempts.why();
                 return Err(Failure::Unanswered(attempts.fault()));
             };
@@ -114,9 +120,14 @@ impl<C: Client> Request<'_, '_, C> {
 
     /// A new connection to the server, unless the client leaves meanwhile.
     async fn connect(&mut self, place: &Place) -> Result<io::Result<Lease>, Failure> {
-        let mut connecting = pin!(place.connect(self.config.policy.timeouts.connect));
+        self.unless_gone(place.connect(self.config.policy.timeouts.connect)).await
+    }
+
+    /// Waits for something, unless the client leaves meanwhile.
+    async fn unless_gone<T>(&mut self, what: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut what = pin!(what);
         poll_fn(|context| {
-            if let Poll::Ready(result) = connecting.as_mut().poll(context) {
+            if let Poll::Ready(result) = what.as_mut().poll(context) {
                 return Poll::Ready(Ok(result));
             }
             self.client.poll_gone(context).map(|()| Err(Fault::gone().into()))

@@ -8,7 +8,6 @@ use super::streaming::Streaming;
 use crate::client::seam::Client;
 use crate::rate_limit::RateLimit;
 use tiergate_core::outcome::End;
-use tiergate_core::request::Field;
 use tiergate_wire::http1::{self, FieldTable, Parsed};
 
 /// What was found at the beginning of what the origin sent.
@@ -71,7 +70,7 @@ impl<C: Client> Request<'_, '_, C> {
                 let dechunk = !self.client.takes_chunks(self.facts);
                 let mut body = AnswerBody::new(head.body, dechunk, head.keep_alive);
                 body.streaming = Streaming::of(table.fields());
-                Seen::Final { len, status, end: end_of(status, table.fields()), body }
+                Seen::Final { len, status, end: end_of(status), body }
             }
             false if head.upgrade => Seen::Switch { len },
             false => Seen::Interim { len },
@@ -80,11 +79,9 @@ impl<C: Client> Request<'_, '_, C> {
 }
 
 /// How a request ends whose answer has this head, if the answer arrives whole.
-fn end_of(status: u16, fields: &[Field<'_>]) -> End {
-    let has_retry_after = || fields.iter().any(|it| it.name.eq_ignore_ascii_case(b"retry-after"));
+fn end_of(status: u16) -> End {
     match status {
-        429 => End::Pushback,
-        503 if has_retry_after() => End::Pushback,
+        429 | 503 => End::Pushback,
         500.. => End::Error,
         _ => End::Served,
     }
@@ -96,12 +93,8 @@ mod tests {
 
     #[test]
     fn an_origin_that_refuses_is_told_from_one_that_fails() {
-        let wait = [Field { name: b"Retry-After", value: b"1" }];
-        assert_eq!(end_of(200, &wait), End::Served);
-        assert_eq!(end_of(404, &[]), End::Served);
-        assert_eq!(end_of(429, &[]), End::Pushback);
-        assert_eq!(end_of(503, &[]), End::Error);
-        assert_eq!(end_of(503, &wait), End::Pushback);
-        assert_eq!(end_of(500, &wait), End::Error);
+        assert_eq!([200, 404].map(end_of), [End::Served; 2]);
+        assert_eq!([429, 503].map(end_of), [End::Pushback; 2]);
+        assert_eq!([500, 502, 504].map(end_of), [End::Error; 3]);
     }
 }

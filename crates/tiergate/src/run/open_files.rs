@@ -23,8 +23,11 @@ pub(super) fn bound_connections(policy: &mut Policy) {
     let each = if policy.spooling.is_some() { 3 } else { 2 };
     let most = usize::try_from(files / each).unwrap_or(usize::MAX).max(1);
     if policy.limits.connections_max > most {
-        tracing::info!(
-            "limits.connections_max lowered to {most} by the limit of open files (ulimit -n)"
+        let open = limit.current.unwrap_or(u64::MAX);
+        tracing::warn!(
+            "limits.connections_max is {most}, not {}: there may be {open} open files (ulimit -n), of which \
+             {OPEN_FILES_RESERVED} are kept for logs and the like and each connection may need {each}",
+            policy.limits.connections_max
         );
         policy.limits.connections_max = most;
     }

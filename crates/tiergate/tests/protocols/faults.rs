@@ -6,7 +6,7 @@ use crate::support::origin::Origin;
 use crate::world::{World, build, eventually, get, server};
 use http::HeaderValue;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tiergate::config::meant::{Policy, Server};
 use tiergate_core::names::PoolId;
 use tiergate_core::origin::OnCancel;
@@ -16,6 +16,7 @@ over_both! {
     a_truncated_answer_is_never_taken_for_whole
     an_answer_that_is_malformed_from_its_first_byte_gives_502
     an_origin_that_is_not_there_gives_502
+    requests_wait_for_a_server_that_restarts
     a_stale_connection_is_tried_anew
     a_silent_origin_gives_504
     faults_of_an_upload_are_answered_and_counted
@@ -49,8 +50,12 @@ async fn a_truncated_answer_is_never_taken_for_whole(side: Side) {
 
 /// A server that sends the same to every connection once it has got something.
 async fn reciting(answer: &'static [u8]) -> Server {
+    reciting_at("127.0.0.1:0".parse().unwrap(), answer).await
+}
+
+async fn reciting_at(address: SocketAddr, answer: &'static [u8]) -> Server {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -80,10 +85,39 @@ async fn an_origin_that_is_not_there_gives_502(side: Side) {
     let port = closed.local_addr().unwrap().port();
     drop(closed);
     let servers = vec![Server::Tcp("127.0.0.1".into(), port)];
-    let world = build(|policy| policy.origin.servers = servers).await;
+    let longest = Duration::from_millis(500);
+    let world = build(|policy| {
+        policy.origin.servers = servers;
+        policy.origin.restart_max = longest;
+    })
+    .await;
+    let begun = Instant::now();
     let answer = fetch(&world, side, "/len/1").await;
     assert_eq!(answer.status, 502);
     assert_eq!(answer.fields["content-length"], answer.body.len().to_string());
+    assert!(begun.elapsed() >= longest, "it may have been a restart");
+    // It was none: requests are told at once.
+    assert_eq!(fetch(&world, side, "/len/1").await.status, 503);
+    let origin = world.shared.config.load().pools.of(PoolId::DEFAULT).servers[0].clone();
+    assert!((2..20).contains(&origin.counters.failures.total()), "it is not tried all the time");
+}
+
+async fn requests_wait_for_a_server_that_restarts(side: Side) {
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let world = before(address, |policy| policy.origin.restart_max = Duration::from_secs(20)).await;
+    let back = async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        reciting_at(address, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await
+    };
+    let asked = || fetch(&world, side, "/x");
+    let (_, first, second, third, fourth) = tokio::join!(back, asked(), asked(), asked(), asked());
+    for answer in [first, second, third, fourth] {
+        assert_eq!((answer.status, &answer.body[..]), (200, &b"ok"[..]));
+    }
+    world.until_load(0, 0).await;
+    assert_eq!(world.finished(End::Served), 4);
 }
 
 async fn a_stale_connection_is_tried_anew(side: Side) {
