@@ -235,3 +235,24 @@ fn below_capacity_nobody_is_refused() {
     world.run(Duration::from_secs(5), 1);
     assert_eq!((world.refused_at_once, world.waiting.len()), (0, 0));
 }
+
+/// A restart of a second: what waits then is served in time afterwards, at the rate of before.
+#[test]
+fn nobody_is_refused_because_the_server_is_away_for_a_moment() {
+    for is_said in [true, false] {
+        let mut world = World::of(4, 1, 3000 * MS);
+        world.run(100 * MS, 1);
+        world.each = u32::MAX;
+        for _ in 0..10 {
+            let World { running, gate, now, .. } = &mut world;
+            for slot in running.iter_mut().filter(|_| is_said) {
+                gate.is_away(*now, slot, *now + 100 * MS);
+            }
+            world.run(100 * MS, 1);
+        }
+        world.each = 1;
+        world.run(2000 * MS, 0);
+        assert_eq!(world.refused_at_once == 0, is_said, "{} refused", world.refused_at_once);
+        assert_eq!(world.expired, 0);
+    }
+}

@@ -286,10 +286,15 @@ struct Impatient {
 }
 
 fn beside(impatient: Impatient, others: u64) -> [Tally; 2] {
+    beside_load(impatient, others, 0.6)
+}
+
+/// The same, with others for another part of the capacity.
+fn beside_load(impatient: Impatient, others: u64, load: f64) -> [Tally; 2] {
     let is_impatient = RefCell::new(Vec::<bool>::new());
     let (mut due, mut number) = (0.0, 0);
     let come = |ms: u64, _| {
-        due += 0.6 * f64::from(SLOTS) / SERVICE as f64;
+        due += load * f64::from(SLOTS) / SERVICE as f64;
         let count_of_others = due as u64;
         due -= count_of_others as f64;
         let Impatient { flows, count, every_ms, as_one } = impatient;
@@ -323,6 +328,19 @@ fn a_few_addresses_that_leave_again_and_again_make_nobody_look_impatient() {
         for (count, every_ms) in [(1, 4), (20, 200), (60, 300), (150, 500), (1, 10), (3, 1)] {
             let impatient = Impatient { flows, count, every_ms, as_one: false };
             let tallies = beside(impatient, others);
+            assert_eq!(tallies[1].refused, 0, "{others} beside {impatient:?}: {tallies:?}");
+        }
+    }
+}
+
+/// At first nearly all requests are theirs.
+#[test]
+fn those_who_ask_most_at_first_make_nobody_look_impatient() {
+    for (others, flows) in [(1_000, 60), (200, 60), (1_000, 40), (100, 40), (200, 30), (60, 20)] {
+        for (count, every_ms) in [(1, 5), (40, 220), (3, 1)] {
+            let impatient = Impatient { flows, count, every_ms, as_one: false };
+            let tallies = beside_load(impatient, others, 0.2);
+            assert!(tallies[1].good > 700, "{tallies:?}");
             assert_eq!(tallies[1].refused, 0, "{others} beside {impatient:?}: {tallies:?}");
         }
     }
@@ -383,7 +401,7 @@ fn what_is_not_to_be_learned_is_not_shown() {
         // Those that wait for longer than a moment leave while they are served.
         let mut served = VecDeque::new();
         let mut waiting = VecDeque::new();
-        for step in 0..400 {
+        for step in 0..800 {
             let now = Moment::from_millis(step * 5);
             match come(&mut gate, step * 5) {
                 Verdict::Admit(slot) => served.push_back(slot),

@@ -56,6 +56,8 @@ const HALF_LIFE: Duration = Duration::from_secs(30);
 const REQUESTS: f32 = 4096.0;
 /// The same while requests find free slots.
 const HALF_LIFE_IDLE: Duration = Duration::from_millis(500);
+/// How long clients must have been seen to leave before anything follows from it: at first those are seen who ask most.
+const FIRST: Duration = Duration::from_secs(3);
 /// How often the deadline is computed anew; how long until it is a step longer, and how many requests.
 const INTERVAL: Duration = Duration::from_millis(100);
 const STEP: (Duration, f32) = (Duration::from_millis(250), 32.0);
@@ -133,7 +135,7 @@ fn of_most(groups: &[Group; GROUPS]) -> [Count; BINS] {
     // Where all are alike, the worst are so by chance, and without them too few would seem to leave.
     let is_like_most = |of: &Count| {
         let expected = of.all * sum.share();
-        of.left <= expected + 2.0 * expected.sqrt() + 0.5
+        of.left <= expected + 3.0 * expected.sqrt() + 0.5
     };
     let like_most = worst.iter().filter(|(_, _, of)| is_like_most(of));
     let mut sums = [Count::default(); BINS];
@@ -150,6 +152,8 @@ fn of_most(groups: &[Group; GROUPS]) -> [Count; BINS] {
 pub(crate) struct Patience {
     /// `None`: nobody left lately.
     groups: Option<Box<[Group; GROUPS]>>,
+    /// When the first of them was seen.
+    begun: Moment,
     /// In all groups: requests, and those whose clients left.
     requests: f32,
     leavers: f32,
@@ -175,6 +179,7 @@ impl Default for Patience {
     fn default() -> Self {
         Patience {
             groups: None,
+            begun: Moment::ZERO,
             requests: 0.0,
             leavers: 0.0,
             period: Moment::ZERO,
@@ -224,6 +229,9 @@ impl Patience {
         if has_left || self.groups.is_some() {
             let part = (held.as_secs_f64() / self.answer_s.max(1e-6)).min(1.0) as f32;
             let count = if has_left { part } else { 1.0 };
+            if self.groups.is_none() {
+                self.begun = now;
+            }
             let groups = self.groups.get_or_insert_with(|| Box::new([Group::NONE; GROUPS]));
             let group = &mut groups[group(flow, GROUPS)];
             let counts = if has_left { &mut group.left } else { &mut group.stayed };
@@ -304,7 +312,9 @@ impl Patience {
         }
         let Some(groups) = &mut self.groups else { return };
         groups.iter_mut().for_each(|group| group.fade(kept));
-        let (before, seen) = (self.too_long, self.seen_too_long());
+        let is_early = now.since(self.begun) < FIRST;
+        let seen = if is_early { None } else { self.seen_too_long() };
+        let before = self.too_long;
         let is_tried = now.since(self.since) >= STEP.0 && self.tried >= STEP.1;
         let longer = match before {
             Some(bin) if !is_idle => bin + usize::from(idle > 0 || is_tried),

@@ -138,6 +138,11 @@ impl Law for AdaptiveLimit {
         self.window.full = kept && nearly;
     }
 
+    fn is_away(&mut self, now: Moment) {
+        self.window = Window::open(now, self.slots, self.window.full, Duration::ZERO);
+        self.mix.open();
+    }
+
     /// A few nanoseconds; 20 µs at the end of a window, at most 40 times a second. Never allocates.
     fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
         let Completion { now, class, admitted, outcome, load, .. } = *completion;

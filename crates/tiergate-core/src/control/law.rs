@@ -8,6 +8,7 @@
 //! | [`Law::pass`] | before the number of slots in use grows, and before [`Law::keep`] |
 //! | [`Law::keep`] | free slots are kept from the requests that wait, or no longer |
 //! | [`Law::finished`] | a request gave its slots back |
+//! | [`Law::is_away`] | the server refuses connections, and requests wait for it in their slots |
 //! | [`Law::observe`] | a sensor sent a reading |
 //! | [`Law::set_bounds`] | a controller changed the bounds |
 
@@ -131,6 +132,10 @@ pub trait Law: Debug + Send {
     fn finished(&mut self, _completion: &Completion<'_>) -> Option<Step> {
         None
     }
+
+    /// The server is away for a moment: slots are in use and nothing is served, which says nothing of the origin. Said
+    /// several times while it lasts.
+    fn is_away(&mut self, _now: Moment) {}
 
     /// A sensor sent a reading. Not every law has a use for it.
     fn observe(&mut self, _now: Moment, _reading: &Reading<'_>) -> Option<Step> {

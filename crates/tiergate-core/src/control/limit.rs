@@ -92,6 +92,11 @@ impl Limit {
         }
     }
 
+    /// The server is away; see [`Law::is_away`].
+    pub(crate) fn is_away(&mut self, now: Moment) {
+        self.law.is_away(now);
+    }
+
     /// A sensor sent a reading.
     pub(crate) fn observe(&mut self, now: Moment, reading: &Reading<'_>) {
         let step = self.law.observe(now, reading);

@@ -18,6 +18,7 @@
 
 mod adjust;
 mod arrive;
+mod away;
 mod classes;
 mod effect;
 mod grant;
@@ -109,12 +110,6 @@ impl Slot {
     /// When the slot was granted.
     pub fn admitted(&self) -> Moment {
         self.admitted
-    }
-
-    /// The request can be sent only now, because the server was away: until now it has waited, and its time at the
-    /// origin begins.
-    pub fn begins(&mut self, now: Moment) {
-        self.admitted = now;
     }
 
     /// How long the request waited for it.

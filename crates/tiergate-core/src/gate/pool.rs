@@ -78,6 +78,8 @@ pub struct Pool<T> {
     /// The number of slots that the shell was told last; 0: none yet.
     pub(super) slots_said: u32,
     pub(super) limit: Limit,
+    /// Until when the server is away, as far as that is known.
+    pub(super) away_until: Moment,
     pub(super) schedule: Schedule,
     pub(super) costs: Costs,
     pub(super) backlog: Backlog<T>,
@@ -99,6 +101,7 @@ impl<T> Pool<T> {
             is_planned: false,
             slots_said: 0,
             limit: Limit::new(law, slots),
+            away_until: Moment::ZERO,
             schedule: Schedule::new(plan),
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),

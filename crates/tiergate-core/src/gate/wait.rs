@@ -109,12 +109,6 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Lets time pass for what is known of how fast a list is served; before the list changes.
-    pub(super) fn count_drain(&mut self, now: Moment, class: ClassId, running: bool) {
-        let waiting = self.backlog.len_of_list(class, running) > 0;
-        self.classes.at_mut(class).drain_mut(running).pass(now, waiting);
-    }
-
     /// Gives free slots to waiters in the policy's order, until there is none or nobody may have one. A
     /// request that is next and takes more slots than are free waits until they are, and nobody else gets
     /// them meanwhile: else narrower ones, even of less important classes, would take each slot as it

@@ -175,6 +175,11 @@ impl Health {
         !self.is_sick(rules) && self.refused_since.is_some_and(lately)
     }
 
+    /// Whether it has refused the last connection.
+    pub(super) fn refuses(&self) -> bool {
+        self.refused_since.is_some()
+    }
+
     /// A request is sent to it. If it is left out, the request is the try; the next is due only if it says
     /// nothing.
     pub(super) fn send(&mut self, now: Moment, rules: &HealthRules) {

@@ -131,10 +131,12 @@ impl Servers {
     }
 
     /// Whether a request that could connect to no server had better wait and try again: one of them may be
-    /// restarting. O(servers).
+    /// restarting, and no other is well. O(servers).
     pub fn may_restart(&self, now: Moment, lineup: &Lineup) -> bool {
-        let may = |place| self.health(lineup, place).may_restart(now, &lineup.rules);
-        (0..lineup.ids.len()).any(may)
+        let rules = &lineup.rules;
+        let of_all = || (0..lineup.ids.len()).map(|place| self.health(lineup, place));
+        let is_well = |health: &Health| health.is_usable(now, rules) && !health.refuses();
+        of_all().any(|health| health.may_restart(now, rules)) && !of_all().any(is_well)
     }
 
     /// As [`Servers::pick`], for a request that has waited for a server that may be restarting. It costs no retry:

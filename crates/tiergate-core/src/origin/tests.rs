@@ -129,6 +129,10 @@ fn only_a_server_that_refuses_at_once_is_waited_for_and_only_if_no_other_is_well
     origin.finds(2, 0, 0, Finding::Refused);
     let picked: Vec<_> = (0..4).filter_map(|_| origin.pick(100)).collect();
     assert_eq!(picked, [1, 1, 1, 1]);
+    // A request that was denied a retry at the other does not get it for waiting.
+    assert!(!origin.may_restart(100));
+    origin.done(100, 1, Finding::Refused);
+    assert!(origin.may_restart(100), "both are away");
     let mut origin = Origin::new("a", PATIENT, RETRIES);
     origin.finds(2, 0, 0, Finding::Unreachable);
     assert!(!origin.may_restart(1) && !origin.any_usable(1), "each try would take as long");
@@ -136,7 +140,9 @@ fn only_a_server_that_refuses_at_once_is_waited_for_and_only_if_no_other_is_well
     let mut origin = Origin::new("a", HealthRules { fall: Some(2), ..PATIENT }, RETRIES);
     origin.finds(2, 0, 0, Finding::Refused);
     assert!(origin.any_usable(1));
-    (0..2).for_each(|_| drop(origin.servers.checked(&origin.lineup, 0, false)));
+    for _ in 0..2 {
+        origin.servers.checked(&origin.lineup, 0, false);
+    }
     assert!(!origin.may_restart(1) && !origin.any_usable(1));
 }
 

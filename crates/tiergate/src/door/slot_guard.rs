@@ -4,6 +4,7 @@
 use super::lock::Door;
 use std::ops::Deref;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tiergate_core::gate::{Slot, Stream};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
@@ -58,15 +59,17 @@ impl<D: Deref<Target = Door>> Guard<D> {
         self.slot().admitted()
     }
 
-    /// The server was away until now; see [`Slot::begins`].
-    pub fn begins(&mut self, now: Moment) {
-        if let Hold::Slot(slot) = &mut self.hold {
-            slot.begins(now);
-        }
+    /// The server is away, and the request tries again after so long.
+    pub fn is_away(&mut self, pause: Duration) {
+        let Hold::Slot(slot) = &mut self.hold else { return };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        gate.is_away(now, slot, now + pause);
+        self.door.settle(gate, now);
     }
 
     /// How long the request waited for it.
-    pub fn waited(&self) -> std::time::Duration {
+    pub fn waited(&self) -> Duration {
         self.slot().waited()
     }
 

@@ -25,6 +25,7 @@ use crate::timers::Timer;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tiergate_core::origin::{Bounds, Leftover, Way};
 use tiergate_core::outcome::End;
 use tiergate_core::time::Moment;
@@ -34,6 +35,9 @@ use tokio::io::AsyncWriteExt;
 /// Bytes that are read on behalf of nobody. Beyond, what the origin would still send costs more than a new
 /// connection, and a server that is stopped while it writes notices.
 const LEN_MAX: usize = 1 << 20;
+
+/// So long at least is looked for what has arrived already.
+const TURN: Duration = Duration::from_millis(1);
 
 /// A request that no client waits for.
 struct Remnant {
@@ -93,10 +97,11 @@ impl Remnant {
         if closes && self.stream.shutdown().await.is_err() {
             return self.count(Abandoned::Cut);
         }
-        // Time that it has been at the origin for counts: one that overstays when its client leaves is not awaited anew.
-        let before = self.place.lasted(self.left);
-        let within =
-            bounds.within.saturating_sub(before).min(self.config.policy.timeouts.response_head);
+        // One that overstays when its client leaves is not awaited anew. But a server whose connection is closed needs the
+        // time to notice that.
+        let before = if closes { Duration::ZERO } else { self.place.lasted(self.left) };
+        let within = bounds.within.saturating_sub(before).max(TURN);
+        let within = within.min(self.config.policy.timeouts.response_head);
         let end = self.read_all(Bounds { within, ..bounds }).await;
         let took = clock::now().since(self.left);
         let leftover = match end {

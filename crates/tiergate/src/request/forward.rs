@@ -86,10 +86,10 @@ impl<C: Client> Request<'_, '_, C> {
             let origin = self.config.pools.of(self.facts.arrival.pool);
             let Some((mut place, idle)) = attempts.next(origin) else {
                 if let Some(pause) = attempts.wait(origin) {
-                    self.unless_gone(tokio::time::sleep(pause)).await?;
                     if let Some(slot) = &mut self.slot {
-                        slot.begins(clock::now());
+                        slot.is_away(pause);
                     }
+                    self.unless_gone(tokio::time::sleep(pause)).await?;
                     continue;
                 }
                 self.record.cause = attempts.why();
