@@ -101,7 +101,14 @@ impl Origin {
             Change::Back => tracing::info!(%server, pool, "origin server gets requests again"),
             Change::LeftOut(cause) => {
                 let why = why.unwrap_or("-");
-                tracing::warn!(%server, pool, "origin server left out: {cause}; the last: {why}");
+                let restarts = match self.may_restart() {
+                    true => format!(
+                        "; no other is usable, so requests wait for it up to {:?}",
+                        self.settings.restart_max
+                    ),
+                    false => String::new(),
+                };
+                tracing::warn!(%server, pool, "origin server left out: {cause}; the last: {why}{restarts}");
             }
         }
     }
