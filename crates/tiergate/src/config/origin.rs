@@ -38,7 +38,7 @@ section! {
         /// How long requests wait for a server that refuses connections, from its first refusal on, where no other server
         /// is usable: each keeps its slot and connects again every 20 to 160 ms. `"1ms"`: they get 502 at once.
         /// Why: as long as most restarts, and as a request waits for a slot by default. Later, 503 at once is better
-        /// than a wait in vain.
+        /// than a useless wait.
         restart_max: Duration = TIME.or("2s");
         /// Retries allowed, as a share of the requests of the last ten seconds, in addition to
         /// `retry_budget_min`. Beyond it requests are not retried.

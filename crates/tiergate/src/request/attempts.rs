@@ -74,7 +74,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// There is no next place: how long to wait until all servers are tried anew; `None`: that is in vain.
+    /// There is no next place: how long to wait until all servers are tried anew; `None`: it would be no use.
     pub(super) fn wait(&mut self, origin: &Origin) -> Option<Duration> {
         if self.tried == 0 || !origin.may_restart() {
             return None;
