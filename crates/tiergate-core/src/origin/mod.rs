@@ -10,7 +10,7 @@
 //! active checks are on, no request is spent before they pass, and none at all on a server that could not be
 //! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
 //! the servers are left out, and they are used all the same when there is no other. So is, for `restart_max`, one that
-//! connects fail to: requests wait there for it to be restarted.
+//! refuses connections: requests wait there for it to be restarted.
 //!
 //! A request that failed at one server may be tried at another, as far as the retry budget goes
 //! ([`retries`]).

@@ -39,8 +39,9 @@ impl ConnectFault {
     }
 }
 
-/// Whether it was known at once that nobody takes the connection, as while a server restarts.
+/// Whether it was known at once that nobody listens, as while a server restarts. Not that the listen queue of a UNIX
+/// socket is full: that server is there, and has too much to do.
 pub fn is_refused(error: &io::Error) -> bool {
-    let refusals = [libc::ECONNREFUSED, libc::ECONNRESET, libc::ENOENT, libc::EAGAIN];
+    let refusals = [libc::ECONNREFUSED, libc::ECONNRESET, libc::ENOENT];
     error.raw_os_error().is_some_and(|errno| refusals.contains(&errno))
 }
