@@ -155,7 +155,7 @@ fn goodput_under_overload_is_that_of_the_best_deadline_whatever_clients_patience
         ("0.5 to 1.5 s", &|number| 500 + noise(number * 3 + 2) % 1000),
     ];
     for (name, patience) in cases {
-        for times in [3.0, 10.0] {
+        for times in [2.0, 3.0, 10.0] {
             let goodput =
                 |deadline| run(JUDGED, deadline, true, steady(times, false), patience)[1].good;
             let typed = [100, 200, 400, 800, 1600].map(|ms| (goodput(ms * MS), ms));
