@@ -19,6 +19,8 @@ const FADE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See [`Health::is_usable`].
 const TRY_DELAY: u32 = 10;
+/// A server that refuses connections may be restarting for this many times as long as a request waits for it.
+const RESTARTS: u32 = 5;
 
 /// How servers are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +29,8 @@ pub struct HealthRules {
     pub failures_max: u32,
     /// How long until one request tries it again.
     pub retry_after: Duration,
-    /// How long requests that no other server can take wait for one that refuses connections, from the first
-    /// refusal on: so long does a restart take.
+    /// How long a request that no other server can take waits for one that refuses connections. Requests do so in the
+    /// first five times as long of an outage: a restart takes no longer.
     pub restart_max: Duration,
     /// Active checks: failures in a row that take a server out; `None` if there are none.
     pub fall: Option<u32>,
@@ -171,7 +173,7 @@ impl Health {
 
     /// Whether it has refused connections for so short a time that it may be restarting.
     pub(super) fn may_restart(&self, now: Moment, rules: &HealthRules) -> bool {
-        let lately = |since| now.since(since) < rules.restart_max;
+        let lately = |since| now.since(since) < RESTARTS * rules.restart_max;
         !self.is_sick(rules) && self.refused_since.is_some_and(lately)
     }
 

@@ -9,8 +9,8 @@
 //! was left out by passive checks is tried by a single request every `retry_after`; success brings it back. If
 //! active checks are on, no request is spent before they pass, and none at all on a server that could not be
 //! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
-//! the servers are left out, and they are used all the same when there is no other. So is, for `restart_max`, one that
-//! refuses connections: requests wait there for it to be restarted.
+//! the servers are left out, and they are used all the same when there is no other. So is, for a while, one that
+//! refuses connections: requests wait there for it to be restarted, each for up to `restart_max`.
 //!
 //! A request that failed at one server may be tried at another, as far as the retry budget goes
 //! ([`retries`]).
@@ -130,8 +130,13 @@ impl Servers {
         Again::To(place)
     }
 
-    /// Whether a request that could connect to no server had better wait and try again: one of them may be
-    /// restarting, and no other is well. O(servers).
+    /// Whether a request that has been refused by all servers since a moment had better wait and try again: it has not
+    /// waited for long, one of them may be restarting, and no other is well. O(servers).
+    pub fn may_wait(&self, now: Moment, lineup: &Lineup, refused: Moment) -> bool {
+        now.since(refused) < lineup.rules.restart_max && self.may_restart(now, lineup)
+    }
+
+    /// Whether one of the servers may be restarting, and no other is well. O(servers).
     pub fn may_restart(&self, now: Moment, lineup: &Lineup) -> bool {
         let rules = &lineup.rules;
         let of_all = || (0..lineup.ids.len()).map(|place| self.health(lineup, place));

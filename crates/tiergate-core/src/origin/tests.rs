@@ -107,20 +107,27 @@ fn the_only_server_is_waited_for_while_it_may_be_restarting() {
     assert!(!origin.may_restart(0), "nothing is wrong with it");
     let out = Change::LeftOut(Cause::Unreachable(2));
     assert_eq!(origin.finds(2, 100, 0, Finding::Refused), Some(out));
-    assert!(origin.may_restart(2099) && origin.any_usable(2099) && origin.states(2099)[0].usable);
-    assert_eq!(origin.servers.pick_after_wait(at(2099), &origin.lineup), Some(0));
-    assert_eq!(origin.done(2099, 0, Finding::Refused), None);
+    let may_wait =
+        |origin: &Origin, ms, refused| origin.servers.may_wait(at(ms), &origin.lineup, at(refused));
+    assert!(may_wait(&origin, 2099, 100) && !may_wait(&origin, 2100, 100), "it has waited");
+    // Others come later, and wait for as long.
+    assert!(may_wait(&origin, 10_099, 9_000));
+    assert!(origin.may_restart(10_099) && origin.any_usable(10_099));
+    assert!(origin.states(10_099)[0].usable);
+    assert_eq!(origin.servers.pick_after_wait(at(10_099), &origin.lineup), Some(0));
+    assert_eq!(origin.done(10_099, 0, Finding::Refused), None);
     // It has lasted for longer than a restart: from now on it is tried once a second.
-    assert!(!origin.may_restart(2100) && !origin.any_usable(2100));
-    assert_eq!(origin.servers.pick_after_wait(at(2100), &origin.lineup), None);
-    assert_eq!(origin.pick(3099), Some(0));
-    assert_eq!(origin.done(3100, 0, Finding::Refused), None);
-    assert!(!origin.may_restart(3100) && !origin.any_usable(3100), "it is still the same outage");
-    assert_eq!(origin.pick(4100), Some(0));
-    assert_eq!(origin.done(4100, 0, Finding::Alive), Some(Change::Back));
+    assert!(!may_wait(&origin, 10_100, 9_000));
+    assert!(!origin.may_restart(10_100) && !origin.any_usable(10_100));
+    assert_eq!(origin.servers.pick_after_wait(at(10_100), &origin.lineup), None);
+    assert_eq!(origin.pick(11_099), Some(0));
+    assert_eq!(origin.done(11_100, 0, Finding::Refused), None);
+    assert!(!origin.may_restart(11_100) && !origin.any_usable(11_100), "the same outage");
+    assert_eq!(origin.pick(12_100), Some(0));
+    assert_eq!(origin.done(12_100, 0, Finding::Alive), Some(Change::Back));
     // The next one is a new one.
-    assert_eq!(origin.find(9000, 0, Finding::Refused), None);
-    assert!(origin.may_restart(10_999));
+    assert_eq!(origin.find(19_000, 0, Finding::Refused), None);
+    assert!(origin.may_restart(20_999));
 }
 
 #[test]

@@ -76,9 +76,9 @@ impl Origin {
         self.state().any_usable(clock::now(), &self.lineup)
     }
 
-    /// Whether a request that could connect to no server had better wait and try again.
-    pub fn may_restart(&self) -> bool {
-        self.state().may_restart(clock::now(), &self.lineup)
+    /// Whether a request that has been refused by all servers since a moment had better wait and try again.
+    pub fn may_wait(&self, refused: Moment) -> bool {
+        self.state().may_wait(clock::now(), &self.lineup, refused)
     }
 
     /// Every server's state, in the policy's order.
@@ -101,9 +101,9 @@ impl Origin {
             Change::Back => tracing::info!(%server, pool, "origin server gets requests again"),
             Change::LeftOut(cause) => {
                 let why = why.unwrap_or("-");
-                let restarts = match self.may_restart() {
+                let restarts = match self.may_wait(clock::now()) {
                     true => format!(
-                        "; no other is usable, so requests wait for it up to {:?}",
+                        "; no other is usable, so requests wait for it, each up to {:?}",
                         self.settings.restart_max
                     ),
                     false => String::new(),

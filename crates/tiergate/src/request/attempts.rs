@@ -1,11 +1,13 @@
 //! Where a request is tried, one server after the other, as far as the origin's retry budget goes.
 
 use super::fault::Fault;
+use crate::clock;
 use crate::origin::connect_fault::{ConnectFault, is_refused};
 use crate::origin::{Lease, Origin, Place};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::time::Moment;
 
 /// How long a request waits before it connects again to a server that may be restarting: first, and at most. The many that
 /// wait shall not keep the machine busy.
@@ -21,7 +23,8 @@ pub(super) struct Attempts {
     /// Why the last of them could not be reached.
     why: &'static str,
     stale: Stale,
-    /// The last pause before all servers are tried anew.
+    /// Since when all servers have refused it; the last pause before they are tried anew.
+    refused: Option<Moment>,
     pause: Option<Duration>,
 }
 
@@ -76,7 +79,7 @@ impl Attempts {
 
     /// There is no next place: how long to wait until all servers are tried anew; `None`: it would be no use.
     pub(super) fn wait(&mut self, origin: &Origin) -> Option<Duration> {
-        if self.tried == 0 || !origin.may_restart() {
+        if self.tried == 0 || !origin.may_wait(*self.refused.get_or_insert_with(clock::now)) {
             return None;
         }
         self.tried = 0;
