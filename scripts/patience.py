@@ -7,7 +7,8 @@ without a deadline, Tiergate with each of several typed deadlines, HAProxy with 
 nginx. Good is a complete 2xx response before its client gives up. With --proxied, an HAProxy that keeps its
 connections stands between clients and contenders, so that nobody is seen leaving. Everything ends by itself.
 
-    scripts/patience.py [--proxied] [--rounds N] [--seconds S] [--server NAME] [--patience NAME] [--times X] [--json FILE]
+    scripts/patience.py [--proxied] [--rounds N] [--seconds S] [--server NAME] [--patience NAME] [--times X]
+                        [--no-peers] [--json FILE]
 """
 
 import argparse
@@ -127,12 +128,13 @@ def main():
     words.add_argument("--patience", choices=PATIENCE)
     words.add_argument("--times", type=float)
     words.add_argument("--proxied", action="store_true", help="behind an HAProxy that keeps its connections when clients leave")
+    words.add_argument("--no-peers", action="store_true", help="Tiergate only, without and with deadlines")
     words.add_argument("--json")
     given = words.parse_args()
     servers = [given.server] if given.server else list(SERVERS)
     patiences = [given.patience] if given.patience else list(PATIENCE)
     loads = [given.times] if given.times else [3, 10]
-    names = contenders()
+    names = {name: start for name, start in contenders().items() if not given.no_peers or name.startswith("tiergate")}
     runs = given.rounds * len(servers) * len(patiences) * len(loads) * len(names)
     print(f"{runs} runs of {WARM_S + given.seconds + 1} s: {runs * (WARM_S + given.seconds + 1) / 60:.0f} minutes")
     found = {}

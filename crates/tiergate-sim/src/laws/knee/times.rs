@@ -110,8 +110,11 @@ impl ByClass {
             if of.count < 2.0 || others.count < 2.0 {
                 continue;
             }
-            let of_class = of.count / usual.varies(class);
-            longer += (of.mean() / others.mean()).ln() * of_class;
+            let varies = usual.varies(class);
+            let of_class = of.count / varies;
+            // The logarithm of a mean of few is too small on average.
+            let too_small = 0.5 * varies * (1.0 / of.count - 1.0 / others.count);
+            longer += ((of.mean() / others.mean()).ln() + too_small) * of_class;
             ln_slots += of.ln_slots / of.count * of_class;
             weight += of_class;
         }
@@ -149,12 +152,32 @@ mod tests {
 
     #[test]
     fn another_mixture_of_classes_takes_no_longer() {
-        let slow = block(&[(0, 10, 0.01), (1, 90, 0.1)]);
-        let fast = block(&[(0, 90, 0.01), (1, 10, 0.1)]);
-        assert!(beside(&slow, &fast).expect("enough").longer.abs() < 1e-9);
-        let slower = block(&[(0, 10, 0.02), (1, 90, 0.2)]);
+        let slow = block(&[(0, 1000, 0.01), (1, 9000, 0.1)]);
+        let fast = block(&[(0, 9000, 0.01), (1, 1000, 0.1)]);
+        assert!(beside(&slow, &fast).expect("enough").longer.abs() < 1e-3);
+        let slower = block(&[(0, 1000, 0.02), (1, 9000, 0.2)]);
         let found = beside(&slower, &fast).expect("enough");
-        assert!((found.longer - 2_f64.ln()).abs() < 1e-9 && found.ln_slots == 2.0);
+        assert!((found.longer - 2_f64.ln()).abs() < 1e-3 && found.ln_slots == 2.0);
+    }
+
+    #[test]
+    fn few_requests_seem_no_quicker_than_many() {
+        let mut seed = 1_u64;
+        let mut exponential = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            -0.1 * (((seed >> 11) + 1) as f64 / (1_u64 << 53) as f64).ln()
+        };
+        let (mut usual, mut whole) = (Usual::default(), ByClass::default());
+        for _ in 0..100_000 {
+            whole.add(0, usual.add(0, exponential()), 2.0);
+        }
+        let mut of_few = || {
+            let mut few = ByClass::default();
+            (0..8).for_each(|_| few.add(0, usual.add(0, exponential()), 2.0));
+            few.beside(&whole, &usual).expect("enough").longer
+        };
+        let mean = (0..2000).map(|_| of_few()).sum::<f64>() / 2000.0;
+        assert!(mean.abs() < 0.02, "{mean}");
     }
 
     #[test]
