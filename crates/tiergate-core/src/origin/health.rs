@@ -30,7 +30,7 @@ pub struct HealthRules {
     /// How long until one request tries it again.
     pub retry_after: Duration,
     /// How long a request that no other server can take waits for one that refuses connections. Requests do so in the
-    /// first five times as long of an outage: a restart takes no longer.
+    /// first five times as long of an outage; one that lasts for longer is not taken for a restart.
     pub restart_max: Duration,
     /// Active checks: failures in a row that take a server out; `None` if there are none.
     pub fall: Option<u32>,
@@ -173,7 +173,7 @@ impl Health {
 
     /// Whether it has refused connections for so short a time that it may be restarting.
     pub(super) fn may_restart(&self, now: Moment, rules: &HealthRules) -> bool {
-        let lately = |since| now.since(since) < RESTARTS * rules.restart_max;
+        let lately = |since| now.since(since) < rules.restart_max.saturating_mul(RESTARTS);
         !self.is_sick(rules) && self.refused_since.is_some_and(lately)
     }
 

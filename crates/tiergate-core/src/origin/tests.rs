@@ -131,6 +131,14 @@ fn the_only_server_is_waited_for_while_it_may_be_restarting() {
 }
 
 #[test]
+fn a_restart_may_take_any_time() {
+    let rules = HealthRules { restart_max: Duration::MAX, ..PASSIVE };
+    let mut origin = Origin::new("a", rules, RETRIES);
+    origin.find(0, 0, Finding::Refused);
+    assert!(origin.may_restart(1_000_000));
+}
+
+#[test]
 fn only_a_server_that_refuses_at_once_is_waited_for_and_only_if_no_other_is_well() {
     let mut origin = Origin::new("a b", PATIENT, RETRIES);
     origin.finds(2, 0, 0, Finding::Refused);

@@ -38,8 +38,8 @@ section! {
         /// How long a request waits for a server that refuses connections, where no other server is usable: it keeps its
         /// slot and connects again every 20 to 160 ms. After five times as long of an outage requests are refused at once.
         /// `"1ms"`: they get 502 at once.
-        /// Why: a request waits as long for a slot by default. Nearly all restarts take less than 10 s; later, 503 at
-        /// once is better than a useless wait.
+        /// Why: a request waits as long for a slot by default. An outage that lasts for longer is not taken for a restart:
+        /// 503 at once is better than a useless wait.
         restart_max: Duration = TIME.or("2s");
         /// Retries allowed, as a share of the requests of the last ten seconds, in addition to
         /// `retry_budget_min`. Beyond it requests are not retried.
