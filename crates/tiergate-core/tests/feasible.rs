@@ -236,9 +236,9 @@ fn below_capacity_nobody_is_refused() {
     assert_eq!((world.refused_at_once, world.waiting.len()), (0, 0));
 }
 
-/// A restart of a second: what waits then is served in time afterwards, at the rate of before.
+/// A restart, or a stall, of a second: what waits then is served in time afterwards, at the rate of before.
 #[test]
-fn nobody_is_refused_because_the_server_is_away_for_a_moment() {
+fn nobody_is_refused_because_the_server_does_nothing_for_a_moment() {
     for is_said in [true, false] {
         let mut world = World::of(4, 1, 3000 * MS);
         world.run(100 * MS, 1);
@@ -251,8 +251,35 @@ fn nobody_is_refused_because_the_server_is_away_for_a_moment() {
             world.run(100 * MS, 1);
         }
         world.each = 1;
-        world.run(2000 * MS, 0);
-        assert_eq!(world.refused_at_once == 0, is_said, "{} refused", world.refused_at_once);
-        assert_eq!(world.expired, 0);
+        world.run(2000 * MS, 1);
+        assert_eq!((world.refused_at_once, world.expired), (0, 0), "said: {is_said}");
     }
+}
+
+/// Nor by those that come for seconds afterwards, in an overload that lasts.
+#[test]
+fn a_stall_does_not_make_the_queue_shorter_afterwards() {
+    let longest = |stall: Duration| {
+        let class = Class { deadline: 2000 * MS, patience: false, ..Class::named("all") };
+        let mut world = World::of_class(4, 1, class);
+        world.run(Duration::from_secs(10), 2);
+        world.each = u32::MAX;
+        world.run(stall, 2);
+        world.each = 1;
+        world.run(500 * MS, 2);
+        world.waiting.len()
+    };
+    let (without, with) = (longest(Duration::ZERO), longest(1000 * MS));
+    assert!(with * 10 >= without * 9, "{with} wait after a stall, {without} without");
+}
+
+/// A class that gets nothing while others are served is not in a stall.
+#[test]
+fn an_origin_that_stops_for_good_makes_few_wait() {
+    let mut world = World::of(4, 1, 1000 * MS);
+    world.run(2000 * MS, 1);
+    world.each = u32::MAX;
+    world.run(20_000 * MS, 1);
+    assert!(world.waiting.len() <= 20, "{} wait", world.waiting.len());
+    assert!(world.expired < 500, "{} of 2,000 waited in vain", world.expired);
 }

@@ -8,7 +8,7 @@
 //! connection and memory here.
 //!
 //! Nothing is judged by a rate that was not seen for long enough, or not lately: see
-//! [`DrainRate::is_feasible`]. Some of the places are kept from newcomers: see [`patience`].
+//! [`DrainRate::is_feasible`]; what a stall of the origin takes does not count: see [`super::stall`]. Some of the places are kept from newcomers: see [`patience`].
 //!
 //! Source: ours; the drain rate as the measure of a queue is that of RFC 8033 (PIE, §4.2).
 
@@ -68,6 +68,8 @@ pub fn goes_on(answered: u32) -> bool {
 pub struct DrainRate {
     served: f64,
     backlogged_s: f64,
+    /// Backlogged time since any request of the pool last began or ended. Counts when the next one does.
+    pending_s: f64,
     seen: Moment,
     /// Share of what would be served before the deadline that may wait: the less steady the rate, the
     /// less.
@@ -79,22 +81,38 @@ pub struct DrainRate {
 impl DrainRate {
     /// Nothing is known before `now`.
     pub fn since(now: Moment) -> Self {
-        DrainRate { served: 0.0, backlogged_s: 0.0, seen: now, share: SHARE.1, taken: Moment::ZERO }
+        DrainRate {
+            served: 0.0,
+            backlogged_s: 0.0,
+            pending_s: 0.0,
+            seen: now,
+            share: SHARE.1,
+            taken: Moment::ZERO,
+        }
     }
 
     /// Lets time pass, in which requests of the class waited or none did. Call before either
-    /// changes. A few nanoseconds.
-    pub fn pass(&mut self, now: Moment, waiting: bool) {
+    /// changes. `progress`: when any request of the pool last began or ended, at most `now`. A few nanoseconds.
+    pub fn pass(&mut self, now: Moment, waiting: bool, progress: Moment) {
+        if progress >= self.seen {
+            self.backlogged_s += std::mem::take(&mut self.pending_s);
+            self.elapse(progress, waiting);
+            self.backlogged_s += std::mem::take(&mut self.pending_s);
+        }
+        self.elapse(now, waiting);
+        while self.backlogged_s > REMEMBERED.as_secs_f64() {
+            self.served /= 2.0;
+            self.backlogged_s /= 2.0;
+        }
+    }
+
+    fn elapse(&mut self, now: Moment, waiting: bool) {
         let elapsed_s = now.since(self.seen).as_secs_f64();
-        self.seen = now;
+        self.seen = self.seen.max(now);
         let put_back = (elapsed_s * PUT_BACK_A_SECOND).min(1.0);
         self.share += (SHARE.1 - self.share) * put_back;
         if waiting {
-            self.backlogged_s += elapsed_s;
-            if self.backlogged_s > REMEMBERED.as_secs_f64() {
-                self.served /= 2.0;
-                self.backlogged_s /= 2.0;
-            }
+            self.pending_s += elapsed_s;
         } else {
             let left = (1.0 - elapsed_s * const { 1.0 / FADING.as_secs() as f64 }).max(0.0);
             self.served *= left;
@@ -105,6 +123,11 @@ impl DrainRate {
     /// The time until then says nothing. A few nanoseconds.
     pub fn skip(&mut self, until: Moment) {
         self.seen = self.seen.max(until);
+    }
+
+    /// So much of the time since the latest progress was a stall. Call before that which ends it.
+    pub fn excuse(&mut self, stalled: Duration) {
+        self.pending_s = (self.pending_s - stalled.as_secs_f64()).max(0.0);
     }
 
     /// A request of the class left the backlog for a slot.
@@ -124,17 +147,19 @@ impl DrainRate {
         waiting: u32,
         slots: u32,
     ) {
-        let tells =
-            self.judges(waiting.saturating_sub(1), deadline, slots) && waited >= deadline / 2;
+        let seen_s = self.backlogged_s + self.pending_s;
+        let tells = judges(seen_s, waiting.saturating_sub(1), deadline, slots);
+        let tells = tells && waited >= deadline / 2;
         if tells && now.since(self.taken) >= deadline / TOGETHER {
             self.taken = now;
             self.share = (self.share * (1.0 - TAKEN)).max(SHARE.0);
         }
     }
 
-    /// Requests a second; `None` while too little is known.
+    /// Requests a second, the present pause included; `None` while too little is known.
     pub fn per_second(&self) -> Option<f64> {
-        (self.backlogged_s >= KNOWN.as_secs_f64()).then(|| self.served / self.backlogged_s)
+        let seen_s = self.backlogged_s + self.pending_s;
+        (seen_s >= KNOWN.as_secs_f64()).then(|| self.served / seen_s)
     }
 
     /// Whether a request that would stand behind `waiting` others can be served within `deadline`, as far as
@@ -142,21 +167,32 @@ impl DrainRate {
     ///
     /// One may always wait: a class that is not served at all just now is back within one service time if
     /// those above it pause.
-    pub fn is_feasible(&self, waiting: u32, deadline: Duration, slots: u32) -> bool {
+    ///
+    /// `pause`: for how long no request of the pool has begun or ended, if it is known how long that usually is. It says
+    /// nothing until it is as long as the deadline: the origin may go on at once, as fast as before.
+    pub fn is_feasible(
+        &self,
+        waiting: u32,
+        deadline: Duration,
+        slots: u32,
+        pause: Option<Duration>,
+    ) -> bool {
+        let is_short = pause.is_some_and(|pause| pause < deadline.min(TURNED_OVER));
+        let seen_s = self.backlogged_s + if is_short { 0.0 } else { self.pending_s };
         // One more may be about to be served: without it, a rate of nothing in a tenth of a second would
         // refuse who can wait for an hour.
-        let most = (self.served + 1.0) / self.backlogged_s;
+        let most = (self.served + 1.0) / seen_s;
         let served_until_then = most * deadline.as_secs_f64() * self.share;
-        !self.judges(waiting, deadline, slots) || f64::from(waiting) < served_until_then
+        !judges(seen_s, waiting, deadline, slots) || f64::from(waiting) < served_until_then
     }
+}
 
-    /// Whether enough is known to refuse a request that would stand behind `waiting` others. Fewer than
-    /// there are slots are judged by no rate that was seen for a shorter time than they would wait: slots
-    /// that were given at one moment may all come free at one moment.
-    fn judges(&self, waiting: u32, deadline: Duration, slots: u32) -> bool {
-        let needed = if waiting < slots { deadline.clamp(KNOWN, TURNED_OVER) } else { KNOWN };
-        waiting > 0 && self.backlogged_s >= needed.as_secs_f64()
-    }
+/// Whether what was seen in so many seconds is enough to refuse a request that would stand behind `waiting` others.
+/// Fewer than there are slots are judged by no rate that was seen for a shorter time than they would wait: slots
+/// that were given at one moment may all come free at one moment.
+fn judges(seen_s: f64, waiting: u32, deadline: Duration, slots: u32) -> bool {
+    let needed = if waiting < slots { deadline.clamp(KNOWN, TURNED_OVER) } else { KNOWN };
+    waiting > 0 && seen_s >= needed.as_secs_f64()
 }
 
 #[cfg(test)]
@@ -166,12 +202,13 @@ mod tests {
     /// A backlog served at that rate for so long, from `begin`.
     fn served(drain: &mut DrainRate, begin: f64, rate: f64, seconds: f64) {
         let count = (rate * seconds) as u32;
-        drain.pass(at(begin), false);
+        drain.pass(at(begin), false, at(begin));
         for number in 1..=count {
-            drain.pass(at(begin + f64::from(number) / rate), true);
+            let now = at(begin + f64::from(number) / rate);
+            drain.pass(now, true, now);
             drain.served();
         }
-        drain.pass(at(begin + seconds), true);
+        drain.pass(at(begin + seconds), true, at(begin + seconds));
     }
 
     fn at(second: f64) -> Moment {
@@ -180,7 +217,7 @@ mod tests {
 
     /// The length of the longest queue whose last place can be served within `deadline`.
     fn longest(drain: &DrainRate, deadline: Duration, slots: u32) -> u32 {
-        (0..).find(|&len| !drain.is_feasible(len, deadline, slots)).unwrap()
+        (0..).find(|&len| !drain.is_feasible(len, deadline, slots, None)).unwrap()
     }
 
     const HALF: Duration = Duration::from_millis(500);
@@ -188,9 +225,9 @@ mod tests {
     #[test]
     fn nothing_known_refuses_nobody() {
         let mut drain = DrainRate::since(Moment::ZERO);
-        assert!(drain.is_feasible(1_000_000, HALF, 1));
+        assert!(drain.is_feasible(1_000_000, HALF, 1, None));
         served(&mut drain, 0.0, 100.0, 0.05);
-        assert!(drain.is_feasible(1_000_000, HALF, 1), "50 ms are not enough");
+        assert!(drain.is_feasible(1_000_000, HALF, 1, None), "50 ms are not enough");
     }
 
     #[test]
@@ -234,10 +271,10 @@ mod tests {
     #[test]
     fn a_starved_class_keeps_one_and_until_that_is_known_as_many_as_there_are_slots() {
         let mut drain = DrainRate::since(Moment::ZERO);
-        drain.pass(at(0.4), true);
+        drain.pass(at(0.4), true, at(0.4));
         assert_eq!(drain.per_second(), Some(0.0));
         assert_eq!(longest(&drain, HALF, 16), 16);
-        drain.pass(at(5.0), true);
+        drain.pass(at(5.0), true, at(5.0));
         assert_eq!(longest(&drain, HALF, 16), 1);
         assert_eq!(longest(&drain, Duration::from_secs(60), 16), 22, "0.4 a second, at most");
     }
@@ -255,12 +292,31 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_shorter_than_the_deadline_says_nothing_and_a_stall_is_not_remembered() {
+        let pause = |seconds| Some(Duration::from_secs_f64(seconds));
+        let mut drain = DrainRate::since(Moment::ZERO);
+        served(&mut drain, 0.0, 400.0, 2.0);
+        assert!(drain.is_feasible(175, HALF, 16, pause(0.0)));
+        drain.pass(at(2.4), true, at(2.0));
+        assert!(drain.is_feasible(175, HALF, 16, pause(0.4)), "it may go on at once");
+        assert!(!drain.is_feasible(175, HALF, 16, None), "nothing is known of pauses");
+        drain.pass(at(3.0), true, at(2.0));
+        assert!(!drain.is_feasible(175, HALF, 16, pause(1.0)), "it has not");
+        let mut without = drain;
+        drain.excuse(HALF * 2);
+        drain.pass(at(3.0), true, at(3.0));
+        assert!(drain.is_feasible(175, HALF, 16, pause(0.0)));
+        without.pass(at(3.0), true, at(3.0));
+        assert!(!without.is_feasible(175, HALF, 16, pause(0.0)));
+    }
+
+    #[test]
     fn yesterday_is_forgotten() {
         let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 4.0);
-        drain.pass(at(9.0), false);
+        drain.pass(at(9.0), false, at(9.0));
         assert!(drain.per_second().is_some(), "a pause of seconds keeps what is known");
-        drain.pass(at(60.0), false);
+        drain.pass(at(60.0), false, at(60.0));
         assert_eq!(drain.per_second(), None);
     }
 
@@ -268,15 +324,17 @@ mod tests {
     fn what_was_long_ago_is_forgotten_also_where_it_is_asked_for_now_and_then() {
         let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 4.0);
-        (0..60).for_each(|second| drain.pass(at(4.0 + f64::from(second)), false));
+        (0..60)
+            .map(|second| at(4.0 + f64::from(second)))
+            .for_each(|now| drain.pass(now, false, now));
         assert_eq!(drain.per_second(), None, "a minute without a backlog");
         let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 4.0);
         for number in 1..720 {
             // Every five seconds one waits for 30 ms.
             let now = 4.0 + f64::from(number) * 5.0;
-            drain.pass(at(now), false);
-            drain.pass(at(now + 0.03), true);
+            drain.pass(at(now), false, at(now));
+            drain.pass(at(now + 0.03), true, at(now + 0.03));
             drain.served();
         }
         let rate = drain.per_second();

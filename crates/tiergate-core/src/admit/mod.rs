@@ -12,5 +12,6 @@ pub(crate) mod patience;
 pub mod policer;
 pub mod retry;
 pub mod session;
+pub(crate) mod stall;
 pub mod trigger;
 pub(crate) mod triggers;

@@ -26,6 +26,25 @@ impl<T> Pool<T> {
         let waiting = self.backlog.len_of_list(class, running) > 0;
         let drain = self.classes.at_mut(class).drain_mut(running);
         drain.skip(now.min(self.away_until));
-        drain.pass(now, waiting);
+        drain.pass(now, waiting, self.stalls.progress());
+    }
+
+    /// A request begins or ends at the origin. If that ends a stall, no time has passed in it for how fast queues are
+    /// served. O(1), at the end of a stall O(classes).
+    pub(super) fn progressed(&mut self, now: Moment) {
+        let before = self.stalls.progress();
+        let stalled = self.stalls.progressed(now, self.backlog.len() > 0);
+        if stalled.is_zero() {
+            return;
+        }
+        for rank in 0..self.classes.ranked().len() {
+            let class = self.classes.of_rank(rank);
+            for running in [true, false] {
+                let waiting = self.backlog.len_of_list(class, running) > 0;
+                let drain = self.classes.at_mut(class).drain_mut(running);
+                drain.pass(now, waiting, before);
+                drain.excuse(stalled);
+            }
+        }
     }
 }

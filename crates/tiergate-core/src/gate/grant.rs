@@ -34,6 +34,7 @@ impl<T> Pool<T> {
         let rank = self.classes.rank(class);
         self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
         self.limit.grant(now, slots);
+        self.progressed(now);
         self.classes.loads_mut()[rank].running += u32::from(slots);
         self.classes.at_mut(class).requests += 1;
         grant

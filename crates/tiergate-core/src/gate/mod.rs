@@ -413,6 +413,10 @@ impl<T> Pool<T> {
         let Slot { admitted, flow, found, .. } = *slot;
         let held = now.since(admitted);
         self.settle_cost(now, slot, outcome);
+        self.progressed(now);
+        if outcome.end == End::Served {
+            self.stalls.answered(held);
+        }
         let patience = &mut self.classes.at_mut(class).patience;
         patience.finished(now, flow, slot.waited(), held, outcome);
         self.take_back(slot);

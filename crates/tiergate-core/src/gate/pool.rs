@@ -18,6 +18,7 @@ use crate::account::Account;
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::Policers;
+use crate::admit::stall::Stalls;
 use crate::admit::triggers::Triggers;
 use crate::backlog::Backlog;
 use crate::class::Class;
@@ -80,6 +81,7 @@ pub struct Pool<T> {
     pub(super) limit: Limit,
     /// Until when the server is away, as far as that is known.
     pub(super) away_until: Moment,
+    pub(super) stalls: Stalls,
     pub(super) schedule: Schedule,
     pub(super) costs: Costs,
     pub(super) backlog: Backlog<T>,
@@ -102,6 +104,7 @@ impl<T> Pool<T> {
             slots_said: 0,
             limit: Limit::new(law, slots),
             away_until: Moment::ZERO,
+            stalls: Stalls::default(),
             schedule: Schedule::new(plan),
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),

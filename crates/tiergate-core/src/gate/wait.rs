@@ -74,9 +74,10 @@ impl<T> Pool<T> {
         let ahead = self.backlog.ahead(arrival.class, arrival);
         let record = self.classes.at(arrival.class);
         let (drain, slots) = (record.drain(arrival.running), self.limit.slots());
+        let pause = self.stalls.pause(now);
         let is_newcomer = is_newcomer(arrival);
         let patience = feasible::patience(self.patience(arrival), is_newcomer);
-        if !drain.is_feasible(ahead, patience, slots) {
+        if !drain.is_feasible(ahead, patience, slots, pause) {
             return Some(Reason::DeadlineInfeasible);
         }
         if !self.keeps_short(arrival) {
@@ -85,7 +86,7 @@ impl<T> Pool<T> {
         let lasting = self.backlog.lasting(arrival).unwrap_or(&record.lasting);
         let (deadline, answer) = (record.settings.deadline, record.patience.answer());
         let short = lasting.deadline(now, deadline, answer, is_newcomer, record.idle);
-        let waits = short >= patience || drain.is_feasible(ahead, short, slots);
+        let waits = short >= patience || drain.is_feasible(ahead, short, slots, pause);
         (!waits).then_some(Reason::LastingOverload)
     }
 
@@ -188,7 +189,9 @@ impl<T> Pool<T> {
         self.refuse_waiter(common, now, ticket, Reason::DeadlineExpired);
         let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
         let deadline = record.deadline(None);
-        record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
+        if !self.stalls.is_stalled(now) {
+            record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
+        }
         record.patience.refused();
         self.note_waiting(class);
     }
