@@ -139,7 +139,9 @@ impl Shared {
     pub fn reconfigure(&self, config: Config) {
         self.sessions.reconfigure(config.policy.session.as_ref());
         let mut gate = self.door.gate();
-        gate.reconfigure(crate::clock::now(), config.policy.plan.clone());
+        let now = crate::clock::now();
+        gate.reconfigure(now, config.policy.plan.clone());
+        config.pools.moved_from(&self.config.load().pools).for_each(|pool| gate.moved(now, pool));
         self.config.store(Arc::new(config));
         self.door.wake(gate);
     }

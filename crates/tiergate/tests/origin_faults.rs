@@ -218,6 +218,40 @@ fn active_checks_take_a_sick_server_out_and_back() {
     }
 }
 
+/// It has stopped for a moment, as while it collects garbage. Its checks find that out sooner than its clients would.
+#[test]
+fn requests_wait_for_the_only_server_while_it_is_silent() {
+    let stopped = Arc::new(AtomicBool::new(false));
+    let state = stopped.clone();
+    let origin = Origin::answering(move |_| {
+        while state.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        ok("well")
+    });
+    let mut policy = policy(&[origin.server()], 4);
+    policy.tables =
+        "[origin.health]\npath = \"/health\"\ninterval = \"50ms\"\ntimeout = \"50ms\"\n\
+                     fall = 2\nrise = 1\n"
+            .into();
+    let gateway = Gateway::start(&policy);
+    assert_eq!(gateway.get("/x").status, 200);
+    stopped.store(true, Ordering::SeqCst);
+    let server = || gateway.status()["origin"][0].clone();
+    eventually("checks have failed", || !server()["detail"].is_null());
+    assert_eq!(server()["health"], "probing", "{}", server());
+    let mut clients: Vec<_> = (0..8).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    eventually("they wait", || gateway.number("/limit/waiting") == 4);
+    stopped.store(false, Ordering::SeqCst);
+    clients.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+    eventually_is("it is up", "up".to_owned(), || {
+        server()["health"].as_str().unwrap_or_default().to_owned()
+    });
+}
+
 /// An origin that works on `most` requests at once, 20 ms each, and answers others 429.
 fn busy_beyond(most: usize) -> (Origin, Arc<AtomicUsize>) {
     let refused = Arc::new(AtomicUsize::new(0));

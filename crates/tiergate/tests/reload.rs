@@ -3,6 +3,7 @@
 mod support;
 
 use std::time::{Duration, Instant};
+use support::client::Client;
 use support::eventually;
 use support::gateway::{Gateway, Policy, Port, certificate};
 use support::load::{Habit, Load};
@@ -158,6 +159,48 @@ fn rejected_reloads_use_up_no_names() {
     }
     gateway.write_policy(&format!("{good}{}", classes(70)));
     assert_eq!(gateway.reload().0, 200);
+}
+
+/// Puts another server in force; what waits is answered by it.
+fn replaced(servers: [String; 2], running: u64) {
+    let [former, other] = servers.map(|server| Policy {
+        servers: vec![server],
+        origin: "slots = 2".into(),
+        ..Policy::default()
+    });
+    let gateway = Gateway::start(&former);
+    let mut clients: Vec<_> = (0..4).map(|_| gateway.client()).collect();
+    let ask = |client: &mut Client| client.send("GET /early HTTP/1.1\r\nHost: a\r\n\r\n");
+    clients.iter_mut().for_each(ask);
+    eventually("two are under way, two wait", || {
+        gateway.number("/limit/running") == 2 && gateway.number("/limit/waiting") == 2
+    });
+    gateway.write_policy(&other.text(&[gateway.address], gateway.admin));
+    assert_eq!(gateway.reload().0, 200);
+    let mut answered = 0;
+    for client in &mut clients {
+        client.patience(Duration::from_millis(500));
+        answered += u64::from(client.try_answer(false).is_ok_and(|it| it.text() == "GET /early"));
+    }
+    assert_eq!(answered, 4 - running, "but those that the former server has");
+    (0..20).for_each(|_| assert_eq!(gateway.get("/late").text(), "GET /late"));
+    drop(clients);
+    eventually("nothing is left", || gateway.number("/limit/running") == 0);
+    gateway.assert_conserved();
+}
+
+/// Servers are replaced because they hang: what hangs there must hold no slot of the new one.
+#[test]
+fn a_reload_helps_against_a_server_that_hangs() {
+    let hanging = Origin::start(|mut accepted| while accepted.more() {});
+    let other = Origin::echo();
+    replaced([hanging.server(), other.server()], 2);
+}
+
+#[test]
+fn whoever_waits_for_a_restart_goes_to_the_server_that_a_reload_names() {
+    let (nobody, other) = (Port::reserve(), Origin::echo());
+    replaced([nobody.address.to_string(), other.server()], 0);
 }
 
 fn marked(origin: &Origin, mark: &str) -> Policy {

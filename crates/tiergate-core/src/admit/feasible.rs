@@ -25,6 +25,9 @@ const FADING: Duration = Duration::from_secs(10);
 /// Backlogged time after which a rate says also which of fewer requests than there are slots can be served;
 /// the request's deadline, if that is shorter. What is counted is never less in a lasting backlog.
 const TURNED_OVER: Duration = Duration::from_secs(2);
+/// Time without any progress after which an origin is taken to have stopped for good. Until then, as many wait as could be served
+/// at the rate of before: for no longer than their deadlines, and without slots.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Share of what would be served before the deadline that may wait, at least and at most: the rate is an
 /// estimate, and who is served at the very last moment has waited for nothing if the client leaves then
 /// too.
@@ -169,7 +172,7 @@ impl DrainRate {
     /// those above it pause.
     ///
     /// `pause`: for how long no request of the pool has begun or ended, if it is known how long that usually is. It says
-    /// nothing until it is as long as the deadline: the origin may go on at once, as fast as before.
+    /// nothing until it is [`PAUSE_MAX`] long: the origin may go on at once, as fast as before.
     pub fn is_feasible(
         &self,
         waiting: u32,
@@ -177,7 +180,7 @@ impl DrainRate {
         slots: u32,
         pause: Option<Duration>,
     ) -> bool {
-        let is_short = pause.is_some_and(|pause| pause < deadline.min(TURNED_OVER));
+        let is_short = pause.is_some_and(|pause| pause < PAUSE_MAX);
         let seen_s = self.backlogged_s + if is_short { 0.0 } else { self.pending_s };
         // One more may be about to be served: without it, a rate of nothing in a tenth of a second would
         // refuse who can wait for an hour.
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_shorter_than_the_deadline_says_nothing_and_a_stall_is_not_remembered() {
+    fn a_pause_says_nothing_for_a_while_and_a_stall_is_not_remembered() {
         let pause = |seconds| Some(Duration::from_secs_f64(seconds));
         let mut drain = DrainRate::since(Moment::ZERO);
         served(&mut drain, 0.0, 400.0, 2.0);
@@ -301,7 +304,7 @@ mod tests {
         assert!(drain.is_feasible(175, HALF, 16, pause(0.4)), "it may go on at once");
         assert!(!drain.is_feasible(175, HALF, 16, None), "nothing is known of pauses");
         drain.pass(at(3.0), true, at(2.0));
-        assert!(!drain.is_feasible(175, HALF, 16, pause(1.0)), "it has not");
+        assert!(!drain.is_feasible(175, HALF, 16, pause(10.0)), "it has not");
         let mut without = drain;
         drain.excuse(HALF * 2);
         drain.pass(at(3.0), true, at(3.0));

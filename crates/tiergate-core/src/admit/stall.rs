@@ -18,10 +18,9 @@ use std::time::Duration;
 /// a single slot and exponential times, one request in 50 takes so long.
 const USUAL_TIMES: f64 = 4.0;
 const STALL_MIN_S: f64 = 0.1;
-/// Part of the time that may be taken out, and how much of it is kept for later: two stalls as long as the default
-/// deadline.
+/// Part of the time that may be taken out, and how much of it is kept for later.
 const SHARE: f64 = 0.1;
-const KEPT_S: f64 = 4.0;
+const KEPT_S: f64 = 10.0;
 /// Weight of the latest request in the usual time; and how many times the usual it counts for at most, so that those which
 /// a stall held up do not hide the next one.
 const WEIGHT: f64 = 1.0 / 16.0;

@@ -21,6 +21,8 @@ pub(crate) enum State {
         at: Moment,
         /// Slots in use then, its own included.
         found: u32,
+        /// Of the pool's line-ups, the one in force then.
+        lineup: u32,
     },
     /// Was refused; its owner does not know yet.
     Refused(Reason),

@@ -66,6 +66,12 @@ impl Limit {
         self.running += u32::from(slots);
     }
 
+    /// Nobody who has slots holds them any more.
+    pub(crate) fn write_off(&mut self, now: Moment) {
+        self.law.pass(now, self.running);
+        self.running = 0;
+    }
+
     /// A request gives its slots back; [`Limit::finished`] follows.
     pub(crate) fn take_back(&mut self, slots: u16) {
         self.running -= u32::from(slots);

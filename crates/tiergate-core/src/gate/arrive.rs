@@ -151,6 +151,7 @@ impl<T> Pool<T> {
             class,
             rule: arrival.rule,
             admitted: now,
+            lineup: self.lineup,
             found: self.limit.running(),
             arrived: now,
             grant,

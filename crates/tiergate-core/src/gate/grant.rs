@@ -41,13 +41,20 @@ impl<T> Pool<T> {
     }
 
     /// The slot of a waiter that was granted one, when so many slots were in use with it.
-    pub(super) fn slot_of(&self, waiter: &Waiter<T>, admitted: Moment, found: u32) -> Slot {
+    pub(super) fn slot_of(
+        &self,
+        waiter: &Waiter<T>,
+        admitted: Moment,
+        found: u32,
+        lineup: u32,
+    ) -> Slot {
         Slot {
             pool: self.id,
             class: waiter.class,
             rule: waiter.rule,
             flow: waiter.flow,
             admitted,
+            lineup,
             found,
             arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
@@ -72,8 +79,10 @@ impl<T> Pool<T> {
     }
 
     pub(super) fn take_back(&mut self, slot: &Slot) {
-        self.limit.take_back(slot.grant.slots);
-        self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
+        if !self.is_written_off(slot) {
+            self.limit.take_back(slot.grant.slots);
+            self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
+        }
         self.classes.at_mut(slot.class).requests -= 1;
         if let Some(key) = slot.preemptible {
             self.preemptible.remove(key);

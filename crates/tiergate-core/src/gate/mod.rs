@@ -22,6 +22,7 @@ mod away;
 mod classes;
 mod effect;
 mod grant;
+mod moved;
 mod pace;
 mod pool;
 mod preempt;
@@ -95,6 +96,8 @@ pub struct Slot {
     flow: u64,
     arrived: Moment,
     admitted: Moment,
+    /// Of the pool's line-ups, the one that it was granted for.
+    lineup: u32,
     /// Slots in use when it was granted, itself included.
     found: u32,
     grant: Grant,
@@ -239,8 +242,8 @@ impl<T> Gate<T> {
         };
         match waiter.state {
             State::Waiting => Claim::Waiting,
-            State::Granted { at, found } => {
-                let slot = pool.slot_of(waiter, at, found);
+            State::Granted { at, found, lineup } => {
+                let slot = pool.slot_of(waiter, at, found, lineup);
                 pool.backlog.remove(ticket);
                 Claim::Admitted(slot)
             }
@@ -393,8 +396,8 @@ impl<T> Pool<T> {
                 // It may have been the next, and wider than those behind it.
                 self.dispatch(common, now);
             }
-            State::Granted { at, found } => {
-                let slot = self.slot_of(waiter, at, found);
+            State::Granted { at, found, lineup } => {
+                let slot = self.slot_of(waiter, at, found, lineup);
                 self.backlog.remove(ticket);
                 let left = Some(now.since(at));
                 let outcome = Outcome { left, ..Outcome::without_answer(End::Cancelled) };
@@ -413,6 +416,11 @@ impl<T> Pool<T> {
         let Slot { admitted, flow, found, .. } = *slot;
         let held = now.since(admitted);
         self.settle_cost(now, slot, outcome);
+        if self.is_written_off(slot) {
+            self.take_back(slot);
+            self.account.finished(class, held, outcome);
+            return self.dispatch(common, now);
+        }
         self.progressed(now);
         if outcome.end == End::Served {
             self.stalls.answered(held);

@@ -79,6 +79,8 @@ pub struct Pool<T> {
     /// The number of slots that the shell was told last; 0: none yet.
     pub(super) slots_said: u32,
     pub(super) limit: Limit,
+    /// Counts the sets of servers that had none in common with the one before.
+    pub(super) lineup: u32,
     /// Until when the server is away, as far as that is known.
     pub(super) away_until: Moment,
     pub(super) stalls: Stalls,
@@ -103,6 +105,7 @@ impl<T> Pool<T> {
             is_planned: false,
             slots_said: 0,
             limit: Limit::new(law, slots),
+            lineup: 0,
             away_until: Moment::ZERO,
             stalls: Stalls::default(),
             schedule: Schedule::new(plan),

@@ -138,7 +138,8 @@ impl<T> Pool<T> {
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
             let found = self.limit.running();
-            let wake = self.backlog.settle(ticket, State::Granted { at: now, found });
+            let wake =
+                self.backlog.settle(ticket, State::Granted { at: now, found, lineup: self.lineup });
             common.effects.wake(wake);
         }
         self.limit.note_kept(now, self.backlog.len() > 0);

@@ -19,8 +19,19 @@ const FADE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See [`Health::is_usable`].
 const TRY_DELAY: u32 = 10;
-/// A server that refuses connections may be restarting for this many times as long as a request waits for it.
+/// A server that refuses connections, or is silent, may be well again soon for this many times as long as a request waits for it.
 const RESTARTS: u32 = 5;
+
+/// How an active check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The server answered that it is well.
+    Passed,
+    /// It answered that it is not, or could not be connected to.
+    Failed,
+    /// It was connected to, and did not answer in time. It may have stopped for a moment.
+    Silent,
+}
 
 /// How servers are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,8 +139,9 @@ pub(super) struct Health {
     checks_passed: u32,
     /// Set while it is left out because of requests: why, and when the next request tries it.
     left_out: Option<(Cause, Moment)>,
-    /// Left out by active checks.
+    /// Left out by active checks; since when checks have got no answer, if none has told more since.
     sick: bool,
+    silent_since: Option<Moment>,
 }
 
 impl Health {
@@ -165,16 +177,20 @@ impl Health {
             || matches!(cause, Cause::Broken(_)) && self.checks_passed >= rules.rise
     }
 
-    /// Whether it may get requests where no other server is usable: connecting to it works, or may soon.
+    /// Whether it may get requests where no other server is usable: connecting to it works, or may soon; to checks it has just
+    /// been silent.
     pub(super) fn is_last_resort(&self, now: Moment, rules: &HealthRules) -> bool {
         let broken = matches!(self.left_out, Some((Cause::Broken(_), _)));
-        !self.is_sick(rules) && (broken || self.may_restart(now, rules))
+        match self.is_sick(rules) {
+            true => self.silent_since.is_some_and(|since| is_lately(now, since, rules)),
+            false => broken || self.may_restart(now, rules),
+        }
     }
 
     /// Whether it has refused connections for so short a time that it may be restarting.
     pub(super) fn may_restart(&self, now: Moment, rules: &HealthRules) -> bool {
-        let lately = |since| now.since(since) < rules.restart_max.saturating_mul(RESTARTS);
-        !self.is_sick(rules) && self.refused_since.is_some_and(lately)
+        let since = self.refused_since.filter(|_| !self.is_sick(rules));
+        since.is_some_and(|since| is_lately(now, since, rules))
     }
 
     /// Whether it has refused the last connection.
@@ -245,9 +261,15 @@ impl Health {
     }
 
     /// An active check has ended.
-    pub(super) fn checked(&mut self, rules: &HealthRules, passed: bool) -> Option<Change> {
+    pub(super) fn checked(
+        &mut self,
+        now: Moment,
+        rules: &HealthRules,
+        check: Check,
+    ) -> Option<Change> {
         let fall = rules.fall?;
-        if passed {
+        self.silent_since = (check == Check::Silent).then(|| self.silent_since.unwrap_or(now));
+        if check == Check::Passed {
             self.checks_failed = 0;
             self.checks_passed = self.checks_passed.saturating_add(1);
             if self.checks_passed >= rules.rise {
@@ -269,6 +291,11 @@ impl Health {
         }
         None
     }
+}
+
+/// Whether requests still wait for a server that has been away since.
+fn is_lately(now: Moment, since: Moment, rules: &HealthRules) -> bool {
+    now.since(since) < rules.restart_max.saturating_mul(RESTARTS)
 }
 
 impl std::fmt::Display for Cause {

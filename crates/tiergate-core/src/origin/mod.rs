@@ -10,7 +10,8 @@
 //! active checks are on, no request is spent before they pass, and none at all on a server that could not be
 //! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
 //! the servers are left out, and they are used all the same when there is no other. So is, for a while, one that
-//! refuses connections: requests wait there for it to be restarted, each for up to `restart_max`.
+//! refuses connections: requests wait there for it to be restarted, each for up to `restart_max`; and for as long one
+//! that checks can connect to but get no answer from: it may have stopped for a moment.
 //!
 //! A request that failed at one server may be tried at another, as far as the retry budget goes
 //! ([`retries`]).
@@ -21,7 +22,7 @@ pub mod retries;
 
 pub use crate::names::ServerId;
 pub use cancel::{Bounds, Leftover, OnCancel, Way};
-pub use health::{Cause, Change, Finding, HealthRules};
+pub use health::{Cause, Change, Check, Finding, HealthRules};
 
 use crate::fault::Fault;
 use crate::names::Interned;
@@ -237,8 +238,14 @@ impl Servers {
     }
 
     /// An active check of the server at that place has ended. Says what has changed.
-    pub fn checked(&mut self, lineup: &Lineup, place: usize, passed: bool) -> Option<Change> {
-        self.known[lineup.id(place).index()].health.checked(&lineup.rules, passed)
+    pub fn checked(
+        &mut self,
+        now: Moment,
+        lineup: &Lineup,
+        place: usize,
+        check: Check,
+    ) -> Option<Change> {
+        self.known[lineup.id(place).index()].health.checked(now, &lineup.rules, check)
     }
 
     /// Every server's state, in the policy's order.

@@ -27,6 +27,11 @@ impl Origin {
         Origin { servers, lineup }
     }
 
+    /// An active check of the first server ends.
+    fn check(&mut self, ms: u64, check: Check) -> Option<Change> {
+        self.servers.checked(at(ms), &self.lineup, 0, check)
+    }
+
     fn reload(&mut self, addresses: &str, rules: HealthRules) -> Lineup {
         let lineup = self.servers.lineup(addresses.split(' '), rules, RETRIES).expect("few");
         std::mem::replace(&mut self.lineup, lineup)
@@ -156,7 +161,7 @@ fn only_a_server_that_refuses_at_once_is_waited_for_and_only_if_no_other_is_well
     origin.finds(2, 0, 0, Finding::Refused);
     assert!(origin.any_usable(1));
     for _ in 0..2 {
-        origin.servers.checked(&origin.lineup, 0, false);
+        origin.check(0, Check::Failed);
     }
     assert!(!origin.may_restart(1) && !origin.any_usable(1));
 }
@@ -235,7 +240,14 @@ fn passive_checks_can_be_switched_off() {
 #[test]
 fn active_checks_take_out_and_bring_back() {
     let mut origin = Origin::new("a b", ACTIVE, RETRIES);
-    let check = |origin: &mut Origin, passed| origin.servers.checked(&origin.lineup, 0, passed);
+    let check = |origin: &mut Origin, passed| {
+        origin.servers.checked(
+            at(0),
+            &origin.lineup,
+            0,
+            if passed { Check::Passed } else { Check::Failed },
+        )
+    };
     assert_eq!(check(&mut origin, false), None);
     assert_eq!(check(&mut origin, false), Some(Change::LeftOut(Cause::Checks(2))));
     assert_eq!(origin.pick(0), Some(1));
@@ -250,15 +262,15 @@ fn with_active_checks_no_request_is_spent_on_an_unreachable_server() {
     let mut origin = Origin::new("a", ACTIVE, RETRIES);
     origin.finds(2, 0, 0, Finding::Unreachable);
     assert_eq!(origin.pick(60_000), None);
-    origin.servers.checked(&origin.lineup, 0, true);
-    assert_eq!(origin.servers.checked(&origin.lineup, 0, true), Some(Change::Back));
+    origin.check(0, Check::Passed);
+    assert_eq!(origin.check(0, Check::Passed), Some(Change::Back));
     assert!(origin.any_usable(60_000));
 }
 
 #[test]
 fn checks_before_a_server_failed_do_not_bring_it_back() {
     let mut origin = Origin::new("a", ACTIVE, RETRIES);
-    let check = |origin: &mut Origin| origin.servers.checked(&origin.lineup, 0, true);
+    let check = |origin: &mut Origin| origin.check(0, Check::Passed);
     (0..9).for_each(|_| assert_eq!(check(&mut origin), None));
     origin.finds(2, 0, 0, Finding::Unreachable);
     assert_eq!(check(&mut origin), None, "two in a row are needed");
@@ -268,7 +280,7 @@ fn checks_before_a_server_failed_do_not_bring_it_back() {
 #[test]
 fn a_server_that_passes_checks_but_fails_requests_is_tried_by_one_at_a_time() {
     let mut origin = Origin::new("a b", ACTIVE, RETRIES);
-    let check = |origin: &mut Origin| origin.servers.checked(&origin.lineup, 0, true);
+    let check = |origin: &mut Origin| origin.check(0, Check::Passed);
     (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
     origin.finds(3, 100, 0, Finding::Broken);
     let out = Some(Cause::Broken(3));
@@ -288,7 +300,14 @@ fn a_server_that_passes_checks_but_fails_requests_is_tried_by_one_at_a_time() {
 #[test]
 fn a_server_that_fails_requests_and_then_its_checks_is_tried_once_checks_pass() {
     let mut origin = Origin::new("a b", ACTIVE, RETRIES);
-    let check = |origin: &mut Origin, passed| origin.servers.checked(&origin.lineup, 0, passed);
+    let check = |origin: &mut Origin, passed| {
+        origin.servers.checked(
+            at(0),
+            &origin.lineup,
+            0,
+            if passed { Check::Passed } else { Check::Failed },
+        )
+    };
     (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
     origin.finds(3, 100, 0, Finding::Broken);
     assert_eq!(check(&mut origin, false), None);
@@ -297,6 +316,31 @@ fn a_server_that_fails_requests_and_then_its_checks_is_tried_once_checks_pass() 
     assert_eq!(origin.pick(9000), Some(1));
     (0..2).for_each(|_| assert_eq!(check(&mut origin, true), None));
     assert_eq!(origin.find(9000, 0, Finding::Alive), Some(Change::Back));
+}
+
+#[test]
+fn a_server_that_is_silent_to_checks_is_used_for_a_while_where_there_is_no_other() {
+    let rules = HealthRules { restart_max: Duration::from_secs(2), ..ACTIVE };
+    for (addresses, ways) in [("a", [true, false, false]), ("a b", [false; 3])] {
+        let mut origin = Origin::new(addresses, rules, RETRIES);
+        assert_eq!(origin.check(0, Check::Silent), None);
+        assert_eq!(origin.check(500, Check::Silent), Some(Change::LeftOut(Cause::Checks(2))));
+        for (ms, is_used) in [600, 10_000, 60_000].into_iter().zip(ways) {
+            let place = origin.pick(ms);
+            assert_eq!(place == Some(0), is_used, "{addresses} at {ms}");
+            place
+                .into_iter()
+                .for_each(|place| assert_eq!(origin.done(ms, place, Finding::Nothing), None));
+        }
+        origin.check(61_000, Check::Failed);
+        origin.check(61_100, Check::Silent);
+        assert_eq!(
+            origin.pick(61_200),
+            Some(0).filter(|_| addresses == "a").or(Some(1).filter(|_| addresses != "a"))
+        );
+        origin.check(61_300, Check::Failed);
+        assert_ne!(origin.pick(61_400), Some(0), "it says itself that it is not well");
+    }
 }
 
 #[test]
@@ -322,7 +366,7 @@ fn reloads_forget_nothing_of_a_server() {
 fn what_checks_said_does_not_outlive_them() {
     let mut origin = Origin::new("a", ACTIVE, RETRIES);
     for _ in 0..2 {
-        origin.servers.checked(&origin.lineup, 0, false);
+        origin.check(0, Check::Failed);
     }
     assert!(!origin.any_usable(0));
     origin.reload("a", PASSIVE);

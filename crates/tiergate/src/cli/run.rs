@@ -163,7 +163,7 @@ fn servers_of(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
     let servers = origin.servers.iter().zip(origin.states());
     let servers = servers.map(|(server, state)| {
         let status = ServerStatus {
-            address: server.name.clone(),
+            address: server.name.to_owned(),
             pool: origin.pool.clone(),
             health: match (state.left_out, state.usable) {
                 (None, _) => Health::Up,

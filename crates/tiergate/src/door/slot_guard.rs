@@ -68,6 +68,13 @@ impl<D: Deref<Target = Door>> Guard<D> {
         self.door.settle(gate, now);
     }
 
+    /// The request is about to go to a server of the configuration that is in force now.
+    pub fn goes_to_server(&mut self) {
+        let Hold::Slot(slot) = &mut self.hold else { return };
+        let now = self.door.now();
+        self.door.gate().goes_to(now, slot);
+    }
+
     /// How long the request waited for it.
     pub fn waited(&self) -> Duration {
         self.slot().waited()

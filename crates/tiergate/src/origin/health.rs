@@ -8,6 +8,7 @@ use crate::config::meant::{HealthCheck, Server};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::origin::Check;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
@@ -56,27 +57,38 @@ async fn watch_pool(origin: Arc<Origin>) {
 }
 
 async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
-    let mut interval = tokio::time::interval(check.interval);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        interval.tick().await;
-        let outcome = tokio::time::timeout(check.timeout, check_once(&origin, place, &check))
-            .await
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let mut is_connected = false;
+        let asked = check_once(&origin, place, &check, &mut is_connected);
+        let outcome = tokio::time::timeout(check.timeout, asked).await;
         match outcome {
-            Ok(200..=399) => origin.checked(place, Ok(())),
-            Ok(status) => origin.checked(place, Err(&format!("status {status}"))),
+            Ok(Ok(200..=399)) => origin.checked(place, Check::Passed, None),
+            Ok(Ok(status)) => {
+                origin.checked(place, Check::Failed, Some(&format!("status {status}")));
+            }
             // A check that the gateway had no descriptor for says nothing about the server.
-            Err(error) if matches!(ConnectFault::of(&error), ConnectFault::Ours(_)) => {}
-            Err(error) => origin.checked(place, Err(&error.to_string())),
+            Ok(Err(error)) if matches!(ConnectFault::of(&error), ConnectFault::Ours(_)) => {}
+            Ok(Err(error)) => origin.checked(place, Check::Failed, Some(&error.to_string())),
+            Err(_) if is_connected => {
+                origin.checked(place, Check::Silent, Some("no answer in time"));
+            }
+            Err(_) => origin.checked(place, Check::Failed, Some("connecting timed out")),
         }
+        // After each, so that two are never close together, as behind one that took long.
+        tokio::time::sleep(check.interval).await;
     }
 }
 
 /// Asks once, on a connection of its own, and returns the status.
-async fn check_once(origin: &Origin, place: usize, check: &HealthCheck) -> io::Result<u16> {
+async fn check_once(
+    origin: &Origin,
+    place: usize,
+    check: &HealthCheck,
+    is_connected: &mut bool,
+) -> io::Result<u16> {
     let server = &origin.servers[place];
     let mut stream: OriginStream = server.connect().await?;
+    *is_connected = true;
     let host = match &server.address {
         Server::Tcp(host, port) => format!("{host}:{port}"),
         Server::Unix(_) => "localhost".to_owned(),

@@ -20,7 +20,7 @@ use std::time::Duration;
 use stream::OriginStream;
 use tiergate_core::fault::Fault;
 use tiergate_core::origin::{
-    Again, Change, Finding, HealthRules, Leftover, Lineup, ServerState, Servers, Way,
+    Again, Change, Check, Finding, HealthRules, Leftover, Lineup, ServerState, Servers, Way,
 };
 use tiergate_core::time::Moment;
 
@@ -87,9 +87,9 @@ impl Origin {
     }
 
     /// Notes the result of an active check of the server at that place, with the reason if it failed.
-    pub(self) fn checked(&self, place: usize, result: Result<(), &str>) {
-        let change = self.state().checked(&self.lineup, place, result.is_ok());
-        self.report(place, change, result.err());
+    pub(self) fn checked(&self, place: usize, check: Check, why: Option<&str>) {
+        let change = self.state().checked(clock::now(), &self.lineup, place, check);
+        self.report(place, change, why);
     }
 
     /// Logs what has become of a server.

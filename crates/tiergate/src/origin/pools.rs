@@ -5,7 +5,7 @@ use crate::config::meant::{self, Policy};
 use crate::observe::counters::Counters;
 use std::sync::Arc;
 use tiergate_core::fault::Fault;
-use tiergate_core::names::PoolId;
+use tiergate_core::names::{Id, PoolId};
 
 /// The servers of every pool of a policy.
 #[derive(Debug)]
@@ -47,6 +47,21 @@ impl Pools {
     /// The servers of a pool that the policy has.
     pub fn of(&self, pool: PoolId) -> &Arc<Origin> {
         self.origins[pool.index()].as_ref().expect("the policy has the pools of its requests")
+    }
+
+    /// The same; `None`: the policy does not have the pool.
+    pub fn get(&self, pool: PoolId) -> Option<&Arc<Origin>> {
+        self.origins.get(pool.index())?.as_ref()
+    }
+
+    /// The pools that have no server left of those that they had.
+    pub fn moved_from(&self, former: &Pools) -> impl Iterator<Item = PoolId> {
+        let both = former.origins.iter().zip(&self.origins).enumerate();
+        both.filter_map(|(index, pair)| {
+            let (Some(former), Some(origin)) = pair else { return None };
+            let stays = |server| former.servers.iter().any(|it| Arc::ptr_eq(it, server));
+            (!origin.servers.iter().any(stays)).then(|| PoolId::at(index))
+        })
     }
 
     /// The servers of each pool.

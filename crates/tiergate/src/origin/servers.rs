@@ -4,6 +4,7 @@ use super::stream::OriginStream;
 use crate::config::meant::Server;
 use crate::observe::server::ServerCounters;
 use arc_swap::ArcSwap;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -16,8 +17,8 @@ use tokio::net::{TcpStream, UnixStream};
 pub struct OriginServer {
     /// Its address as the policy has it.
     pub address: Server,
-    /// The same as text.
-    pub name: String,
+    /// The same as text. Kept for as long as the process lives, as servers are.
+    pub name: &'static str,
     /// What is counted of it.
     pub counters: ServerCounters,
     /// What the name stands for; the address itself if it is one.
@@ -50,12 +51,24 @@ impl Known {
     }
 }
 
+/// The text, for as long as the process lives: once, however often a server comes and goes.
+fn interned(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().expect("no code panics while it holds the names");
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name = name.leak();
+    names.insert(name);
+    name
+}
+
 impl OriginServer {
     fn new(address: &Server) -> Self {
         let resolved = literal(address);
         OriginServer {
             address: address.clone(),
-            name: address.to_string(),
+            name: interned(address.to_string()),
             counters: ServerCounters::default(),
             stale: AtomicBool::new(resolved.is_empty()),
             resolved: ArcSwap::from_pointee(resolved),

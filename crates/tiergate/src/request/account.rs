@@ -107,7 +107,6 @@ fn log(
     record: &Record,
 ) {
     let (pool, plan) = (facts.arrival.pool, &config.policy.plan);
-    let server = record.server.and_then(|place| config.pools.of(pool).servers.get(place));
     let policer = record.policer.and_then(|id| plan.policer(id));
     let duration = clock::now().since(record.arrived);
     let entry = Entry {
@@ -136,7 +135,7 @@ fn log(
         reason: record.reason,
         policer: policer.map(|policer| policer.name.as_str()),
         end: record.end,
-        server: server.map(|server| server.name.as_str()),
+        server: record.server,
         cause: record.cause,
         slots: shared.door.slots(pool),
         user_agent: fields.value(b"user-agent"),

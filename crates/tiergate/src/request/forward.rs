@@ -7,11 +7,13 @@ use super::path::Request;
 use crate::buffers;
 use crate::client::seam::Client;
 use crate::clock;
-use crate::origin::{Lease, Place};
+use crate::door::SlotGuard;
+use crate::origin::{Lease, Origin, Place};
 use crate::respond::Format;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use tiergate_core::outcome::End;
 
@@ -83,13 +85,14 @@ impl<C: Client> Request<'_, '_, C> {
         let repeatable = self.client.begin_body(self.facts, body_max)? && self.facts.idempotent;
         let mut attempts = Attempts::default();
         loop {
-            let origin = self.config.pools.of(self.facts.arrival.pool);
-            let Some((mut place, idle)) = attempts.next(origin) else {
-                if let Some(pause) = attempts.wait(origin) {
+            let origin = self.servers();
+            let Some((mut place, idle)) = attempts.next(&origin) else {
+                if let Some(pause) = attempts.wait(&origin) {
                     if let Some(slot) = &mut self.slot {
                         slot.is_away(pause);
                     }
                     self.unless_gone(tokio::time::sleep(pause)).await?;
+                    self.slot.iter_mut().for_each(SlotGuard::goes_to_server);
                     continue;
                 }
                 self.record.cause = attempts.why();
@@ -106,7 +109,7 @@ impl<C: Client> Request<'_, '_, C> {
                 },
             };
             let may_repeat = repeatable && lease.reused;
-            self.record.server = Some(place.index());
+            self.record.server = Some(place.server().name);
             (self.place, self.origin) = (Some(place), Some(lease.stream));
             match self.exchange(may_repeat).await {
                 Err(Failure::Stale) => {
@@ -116,6 +119,12 @@ impl<C: Client> Request<'_, '_, C> {
                 result => return result,
             }
         }
+    }
+
+    /// The servers of the request's pool: those in force now, since it may have waited for long.
+    fn servers(&self) -> Arc<Origin> {
+        let (pool, config) = (self.facts.arrival.pool, self.shared.config.load());
+        config.pools.get(pool).unwrap_or_else(|| self.config.pools.of(pool)).clone()
     }
 
     /// A new connection to the server, unless the client leaves meanwhile.

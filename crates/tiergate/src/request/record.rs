@@ -25,8 +25,8 @@ pub(crate) struct Record {
     pub(crate) reason: Option<Reason>,
     /// The policer that had no token for it.
     pub(crate) policer: Option<PolicerId>,
-    /// The server that it was sent to, by its place in the policy's list.
-    pub(crate) server: Option<usize>,
+    /// The server that it was sent to.
+    pub(crate) server: Option<&'static str>,
     /// What went wrong, in words; empty: nothing.
     pub(crate) cause: &'static str,
 }
