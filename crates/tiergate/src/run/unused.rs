@@ -20,22 +20,22 @@ struct Unused {
     looks: u32,
     /// What was left when it was last returned: parts of pages.
     left: u64,
-    was_returned: bool,
 }
 
 impl Unused {
     /// Whether to return it now. `resident` and `used` in bytes.
     fn look(&mut self, resident: u64, used: u64) -> bool {
         let unused = resident.saturating_sub(used);
-        self.left =
-            if std::mem::take(&mut self.was_returned) { unused } else { self.left.min(unused) };
+        self.left = self.left.min(unused);
         let is_worth = unused >= self.left + WORTH_BYTES;
         self.looks = if is_worth { self.looks + 1 } else { 0 };
-        self.was_returned = self.looks >= LOOKS;
-        if self.was_returned {
-            self.looks = 0;
-        }
-        self.was_returned
+        self.looks >= LOOKS
+    }
+
+    /// It was returned just now: what is unused all the same cannot be. Not at the next look: a peak may have come by then, and
+    /// what it leaves behind would be taken for that.
+    fn returned(&mut self, resident: u64, used: u64) {
+        *self = Unused { looks: 0, left: resident.saturating_sub(used) };
     }
 }
 
@@ -46,10 +46,14 @@ pub(super) async fn run() {
         tokio::time::sleep(LOOK).await;
         // Not on a thread that serves: the allocator looks through what is free.
         let looked = tokio::task::spawn_blocking(move || {
-            if let Some((resident, used)) = resident().zip(used())
+            let read = || resident().zip(used());
+            if let Some((resident, used)) = read()
                 && unused.look(resident, used)
             {
                 give_back();
+                if let Some((resident, used)) = read() {
+                    unused.returned(resident, used);
+                }
             }
             unused
         });
@@ -99,11 +103,20 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Which of the looks say that it is to be returned.
+    /// Which of the looks say that it is to be returned; as much stays then as is resident at the next.
     fn returned(looks: &[(u64, u64)]) -> Vec<usize> {
+        returned_but(looks, |place| looks.get(place + 1).map_or(0, |next| next.0))
+    }
+
+    /// The same; `stays`: how much stays resident where it is returned.
+    fn returned_but(looks: &[(u64, u64)], stays: impl Fn(usize) -> u64) -> Vec<usize> {
         let mut unused = Unused::default();
         let says = |(place, (resident, used)): (usize, &(u64, u64))| {
-            unused.look(resident * MIB, used * MIB).then_some(place)
+            let says = unused.look(resident * MIB, used * MIB);
+            if says {
+                unused.returned(stays(place) * MIB, used * MIB);
+            }
+            says.then_some(place)
         };
         looks.iter().enumerate().filter_map(says).collect()
     }
@@ -123,6 +136,12 @@ mod tests {
         assert_eq!(returned(&stays), [3]);
         // But what comes on top of it.
         assert_eq!(returned(&[&stays[..], &[(60, 9); 3]].concat()), [3, 11]);
+    }
+
+    #[test]
+    fn a_peak_right_after_a_return_does_not_hide_what_it_leaves() {
+        let looks = [(50, 9), (50, 9), (50, 9), (60, 25), (50, 9), (50, 9), (50, 9)];
+        assert_eq!(returned_but(&[&[(10, 9)], &looks[..]].concat(), |_| 12), [3, 6]);
     }
 
     #[test]

@@ -13,9 +13,11 @@
 //! all requests are lost, slowly, the limit is halved.
 
 mod belief;
+mod rise;
 mod times;
 
 use belief::Belief;
+use rise::{Answer, Rise, Say, Seen};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tiergate_core::control::{Bounds, Cause, Completion, Law, Step};
@@ -169,6 +171,7 @@ pub(super) struct Knee {
     /// Most requests in progress at once in the current period, and when it ends.
     peak: u32,
     peak_until: Option<Moment>,
+    rise: Rise,
 }
 
 impl Knee {
@@ -204,6 +207,7 @@ impl Knee {
             halved: Moment::ZERO,
             peak: 0,
             peak_until: None,
+            rise: Rise::default(),
         }
     }
 
@@ -357,11 +361,33 @@ impl Knee {
         let ln_slots = (0.5 * f64::from(self.slots.min(running))).max(1.0).ln();
         let before = self.slots;
         (self.belief, self.few) = (Belief::new(ln_slots), 1.0);
+        self.rise = Rise::default();
         self.place(ln_slots, GAP.1);
         self.blocks.clear();
         (self.lost, self.kept, self.halved) = (0, 0, now);
         self.open(now);
         Some(Step { cause: Cause::Failures, ..Step::between(before, self.slots)? })
+    }
+
+    /// Throughput has followed the limit on its way up, or has not.
+    fn rises(&mut self, now: Moment, seen: &Seen) -> Option<Step> {
+        let Seen { slots, more, doubt, goes_on, is_enough } = *seen;
+        let (ln_slots, times) = (slots.ln(), rise::TIMES.ln());
+        let variance = 0.5 * doubt * doubt;
+        self.belief.observe(&[
+            Point { ln_slots: ln_slots - times, longer: 0.0, variance },
+            Point { ln_slots, longer: times - more, variance },
+        ]);
+        if goes_on {
+            return self.enter(slots * rise::TIMES, Some(Cause::Probed));
+        }
+        let best = self.belief.best(PRICE.0);
+        self.place(if is_enough { best.max(ln_slots) } else { best }, GAP.1);
+        self.blocks.clear();
+        (self.usual, self.full_since) = (Usual::default(), now);
+        let before = self.slots;
+        self.open(now);
+        Step::between(before, self.slots)
     }
 
     /// Lowers a limit that is not needed, and hardly known, to what is used: should it be needed again, the way up is
@@ -410,6 +436,24 @@ impl Law for Knee {
             return self.back_off(now, load.running);
         }
         self.held.add(class.index(), held_s);
+        let running = load.running;
+        let is_full = (self.is_kept || running >= self.slots) && load.waiting > 0;
+        let say = match outcome.end {
+            End::Served | End::Upgraded => {
+                self.rise.answered(&Answer { now, admitted, usual_s, running, is_full })
+            }
+            _ if self.rise.is_on() => Say::Stay,
+            _ => Say::Nothing,
+        };
+        match say {
+            Say::Nothing => {}
+            Say::Stay => return None,
+            Say::Begins(slots) => {
+                self.belief = Belief::new((slots / rise::TIMES).ln());
+                return self.enter(slots, Some(Cause::Probed));
+            }
+            Say::Seen(seen) => return self.rises(now, &seen),
+        }
         let held_s = self.usual.add(class.index(), held_s);
         if !self.is_kept && load.running < self.slots || load.waiting == 0 {
             self.full_since = now;
