@@ -358,7 +358,8 @@ impl Knee {
     /// Nearly all requests are lost: halves the concurrency, from what is in progress. That may be far below the
     /// limit, because the origin still works on requests whose clients have left.
     fn back_off(&mut self, now: Moment, running: u32) -> Option<Step> {
-        let ln_slots = (0.5 * f64::from(self.slots.min(running))).max(1.0).ln();
+        let risen = if self.rise.is_on() { rise::TIMES } else { 1.0 };
+        let ln_slots = (0.5 / risen * f64::from(self.slots.min(running))).max(1.0).ln();
         let before = self.slots;
         (self.belief, self.few) = (Belief::new(ln_slots), 1.0);
         self.rise = Rise::default();
@@ -448,8 +449,8 @@ impl Law for Knee {
         match say {
             Say::Nothing => {}
             Say::Stay => return None,
-            Say::Begins(slots) => {
-                self.belief = Belief::new((slots / rise::TIMES).ln());
+            Say::Begins { slots, took_s } => {
+                self.belief.changed((took_s / usual_s).ln());
                 return self.enter(slots, Some(Cause::Probed));
             }
             Say::Seen(seen) => return self.rises(now, &seen),

@@ -29,8 +29,8 @@ pub(super) enum Say {
     Nothing,
     /// It does not change for now.
     Stay,
-    /// The way up begins, with so many slots.
-    Begins(f64),
+    /// The way up begins, with so many slots. Requests took so many seconds before.
+    Begins { slots: f64, took_s: f64 },
     /// How throughput has followed.
     Seen(Seen),
 }
@@ -149,8 +149,10 @@ impl Rise {
                 }
                 let answers = f64::from(*all);
                 let slots = TIMES * *held / answers;
-                *self = Rise::rising(now, slots, Rate { answers, seconds: seconds(*since, now) });
-                Say::Begins(slots)
+                let before = Rate { answers, seconds: seconds(*since, now) };
+                let took_s = slots / TIMES / before.per_second();
+                *self = Rise::rising(now, slots, before);
+                Say::Begins { slots, took_s }
             }
             Rise::Rising { since, slots, before, after, was_free } => {
                 *was_free |= !is_full;
@@ -207,7 +209,7 @@ mod tests {
             let answer =
                 Answer { now, admitted, usual_s: 0.05, running: slots as u32, is_full: true };
             match rise.answered(&answer) {
-                Say::Begins(more) => slots = more,
+                Say::Begins { slots: more, .. } => slots = more,
                 Say::Seen(seen) if seen.goes_on => slots = TIMES * seen.slots,
                 Say::Seen(seen) => return seen.slots / TIMES,
                 Say::Stay | Say::Nothing => {}
