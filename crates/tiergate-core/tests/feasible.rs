@@ -273,7 +273,7 @@ fn a_stall_does_not_make_the_queue_shorter_afterwards() {
     assert!(with * 10 >= without * 9, "{with} wait after a stall, {without} without");
 }
 
-/// A class that gets nothing while others are served is not in a stall.
+/// Requests wait for it for a while, and are refused at once from then on.
 #[test]
 fn an_origin_that_stops_for_good_makes_few_wait() {
     let mut world = World::of(4, 1, 1000 * MS);
@@ -284,5 +284,9 @@ fn an_origin_that_stops_for_good_makes_few_wait() {
     assert!((900..1050).contains(&waited), "{waited} waited: it might have gone on");
     world.run(10_000 * MS, 1);
     assert!(world.waiting.len() <= 20, "{} wait", world.waiting.len());
-    assert!(world.expired - waited < 150, "{} of 1,000 waited in vain", world.expired - waited);
+    assert!(
+        world.expired - waited < 150,
+        "{} of 1,000 waited and got nothing",
+        world.expired - waited
+    );
 }

@@ -8,7 +8,8 @@
 //! connection and memory here.
 //!
 //! Nothing is judged by a rate that was not seen for long enough, or not lately: see
-//! [`DrainRate::is_feasible`]; what a stall of the origin takes does not count: see [`super::stall`]. Some of the places are kept from newcomers: see [`patience`].
+//! [`DrainRate::is_feasible`]; what a stall of the origin takes does not count: see
+//! [`super::stall`]. Some of the places are kept from newcomers: see [`patience`].
 //!
 //! Source: ours; the drain rate as the measure of a queue is that of RFC 8033 (PIE, §4.2).
 

@@ -6,8 +6,8 @@
 //! pause far longer than requests usually take is taken out of the count when it ends.
 //!
 //! Some origins pause by nature: a single worker with a few long requests among short ones. There the pauses are
-//! part of the rate. So only a tenth of the time is ever taken out, which is no more than the rate may be wrong by
-//! without anybody waiting in vain.
+//! part of the rate. So only a tenth of the time is ever taken out: nine tenths at most of what would be served in time may
+//! wait anyway.
 //!
 //! Source: ours.
 

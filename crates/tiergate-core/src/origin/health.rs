@@ -139,8 +139,9 @@ pub(super) struct Health {
     checks_passed: u32,
     /// Set while it is left out because of requests: why, and when the next request tries it.
     left_out: Option<(Cause, Moment)>,
-    /// Left out by active checks; since when checks have got no answer, if none has told more since.
+    /// Left out by active checks.
     sick: bool,
+    /// Since when active checks have got no answer; `None`: the last one told more.
     silent_since: Option<Moment>,
 }
 

@@ -207,11 +207,6 @@ impl Place {
         &self.origin.servers[self.index]
     }
 
-    /// The server's place in the policy's list.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
     /// It answered.
     pub fn alive(&mut self) {
         self.finding = Finding::Alive;
