@@ -163,7 +163,8 @@ impl World {
                 self.end(now, slot, Outcome { end: End::Served, first_byte, bytes: 1, left: None })
             }
             State::Runs { slot, begun } if leaves => {
-                match self.servers.left(moment, &self.lineup, 0, OnCancel::Learn) {
+                let sent = Moment::from_millis(begun);
+                match self.servers.left(moment, &self.lineup, 0, sent, OnCancel::Learn) {
                     Way::Abort => panic!("not in this policy"),
                     way @ (Way::Finish(bounds) | Way::Close(bounds)) => {
                         let closed = matches!(way, Way::Close(_));
@@ -184,7 +185,11 @@ impl World {
                     self.servers.left_over(moment, &self.lineup, 0, closed, Leftover::Endless);
                     return self.end(now, slot, cancelled);
                 }
-                if since >= bounds.overstays && !told {
+                let sent = Moment::from_millis(begun);
+                if since >= bounds.overstays
+                    && !told
+                    && self.servers.never_ends(moment, &self.lineup, 0, sent)
+                {
                     self.gate.overstays(moment, &mut slot, ());
                     told = true;
                 }
@@ -233,4 +238,21 @@ fn the_time_that_answers_take_is_learned_while_some_are_known_not_to_end() {
     let later = World::new(16).run(60_000, 40_000, &loads);
     assert_eq!((later.ended_early, later.polite_refused), (0, 0), "{later:?}");
     assert!(later.in_progress_max <= 16, "never more than there are slots");
+}
+
+#[test]
+fn answers_that_were_lost_for_a_moment_hold_the_slots_for_little_longer_than_their_clients_wait() {
+    let lost = Load { every: 50, from: 5000, until: 6000, stays: Some(2000), ..ENDLESS };
+    for slots in [4, 8, 20] {
+        let seen = World::new(slots).run(60_000, 9500, &[POLITE_LOAD, lost]);
+        assert_eq!(seen.polite_refused, 0, "{slots} slots: {seen:?}");
+    }
+}
+
+#[test]
+fn of_long_requests_few_are_ended_before_it_is_known_how_long_they_take() {
+    let report = Load { every: 400, takes: Some(4000), stays: Some(3000), ..POLITE_LOAD };
+    let seen = World::new(8).run(120_000, 0, &[POLITE_LOAD, report]);
+    assert!(seen.ended_early <= 10, "{seen:?}");
+    assert!(seen.in_progress_max <= 14, "{seen:?}");
 }

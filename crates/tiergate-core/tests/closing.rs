@@ -135,10 +135,11 @@ impl World {
                 self.finish(now, &request);
                 continue;
             }
-            if matches!(request.state, State::Sent { .. })
+            if let State::Sent { at } = request.state
                 && request.leaves.is_some_and(|leaves| leaves <= now)
             {
-                let way = self.servers.left(moment(now), &self.lineup, 0, self.load.on_cancel);
+                let on_cancel = self.load.on_cancel;
+                let way = self.servers.left(moment(now), &self.lineup, 0, moment(at), on_cancel);
                 let closed = !matches!(way, Way::Finish(_));
                 request.state = State::Left { at: now, closed };
                 if closed {

@@ -56,6 +56,10 @@ const WEIGHT_READ: f64 = 1.0 / 16.0;
 /// Source: the time-out of TCP's retransmissions (Jacobson 1988; RFC 6298), which is without the second.
 const DEVIATIONS: f64 = 4.0;
 const TIMES: f64 = 2.0;
+/// With the server for so long, or for longer than usual if that is more, a request whose client has left is overdue.
+const OVERDUE: Duration = Duration::from_secs(2);
+/// How long a server at least gets to notice that a connection is closed.
+const NOTICE: Duration = Duration::from_millis(100);
 /// How long it is remembered that an answer did not end in time.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// How long a verdict holds.
@@ -76,7 +80,8 @@ pub enum OnCancel {
 /// How long an answer is read on behalf of nobody, from when its client left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// After so long it likely never ends: [`Gate::overstays`](crate::gate::Gate::overstays) is to be told.
+    /// After so long it may never end: [`Gate::overstays`](crate::gate::Gate::overstays) is to be told, if
+    /// [`Servers::never_ends`](super::Servers::never_ends) says so then or later.
     pub overstays: Duration,
     /// After so long the connection is closed, and the slot is free.
     pub within: Duration,
@@ -221,15 +226,47 @@ struct Times {
     leftovers: Usual,
     /// Until then it is remembered that one did not end in time.
     endless_until: Moment,
+    /// When the latest request was sent that was answered as quickly as usual.
+    quick_sent: Moment,
+    /// Until then overdue requests were given up while no other was answered, if each takes [`OVERDUE`].
+    given_up_until: Moment,
 }
 
 impl Times {
-    fn bounds(&self, now: Moment) -> Bounds {
+    /// What takes longer is not usual; zero if nothing is known.
+    fn longest(&self) -> Duration {
+        self.answers.longest().max(self.leftovers.longest())
+    }
+
+    /// For a request that was sent then, and whose client leaves now.
+    fn bounds(&self, now: Moment, sent: Moment) -> Bounds {
         let mean = Duration::from_secs_f64(self.answers.mean_s);
         let within = WITHIN_MIN.max(WITHIN_TIMES * mean);
-        let longest = self.answers.longest().max(self.leftovers.longest());
-        let is_known = now < self.endless_until && longest > Duration::ZERO;
-        Bounds { overstays: if is_known { longest.min(within) } else { within }, within }
+        let overstays = match self.longest() {
+            Duration::ZERO => within,
+            longest if now < self.endless_until => longest,
+            longest => OVERDUE.max(longest).saturating_sub(now.since(sent)).max(NOTICE),
+        };
+        Bounds { overstays: overstays.min(within), within }
+    }
+
+    fn answered(&mut self, sent: Moment, took: Duration) {
+        if took <= self.longest() {
+            self.quick_sent = self.quick_sent.max(sent);
+        }
+        self.answers.add(took, WEIGHT);
+    }
+
+    /// Of a request that was sent then and overstays, while so many are in progress.
+    fn never_ends(&mut self, now: Moment, in_progress: u32, sent: Moment) -> bool {
+        if now < self.endless_until || sent < self.quick_sent {
+            return true;
+        }
+        if self.given_up_until > now + OVERDUE / 2 {
+            return false;
+        }
+        self.given_up_until = self.given_up_until.max(now) + OVERDUE / in_progress.max(1);
+        true
     }
 }
 
@@ -252,9 +289,15 @@ impl Default for Cancels {
 }
 
 impl Cancels {
-    /// A client has left; so many requests are `in_progress` at the server, with its own. O(1).
-    pub(super) fn left(&mut self, now: Moment, in_progress: u32, on_cancel: OnCancel) -> Way {
-        let bounds = self.times.bounds(now);
+    /// A client has left whose request was sent at `sent`; so many are `in_progress` at the server, with its own. O(1).
+    pub(super) fn left(
+        &mut self,
+        now: Moment,
+        in_progress: u32,
+        sent: Moment,
+        on_cancel: OnCancel,
+    ) -> Way {
+        let bounds = self.times.bounds(now, sent);
         match on_cancel {
             OnCancel::Finish => return Way::Finish(bounds),
             OnCancel::Abort => return Way::Abort,
@@ -285,6 +328,12 @@ impl Cancels {
             }
             _ => Way::Finish(bounds),
         }
+    }
+
+    /// Whether a request that was sent then and overstays ([`Bounds::overstays`]) is taken never to end; so many are
+    /// `in_progress` at the server. O(1).
+    pub(super) fn never_ends(&mut self, now: Moment, in_progress: u32, sent: Moment) -> bool {
+        self.times.never_ends(now, in_progress, sent)
     }
 
     /// What came of a request whose client had left, one of so many `in_progress`, and for which our half of the
@@ -322,7 +371,7 @@ impl Cancels {
     /// A client that stayed got an answer from the server it was sent to at `sent`, with its first byte after
     /// `took`; so many requests were `in_progress` there, with its own. O(1).
     pub(super) fn answered(&mut self, now: Moment, in_progress: u32, sent: Moment, took: Duration) {
-        self.times.answers.add(took, WEIGHT);
+        self.times.answered(sent, took);
         self.unseen.one_seen_ended(in_progress);
         if !self.is_sampled() {
             // A turn of finishing begins when what was closed before it is over.
@@ -420,11 +469,15 @@ mod tests {
 
     const ANSWERED: Leftover = Leftover::Answered(Duration::from_millis(5));
     const IN_PROGRESS: u32 = 8;
-    /// While no answer was seen that did not end in time.
+    /// While nothing is known of answers.
     const BOUNDS: Bounds = Bounds { overstays: WITHIN_MIN, within: WITHIN_MIN };
 
     fn at(ms: u64) -> Moment {
         Moment::from_millis(ms)
+    }
+
+    fn closes(cancels: &mut Cancels, ms: u64) -> bool {
+        matches!(cancels.left(at(ms), IN_PROGRESS, at(ms), OnCancel::Learn), Way::Close(_))
     }
 
     /// Every ten milliseconds one client is answered, and one leaves. Answers take `took(closing)`
@@ -434,7 +487,7 @@ mod tests {
         let (mut closed, mut ways) = (0.0, (0, 0));
         for step in 0..1000 {
             let now = at(1000 + 10 * step);
-            let way = cancels.left(now, IN_PROGRESS, OnCancel::Learn);
+            let way = cancels.left(now, IN_PROGRESS, now, OnCancel::Learn);
             if matches!(way, Way::Close(_)) {
                 cancels.left_over(
                     now,
@@ -463,16 +516,14 @@ mod tests {
         assert_eq!(run(&mut cancels, false, |_, _| 5), (DEAF, 0));
         // Only the first few were tried.
         let mut cancels = Cancels::default();
-        let ways: Vec<Way> = (0..5)
+        let ways: Vec<bool> = (0..5)
             .map(|step| {
-                let way = cancels.left(at(step), IN_PROGRESS, OnCancel::Learn);
+                let closes = closes(&mut cancels, step);
                 cancels.left_over(at(step), IN_PROGRESS, true, ANSWERED);
-                way
+                closes
             })
             .collect();
-        let (close, finish) = (Way::Close(BOUNDS), Way::Finish(BOUNDS));
-        let expected = [close, close, close, finish, finish];
-        assert_eq!(ways, expected);
+        assert_eq!(ways, [true, true, true, false, false]);
     }
 
     #[test]
@@ -509,8 +560,10 @@ mod tests {
                 }
                 let mut closes = false;
                 if took >= patience || step % 3 == 0 {
-                    closes =
-                        matches!(cancels.left(now, IN_PROGRESS, OnCancel::Learn), Way::Close(_));
+                    closes = matches!(
+                        cancels.left(now, IN_PROGRESS, now, OnCancel::Learn),
+                        Way::Close(_)
+                    );
                     if closes {
                         cancels.left_over(now, IN_PROGRESS, true, Leftover::Stopped);
                     }
@@ -526,15 +579,15 @@ mod tests {
     fn a_verdict_is_looked_at_again() {
         let mut cancels = Cancels::default();
         (0..3).for_each(|_| cancels.left_over(at(0), IN_PROGRESS, true, ANSWERED));
-        assert_eq!(cancels.left(at(59_999), IN_PROGRESS, OnCancel::Learn), Way::Finish(BOUNDS));
-        assert_eq!(cancels.left(at(60_000), IN_PROGRESS, OnCancel::Learn), Way::Close(BOUNDS));
+        assert!(!closes(&mut cancels, 59_999));
+        assert!(closes(&mut cancels, 60_000));
     }
 
     #[test]
     fn the_policys_word_is_final() {
         let mut cancels = Cancels::default();
-        assert_eq!(cancels.left(at(0), IN_PROGRESS, OnCancel::Finish), Way::Finish(BOUNDS));
-        assert_eq!(cancels.left(at(0), IN_PROGRESS, OnCancel::Abort), Way::Abort);
+        assert_eq!(cancels.left(at(0), IN_PROGRESS, at(0), OnCancel::Finish), Way::Finish(BOUNDS));
+        assert_eq!(cancels.left(at(0), IN_PROGRESS, at(0), OnCancel::Abort), Way::Abort);
     }
 
     #[test]
@@ -542,27 +595,70 @@ mod tests {
         let mut cancels = Cancels::default();
         (0..200).for_each(|_| cancels.answered(at(0), IN_PROGRESS, at(0), Duration::from_secs(3)));
         let within = Duration::from_secs(12);
-        let bounds = Bounds { overstays: within, within };
-        assert_eq!(cancels.left(at(0), IN_PROGRESS, OnCancel::Finish), Way::Finish(bounds));
+        let overstays = Duration::from_secs(6);
+        let bounds = |overstays| Way::Finish(Bounds { overstays, within });
+        let mut left = |ms| cancels.left(at(ms), IN_PROGRESS, at(0), OnCancel::Finish);
+        assert_eq!(left(0), bounds(overstays));
+        assert_eq!(left(4000), bounds(Duration::from_secs(2)), "counted from when it was sent");
+        assert_eq!(left(9000), bounds(NOTICE));
+    }
+
+    #[test]
+    fn what_is_overdue_may_end_once_others_that_were_sent_later_are_answered() {
+        let mut cancels = Cancels::default();
+        let quick = Duration::from_millis(50);
+        let answered = |cancels: &mut Cancels, sent, took| {
+            cancels.answered(at(10_000), IN_PROGRESS, at(sent), took);
+        };
+        (0..100).for_each(|_| answered(&mut cancels, 0, quick));
+        // What may be given up without that, now.
+        while cancels.never_ends(at(10_000), IN_PROGRESS, at(5000)) {}
+        answered(&mut cancels, 5000, quick);
+        assert!(!cancels.never_ends(at(10_000), IN_PROGRESS, at(5000)), "sent no later");
+        answered(&mut cancels, 6000, Duration::from_secs(1));
+        assert!(!cancels.never_ends(at(10_000), IN_PROGRESS, at(5000)), "it took long, too");
+        answered(&mut cancels, 6000, quick);
+        assert!(cancels.never_ends(at(10_000), IN_PROGRESS, at(5000)));
+        assert!(!cancels.never_ends(at(10_000), IN_PROGRESS, at(7000)));
+    }
+
+    #[test]
+    fn while_none_is_answered_few_that_are_overdue_end() {
+        let mut cancels = Cancels::default();
+        (0..100).for_each(|_| {
+            cancels.answered(at(0), IN_PROGRESS, at(0), Duration::from_millis(50));
+        });
+        let mut ended =
+            |ms| (0..100).filter(|_| cancels.never_ends(at(ms), IN_PROGRESS, at(1))).count() as u32;
+        assert_eq!(ended(9000), IN_PROGRESS / 2 + 1, "half of them at once");
+        assert_eq!((ended(9200), ended(9300), ended(9600)), (0, 1, 1));
+        assert_eq!(ended(20_000), IN_PROGRESS / 2 + 1);
     }
 
     #[test]
     fn a_server_that_neither_answers_nor_closes_is_taken_to_be_deaf() {
         let mut cancels = Cancels::default();
         (0..DEAF).for_each(|_| {
-            assert!(matches!(cancels.left(at(0), IN_PROGRESS, OnCancel::Learn), Way::Close(_)));
+            assert!(matches!(
+                cancels.left(at(0), IN_PROGRESS, at(0), OnCancel::Learn),
+                Way::Close(_)
+            ));
             cancels.left_over(at(0), IN_PROGRESS, true, Leftover::Endless);
         });
-        assert!(matches!(cancels.left(at(0), IN_PROGRESS, OnCancel::Learn), Way::Finish(_)));
+        assert!(matches!(cancels.left(at(0), IN_PROGRESS, at(0), OnCancel::Learn), Way::Finish(_)));
     }
 
     #[test]
     fn how_long_is_usual_is_learned_from_clients_that_stay_and_from_those_that_left() {
-        let overstays =
-            |cancels: &mut Cancels, ms| match cancels.left(at(ms), IN_PROGRESS, OnCancel::Finish) {
-                Way::Finish(bounds) => bounds.overstays.as_millis(),
-                way => panic!("{way:?}"),
-            };
+        let overstays = |cancels: &mut Cancels, ms| match cancels.left(
+            at(ms),
+            IN_PROGRESS,
+            at(ms),
+            OnCancel::Finish,
+        ) {
+            Way::Finish(bounds) => bounds.overstays.as_millis(),
+            way => panic!("{way:?}"),
+        };
         let mut cancels = Cancels::default();
         cancels.left_over(at(0), IN_PROGRESS, false, Leftover::Endless);
         assert_eq!(overstays(&mut cancels, 1), 5000, "nothing is known of answers");
@@ -576,6 +672,11 @@ mod tests {
         let longest = overstays(&mut cancels, 1);
         assert!((2800..3200).contains(&longest), "{longest}: four deviations of 0.5 s above 1 s");
         assert_eq!(overstays(&mut cancels, 599_999), longest);
-        assert_eq!(overstays(&mut cancels, 600_000), 5000, "none was without end lately");
+        // Later none was without end lately.
+        let mut quick = Cancels::default();
+        quick.left_over(at(0), IN_PROGRESS, false, Leftover::Endless);
+        quick.answered(at(0), IN_PROGRESS, at(0), Duration::from_millis(50));
+        assert!(overstays(&mut quick, 599_999) < 300);
+        assert_eq!(overstays(&mut quick, 600_000), OVERDUE.as_millis());
     }
 }

@@ -207,10 +207,24 @@ impl Servers {
         known.cancels.answered(now, known.health.outstanding, sent, took);
     }
 
-    /// A client has left whose request is at the server at that place. Says what to do with it. O(1).
-    pub fn left(&mut self, now: Moment, lineup: &Lineup, place: usize, on_cancel: OnCancel) -> Way {
+    /// A client has left whose request was sent to the server at that place at `sent`. Says what to do with it. O(1).
+    pub fn left(
+        &mut self,
+        now: Moment,
+        lineup: &Lineup,
+        place: usize,
+        sent: Moment,
+        on_cancel: OnCancel,
+    ) -> Way {
         let known = &mut self.known[lineup.id(place).index()];
-        known.cancels.left(now, known.health.outstanding, on_cancel)
+        known.cancels.left(now, known.health.outstanding, sent, on_cancel)
+    }
+
+    /// Whether such a request, which has overstayed ([`Bounds::overstays`]), is taken never to end. To be asked again
+    /// now and then if not. O(1).
+    pub fn never_ends(&mut self, now: Moment, lineup: &Lineup, place: usize, sent: Moment) -> bool {
+        let known = &mut self.known[lineup.id(place).index()];
+        known.cancels.never_ends(now, known.health.outstanding, sent)
     }
 
     /// What came of a request at the server at that place whose client had left; `closed`: our half of its

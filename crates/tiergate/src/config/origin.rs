@@ -70,7 +70,8 @@ section! {
         /// Time between two checks.
         /// Why: with `fall` 3 a dead server is found in about five seconds.
         interval: Duration = TIME.or("2s");
-        /// Longest time that a check may take.
+        /// Longest time that a check may take. Where no other server is usable, a server that accepts connections and
+        /// answers no checks is used for five times `restart_max` nevertheless: it may only pause.
         /// Why: a server that needs longer for its health page is not healthy.
         timeout: Duration = TIME.or("1s");
         /// Failures in a row that make a server unhealthy.
@@ -201,7 +202,7 @@ impl Origin {
             ),
         });
         lines.push(format!(
-            "requests wait up to {} for a server that restarts",
+            "each request waits up to {} for a server that restarts",
             show::time(self.restart_max)
         ));
         lines.push(format!(

@@ -41,7 +41,8 @@ section! {
         failures_max: Option<u32> = whole(0..=1000).optional("`[origin]`'s");
         /// How long a failed server is out of rotation before one request tries it again.
         retry_after: Option<Duration> = TIME.optional("`[origin]`'s");
-        /// How long requests wait for a server that refuses connections, where no other server of the pool is usable.
+        /// How long a request waits for a server that refuses connections, where no other server of the pool is usable;
+        /// after five times as long of an outage requests are refused at once.
         restart_max: Option<Duration> = TIME.optional("`[origin]`'s; with a `fallback` none: that takes them");
         /// Retries allowed, as a share of the pool's requests of the last ten seconds.
         retry_budget: Option<f64> = SHARE.optional("`[origin]`'s");

@@ -227,7 +227,14 @@ impl Place {
     pub fn client_left(&mut self) -> Way {
         self.took = None;
         let on_cancel = self.origin.settings.on_cancel;
-        self.origin.state().left(clock::recent(), &self.origin.lineup, self.index, on_cancel)
+        let (now, origin) = (clock::recent(), &self.origin);
+        origin.state().left(now, &origin.lineup, self.index, self.picked, on_cancel)
+    }
+
+    /// Whether its request, which has overstayed, is taken never to end.
+    pub fn never_ends(&self, now: Moment) -> bool {
+        let origin = &self.origin;
+        origin.state().never_ends(now, &origin.lineup, self.index, self.picked)
     }
 
     /// What came of the request after its client had left; `closed`: our half of the connection was closed.

@@ -39,6 +39,9 @@ const LEN_MAX: usize = 1 << 20;
 /// So long at least is looked for what has arrived already.
 const TURN: Duration = Duration::from_millis(1);
 
+/// How often it is asked whether a request that overstays is taken never to end.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// A request that no client waits for.
 struct Remnant {
     shared: Arc<Shared>,
@@ -163,15 +166,17 @@ impl Remnant {
 
     /// Whether it has lasted for long enough; the task is woken when that may have changed.
     fn is_over(&mut self, bounds: Bounds, timer: &Timer, context: &mut Context<'_>) -> bool {
-        if timer.poll_expired(context) {
-            if self.overstays || bounds.overstays >= bounds.within {
+        while timer.poll_expired(context) {
+            let now = clock::now();
+            let left_over = bounds.within.saturating_sub(now.since(self.left));
+            if left_over.is_zero() {
                 return true;
             }
-            self.overstays = true;
-            let _ = self.slot.poll_overstays(context);
-            timer.arm(bounds.within - bounds.overstays);
-            // So that the task is woken at its end.
-            let _ = timer.poll_expired(context);
+            if !self.overstays && self.place.never_ends(now) {
+                self.overstays = true;
+                let _ = self.slot.poll_overstays(context);
+            }
+            timer.arm(if self.overstays { left_over } else { left_over.min(AGAIN) });
         }
         self.overstays && self.slot.is_to_end()
     }
