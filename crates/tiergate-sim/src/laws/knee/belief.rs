@@ -117,6 +117,17 @@ impl Belief {
         *self = Belief::normal(grid);
     }
 
+    /// So many slots, as ln, are enough for now: more of them were never of use.
+    pub(super) fn suffices(&mut self, ln_slots: f64) {
+        let mut grid = self.0;
+        for line in &mut grid {
+            for (place, mass) in line.iter_mut().enumerate() {
+                *mass *= (-(ln_of(place) - ln_slots).max(0.0)).exp();
+            }
+        }
+        *self = Belief::normal(grid);
+    }
+
     /// Moves it by this, as ln.
     pub(super) fn shift(&mut self, by: f64) {
         let steps = (by * PER_ONE).round() as isize;

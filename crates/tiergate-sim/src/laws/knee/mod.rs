@@ -77,6 +77,8 @@ const LEFT_LATE: f64 = 0.75;
 const FAILED_LATE: f64 = 2.0;
 /// How long a limit that is hardly known is unused before it comes down, in times in service, and at least, seconds.
 const UNUSED: (f64, f64) = (10.0, 1.0);
+/// Least time without a free slot that is evidence, in times in service.
+const FULL_MIN: f64 = 2.0;
 /// The part of the slots that counts as all of them, while a policy keeps the others free.
 const NEARLY: f64 = 0.75;
 
@@ -161,6 +163,8 @@ pub(super) struct Knee {
     full_since: Moment,
     /// In this block a request ended that had run while no slot was free.
     binds: bool,
+    /// Times were counted since then.
+    counted: bool,
     /// Free slots are kept from the requests that wait.
     is_kept: bool,
     /// Requests that were lost, slowly, and that were not: those of earlier blocks count half, and those admitted
@@ -201,6 +205,7 @@ impl Knee {
             noise: 1.0,
             full_since: Moment::ZERO,
             binds: false,
+            counted: false,
             is_kept: false,
             lost: 0,
             kept: 0,
@@ -338,6 +343,20 @@ impl Knee {
         (grown.abs() > sure).then_some(grown)
     }
 
+    /// Slots are free. Of a time without that was short, only requests that were quick have ended and been counted.
+    fn is_free(&mut self, now: Moment) {
+        let full_s = now.since(self.full_since).as_secs_f64();
+        if std::mem::take(&mut self.counted) && full_s < FULL_MIN * self.held.turnover() {
+            for block in &mut self.blocks {
+                block.times = ByClass::default();
+                if block.from < self.full_since {
+                    break;
+                }
+            }
+        }
+        self.full_since = now;
+    }
+
     /// Where the limit stands at this rate of answers a second, and how far looks go: as far as the noise of a block
     /// and the doubt want.
     fn decide(&mut self, rate: f64) {
@@ -372,20 +391,26 @@ impl Knee {
 
     /// Throughput has followed the limit on its way up, or has not.
     fn rises(&mut self, now: Moment, seen: &Seen) -> Option<Step> {
-        let Seen { slots, more, doubt, goes_on, is_enough } = *seen;
+        let Seen { slots, more, held, doubt, goes_on, is_enough } = *seen;
         let (ln_slots, times) = (slots.ln(), rise::TIMES.ln());
         let variance = 0.5 * doubt * doubt;
+        // By Little's law; no model has it that less is done with more slots.
+        let longer = held.ln() - (ln_slots - times) - more.max(0.0);
         self.belief.observe(&[
             Point { ln_slots: ln_slots - times, longer: 0.0, variance },
-            Point { ln_slots, longer: times - more, variance },
+            Point { ln_slots: held.ln(), longer, variance },
         ]);
         if goes_on {
             return self.enter(slots * rise::TIMES, Some(Cause::Probed));
         }
         let best = self.belief.best(PRICE.0);
-        self.place(if is_enough { best.max(ln_slots) } else { best }, GAP.1);
+        self.place(
+            if is_enough && longer < times / 2.0 { best.max(held.ln()) } else { best },
+            GAP.1,
+        );
         self.blocks.clear();
         (self.usual, self.full_since) = (Usual::default(), now);
+        self.last = (ByClass::default(), 0.0);
         let before = self.slots;
         self.open(now);
         Step::between(before, self.slots)
@@ -402,7 +427,7 @@ impl Knee {
             return None;
         }
         let (before, ln_slots) = (self.slots, f64::from(peak).ln());
-        self.belief.shift(ln_slots - self.ln_slots);
+        self.belief.suffices(ln_slots);
         self.place(ln_slots, GAP.1);
         self.open(now);
         Some(Step { cause: Cause::Unused, ..Step::between(before, self.slots)? })
@@ -427,6 +452,7 @@ impl Law for Knee {
         let own = u32::from(admitted >= self.halved);
         self.peak = self.peak.max(load.running);
         let usual_s = self.usual.mean(class.index());
+        let expected_s = usual_s * self.usual.slots_since(class.index(), f64::from(self.slots));
         match outcome.end {
             End::Served | End::Upgraded => self.kept += own,
             End::Cancelled if held_s >= LEFT_LATE * usual_s => self.lost += own,
@@ -441,7 +467,7 @@ impl Law for Knee {
         let is_full = (self.is_kept || running >= self.slots) && load.waiting > 0;
         let say = match outcome.end {
             End::Served | End::Upgraded => {
-                self.rise.answered(&Answer { now, admitted, usual_s, running, is_full })
+                self.rise.answered(&Answer { now, admitted, usual_s: expected_s, running, is_full })
             }
             _ if self.rise.is_on() => Say::Stay,
             _ => Say::Nothing,
@@ -455,15 +481,15 @@ impl Law for Knee {
             }
             Say::Seen(seen) => return self.rises(now, &seen),
         }
-        let held_s = self.usual.add(class.index(), held_s);
+        let held_s = self.usual.add(class.index(), held_s, f64::from(self.slots));
         if !self.is_kept && load.running < self.slots || load.waiting == 0 {
-            self.full_since = now;
+            self.is_free(now);
         } else if admitted >= self.full_since
             && let Some(place) = self.blocks.iter().position(|block| admitted >= block.from)
         {
             let slot_seconds = self.blocks[0].until(now) - self.blocks[place].until(admitted);
             let slots = slot_seconds / now.since(admitted).as_secs_f64().max(1e-9);
-            self.binds = true;
+            (self.binds, self.counted) = (true, true);
             self.blocks[place].times.add(class.index(), held_s, slots.max(1.0).ln());
         }
         if self.blocks.front().is_none_or(|block| block.index != self.index(now)) {

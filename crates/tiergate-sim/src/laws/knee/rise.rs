@@ -9,16 +9,20 @@
 
 use tiergate_core::time::Moment;
 
-/// Far longer: so many times the usual time of its class. And so many requests, of which this part took far longer.
+/// Far longer: so many times the usual time of its class, and of that times how many more slots there are than usual. And
+/// so many requests, of which this part took far longer.
 const FAR_LONGER: f64 = 3.0;
-const SEEN: u32 = 8;
-const SEEN_PART: f64 = 0.6;
+const SEEN: u32 = 12;
+const SEEN_PART: f64 = 0.5;
 /// By what the limit is multiplied, and by what throughput is at least, so that it is again.
 pub(super) const TIMES: f64 = 3.0;
 const FOLLOWS: f64 = 1.6;
-/// How many standard deviations throughput is from that, or how many answers were counted; and how many at least, in
-/// which part of the time that requests take.
-const SURE: f64 = 1.0;
+/// How much likelier than not, as ln, it must be that throughput follows, and that it does not: a sequential test of
+/// two hypotheses (Wald 1945). To go too far costs a moment, to end too early all that could be won.
+const UP: f64 = 1.5;
+const DOWN: f64 = 4.0;
+/// Answers that are counted at least, and after which the likelier one is believed; and in which part of the time that
+/// requests take.
 const ANSWERS: (f64, f64) = (4.0, 48.0);
 const WINDOW: f64 = 0.25;
 
@@ -42,6 +46,8 @@ pub(super) struct Seen {
     pub(super) more: f64,
     /// The standard deviation of that.
     pub(super) doubt: f64,
+    /// Slots that were held.
+    pub(super) held: f64,
     /// The limit is multiplied again.
     pub(super) goes_on: bool,
     /// Slots were free: so many are enough.
@@ -89,6 +95,8 @@ pub(super) enum Rise {
         before: Rate,
         /// Since it can show.
         after: Rate,
+        /// Slots that were held with them, summed.
+        held: f64,
         /// Whether slots were free.
         was_free: bool,
     },
@@ -130,7 +138,7 @@ impl Rise {
                     *self = Rise::Usual;
                     return Say::Nothing;
                 }
-                if took_s < usual_s {
+                if took_s < usual_s && *longer == 0 {
                     *self = Rise::suspected(now);
                     return Say::Nothing;
                 }
@@ -154,7 +162,7 @@ impl Rise {
                 *self = Rise::rising(now, slots, before);
                 Say::Begins { slots, took_s }
             }
-            Rise::Rising { since, slots, before, after, was_free } => {
+            Rise::Rising { since, slots, before, after, held, was_free } => {
                 *was_free |= !is_full;
                 // By Little's law, how long requests took: that long does a change need to show.
                 let took_s = *slots / TIMES / before.per_second();
@@ -163,18 +171,20 @@ impl Rise {
                     return Say::Stay;
                 }
                 after.answers += 1.0;
+                *held += f64::from(running);
                 after.seconds = shown_s;
                 let (more, doubt) = after.over(before);
                 let off = more - FOLLOWS.ln();
-                let is_sure = off.abs() >= SURE * doubt || after.answers >= ANSWERS.1;
+                let says = TIMES.ln() * off / (doubt * doubt);
+                let is_sure = says >= UP || says <= -DOWN || after.answers >= ANSWERS.1;
                 if !is_sure || after.answers < ANSWERS.0 || shown_s < WINDOW * took_s {
                     return Say::Stay;
                 }
-                let (slots, after) = (*slots, *after);
+                let (slots, after, held) = (*slots, *after, *held / after.answers);
                 let is_enough = *was_free && !is_full;
                 let goes_on = off > 0.0 && !is_enough;
                 *self = if goes_on { Rise::rising(now, TIMES * slots, after) } else { Rise::Usual };
-                Say::Seen(Seen { slots, more, doubt, goes_on, is_enough })
+                Say::Seen(Seen { slots, more, held, doubt, goes_on, is_enough })
             }
         }
     }
@@ -184,7 +194,7 @@ impl Rise {
     }
 
     fn rising(since: Moment, slots: f64, before: Rate) -> Self {
-        Rise::Rising { since, slots, before, after: Rate::default(), was_free: false }
+        Rise::Rising { since, slots, before, after: Rate::default(), held: 0.0, was_free: false }
     }
 }
 

@@ -63,15 +63,16 @@ impl Default for ByClass {
 pub(super) struct Usual(ByClass);
 
 impl Usual {
-    /// A request of the class took `held_s` seconds. Returns them, or less if they are very unusual.
-    pub(super) fn add(&mut self, class: usize, held_s: f64) -> f64 {
-        let Times { count, sum, squares, .. } = &mut self.0.0[class % CLASSES];
+    /// A request of the class took `held_s` seconds under such a limit. Returns them, or less if they are very unusual.
+    pub(super) fn add(&mut self, class: usize, held_s: f64, slots: f64) -> f64 {
+        let Times { count, sum, squares, ln_slots } = &mut self.0.0[class % CLASSES];
         let most = if *count > KNOWN { USUAL_MAX * *sum / *count } else { f64::MAX };
         let held_s = held_s.min(most);
-        for total in [&mut *count, sum, squares] {
+        for total in [&mut *count, sum, squares, ln_slots] {
             *total *= 1.0 - 1.0 / USUAL_OF;
         }
         (*count, *sum, *squares) = (*count + 1.0, *sum + held_s, *squares + held_s * held_s);
+        *ln_slots += slots.ln();
         held_s
     }
 
@@ -79,6 +80,12 @@ impl Usual {
     pub(super) fn mean(&self, class: usize) -> f64 {
         let usual = &self.0.0[class % CLASSES];
         if usual.count == 0.0 { 0.0 } else { usual.mean() }
+    }
+
+    /// How many times more slots these are than usual; 1 if fewer, or if nothing was seen.
+    pub(super) fn slots_since(&self, class: usize, slots: f64) -> f64 {
+        let Times { count, ln_slots, .. } = self.0.0[class % CLASSES];
+        if count == 0.0 { 1.0 } else { (slots.ln() - ln_slots / count).exp().max(1.0) }
     }
 
     fn varies(&self, class: usize) -> f64 {
@@ -169,11 +176,11 @@ mod tests {
         };
         let (mut usual, mut whole) = (Usual::default(), ByClass::default());
         for _ in 0..100_000 {
-            whole.add(0, usual.add(0, exponential()), 2.0);
+            whole.add(0, usual.add(0, exponential(), 10.0), 2.0);
         }
         let mut of_few = || {
             let mut few = ByClass::default();
-            (0..8).for_each(|_| few.add(0, usual.add(0, exponential()), 2.0));
+            (0..8).for_each(|_| few.add(0, usual.add(0, exponential(), 10.0), 2.0));
             few.beside(&whole, &usual).expect("enough").longer
         };
         let mean = (0..2000).map(|_| of_few()).sum::<f64>() / 2000.0;
@@ -193,9 +200,9 @@ mod tests {
     #[test]
     fn one_that_hangs_counts_for_no_more_than_six() {
         let mut usual = Usual::default();
-        assert_eq!(usual.add(3, 5.0), 5.0, "nothing is usual yet");
-        (0..10_000).for_each(|_| assert!(usual.add(3, 0.01) <= 0.01));
-        assert!((usual.add(3, 100.0) - 0.06).abs() < 1e-3);
+        assert_eq!(usual.add(3, 5.0, 10.0), 5.0, "nothing is usual yet");
+        (0..10_000).for_each(|_| assert!(usual.add(3, 0.01, 10.0) <= 0.01));
+        assert!((usual.add(3, 100.0, 10.0) - 0.06).abs() < 1e-3);
         assert_eq!(usual.mean(4), 0.0);
     }
 }
