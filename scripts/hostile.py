@@ -30,10 +30,11 @@ from fronts import ROOT, Program, free_port, written
 PLACES = 16
 
 # A server of PLACES places: a request holds one from its head to the last byte of its answer, as a thread would. SIGUSR2:
-# nobody listens for 0.8 s, as while it restarts.
+# nobody listens for 0.8 s, as while it restarts; in the mode "loses", answers that are ready within 1 s are never sent.
 SERVER = """
-const places = Number(process.argv[3]), stops = process.argv[4] === 'stops', refuses = process.argv[4] === 'refuses';
-const queue = []; let free = places;
+const places = Number(process.argv[3]), mode = process.argv[4];
+const stops = mode === 'stops', refuses = mode === 'refuses', loses = mode === 'loses';
+const queue = []; let free = places, lost = false;
 const large = Buffer.alloc(8 << 20, 'x');
 function next() {
   while (free > 0 && queue.length > 0) {
@@ -44,6 +45,7 @@ function next() {
     const answer = () => {
       const ms = Number((/ms=(\\d+)/.exec(request.url) || [0, 50])[1]);
       const timer = setTimeout(() => {
+        if (lost) { release(); return; }
         if (request.url.startsWith('/large')) { response.end(large, release); } else { response.end('hello\\n'); release(); }
       }, ms);
       request.on('close', () => { if (stops && !response.writableEnded) { clearTimeout(timer); release(); } });
@@ -59,7 +61,10 @@ const server = require('http').createServer((request, response) => {
   queue.push([request, response]); next();
 });
 const listen = () => server.listen(Number(process.argv[2]), '127.0.0.1', 4096);
-process.on('SIGUSR2', () => { server.close(); server.closeIdleConnections(); setTimeout(listen, 800); });
+process.on('SIGUSR2', () => {
+  if (loses) { lost = true; setTimeout(() => { lost = false; }, 1000); return; }
+  server.close(); server.closeIdleConnections(); setTimeout(listen, 800);
+});
 listen();
 """
 
@@ -303,18 +308,20 @@ def no_answer():
     return start, of_classes(), run
 
 
-def restart():
+def fault(mode, within):
+    """Load of 45 % of what the server can do, which has its fault after 3 s."""
+
     async def run(gateway, origin):
         answers = Answers()
 
-        async def away():
+        async def happens():
             await asyncio.sleep(3)
             origin.process.send_signal(signal.SIGUSR2)
 
-        await asyncio.gather(at_rate(90, 10, lambda: ask(gateway.port, "/fast?ms=80", answers, within=5)), away())
+        await asyncio.gather(at_rate(90, 10, lambda: ask(gateway.port, "/fast?ms=80", answers, within=within)), happens())
         return [answers.share(), answers.p99()]
 
-    return node, of_classes(), run
+    return (lambda folder: node(folder, mode=mode)), of_classes(), run
 
 
 def impatient_loop():
@@ -461,7 +468,8 @@ CASES = {
     "slow-readers": ("24 clients that do not read 8 MiB", ["premium answered", "median"], slow_readers),
     "cancelled": ("4 of 5 requests of 100 ms left after 50 ms, 62 % load", ["others answered", "p99"], cancelled),
     "no-answer": ("uWSGI, 5/s with a cookie of 5 kB", ["others answered", "median"], no_answer),
-    "restart": ("server away for 0.8 s", ["answered", "p99"], restart),
+    "restart": ("server away for 0.8 s", ["answered", "p99"], lambda: fault("works-on", within=5)),
+    "lost-answers": ("server loses its answers for 1 s, clients wait 2 s", ["answered", "p99"], lambda: fault("loses", within=2)),
     "impatient-loop": ("60 connections of 30 addresses leave after 120 ms, again and again", ["others answered", "p99"], impatient_loop),
     "refusing": ("server answers 503 beyond 8 at once, twice its load", ["premium answered", "median"], refusing),
     "half-closed": ("clients that close their half at once", ["answered", "median"], half_closed),
