@@ -22,6 +22,9 @@ const FAR_CHANGED: f64 = 0.3;
 const FAR_BY: f64 = 0.5;
 const NEAR_BY: f64 = 0.015;
 
+/// Part of the belief that goes back in a cycle to where the knee was before capacity was lost.
+const BACK: f64 = 0.02;
+
 type Grid = [[f64; PLACES]; WIDTHS.len()];
 
 #[derive(Clone, Debug)]
@@ -86,9 +89,9 @@ impl Belief {
         best / (points.len() as f64 - 1.0)
     }
 
-    /// A cycle has passed: the origin may be another one by now.
-    pub(super) fn pass(&mut self) {
-        self.spread(FAR);
+    /// A cycle has passed that told so much, 1 or more being all that it can: the origin may be another one by now.
+    pub(super) fn pass(&mut self, told: f64) {
+        self.spread(FAR * told.min(1.0));
     }
 
     /// Times in service have grown by this (ln): the origin can do so much less at once, or each request is more
@@ -99,6 +102,16 @@ impl Belief {
         let masses = self.0.iter_mut().flatten().zip(moved.0.iter().flatten());
         masses.for_each(|(mass, moved)| *mass = 0.5 * (*mass + moved));
         self.spread(FAR_CHANGED);
+    }
+
+    /// The knee may be where it was before, of which this is ln.
+    pub(super) fn may_be_back(&mut self, ln_slots: f64) {
+        let place = ((ln_slots - FROM) * PER_ONE).round().clamp(0.0, PLACES as f64 - 1.0) as usize;
+        for line in &mut self.0 {
+            let sum: f64 = line.iter().sum();
+            line.iter_mut().for_each(|mass| *mass *= 1.0 - BACK);
+            line[place] += BACK * sum;
+        }
     }
 
     fn spread(&mut self, part: f64) {
@@ -210,7 +223,7 @@ mod tests {
                 Point { ln_slots, longer: longer(ln_slots - knee.ln(), width), variance }
             });
             belief.observe(&points);
-            belief.pass();
+            belief.pass(1.0);
         }
         belief.best(PRICE).exp()
     }

@@ -21,7 +21,7 @@ use rise::{Answer, Rise, Say, Seen};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tiergate_core::control::{Bounds, Cause, Completion, Law, Step};
-use tiergate_core::outcome::End;
+use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 use times::{ByClass, CLASSES, Point, Usual, VARIES_MIN};
 
@@ -36,6 +36,9 @@ const CYCLE: u64 = 8;
 /// In one of so many cycles the look above goes as far as it may: capacity that is lost may come back, and where the limit
 /// stands nothing shows it.
 const FAR: u64 = 4;
+/// After a loss of this (ln) every cycle looks so far; and how much of it is forgotten a cycle.
+const LOSS: f64 = 0.4;
+const FORGOTTEN: f64 = 0.01;
 /// Doubt (standard deviation of ln of the knee) above which it is sought.
 const DOUBT: f64 = 0.45;
 /// Times in service have changed: by so much (ln), and so many standard deviations.
@@ -56,6 +59,9 @@ const DOUBLINGS: u32 = 20;
 const AFTER: usize = 2;
 /// Blocks that are remembered: a cycle, those that its requests end in, and some that requests began in.
 const BLOCKS: usize = 12;
+/// How much a cycle tells, as the square of its range of limits (ln) over its variance, so that what was known before ages by a
+/// whole cycle. Where less is learned, less is forgotten.
+const TOLD: f64 = 20.0;
 /// Least range of the limits of a cycle that says anything, as ln.
 const RANGE_MIN: f64 = 0.02;
 /// How fast what is known of the noise is replaced, and how much more than chance it is at most.
@@ -149,6 +155,8 @@ pub(super) struct Knee {
     few: f64,
     /// The limit in force.
     slots: u32,
+    /// ln of the highest known limit lately, which is forgotten by [`FORGOTTEN`] a cycle.
+    ln_highest: f64,
     /// How often the shortest block is doubled.
     doublings: u32,
     /// The current block, and those before, latest first.
@@ -197,6 +205,7 @@ impl Knee {
             gap: GAP.1,
             few: 1.0,
             slots,
+            ln_highest: f64::NEG_INFINITY,
             doublings: 0,
             blocks: VecDeque::with_capacity(BLOCKS),
             usual: Usual::default(),
@@ -279,7 +288,9 @@ impl Knee {
         let binds = std::mem::take(&mut self.binds) || all_along;
         let (slots, looks) = match (index % CYCLE, self.is_sought()) {
             (3, _) | (5, true) if binds => (self.below(), true),
-            (7, false) if binds && (index / CYCLE).is_multiple_of(FAR) => (self.above(GAP.1), true),
+            (7, false) if binds && ((index / CYCLE).is_multiple_of(FAR) || self.has_lost()) => {
+                (self.above(GAP.1), true)
+            }
             (7, _) | (1, true) if binds => (self.above(self.gap), true),
             _ => (self.base(), false),
         };
@@ -290,6 +301,19 @@ impl Knee {
         self.blocks.push_front(Block { index, slots: self.slots, from: now, before, times });
         (self.lost, self.kept) = (self.lost / 2, self.kept / 2);
         step
+    }
+
+    /// Seconds that a request of the class may take at an origin that has not changed. More slots than usual, as in looks
+    /// above, make it wait at the origin for what those beyond it hold, and that may be the requests of another class.
+    fn expected_s(&self, class: usize, usual_s: f64) -> f64 {
+        let slots = self.blocks.iter().take(1 + AFTER).map(|block| block.slots).max();
+        let more = self.usual.slots_since(class, f64::from(slots.unwrap_or(self.slots))) - 1.0;
+        usual_s + more * usual_s.max(self.held.turnover())
+    }
+
+    /// Whether the limit was far higher lately.
+    fn has_lost(&self) -> bool {
+        self.ln_highest - self.ln_slots > LOSS
     }
 
     /// Another limit is in force; `why`: if not since more, or fewer, give as much.
@@ -330,7 +354,11 @@ impl Knee {
         let unexplained = self.belief.observe(points) * self.noise;
         self.noise = (self.noise + NOISE * (unexplained - self.noise)).clamp(1.0, NOISE_MAX);
         self.decide(rate);
-        self.belief.pass();
+        let weight: f64 = points.iter().map(|point| 1.0 / point.variance).sum();
+        self.belief.pass((most - least).powi(2) * weight / TOLD);
+        if self.has_lost() {
+            self.belief.may_be_back(self.ln_highest);
+        }
     }
 
     /// How much times in service have grown since the last cycle (ln), beyond what the change of the limit explains;
@@ -341,6 +369,27 @@ impl Knee {
         let grown = now.longer - now.longer.clamp(moved.min(0.0), moved.max(0.0));
         let sure = CHANGED.0.max(CHANGED.1 * (2.0 * now.variance).sqrt());
         (grown.abs() > sure).then_some(grown)
+    }
+
+    /// The block that a request is evidence of: it was admitted in it, and no slot has been free since.
+    fn block_of(&self, admitted: Moment) -> Option<usize> {
+        let is_evidence = admitted >= self.full_since;
+        let place = self.blocks.iter().position(|block| admitted >= block.from);
+        place.filter(|_| is_evidence)
+    }
+
+    /// Its client left sooner than it could be answered. What the time in its slot would have become is not known, only that it was longer.
+    /// Without it, requests that wait for less and have more time left until their clients leave would seem to take longer.
+    fn left(&mut self, completion: &Completion<'_>) {
+        let Completion { now, class, admitted, load, .. } = *completion;
+        if let Some(place) = self.block_of(admitted).filter(|_| self.is_full(load.running)) {
+            self.blocks[place].times.left(class.index(), now.since(admitted).as_secs_f64());
+        }
+    }
+
+    /// Whether the origin has as much to do as the limit lets it have.
+    fn is_full(&self, running: u32) -> bool {
+        self.is_kept || running >= self.slots
     }
 
     /// Slots are free. Of a time without that was short, only requests that were quick have ended and been counted.
@@ -366,6 +415,10 @@ impl Knee {
         let (few, time_s) = FEW;
         self.few = (time_s * rate).min(few).max(NEGLIGIBLE_S * rate).floor().max(1.0);
         self.place(wanted.clamp(self.ln_slots - MOVE_MAX, self.ln_slots + MOVE_MAX), gap);
+        self.ln_highest -= FORGOTTEN;
+        if !self.is_sought() {
+            self.ln_highest = self.ln_highest.max(self.ln_slots);
+        }
     }
 
     fn place(&mut self, ln_slots: f64, gap: f64) {
@@ -445,6 +498,12 @@ impl Law for Knee {
         self.is_kept = kept && f64::from(running) >= NEARLY * f64::from(self.slots);
     }
 
+    /// What was held up meanwhile took longer for no reason of the limit's.
+    fn is_away(&mut self, now: Moment) {
+        self.full_since = now;
+        self.rise = Rise::default();
+    }
+
     /// O(1); O(places · blocks) at the end of a cycle. Never allocates.
     fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
         let Completion { now, class, admitted, outcome, load, .. } = *completion;
@@ -452,11 +511,15 @@ impl Law for Knee {
         let own = u32::from(admitted >= self.halved);
         self.peak = self.peak.max(load.running);
         let usual_s = self.usual.mean(class.index());
-        let expected_s = usual_s * self.usual.slots_since(class.index(), f64::from(self.slots));
+        let expected_s = self.expected_s(class.index(), usual_s);
         match outcome.end {
-            End::Served | End::Upgraded => self.kept += own,
+            _ if is_answer(outcome) => self.kept += own,
             End::Cancelled if held_s >= LEFT_LATE * usual_s => self.lost += own,
             End::Failed | End::Error if held_s >= FAILED_LATE * usual_s => self.lost += own,
+            End::Cancelled => {
+                self.left(completion);
+                return None;
+            }
             _ => return None,
         }
         if self.lost >= LOST.0 && self.lost > LOST.1 * self.kept {
@@ -464,9 +527,9 @@ impl Law for Knee {
         }
         self.held.add(class.index(), held_s);
         let running = load.running;
-        let is_full = (self.is_kept || running >= self.slots) && load.waiting > 0;
+        let is_full = self.is_full(running) && load.waiting > 0;
         let say = match outcome.end {
-            End::Served | End::Upgraded => {
+            _ if is_answer(outcome) => {
                 self.rise.answered(&Answer { now, admitted, usual_s: expected_s, running, is_full })
             }
             _ if self.rise.is_on() => Say::Stay,
@@ -482,11 +545,10 @@ impl Law for Knee {
             Say::Seen(seen) => return self.rises(now, &seen),
         }
         let held_s = self.usual.add(class.index(), held_s, f64::from(self.slots));
-        if !self.is_kept && load.running < self.slots || load.waiting == 0 {
+        // That nobody waits at the moment does not free a slot: it is taken by the next that comes.
+        if !self.is_full(running) {
             self.is_free(now);
-        } else if admitted >= self.full_since
-            && let Some(place) = self.blocks.iter().position(|block| admitted >= block.from)
-        {
+        } else if let Some(place) = self.block_of(admitted) {
             let slot_seconds = self.blocks[0].until(now) - self.blocks[place].until(admitted);
             let slots = slot_seconds / now.since(admitted).as_secs_f64().max(1e-9);
             (self.binds, self.counted) = (true, true);
@@ -504,5 +566,15 @@ impl Law for Knee {
     fn set_bounds(&mut self, _now: Moment, bounds: &Bounds) {
         self.bounds = bounds.clone();
         self.slots = bounds.clamp(self.slots);
+    }
+}
+
+/// Whether the origin did the work it was asked for. An answer whose client left before its end counts: it may have waited for
+/// long before it got its slot.
+fn is_answer(outcome: &Outcome) -> bool {
+    match outcome.end {
+        End::Served | End::Upgraded => true,
+        End::Cancelled => outcome.first_byte.is_some(),
+        End::Error | End::Pushback | End::Failed | End::Preempted => false,
     }
 }

@@ -20,7 +20,7 @@ const ERROR: f64 = 0.03;
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     count: f64,
-    /// Seconds, and their squares.
+    /// Seconds, those of requests without an answer among them, and the squares of the others.
     sum: f64,
     squares: f64,
     /// ln of the limit while they were in service, summed.
@@ -99,6 +99,11 @@ impl ByClass {
     pub(super) fn add(&mut self, class: usize, held_s: f64, ln_slots: f64) {
         let one = Times { count: 1.0, sum: held_s, squares: held_s * held_s, ln_slots };
         self.0[class % CLASSES].merge(&one);
+    }
+
+    /// A request of the class left its slot after `held_s` seconds without an answer.
+    pub(super) fn left(&mut self, class: usize, held_s: f64) {
+        self.0[class % CLASSES].sum += held_s;
     }
 
     pub(super) fn merge(&mut self, more: &ByClass) {
