@@ -136,7 +136,7 @@ impl World {
 
     fn end(&mut self, now: u64, slot: Slot, outcome: Outcome) -> State {
         let moment = Moment::from_millis(now);
-        self.servers.done(moment, &self.lineup, 0, Finding::Alive);
+        self.servers.done(moment, &self.lineup, 0, moment, Finding::Alive);
         self.gate.finish(moment, slot, outcome);
         State::Over
     }

@@ -180,7 +180,7 @@ impl World {
     }
 
     fn done(&mut self, now: u64) {
-        self.servers.done(moment(now), &self.lineup, 0, Finding::Alive);
+        self.servers.done(moment(now), &self.lineup, 0, moment(now), Finding::Alive);
     }
 }
 

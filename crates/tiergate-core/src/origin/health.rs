@@ -1,10 +1,14 @@
 //! How well one server is, judged by what requests and checks found.
 //!
 //! A request that finds a server unreachable says something about the server. A request whose answer does
-//! not come, breaks off or is malformed may itself be the cause: a header field that is too long for the
-//! application, an upload that it cuts. Whoever sends three of these must not take the site down, so such
+//! not come, breaks off, is malformed or an error (5xx) may itself be the cause: a header field that is too long for the
+//! application, an upload that it cuts, a fault in one page. A client that sends three of these must not take the site down, so such
 //! failures count against a server only where its peers do better: when so many in a row are all but
-//! impossible ([`CHANCE`]) at the rate at which the peers fail ([`Record::chance`]).
+//! impossible ([`CHANCE`]) at the rate at which the peers fail ([`Record::chance`]). In a row are those that were sent after the
+//! failure before was known: the requests of one burst have one cause.
+//!
+//! A server that answers errors is also quicker than its peers. Without this, it has the fewest requests outstanding and
+//! gets nearly all of them.
 
 use crate::time::Moment;
 use std::time::Duration;
@@ -52,8 +56,10 @@ pub struct HealthRules {
 /// What a request learnt about its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// It answered, whatever it said.
+    /// It answered, and not with an error of its own.
     Alive,
+    /// It answered that it has failed or cannot serve the request (500, 502, 503, 504).
+    Erred,
     /// No connection to it could be opened.
     Unreachable,
     /// The same, and that was known at once: nobody listens, for now or for good.
@@ -69,7 +75,7 @@ pub enum Finding {
 pub enum Cause {
     /// So many connects in a row failed.
     Unreachable(u32),
-    /// So many requests in a row failed, and not at its peers.
+    /// So many requests in a row failed or were answered with an error, and not at its peers.
     Broken(u32),
     /// Active checks failed.
     Checks(u32),
@@ -132,8 +138,9 @@ pub(super) struct Health {
     /// Connects in a row that failed; since when it has refused them, if it has refused the last.
     unreachable: u32,
     refused_since: Option<Moment>,
-    /// Requests in a row that failed otherwise.
+    /// Requests in a row that failed otherwise, each sent after the failure before was known: when that of the last was.
     broken: u32,
+    broken_at: Moment,
     pub(super) record: Record,
     checks_failed: u32,
     checks_passed: u32,
@@ -208,12 +215,13 @@ impl Health {
         }
     }
 
-    /// A request is done with it. `peers` says how the other servers of its origin did; `None`: it may not be
+    /// A request that was sent at `sent` is done with it. `peers` says how the other servers of its origin did; `None`: it may not be
     /// left out for what a request may have caused, because too many others are out.
     pub(super) fn done(
         &mut self,
         now: Moment,
         rules: &HealthRules,
+        sent: Moment,
         finding: Finding,
         peers: impl FnOnce() -> Option<Record>,
     ) -> Option<Change> {
@@ -235,9 +243,11 @@ impl Health {
                 self.unreachable = self.unreachable.saturating_add(1);
                 (self.unreachable >= max).then_some(Cause::Unreachable(self.unreachable))
             }
-            Finding::Broken => {
+            Finding::Broken | Finding::Erred => {
                 (self.unreachable, self.refused_since) = (0, None);
-                self.broken = self.broken.saturating_add(1);
+                if self.broken == 0 || sent >= self.broken_at {
+                    (self.broken, self.broken_at) = (self.broken.saturating_add(1), now);
+                }
                 self.record.count(now, true);
                 // It can be connected to: that is no longer the cause.
                 self.left_out =
@@ -304,7 +314,10 @@ impl std::fmt::Display for Cause {
         match self {
             Cause::Unreachable(count) => write!(f, "{count} connects in a row failed"),
             Cause::Broken(count) => {
-                write!(f, "{count} requests in a row failed, and fewer at the other servers")
+                write!(
+                    f,
+                    "{count} requests in a row failed or were answered with an error, and fewer at the other servers"
+                )
             }
             Cause::Checks(count) => write!(f, "{count} health checks in a row failed"),
         }

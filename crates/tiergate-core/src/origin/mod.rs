@@ -5,7 +5,7 @@
 //! twice, by a reload, and requests that are under way at servers of the former policy end where they began.
 //!
 //! A server is *left out* after `failures_max` connects in a row that failed, or requests in a row that failed
-//! otherwise while its peers did better ([`health`]: passive checks), or when active checks say so. One that
+//! otherwise, or were answered with an error, while its peers did better ([`health`]: passive checks), or when active checks say so. One that
 //! was left out by passive checks is tried by a single request every `retry_after`; success brings it back. If
 //! active checks are on, no request is spent before they pass, and none at all on a server that could not be
 //! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
@@ -145,10 +145,11 @@ impl Servers {
         of_all().any(|health| health.may_restart(now, rules)) && !of_all().any(is_well)
     }
 
-    /// As [`Servers::pick`], for a request that has waited for a server that may be restarting. It costs no retry:
-    /// it was sent nowhere yet, and this is bounded by time. O(servers).
-    pub fn pick_after_wait(&mut self, now: Moment, lineup: &Lineup) -> Option<usize> {
-        self.send(now, lineup, 0)
+    /// The place of the server for a request that cost no server anything so far, as far as is known: it has waited for one
+    /// that may be restarting, which is bounded by time, or its connection had been closed while idle, which happens to
+    /// a request once. It is no retry. `tried`: as for [`Servers::pick_again`]. O(servers).
+    pub fn pick_anew(&mut self, now: Moment, lineup: &Lineup, tried: u64) -> Option<usize> {
+        self.send(now, lineup, tried)
     }
 
     /// The usable server with the fewest requests; of several, the one whose turn it is.
@@ -177,18 +178,20 @@ impl Servers {
         self.best(now, lineup, 0).is_some()
     }
 
-    /// A request is done with its server. Says what has changed for the server. O(1), or O(servers) after a
-    /// failure.
+    /// A request that was sent to the server at that place at `sent` is done with it. Says what has changed for the server.
+    /// O(1), or O(servers) after a failure.
     pub fn done(
         &mut self,
         now: Moment,
         lineup: &Lineup,
         place: usize,
+        sent: Moment,
         finding: Finding,
     ) -> Option<Change> {
         let id = lineup.id(place).index();
         let mut health = std::mem::take(&mut self.known[id].health);
-        let change = health.done(now, &lineup.rules, finding, || self.peers(now, lineup, place));
+        let change =
+            health.done(now, &lineup.rules, sent, finding, || self.peers(now, lineup, place));
         self.known[id].health = health;
         change
     }

@@ -46,7 +46,7 @@ impl Origin {
     }
 
     fn done(&mut self, ms: u64, place: usize, finding: Finding) -> Option<Change> {
-        self.servers.done(at(ms), &self.lineup, place, finding)
+        self.servers.done(at(ms), &self.lineup, place, at(ms), finding)
     }
 
     /// A request to that server alone.
@@ -119,12 +119,12 @@ fn the_only_server_is_waited_for_while_it_may_be_restarting() {
     assert!(may_wait(&origin, 10_099, 9_000));
     assert!(origin.may_restart(10_099) && origin.any_usable(10_099));
     assert!(origin.states(10_099)[0].usable);
-    assert_eq!(origin.servers.pick_after_wait(at(10_099), &origin.lineup), Some(0));
+    assert_eq!(origin.servers.pick_anew(at(10_099), &origin.lineup, 0), Some(0));
     assert_eq!(origin.done(10_099, 0, Finding::Refused), None);
     // It has lasted for longer than a restart: from now on it is tried once a second.
     assert!(!may_wait(&origin, 10_100, 9_000));
     assert!(!origin.may_restart(10_100) && !origin.any_usable(10_100));
-    assert_eq!(origin.servers.pick_after_wait(at(10_100), &origin.lineup), None);
+    assert_eq!(origin.servers.pick_anew(at(10_100), &origin.lineup, 0), None);
     assert_eq!(origin.pick(11_099), Some(0));
     assert_eq!(origin.done(11_100, 0, Finding::Refused), None);
     assert!(!origin.may_restart(11_100) && !origin.any_usable(11_100), "the same outage");
@@ -213,6 +213,68 @@ fn a_server_that_fails_where_its_peers_do_not_is_left_out() {
     (0..100).for_each(|_| assert_eq!(origin.find(100, 2, Finding::Broken), None));
     // It comes back by one request that is answered.
     assert_eq!(origin.find(1100, 0, Finding::Alive), Some(Change::Back));
+}
+
+#[test]
+fn a_server_that_answers_errors_where_its_peers_do_not_does_not_attract_all_requests() {
+    let mut origin = Origin::new("good bad", PASSIVE, RETRIES);
+    // 300 requests a second for 5 s: one takes 50 ms, the other has an error ready at once.
+    let (mut at_good, mut erred) = (std::collections::VecDeque::new(), 0);
+    for ms in (0..5_000).filter(|ms| ms % 10 < 3) {
+        while at_good.front().is_some_and(|&sent| sent + 50 <= ms) {
+            at_good.pop_front();
+            origin.done(ms, 0, Finding::Alive);
+        }
+        match origin.pick(ms).expect("one is well") {
+            0 => at_good.push_back(ms),
+            place => {
+                erred += 1;
+                origin.done(ms, place, Finding::Erred);
+            }
+        }
+    }
+    // Until the good one has answered a few, and then one try a second.
+    assert!((4..40).contains(&erred), "{erred} of 1500 got an error");
+    assert!(matches!(origin.states(5_000)[1].left_out, Some(Cause::Broken(_))));
+}
+
+#[test]
+fn requests_of_one_burst_count_as_one_failure() {
+    let mut origin = Origin::new("a b", PASSIVE, RETRIES);
+    (0..100).for_each(|ms| assert_eq!(origin.find(ms, 1, Finding::Alive), None));
+    let mut burst = |ms: u64, finding| {
+        for _ in 0..30 {
+            let picked = origin.servers.send(at(ms), &origin.lineup, 0b10);
+            assert_eq!(picked, Some(0), "at {ms} ms");
+        }
+        let of = |_| origin.servers.done(at(ms + 20), &origin.lineup, 0, at(ms), finding);
+        (0..30).filter_map(of).count()
+    };
+    for ms in [100, 200, 300] {
+        assert_eq!(burst(ms, Finding::Erred), 0, "at {ms} ms");
+    }
+    // What was sent after three are known to have failed, and fails too, has not the same cause.
+    assert_eq!(burst(400, Finding::Broken), 1);
+}
+
+#[test]
+fn errors_take_neither_the_only_server_away_nor_any_where_all_err() {
+    let mut only = Origin::new("a", PASSIVE, RETRIES);
+    assert_eq!(only.finds(1000, 0, 0, Finding::Erred), None);
+    let mut origin = Origin::new("a b c", PASSIVE, RETRIES);
+    for ms in 0..3000 {
+        let place = origin.pick(ms).expect("usable");
+        let finding = if ms % 7 < 2 { Finding::Erred } else { Finding::Alive };
+        assert_eq!(origin.done(ms, place, finding), None, "at {ms} ms");
+    }
+}
+
+#[test]
+fn a_connection_that_was_closed_while_idle_costs_no_retry() {
+    let mut origin = Origin::new("a b", PASSIVE, Allowance { share: 0.0, floor: 0 });
+    origin.pick(0);
+    assert_eq!(origin.again(0, 0), Again::Denied);
+    assert_eq!(origin.servers.pick_anew(at(0), &origin.lineup, 0b01), Some(1));
 }
 
 #[test]
@@ -343,7 +405,7 @@ fn reloads_forget_nothing_of_a_server() {
     let outstanding = |origin: &Origin| origin.states(10).iter().map(|it| it.outstanding).collect();
     let counts: Vec<u32> = outstanding(&origin);
     assert_eq!(counts, [1, 1, 0]);
-    origin.servers.done(at(20), &former, 0, Finding::Alive);
+    origin.servers.done(at(20), &former, 0, at(20), Finding::Alive);
     let counts: Vec<u32> = outstanding(&origin);
     assert_eq!(counts, [1, 0, 0]);
     assert!(origin.states(10)[2].left_out.is_some());

@@ -28,7 +28,7 @@ section! {
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
-        /// that got no proper response where the other servers do better. 0: only active checks take
+        /// that got no proper response, or 500, 502, 503 or 504, where the other servers do better. 0: only active checks take
         /// servers out.
         /// Why: one failed connection may be chance, three in a row are not.
         failures_max: u32 = whole(0..=1000).or(3);
@@ -42,7 +42,8 @@ section! {
         /// 503 at once is better than a useless wait.
         restart_max: Duration = TIME.or("2s");
         /// Retries allowed, as a share of the requests of the last ten seconds, in addition to
-        /// `retry_budget_min`. Beyond it requests are not retried.
+        /// `retry_budget_min`. Beyond it requests are not retried. A request whose idle connection turns out to be closed is sent
+        /// again once beside it.
         /// Why: as in Finagle: when the origin fails, retries would multiply the load just as it comes back.
         retry_budget: f64 = SHARE.or("20%");
         /// Retries a second that are always allowed, however few requests there are.

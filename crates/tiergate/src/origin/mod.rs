@@ -185,10 +185,11 @@ impl Place {
         }
     }
 
-    /// A place for a request that has waited for a server that may be restarting; `None` if none is usable.
-    pub fn pick_after_wait(origin: &Arc<Origin>) -> Option<Self> {
+    /// A place for a request that cost no server anything so far, as far as is known; `None` if none is usable that is not
+    /// in `tried`.
+    pub fn pick_anew(origin: &Arc<Origin>, tried: u64) -> Option<Self> {
         let now = clock::now();
-        let index = origin.state().pick_after_wait(now, &origin.lineup)?;
+        let index = origin.state().pick_anew(now, &origin.lineup, tried)?;
         Some(Place::at(origin, index, now))
     }
 
@@ -207,14 +208,14 @@ impl Place {
         &self.origin.servers[self.index]
     }
 
-    /// It answered.
-    pub fn alive(&mut self) {
-        self.finding = Finding::Alive;
+    /// It answered with that status.
+    pub fn found(&mut self, status: u16) {
+        self.finding = finding_of(status);
     }
 
-    /// It answered, now, a client that waits for it.
-    pub fn answered(&mut self, now: Moment) {
-        self.alive();
+    /// It answered with that status, now, a client that waits for it.
+    pub fn answered(&mut self, now: Moment, status: u16) {
+        self.found(status);
         self.took = Some(now.since(self.picked));
     }
 
@@ -285,11 +286,20 @@ impl Place {
     }
 }
 
+/// What an answer's status says of its server. Other errors are the request's own: a method that it does not implement (501),
+/// a version of HTTP (505).
+fn finding_of(status: u16) -> Finding {
+    match status {
+        500 | 502..=504 => Finding::Erred,
+        _ => Finding::Alive,
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let (origin, now) = (&self.origin, clock::recent());
         let mut state = origin.state();
-        let change = state.done(now, &origin.lineup, self.index, self.finding);
+        let change = state.done(now, &origin.lineup, self.index, self.picked, self.finding);
         if let Some(took) = self.took {
             state.answered(now, &origin.lineup, self.index, self.picked, took);
         }

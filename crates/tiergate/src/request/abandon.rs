@@ -216,7 +216,7 @@ impl Remnant {
                     return Some(Err(Abandoned::Cut));
                 }
                 let body = AnswerBody::new(head.body, false, head.keep_alive);
-                (head.len, (!head.is_interim()).then_some(body))
+                (head.len, (!head.is_interim()).then_some((head.status, body)))
             }
             Ok(Parsed::Partial) => return None,
             Err(error) => {
@@ -226,9 +226,9 @@ impl Remnant {
         };
         drop(table);
         held.consume(len);
-        if body.is_some() {
-            self.rest.body = body;
-            self.place.alive();
+        if let Some((status, body)) = body {
+            self.rest.body = Some(body);
+            self.place.found(status);
             self.slot.answered(clock::now(), len);
         }
         Some(Ok(()))

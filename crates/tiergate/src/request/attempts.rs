@@ -45,8 +45,10 @@ impl Attempts {
     /// is usable, or there were too many retries lately.
     pub(super) fn next(&mut self, origin: &Arc<Origin>) -> Option<(Place, Option<Lease>)> {
         let place = match (self.tried, self.pause) {
-            (0, Some(_)) => Place::pick_after_wait(origin)?,
             (0, None) if self.stale == Stale::None => Place::pick(origin)?,
+            // Not a retry: servers close connections that are idle, some of them each after its first request.
+            (tried, _) if self.stale == Stale::Found => Place::pick_anew(origin, tried)?,
+            (0, Some(_)) => Place::pick_anew(origin, 0)?,
             _ => Place::pick_again(origin, self.tried)?,
         };
         if self.stale == Stale::Found {

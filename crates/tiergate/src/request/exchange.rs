@@ -25,8 +25,9 @@ use std::task::{Context, Poll};
 use tiergate_core::gate::Progress;
 use tiergate_core::outcome::End;
 
-/// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken.
-const INTERIM_MAX: u32 = 16;
+/// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken. One every few seconds (102)
+/// while it works for an hour is not.
+const INTERIM_MAX: u32 = 1000;
 
 impl<C: Client> Request<'_, '_, C> {
     /// Sends the request, passes the answer on. The head is written over once an answer is there.
@@ -146,7 +147,7 @@ impl<C: Client> Request<'_, '_, C> {
     /// Notes that the final answer has begun.
     fn answered(&mut self, status: u16, end: End, head_len: usize) {
         let now = clock::now();
-        self.place.as_mut().expect("held until the origin is done").answered(now);
+        self.place.as_mut().expect("held until the origin is done").answered(now, status);
         let slot = self.slot.as_mut().expect("held until the origin is done");
         slot.keep();
         slot.answered(now, head_len);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tiergate::config::meant::{Policy, Server};
 use tiergate_core::names::PoolId;
 use tiergate_core::origin::OnCancel;
+use tiergate_core::origin::retries::Allowance;
 use tiergate_core::outcome::End;
 
 over_both! {
@@ -18,6 +19,7 @@ over_both! {
     an_origin_that_is_not_there_gives_502
     requests_wait_for_a_server_that_restarts
     a_stale_connection_is_tried_anew
+    a_server_that_answers_errors_at_once_gets_few_requests
     a_silent_origin_gives_504
     faults_of_an_upload_are_answered_and_counted
     an_origin_that_does_not_accept_gives_504
@@ -138,6 +140,17 @@ async fn a_stale_connection_is_tried_anew(side: Side) {
         assert_eq!(fetch(&world, side, "/len/1").await.status, 200);
     }
     assert!(origin.counters.connects.total() >= 4);
+}
+
+async fn a_server_that_answers_errors_at_once_gets_few_requests(side: Side) {
+    let broken = reciting(b"HTTP/1.1 500 Broken\r\ncontent-length: 0\r\n\r\n").await;
+    let world = build(|policy| policy.origin.servers.push(broken)).await;
+    let mut erred = 0;
+    for _ in 0..200 {
+        erred += u32::from(fetch(&world, side, "/len/1").await.status == 500);
+    }
+    // Every second one, but for the tries, until the other server has answered so many that it is no chance.
+    assert!((1..20).contains(&erred), "{erred} of 200");
 }
 
 async fn a_silent_origin_gives_504(side: Side) {
@@ -298,7 +311,9 @@ async fn a_post_on_a_stale_connection_is_not_repeated(side: Side) {
         }
         connection.request();
     });
-    let world = before(origin.address, |_| {}).await;
+    // Not even where retries are not allowed is that an error: it is no retry.
+    let none = Allowance { share: 0.0, floor: 0 };
+    let world = before(origin.address, |policy| policy.origin.retries = none).await;
     for turn in 0..10 {
         let path = format!("/{turn}");
         assert_eq!(fetch(&world, side, &path).await.text(), path);
