@@ -141,6 +141,8 @@ pub(super) struct Health {
     /// Requests in a row that failed otherwise, each sent after the failure before was known: when that of the last was.
     broken: u32,
     broken_at: Moment,
+    /// When the first of them was known to have failed.
+    broken_since: Moment,
     pub(super) record: Record,
     checks_failed: u32,
     checks_passed: u32,
@@ -216,14 +218,15 @@ impl Health {
     }
 
     /// A request that was sent at `sent` is done with it. `peers` says how the other servers of its origin did; `None`: it may not be
-    /// left out for what a request may have caused, because too many others are out.
+    /// left out for what a request may have caused, because too many others are out. It is told whether nothing else
+    /// came of this one for as long as until one that is left out is tried again.
     pub(super) fn done(
         &mut self,
         now: Moment,
         rules: &HealthRules,
         sent: Moment,
         finding: Finding,
-        peers: impl FnOnce() -> Option<Record>,
+        peers: impl FnOnce(bool) -> Option<Record>,
     ) -> Option<Change> {
         self.outstanding -= 1;
         let max = if rules.failures_max == 0 { u32::MAX } else { rules.failures_max };
@@ -245,6 +248,9 @@ impl Health {
             }
             Finding::Broken | Finding::Erred => {
                 (self.unreachable, self.refused_since) = (0, None);
+                if self.broken == 0 {
+                    self.broken_since = now;
+                }
                 if self.broken == 0 || sent >= self.broken_at {
                     (self.broken, self.broken_at) = (self.broken.saturating_add(1), now);
                 }
@@ -253,7 +259,8 @@ impl Health {
                 self.left_out =
                     self.left_out.filter(|(cause, _)| matches!(cause, Cause::Broken(_)));
                 let unlikely = |peers: Record| peers.chance(self.broken) < CHANCE;
-                (self.broken >= max && peers().is_some_and(unlikely))
+                let lasting = now.since(self.broken_since) >= rules.retry_after;
+                (self.broken >= max && peers(lasting).is_some_and(unlikely))
                     .then_some(Cause::Broken(self.broken))
             }
         };

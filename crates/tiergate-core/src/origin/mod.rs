@@ -9,7 +9,8 @@
 //! was left out by passive checks is tried by a single request every `retry_after`; success brings it back. If
 //! active checks are on, no request is spent before they pass, and none at all on a server that could not be
 //! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
-//! the servers are left out, and they are used all the same when there is no other. So is, for a while, one that
+//! the servers are left out, unless a server does nothing but fail for `retry_after`, never the last that is well, and they are
+//! used all the same when there is no other. So is, for a while, one that
 //! refuses connections: requests wait there for it to be restarted, each for up to `restart_max`; and for as long one
 //! that checks can connect to but get no answer from: it may have stopped for a moment.
 //!
@@ -190,8 +191,9 @@ impl Servers {
     ) -> Option<Change> {
         let id = lineup.id(place).index();
         let mut health = std::mem::take(&mut self.known[id].health);
-        let change =
-            health.done(now, &lineup.rules, sent, finding, || self.peers(now, lineup, place));
+        let change = health.done(now, &lineup.rules, sent, finding, |lasting| {
+            self.peers(now, lineup, place, lasting)
+        });
         self.known[id].health = health;
         change
     }
@@ -244,14 +246,16 @@ impl Servers {
         known.cancels.left_over(now, known.health.outstanding, closed, leftover);
     }
 
-    /// How the other servers did; `None` if half of all would be left out, or more, were this one left out.
-    fn peers(&self, now: Moment, lineup: &Lineup, place: usize) -> Option<Record> {
+    /// How the other servers did; `None` if too many would be left out, were this one left out: more than half of all, or all
+    /// where a server has done nothing but fail for a while (`lasting`): few requests cause that at a server that others are
+    /// served by.
+    fn peers(&self, now: Moment, lineup: &Lineup, place: usize, lasting: bool) -> Option<Record> {
         let others = || (0..lineup.ids.len()).filter(|&other| other != place);
         let well = |&other: &usize| self.health(lineup, other).cause(&lineup.rules).is_none();
-        let left_out = lineup.ids.len() - others().filter(well).count();
+        let left = others().filter(well).count();
+        let enough = if lasting { left > 0 } else { left * 2 >= lineup.ids.len() };
         let records = others().map(|other| self.health(lineup, other).record);
-        (left_out * 2 <= lineup.ids.len())
-            .then(|| records.fold(Record::default(), |sum, record| sum.and(record, now)))
+        enough.then(|| records.fold(Record::default(), |sum, record| sum.and(record, now)))
     }
 
     /// An active check of the server at that place has ended. Says what has changed.

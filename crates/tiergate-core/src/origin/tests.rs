@@ -218,9 +218,16 @@ fn a_server_that_fails_where_its_peers_do_not_is_left_out() {
 #[test]
 fn a_server_that_answers_errors_where_its_peers_do_not_does_not_attract_all_requests() {
     let mut origin = Origin::new("good bad", PASSIVE, RETRIES);
-    // 300 requests a second for 5 s: one takes 50 ms, the other has an error ready at once.
+    let erred = errors(&mut origin, 0, 5_000);
+    // Until the good one has answered a few, and then one try a second.
+    assert!((4..40).contains(&erred), "{erred} of 1500 got an error");
+    assert!(matches!(origin.states(5_000)[1].left_out, Some(Cause::Broken(_))));
+}
+
+/// 300 requests a second for so long: the first server takes 50 ms, the others have an error ready at once. How many got one.
+fn errors(origin: &mut Origin, from_ms: u64, to_ms: u64) -> usize {
     let (mut at_good, mut erred) = (std::collections::VecDeque::new(), 0);
-    for ms in (0..5_000).filter(|ms| ms % 10 < 3) {
+    for ms in (from_ms..to_ms).filter(|ms| ms % 10 < 3) {
         while at_good.front().is_some_and(|&sent| sent + 50 <= ms) {
             at_good.pop_front();
             origin.done(ms, 0, Finding::Alive);
@@ -233,9 +240,19 @@ fn a_server_that_answers_errors_where_its_peers_do_not_does_not_attract_all_requ
             }
         }
     }
-    // Until the good one has answered a few, and then one try a second.
-    assert!((4..40).contains(&erred), "{erred} of 1500 got an error");
-    assert!(matches!(origin.states(5_000)[1].left_out, Some(Cause::Broken(_))));
+    at_good.iter().for_each(|_| assert!(origin.done(to_ms, 0, Finding::Alive).is_none()));
+    erred
+}
+
+#[test]
+fn more_than_half_are_left_out_if_they_do_nothing_but_fail() {
+    let mut origin = Origin::new("good bad worse", PASSIVE, RETRIES);
+    let first = errors(&mut origin, 0, 2_000);
+    let later = errors(&mut origin, 2_000, 7_000);
+    assert!(later <= 12, "{later} of 1500 got an error, {first} of 600 at first");
+    // The last that is well is not left out, whatever it does.
+    origin.finds(100, 7_000, 0, Finding::Erred);
+    assert_eq!(origin.states(7_000)[0].left_out, None);
 }
 
 #[test]
