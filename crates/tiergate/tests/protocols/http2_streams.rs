@@ -74,7 +74,7 @@ async fn interim_answers_pass_but_not_without_end() {
             interim += 1;
         }
         assert_eq!(answer.await.unwrap().status(), status);
-        assert!(interim == count || status == 502 && interim <= 1000, "{interim} of {count}");
+        assert!(interim == count || status == 502 && interim < 1100, "{interim} of {count}");
     }
 }
 
