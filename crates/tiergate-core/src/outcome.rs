@@ -8,7 +8,7 @@ named! {
     pub enum End {
         /// The origin answered (any status below 500 but 429) and the answer arrived whole.
         Served = "served",
-        /// The origin answered 5xx, other than 503 with `Retry-After`: it worked, or pretended to. Never evidence of capacity.
+        /// The origin answered 5xx, other than 503: it worked, or pretended to. Never evidence of capacity.
         Error = "error",
         /// The origin refused: 429 or 503. No answer, and no failure either: if it comes with
         /// load, the limit goes by it.
@@ -22,6 +22,17 @@ named! {
         Upgraded = "upgraded",
         /// Preempted by the gate for a request of a class above ([`crate::gate::Gate::permit_preemption`]).
         Preempted = "preempted",
+    }
+}
+
+impl End {
+    /// How a request ends whose response has this status, if it arrives whole.
+    pub fn of_status(status: u16) -> End {
+        match status {
+            429 | 503 => End::Pushback,
+            500.. => End::Error,
+            _ => End::Served,
+        }
     }
 }
 
@@ -45,5 +56,17 @@ impl Outcome {
     /// An outcome without an answer.
     pub const fn without_answer(end: End) -> Self {
         Outcome { end, first_byte: None, bytes: 0, left: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_that_refuses_is_told_from_one_that_fails() {
+        assert_eq!([200, 404].map(End::of_status), [End::Served; 2]);
+        assert_eq!([429, 503].map(End::of_status), [End::Pushback; 2]);
+        assert_eq!([500, 502, 504].map(End::of_status), [End::Error; 3]);
     }
 }

@@ -218,6 +218,32 @@ fn active_checks_take_a_sick_server_out_and_back() {
     }
 }
 
+#[test]
+fn a_server_that_is_left_out_is_checked_again_before_the_interval_is_over() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let state = broken.clone();
+    let failing = Origin::answering(move |request| {
+        match request.target != "/health" && state.load(Ordering::SeqCst) {
+            true => b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            false => ok("well"),
+        }
+    });
+    let well = Origin::answering(|_| ok("well"));
+    let mut policy = policy(&[failing.server(), well.server()], 4);
+    policy.tables += "[origin.health]\npath = \"/health\"\ninterval = \"1h\"\n";
+    let gateway = Gateway::start(&policy);
+    let health = || {
+        gateway.get("/x");
+        gateway.status()["origin"][0]["health"].as_str().unwrap_or_default().to_owned()
+    };
+    eventually_is("it is up", "up".to_owned(), health);
+    (0..40).for_each(|_| drop(gateway.get("/x")));
+    broken.store(true, Ordering::SeqCst);
+    eventually("it is left out", || health() != "up");
+    broken.store(false, Ordering::SeqCst);
+    eventually_is("it is up", "up".to_owned(), health);
+}
+
 /// It has stopped for a moment, as while it collects garbage. Its checks find that out sooner than its clients would.
 #[test]
 fn requests_wait_for_the_only_server_while_it_is_silent() {

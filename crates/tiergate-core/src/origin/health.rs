@@ -42,7 +42,7 @@ pub enum Check {
 pub struct HealthRules {
     /// Failures in a row, of requests, after which a server is left out. 0: requests leave none out.
     pub failures_max: u32,
-    /// How long until one request tries it again.
+    /// How long until one request tries it again, and the longest pause between two active checks of a server that is left out.
     pub retry_after: Duration,
     /// How long a request that no other server can take waits for one that refuses connections. Requests do so in the
     /// first five times as long of an outage; one that lasts for longer is not taken for a restart.
@@ -68,6 +68,17 @@ pub enum Finding {
     Broken,
     /// Nothing: the client left first, or the gateway itself was at fault.
     Nothing,
+}
+
+impl Finding {
+    /// What a response's status says of its server. Other errors are the request's own: a method that it does not implement (501),
+    /// a version of HTTP (505).
+    pub fn of_status(status: u16) -> Finding {
+        match status {
+            500 | 502..=504 => Finding::Erred,
+            _ => Finding::Alive,
+        }
+    }
 }
 
 /// Why a server is left out.
@@ -181,10 +192,15 @@ impl Health {
     }
 
     /// Whether it takes a request to find out if it is well again. Checks find out whether it can be connected
-    /// to; that requests fail there, they did not see, but before they pass no request is spent on it.
+    /// to; that requests fail there, they did not see, but while they fail, too, no request is spent on it.
     fn is_for_requests_to_try(&self, cause: Cause, rules: &HealthRules) -> bool {
-        rules.fall.is_none()
-            || matches!(cause, Cause::Broken(_)) && self.checks_passed >= rules.rise
+        rules.fall.is_none() || matches!(cause, Cause::Broken(_)) && self.checks_passed > 0
+    }
+
+    /// How long until its next active check, if that is `interval` for one that is well. One that is left out is checked as
+    /// often as requests would try it.
+    pub(super) fn check_pause(&self, rules: &HealthRules, interval: Duration) -> Duration {
+        if self.cause(rules).is_some() { interval.min(rules.retry_after) } else { interval }
     }
 
     /// Whether it may get requests where no other server is usable: connecting to it works, or may soon; to checks it has just

@@ -7,8 +7,8 @@
 //! A server is *left out* after `failures_max` connects in a row that failed, or requests in a row that failed
 //! otherwise, or were answered with an error, while its peers did better ([`health`]: passive checks), or when active checks say so. One that
 //! was left out by passive checks is tried by a single request every `retry_after`; success brings it back. If
-//! active checks are on, no request is spent before they pass, and none at all on a server that could not be
-//! connected to: there the checks bring it back. For failures that a request may have caused, at most half of
+//! active checks are on, they come as often while it is left out; no request is spent while they fail, and none at all on a
+//! server that could not be connected to: there the checks bring it back. For failures that a request may have caused, at most half of
 //! the servers are left out, unless a server does nothing but fail for `retry_after`, never the last that is well, and they are
 //! used all the same when there is no other. So is, for a while, one that
 //! refuses connections: requests wait there for it to be restarted, each for up to `restart_max`; and for as long one
@@ -267,6 +267,12 @@ impl Servers {
         check: Check,
     ) -> Option<Change> {
         self.known[lineup.id(place).index()].health.checked(now, &lineup.rules, check)
+    }
+
+    /// How long to wait after an active check of the server at that place until the next, if that is `interval` for one that is
+    /// well. O(1).
+    pub fn check_pause(&self, lineup: &Lineup, place: usize, interval: Duration) -> Duration {
+        self.health(lineup, place).check_pause(&lineup.rules, interval)
     }
 
     /// Every server's state, in the policy's order.

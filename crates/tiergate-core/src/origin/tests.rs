@@ -359,8 +359,7 @@ fn a_server_that_passes_checks_but_fails_requests_is_tried_by_one_at_a_time() {
     origin.finds(3, 100, 0, Finding::Broken);
     let out = Some(Cause::Broken(3));
     assert_eq!(origin.states(100)[0].left_out, out);
-    assert_eq!(check(&mut origin), None);
-    assert_eq!(origin.pick(5000), Some(1), "not before its checks pass");
+    assert_eq!(origin.pick(5000), Some(1), "not before a check passes");
     assert_eq!(check(&mut origin), None);
     assert_eq!(origin.states(5000)[0].left_out, out, "checks do not see what failed");
     assert_eq!(origin.pick(5000), Some(0));
@@ -382,9 +381,42 @@ fn a_server_that_fails_requests_and_then_its_checks_is_tried_once_checks_pass() 
     assert_eq!(check(&mut origin, false), None);
     assert_eq!(check(&mut origin, false), Some(Change::LeftOut(Cause::Checks(2))));
     assert_eq!(origin.states(200)[0].left_out, Some(Cause::Checks(2)));
-    assert_eq!(origin.pick(9000), Some(1));
-    (0..2).for_each(|_| assert_eq!(check(&mut origin, true), None));
+    assert_eq!(check(&mut origin, true), None);
+    assert_eq!(
+        origin.pick(9000),
+        Some(1),
+        "checks took it out, too: so many of them bring it back"
+    );
+    assert_eq!(check(&mut origin, true), None);
     assert_eq!(origin.find(9000, 0, Finding::Alive), Some(Change::Back));
+}
+
+#[test]
+fn a_server_that_is_left_out_is_checked_more_often() {
+    let mut origin = Origin::new("a b", ACTIVE, RETRIES);
+    let pause = |origin: &Origin, ms| {
+        origin.servers.check_pause(&origin.lineup, 0, Duration::from_millis(ms)).as_millis()
+    };
+    origin.check(0, Check::Failed);
+    assert_eq!(pause(&origin, 2000), 2000, "it is not out yet: it may be restarting");
+    origin.check(0, Check::Failed);
+    assert_eq!((pause(&origin, 2000), pause(&origin, 300)), (1000, 300));
+    assert_eq!(origin.check(0, Check::Passed), None);
+    assert_eq!(origin.check(0, Check::Passed), Some(Change::Back));
+    assert_eq!(pause(&origin, 2000), 2000);
+    origin.finds(2, 100, 0, Finding::Unreachable);
+    assert_eq!(pause(&origin, 2000), 1000, "left out because of requests");
+    origin.check(200, Check::Passed);
+    assert_eq!(pause(&origin, 2000), 1000, "one that passed is not enough");
+    origin.check(300, Check::Passed);
+    assert_eq!(pause(&origin, 2000), 2000);
+}
+
+#[test]
+fn some_errors_are_the_requests_own() {
+    let findings = [200, 404, 429, 501, 505].map(Finding::of_status);
+    assert_eq!(findings, [Finding::Alive; 5]);
+    assert_eq!([500, 502, 503, 504].map(Finding::of_status), [Finding::Erred; 4]);
 }
 
 #[test]

@@ -68,7 +68,7 @@ section! {
     pub struct HealthCheck {
         /// The path requested by GET; 2xx and 3xx are healthy.
         path: String = PATH.needed("write path = \"/\"");
-        /// Time between two checks.
+        /// Time between two checks; of a server that is left out, `retry_after` if that is less.
         /// Why: with `fall` 3 a dead server is found in about five seconds.
         interval: Duration = TIME.or("2s");
         /// Longest time that a check may take. Where no other server is usable, a server that accepts connections and
@@ -78,7 +78,8 @@ section! {
         /// Failures in a row that make a server unhealthy.
         /// Why: the same as `failures_max`.
         fall: u32 = whole(1..=1000).or(3);
-        /// Successes in a row that make it healthy again.
+        /// Successes in a row that bring a server back that checks, or failed connects, took out. Where it was responses that
+        /// failed, one is enough for a request to try it.
         /// Why: one success may come from a server that is still starting.
         rise: u32 = whole(1..=1000).or(2);
     }

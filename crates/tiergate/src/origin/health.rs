@@ -7,7 +7,7 @@ use super::stream::OriginStream;
 use crate::config::meant::{HealthCheck, Server};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tiergate_core::origin::Check;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -75,7 +75,15 @@ async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
             Err(_) => origin.checked(place, Check::Failed, Some("connecting timed out")),
         }
         // After each, so that two are never close together, as behind one that took long.
-        tokio::time::sleep(check.interval).await;
+        pause(&origin, place, check.interval).await;
+    }
+}
+
+/// Waits until the next check is due: sooner if the server is left out meanwhile.
+async fn pause(origin: &Origin, place: usize, interval: Duration) {
+    let since = Instant::now();
+    while let Some(left) = origin.check_pause(place, interval).checked_sub(since.elapsed()) {
+        tokio::time::sleep(left.min(origin.settings.retry_after)).await;
     }
 }
 

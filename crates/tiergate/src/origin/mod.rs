@@ -92,6 +92,11 @@ impl Origin {
         self.report(place, change, why);
     }
 
+    /// How long until the next active check of the server at that place, if that is `interval` for one that is well.
+    pub(self) fn check_pause(&self, place: usize, interval: Duration) -> Duration {
+        self.state().check_pause(&self.lineup, place, interval)
+    }
+
     /// Logs what has become of a server.
     fn report(&self, place: usize, change: Option<Change>, why: Option<&str>) {
         let Some(change) = change else { return };
@@ -210,7 +215,7 @@ impl Place {
 
     /// It answered with that status.
     pub fn found(&mut self, status: u16) {
-        self.finding = finding_of(status);
+        self.finding = Finding::of_status(status);
     }
 
     /// It answered with that status, now, a client that waits for it.
@@ -283,15 +288,6 @@ impl Place {
     pub fn give_back(&self, lease: Lease) {
         let kept_max = self.origin.settings.idle_connections_max;
         idle::give(self.server(), lease.stream, clock::recent(), kept_max);
-    }
-}
-
-/// What an answer's status says of its server. Other errors are the request's own: a method that it does not implement (501),
-/// a version of HTTP (505).
-fn finding_of(status: u16) -> Finding {
-    match status {
-        500 | 502..=504 => Finding::Erred,
-        _ => Finding::Alive,
     }
 }
 

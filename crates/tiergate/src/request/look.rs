@@ -70,31 +70,10 @@ impl<C: Client> Request<'_, '_, C> {
                 let dechunk = !self.client.takes_chunks(self.facts);
                 let mut body = AnswerBody::new(head.body, dechunk, head.keep_alive);
                 body.streaming = Streaming::of(table.fields());
-                Seen::Final { len, status, end: end_of(status), body }
+                Seen::Final { len, status, end: End::of_status(status), body }
             }
             false if head.upgrade => Seen::Switch { len },
             false => Seen::Interim { len },
         }
-    }
-}
-
-/// How a request ends whose answer has this head, if the answer arrives whole.
-fn end_of(status: u16) -> End {
-    match status {
-        429 | 503 => End::Pushback,
-        500.. => End::Error,
-        _ => End::Served,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_origin_that_refuses_is_told_from_one_that_fails() {
-        assert_eq!([200, 404].map(end_of), [End::Served; 2]);
-        assert_eq!([429, 503].map(end_of), [End::Pushback; 2]);
-        assert_eq!([500, 502, 504].map(end_of), [End::Error; 3]);
     }
 }
