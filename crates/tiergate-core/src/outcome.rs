@@ -53,6 +53,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether the origin did the work it was asked for. An answer whose client left before its end counts: it may have
+    /// waited for long before it got its slot.
+    pub fn is_answer(&self) -> bool {
+        match self.end {
+            End::Served | End::Upgraded => true,
+            End::Cancelled => self.first_byte.is_some(),
+            End::Error | End::Pushback | End::Failed | End::Preempted => false,
+        }
+    }
+
     /// An outcome without an answer.
     pub const fn without_answer(end: End) -> Self {
         Outcome { end, first_byte: None, bytes: 0, left: None }

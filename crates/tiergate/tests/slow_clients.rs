@@ -152,3 +152,60 @@ fn connections_beyond_the_bound_wait_their_turn() {
         assert_eq!(client.answer().text(), "GET /later");
     }
 }
+
+/// A limit that is found while serving, and begins at ten.
+fn adaptive(origin: &Origin) -> Policy {
+    Policy { origin: String::new(), ..Policy::of(&[origin.server()]) }
+}
+
+/// Uploads that take long because their clients send slowly: more of them than the adaptive limit begins with.
+#[test]
+fn uploads_at_their_clients_pace_leave_the_slots_to_others() {
+    const UPLOADS: usize = 14;
+    const PIECE: usize = 80 << 10;
+    let origin = Origin::echo();
+    let gateway = Gateway::start(&adaptive(&origin));
+    let mut uploads: Vec<Client> = (0..UPLOADS).map(|_| gateway.client()).collect();
+    for client in &mut uploads {
+        client
+            .send(format!("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", 2 * PIECE));
+        client.send(vec![b'x'; PIECE]);
+    }
+    eventually("none of them has a slot", || gateway.number("/limit/lent") == UPLOADS as u64);
+    assert_eq!(gateway.number("/limit/running"), 0);
+    let mut client = gateway.client();
+    (0..50).for_each(|_| assert_eq!(client.get("/quick").status, 200));
+    for client in &mut uploads {
+        client.send(vec![b'x'; PIECE]);
+    }
+    uploads.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+    eventually("all is given back", || {
+        gateway.number("/limit/running") + gateway.number("/limit/lent") == 0
+    });
+    gateway.assert_conserved();
+}
+
+/// The same with answers that clients take slowly.
+#[test]
+fn answers_at_their_clients_pace_leave_the_slots_to_others() {
+    const LEN: usize = 24 << 20;
+    let origin = Origin::answering(|request| match request.target.as_str() {
+        "/large" => ok(vec![b'x'; LEN]),
+        _ => ok("quick"),
+    });
+    let gateway = Gateway::start(&adaptive(&origin));
+    let mut readers: Vec<Client> = (0..14).map(|_| gateway.client()).collect();
+    for client in &mut readers {
+        client.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    eventually("none of them has a slot", || gateway.number("/limit/lent") == 14);
+    let mut client = gateway.client();
+    (0..50).for_each(|_| assert_eq!(client.get("/quick").status, 200));
+    for client in &mut readers {
+        assert_eq!(client.answer().body.len(), LEN);
+    }
+    eventually("all is given back", || {
+        gateway.number("/limit/running") + gateway.number("/limit/lent") == 0
+    });
+    gateway.assert_conserved();
+}

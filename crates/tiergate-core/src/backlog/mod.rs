@@ -36,4 +36,4 @@ pub(crate) use flows::FlowTurn;
 pub(crate) use queues::Backlog;
 pub(crate) use room::Room;
 pub(crate) use waiter::Ticket;
-pub(crate) use waiter::{State, Waiter};
+pub(crate) use waiter::{Granted, State, Waiter};

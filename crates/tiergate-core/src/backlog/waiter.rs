@@ -17,15 +17,21 @@ pub(crate) struct Ticket(pub(super) Key);
 pub(crate) enum State {
     Waiting,
     /// Holds a slot since the moment given; its owner does not know yet.
-    Granted {
-        at: Moment,
-        /// Slots in use then, its own included.
-        found: u32,
-        /// Of the pool's line-ups, the one in force then.
-        lineup: u32,
-    },
+    Granted(Granted),
     /// Was refused; its owner does not know yet.
     Refused(Reason),
+}
+
+/// A slot that was granted to a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) at: Moment,
+    /// Slots in use then, its own included.
+    pub(crate) found: u32,
+    /// Of the pool's line-ups, the one in force then.
+    pub(crate) lineup: u32,
+    /// What the request is named by among those in progress, where the limit is adaptive.
+    pub(crate) place: Option<Key>,
 }
 
 /// A waiting request, or one whose owner does not know yet that it waits no more.

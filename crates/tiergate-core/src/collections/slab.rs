@@ -41,6 +41,11 @@ impl<T> Slab<T> {
     /// Memory that one item takes, in a table that is as large as it need be.
     pub(crate) const ITEM_BYTES: usize = size_of::<Option<T>>() + size_of::<Link>();
 
+    /// An empty one with room for so many items.
+    pub(crate) fn with_capacity(items: usize) -> Self {
+        Slab { items: Vec::with_capacity(items), links: Vec::with_capacity(items), free: NONE }
+    }
+
     /// Adds an item, in no list yet. O(1).
     ///
     /// # Panics

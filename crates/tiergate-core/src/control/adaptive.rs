@@ -15,7 +15,7 @@ use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
 use super::law::{Bounds, Cause, Completion, Law, Step};
 use super::mix::Mix;
 use super::regain::Regain;
-use super::window::{Window, is_answer};
+use super::window::Window;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ impl Law for AdaptiveLimit {
         // The number in progress only falls at an end, so that its peaks are seen here.
         self.peak = self.peak.max(load.running);
         let counts = self.window.count(completion, self.held_s);
-        if is_answer(outcome) {
+        if outcome.is_answer() {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
             self.held_s += (held_s - self.held_s) * factor;

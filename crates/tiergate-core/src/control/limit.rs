@@ -66,6 +66,12 @@ impl Limit {
         self.running += u32::from(slots);
     }
 
+    /// A request lends its slots; [`Limit::grant`] when it takes them back.
+    pub(crate) fn lend(&mut self, now: Moment, slots: u16) {
+        self.law.pass(now, self.running);
+        self.running -= u32::from(slots);
+    }
+
     /// Nobody who has slots holds them any more.
     pub(crate) fn write_off(&mut self, now: Moment) {
         self.law.pass(now, self.running);

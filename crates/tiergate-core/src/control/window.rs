@@ -1,7 +1,7 @@
 //! One window of measurement: throughput at one number of slots, while the limit binds.
 
 use super::law::Completion;
-use crate::outcome::{End, Outcome};
+use crate::outcome::End;
 use crate::time::Moment;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ impl Window {
         let own = u32::from(admitted >= self.opened);
         let held_s = completion.now.since(admitted).as_secs_f64();
         match outcome.end {
-            _ if is_answer(outcome) => {
+            _ if outcome.is_answer() => {
                 self.kept += own;
                 let counts =
                     self.is_bound(load.running) && self.settling_ns == 0 && self.bound_ns > 0;
@@ -98,15 +98,5 @@ impl Window {
     /// Mean number of requests in progress.
     pub(super) fn running(&self) -> f64 {
         self.area_ns / self.bound_ns.max(1) as f64
-    }
-}
-
-/// Whether the origin did the work it was asked for. A 5xx never counts, however fast; an answer whose
-/// client left before its end does.
-pub(super) fn is_answer(outcome: &Outcome) -> bool {
-    match outcome.end {
-        End::Served | End::Upgraded => true,
-        End::Cancelled => outcome.first_byte.is_some(),
-        End::Error | End::Pushback | End::Failed | End::Preempted => false,
     }
 }

@@ -143,6 +143,7 @@ impl<T> Pool<T> {
         record.idle = now;
         record.patience.idle();
         let grant = self.grant(now, class, arrival.rule, arrival.width());
+        let place = self.begins(now, class, grant.slots);
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
         Slot {
@@ -158,6 +159,8 @@ impl<T> Pool<T> {
             turn: None,
             preemptible: None,
             slow: None,
+            place,
+            lent: None,
         }
     }
 

@@ -15,6 +15,7 @@ impl<T> Gate<T> {
     pub fn is_away(&mut self, now: Moment, slot: &mut Slot, until: Moment) {
         let (now, pool, _) = self.at(now, slot.pool);
         slot.admitted = until;
+        pool.overtaken.is_away(slot.place, until);
         pool.away_until = pool.away_until.max(until);
         pool.limit.is_away(now);
     }

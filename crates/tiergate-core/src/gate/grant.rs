@@ -2,7 +2,7 @@
 
 use super::Slot;
 use super::pool::Pool;
-use crate::backlog::Waiter;
+use crate::backlog::{Granted, Waiter};
 use crate::names::{ClassId, RuleId};
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
@@ -41,13 +41,8 @@ impl<T> Pool<T> {
     }
 
     /// The slot of a waiter that was granted one, when so many slots were in use with it.
-    pub(super) fn slot_of(
-        &self,
-        waiter: &Waiter<T>,
-        admitted: Moment,
-        found: u32,
-        lineup: u32,
-    ) -> Slot {
+    pub(super) fn slot_of(&self, waiter: &Waiter<T>, granted: Granted) -> Slot {
+        let Granted { at: admitted, found, lineup, place } = granted;
         Slot {
             pool: self.id,
             class: waiter.class,
@@ -61,13 +56,16 @@ impl<T> Pool<T> {
             turn: waiter.turn,
             preemptible: None,
             slow: None,
+            place,
+            lent: None,
         }
     }
 
     /// Puts right what the request was charged with.
     pub(super) fn settle_cost(&mut self, now: Moment, slot: &Slot, outcome: &Outcome) {
         let Slot { class, rule, grant, .. } = *slot;
-        let held = now.since(slot.admitted);
+        let until = self.lent_since(slot).unwrap_or(now);
+        let held = until.since(slot.admitted);
         let actual = self.costs.actual(held, grant.slots, outcome);
         self.costs.learn(class, rule, actual, outcome.end);
         let is_charged = slot.admitted >= self.classes.at(class).charged_since;
@@ -78,11 +76,12 @@ impl<T> Pool<T> {
         }
     }
 
-    pub(super) fn take_back(&mut self, slot: &Slot) {
-        if !self.is_written_off(slot) {
+    pub(super) fn take_back(&mut self, now: Moment, slot: &mut Slot) {
+        if !self.gives_up_lent(slot) && !self.is_written_off(slot) {
             self.limit.take_back(slot.grant.slots);
             self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         }
+        self.overtaken.ends(now, slot.place);
         self.classes.at_mut(slot.class).requests -= 1;
         if let Some(key) = slot.preemptible {
             self.preemptible.remove(key);

@@ -7,8 +7,9 @@
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → to be preempted | a waiting request of a class above ([`Gate::permit_preemption`]) |
+//! | running → lent | [`Gate::lend`] with the [`Slot`], while the request waits for its client; back by [`Gate::takes_back`] |
 //! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
-//! | running → gone | [`Gate::finish`] with the [`Slot`] |
+//! | running, lent → gone | [`Gate::finish`] with the [`Slot`] |
 //!
 //! Time is the latest moment that any method was told: threads read the clock before they have the lock, so
 //! that one of two may come with an older moment than the other, and no meter shall see time run back.
@@ -22,7 +23,10 @@ mod away;
 mod classes;
 mod effect;
 mod grant;
+mod lend;
+mod lent;
 mod moved;
+mod overtaken;
 mod pace;
 mod pool;
 mod preempt;
@@ -51,6 +55,7 @@ use crate::sense::Sources;
 use crate::time::Moment;
 pub use effect::Effect;
 use effect::Effects;
+pub use lent::{ClientTime, Lends};
 pub use pace::{Delivered, Pace, Progress};
 use pool::Common;
 pub use pool::{ClassState, Pool};
@@ -107,6 +112,10 @@ pub struct Slot {
     preemptible: Option<Key>,
     /// What it is named by among those of clients that are slow or have left.
     slow: Option<Key>,
+    /// What it is named by among the requests in progress, where the limit is adaptive.
+    place: Option<Key>,
+    /// Set while it is lent for its client's sake, and since when.
+    lent: Option<(Lends, Moment)>,
 }
 
 impl Slot {
@@ -242,8 +251,8 @@ impl<T> Gate<T> {
         };
         match waiter.state {
             State::Waiting => Claim::Waiting,
-            State::Granted { at, found, lineup } => {
-                let slot = pool.slot_of(waiter, at, found, lineup);
+            State::Granted(granted) => {
+                let slot = pool.slot_of(waiter, granted);
                 pool.backlog.remove(ticket);
                 Claim::Admitted(slot)
             }
@@ -263,7 +272,7 @@ impl<T> Gate<T> {
     /// A request has ended; its slot goes to the next. O(classes + log waiting).
     pub fn finish(&mut self, now: Moment, slot: Slot, outcome: Outcome) {
         let (now, pool, common) = self.at(now, slot.pool);
-        pool.finish(common, now, &slot, &outcome);
+        pool.finish(common, now, slot, &outcome);
     }
 
     /// Does what is due: refuses whoever waited past the deadline, grants slots that a policy kept until
@@ -396,28 +405,28 @@ impl<T> Pool<T> {
                 // It may have been the next, and wider than those behind it.
                 self.dispatch(common, now);
             }
-            State::Granted { at, found, lineup } => {
-                let slot = self.slot_of(waiter, at, found, lineup);
+            State::Granted(granted) => {
+                let slot = self.slot_of(waiter, granted);
                 self.backlog.remove(ticket);
-                let left = Some(now.since(at));
+                let left = Some(now.since(granted.at));
                 let outcome = Outcome { left, ..Outcome::without_answer(End::Cancelled) };
-                self.finish(common, now, &slot, &outcome);
+                self.finish(common, now, slot, &outcome);
             }
             // Already counted as refused.
             State::Refused(_) => self.backlog.remove(ticket),
         }
     }
 
-    fn finish(&mut self, common: &mut Common<T>, now: Moment, slot: &Slot, outcome: &Outcome) {
+    fn finish(&mut self, common: &mut Common<T>, now: Moment, mut slot: Slot, outcome: &Outcome) {
         let class = slot.class;
         self.advance(now);
         let waiting = self.backlog.len() as u32;
         let load = OriginLoad { running: self.limit.running(), waiting };
-        let Slot { admitted, flow, found, .. } = *slot;
+        let Slot { admitted, flow, found, .. } = slot;
         let held = now.since(admitted);
-        self.settle_cost(now, slot, outcome);
-        if self.is_written_off(slot) {
-            self.take_back(slot);
+        self.settle_cost(now, &slot, outcome);
+        if self.is_written_off(&slot) || self.lent_since(&slot).is_some() {
+            self.take_back(now, &mut slot);
             self.account.finished(class, held, outcome);
             return self.dispatch(common, now);
         }
@@ -427,7 +436,7 @@ impl<T> Pool<T> {
         }
         let patience = &mut self.classes.at_mut(class).patience;
         patience.finished(now, flow, slot.waited(), held, outcome);
-        self.take_back(slot);
+        self.take_back(now, &mut slot);
         self.account.finished(class, held, outcome);
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
@@ -438,6 +447,7 @@ impl<T> Pool<T> {
         }
         let completion = Completion { now, class, flow, admitted, found, outcome, load };
         self.limit.finished(&completion);
+        self.overtakes(&completion);
         self.dispatch(common, now);
     }
 }

@@ -3,6 +3,7 @@
 //! Servers are often replaced because they hang. The requests that hang there would hold every slot until they time out,
 //! and nothing would go to the new servers; how slowly queues were served would have newcomers refused.
 
+use super::lent::Lent;
 use super::pool::Pool;
 use super::{Gate, Slot};
 use crate::admit::feasible::DrainRate;
@@ -31,6 +32,8 @@ impl<T> Pool<T> {
     fn move_on(&mut self, now: Moment) {
         self.lineup += 1;
         self.limit.write_off(now);
+        self.lent = Lent::default();
+        self.overtaken.forget();
         self.classes.loads_mut().iter_mut().for_each(|load| load.running = 0);
         (self.stalls, self.away_until) = (Stalls::default(), Moment::ZERO);
         for rank in 0..self.classes.ranked().len() {

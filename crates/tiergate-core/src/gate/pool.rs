@@ -13,6 +13,8 @@
 
 use super::classes::{ClassRecord, Classes};
 use super::effect::Effects;
+use super::lent::Lent;
+use super::overtaken::Overtaken;
 use super::revocable::Revocable;
 use crate::account::Account;
 use crate::admit::block::Blocking;
@@ -90,6 +92,8 @@ pub struct Pool<T> {
     pub(super) classes: Classes,
     pub(super) preemptible: Revocable<T>,
     pub(super) slow: Revocable<T>,
+    pub(super) lent: Lent,
+    pub(super) overtaken: Overtaken,
     pub(super) triggers: Triggers,
     pub(super) shedding: Option<Shedding>,
     pub(super) account: Account,
@@ -114,6 +118,8 @@ impl<T> Pool<T> {
             classes: Classes::default(),
             preemptible: Revocable::new(),
             slow: Revocable::new(),
+            lent: Lent::default(),
+            overtaken: Overtaken::new(),
             triggers: Triggers::default(),
             shedding: None,
             account: Account::default(),
@@ -124,6 +130,7 @@ impl<T> Pool<T> {
     pub(super) fn tick(&mut self, common: &mut Common<T>, now: Moment) -> Moment {
         self.advance(now);
         self.expire(common, now);
+        self.probe(now);
         self.dispatch(common, now);
         self.classes.let_go();
         let waiting = self.backlog.len() as u32;
@@ -133,7 +140,7 @@ impl<T> Pool<T> {
 
     /// When those who wait here want the next tick. O(1); O(classes) while slots are kept free.
     pub(super) fn next_due(&mut self, now: Moment) -> Moment {
-        let deadline = self.backlog.next_deadline();
+        let deadline = self.backlog.next_deadline().min(self.probe_due());
         if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.limit.has_free() {
             return deadline;
         }
@@ -160,7 +167,10 @@ impl<T> Pool<T> {
     /// Whether requests wait or run here, or streams are open.
     pub(super) fn is_held(&self) -> bool {
         let streams = |(_, record): (ClassId, &ClassRecord)| record.streams > 0;
-        self.waiting() > 0 || self.running() > 0 || self.classes.all().any(streams)
+        self.waiting() > 0
+            || self.running() > 0
+            || self.lent() > 0
+            || self.classes.all().any(streams)
     }
 
     /// The number of slots in force.

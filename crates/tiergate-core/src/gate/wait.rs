@@ -3,7 +3,7 @@
 use super::Arrival;
 use super::pool::{Common, Pool};
 use crate::admit::feasible;
-use crate::backlog::{DROPS_MAX, Room, State, Ticket};
+use crate::backlog::{DROPS_MAX, Granted, Room, State, Ticket};
 use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
@@ -137,9 +137,10 @@ impl<T> Pool<T> {
             self.account.granted(class, now.since(arrived));
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
-            let found = self.limit.running();
-            let wake =
-                self.backlog.settle(ticket, State::Granted { at: now, found, lineup: self.lineup });
+            let (found, lineup) = (self.limit.running(), self.lineup);
+            let place = self.begins(now, class, slots);
+            let granted = Granted { at: now, found, lineup, place };
+            let wake = self.backlog.settle(ticket, State::Granted(granted));
             common.effects.wake(wake);
         }
         self.limit.note_kept(now, self.backlog.len() > 0);

@@ -33,6 +33,8 @@ pub enum Check {
     Passed,
     /// It answered that it is not, or could not be connected to.
     Failed,
+    /// It refused the connection: nobody listens, for now or for good.
+    Refused,
     /// It was connected to, and did not answer in time. It may have stopped for a moment.
     Silent,
 }
@@ -161,6 +163,8 @@ pub(super) struct Health {
     left_out: Option<(Cause, Moment)>,
     /// Left out by active checks.
     sick: bool,
+    /// The last of them that failed was refused.
+    refuses_checks: bool,
     /// Since when active checks have got no answer; `None`: the last one told more.
     silent_since: Option<Moment>,
 }
@@ -208,14 +212,17 @@ impl Health {
     pub(super) fn is_last_resort(&self, now: Moment, rules: &HealthRules) -> bool {
         let broken = matches!(self.left_out, Some((Cause::Broken(_), _)));
         match self.is_sick(rules) {
-            true => self.silent_since.is_some_and(|since| is_lately(now, since, rules)),
+            true => {
+                self.silent_since.is_some_and(|since| is_lately(now, since, rules))
+                    || self.may_restart(now, rules)
+            }
             false => broken || self.may_restart(now, rules),
         }
     }
 
     /// Whether it has refused connections for so short a time that it may be restarting.
     pub(super) fn may_restart(&self, now: Moment, rules: &HealthRules) -> bool {
-        let since = self.refused_since.filter(|_| !self.is_sick(rules));
+        let since = self.refused_since.filter(|_| !self.is_sick(rules) || self.refuses_checks);
         since.is_some_and(|since| is_lately(now, since, rules))
     }
 
@@ -251,9 +258,12 @@ impl Health {
             Finding::Nothing => return None,
             Finding::Alive => {
                 (self.unreachable, self.refused_since, self.broken) = (0, None, 0);
-                self.sick &= rules.fall.is_some();
                 self.record.count(now, false);
-                return self.left_out.take().map(|_| Change::Back);
+                // What checks said of it holds, but for one thing: somebody listens again.
+                let is_restarted = self.is_sick(rules) && self.refuses_checks;
+                self.sick &= rules.fall.is_some() && !is_restarted;
+                let was_out = self.left_out.take().is_some() || is_restarted;
+                return was_out.then_some(Change::Back);
             }
             Finding::Unreachable | Finding::Refused => {
                 let since =
@@ -302,6 +312,15 @@ impl Health {
         check: Check,
     ) -> Option<Change> {
         let fall = rules.fall?;
+        match check {
+            Check::Refused => self.refused_since = self.refused_since.or(Some(now)),
+            // It may be back, and may go again before so many have passed.
+            Check::Passed => {}
+            Check::Failed | Check::Silent => self.refused_since = None,
+        }
+        if check != Check::Passed {
+            self.refuses_checks = check == Check::Refused;
+        }
         self.silent_since = (check == Check::Silent).then(|| self.silent_since.unwrap_or(now));
         if check == Check::Passed {
             self.checks_failed = 0;

@@ -413,6 +413,28 @@ fn a_server_that_is_left_out_is_checked_more_often() {
 }
 
 #[test]
+fn a_restart_that_checks_see_is_waited_for_too() {
+    let rules = HealthRules { restart_max: Duration::from_secs(2), ..ACTIVE };
+    let mut origin = Origin::new("a", rules, RETRIES);
+    assert_eq!(origin.check(0, Check::Refused), None);
+    assert_eq!(origin.check(500, Check::Refused), Some(Change::LeftOut(Cause::Checks(2))));
+    assert!(origin.may_restart(600));
+    assert_eq!(origin.find(600, 0, Finding::Refused), None);
+    assert!(!origin.may_restart(10_001), "it lasts");
+    assert_eq!(origin.pick(10_001), None);
+    // Back, as a request finds out.
+    let mut origin = Origin::new("a", rules, RETRIES);
+    (0..2).for_each(|at| assert_eq!(origin.check(at, Check::Refused).is_some(), at == 1));
+    assert_eq!(origin.find(900, 0, Finding::Alive), Some(Change::Back));
+    assert_eq!(origin.states(900)[0].left_out, None);
+    // Back, and not well yet.
+    let mut origin = Origin::new("a", rules, RETRIES);
+    (0..2).for_each(|at| assert_eq!(origin.check(at, Check::Refused).is_some(), at == 1));
+    assert_eq!(origin.check(900, Check::Failed), None);
+    assert_eq!(origin.pick(901), None);
+}
+
+#[test]
 fn some_errors_are_the_requests_own() {
     let findings = [200, 404, 429, 501, 505].map(Finding::of_status);
     assert_eq!(findings, [Finding::Alive; 5]);

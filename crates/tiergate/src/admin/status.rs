@@ -103,6 +103,8 @@ pub struct LimitStatus {
     pub slots: u32,
     /// Slots in use.
     pub running: u32,
+    /// Requests in progress whose slots are lent to others.
+    pub lent: u32,
     /// Requests in the queues.
     pub waiting: u64,
     /// The last change.
@@ -332,6 +334,7 @@ fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitSt
         adaptive: pool.adaptive,
         slots: pool.slots,
         running: pool.running,
+        lent: pool.lent,
         waiting: pool.waiting as u64,
         last_change,
         course,

@@ -212,6 +212,7 @@ pub(super) mod tests {
                     adaptive: true,
                     slots: 40,
                     running: 38,
+                    lent: 0,
                     waiting: 24,
                     last_change: Some(change),
                     course: (20..40).map(point).collect(),

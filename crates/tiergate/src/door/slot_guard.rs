@@ -5,7 +5,7 @@ use super::lock::Door;
 use std::ops::Deref;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tiergate_core::gate::{Slot, Stream};
+use tiergate_core::gate::{Lends, Slot, Stream};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -166,6 +166,25 @@ impl<D: Deref<Target = Door>> Guard<D> {
         }
         self.door.settle(gate, now);
         Poll::Ready(())
+    }
+
+    /// The request waits for nothing but its client: its slot goes to the next, if it may. Whether it does.
+    pub fn lend(&mut self, lends: Lends) -> bool {
+        let Hold::Slot(slot) = &mut self.hold else { return false };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        let is_lent = gate.lend(now, slot, lends, &self.outcome);
+        self.door.settle(gate, now);
+        is_lent
+    }
+
+    /// The request has been sent, and the slot, if it was lent, is wanted back.
+    pub fn takes_back(&mut self) {
+        let Hold::Slot(slot) = &mut self.hold else { return };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        gate.takes_back(now, slot);
+        self.door.settle(gate, now);
     }
 
     /// The client has left, and the origin works for longer than is usual. The task is woken when the request is to

@@ -66,6 +66,8 @@ pub struct PoolSnapshot {
     pub slots: u32,
     /// Slots in use.
     pub running: u32,
+    /// Requests in progress whose slots are lent to others.
+    pub lent: u32,
     /// Requests in the queues.
     pub waiting: usize,
     /// The last change of the limit, and when.
@@ -166,6 +168,7 @@ impl PoolSnapshot {
             adaptive: pool.is_adaptive(),
             slots: pool.slots(),
             running: pool.running(),
+            lent: pool.lent(),
             waiting: pool.waiting(),
             last_step: pool.last_step(),
             shedding: pool.shedding().map(|shedding| SheddingSnapshot {

@@ -1,7 +1,7 @@
 //! Active health checks, and looking up the names of servers again.
 
 use super::Origin;
-use super::connect_fault::ConnectFault;
+use super::connect_fault::{ConnectFault, is_refused};
 use super::pools::Pools;
 use super::stream::OriginStream;
 use crate::config::meant::{HealthCheck, Server};
@@ -68,7 +68,14 @@ async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
             }
             // A check that the gateway had no descriptor for says nothing about the server.
             Ok(Err(error)) if matches!(ConnectFault::of(&error), ConnectFault::Ours(_)) => {}
-            Ok(Err(error)) => origin.checked(place, Check::Failed, Some(&error.to_string())),
+            Ok(Err(error)) => {
+                let check = if !is_connected && is_refused(&error) {
+                    Check::Refused
+                } else {
+                    Check::Failed
+                };
+                origin.checked(place, check, Some(&error.to_string()));
+            }
             Err(_) if is_connected => {
                 origin.checked(place, Check::Silent, Some("no answer in time"));
             }

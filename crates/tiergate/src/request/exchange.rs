@@ -24,6 +24,7 @@ use std::io;
 use std::task::{Context, Poll};
 use tiergate_core::gate::Progress;
 use tiergate_core::outcome::End;
+use tiergate_wire::http1::Framing;
 
 /// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken. One every few seconds (102)
 /// while it works for an hour is not.
@@ -215,8 +216,14 @@ impl<C: Client> Request<'_, '_, C> {
         let rate_min = self.config.policy.limits.client_rate_min;
         let (client, facts) = (&*self.client, self.facts);
         let received = || Progress { bytes: client.received_len(facts), delivered: None };
-        if !client.awaits_body() {
+        // Over HTTP/2 the origin may have all of a body before the client says that this is its end.
+        let has_come = matches!(facts.body, Framing::Length(len)
+            if client.received_len(facts) >= facts.head_len as u64 + len);
+        if !client.awaits_body() || has_come {
             self.slow.goes_on(&mut self.slot, context);
+            if client.is_sent() || has_come {
+                self.slow.is_sent(&mut self.slot);
+            }
         } else if self.slow.poll_waits(Way::Sends, received, rate_min, &mut self.slot, context) {
             return Poll::Ready(Err(SLOWER_THAN_OTHERS));
         }

@@ -1,4 +1,4 @@
-//! Finds clients that are too slow while their request holds a slot.
+//! Finds clients that a request waits for while it holds a slot: the slot is lent meanwhile; and those that are too slow.
 //!
 //! ```text
 //! goes on ─▶ waits ── LULL ─▶ measured ── WINDOW ─▶ judged, and again
@@ -6,15 +6,15 @@
 //!    └─────────┴─────────────────┴────────────────────┘
 //! ```
 //!
-//! What is judged is the time in which the request waited for nothing but its client ([`Pace`]). A fast client costs
-//! a comparison at each wait, and no system call.
+//! What is judged is the time in which the request waited for nothing but its client: whether that is most of its time, and
+//! whether what the client moves is worth it ([`Pace`]). A fast client costs a comparison at each wait, and no system call.
 
 use crate::clock;
 use crate::door::SlotGuard;
 use crate::timers::Timer;
 use std::task::Context;
 use std::time::Duration;
-use tiergate_core::gate::{Pace, Progress};
+use tiergate_core::gate::{ClientTime, Lends, Pace, Progress};
 use tiergate_core::time::Moment;
 
 /// Time that a wait lasts before it is measured: where buffers are full for a moment, nothing is asked of the
@@ -56,6 +56,9 @@ struct Watch {
     /// `None` until the first measurement.
     pace: Option<Pace>,
     is_slow: bool,
+    /// How much of the time is the client's, that way.
+    client_time: ClientTime,
+    lent: Option<Lends>,
 }
 
 impl SlowDetector {
@@ -70,16 +73,18 @@ impl SlowDetector {
         context: &mut Context<'_>,
     ) -> bool {
         let Some(slot) = slot else { return false };
-        if rate_min == 0 {
-            return false;
-        }
         let watch = self.0.get_or_insert_with(|| Box::new(Watch::new(way)));
+        let now = clock::recent();
         if watch.phase == Phase::GoesOn {
             watch.phase = Phase::Waits;
             watch.timer.arm(LULL);
+            watch.client_time.begins(now);
         }
-        if watch.timer.poll_expired(context) {
-            let is_slow = watch.measure(way, progress(), rate_min, clock::now());
+        let is_over = watch.timer.poll_expired(context);
+        let now = if is_over { clock::now() } else { now };
+        watch.lend(way, slot, now);
+        if is_over {
+            let is_slow = watch.measure(way, progress(), rate_min, now);
             if is_slow != watch.is_slow {
                 let _ = slot.poll_slow(is_slow, context);
                 watch.is_slow = is_slow;
@@ -91,12 +96,23 @@ impl SlowDetector {
         watch.is_slow && slot.is_to_end()
     }
 
+    /// All of the request has been sent: the origin works on it.
+    pub(super) fn is_sent(&mut self, slot: &mut Option<SlotGuard<'_>>) {
+        if let Some(watch) = &mut self.0
+            && watch.lent.take_if(|lent| *lent == Lends::Sends).is_some()
+            && let Some(slot) = slot
+        {
+            slot.takes_back();
+        }
+    }
+
     /// The request waits for the origin, or for nothing.
     pub(super) fn goes_on(&mut self, slot: &mut Option<SlotGuard<'_>>, context: &mut Context<'_>) {
         let Some(watch) = self.0.as_mut().filter(|watch| watch.phase != Phase::GoesOn) else {
             return;
         };
         watch.phase = Phase::GoesOn;
+        watch.client_time.ends(clock::recent());
         watch.timer.arm(Duration::ZERO);
         if std::mem::take(&mut watch.is_slow)
             && let Some(slot) = slot
@@ -108,7 +124,31 @@ impl SlowDetector {
 
 impl Watch {
     fn new(way: Way) -> Self {
-        Watch { timer: Timer::new(), phase: Phase::GoesOn, way, pace: None, is_slow: false }
+        Watch {
+            timer: Timer::new(),
+            phase: Phase::GoesOn,
+            way,
+            pace: None,
+            is_slow: false,
+            client_time: ClientTime::default(),
+            lent: None,
+        }
+    }
+
+    /// Lends the slot, if most of the time is the client's.
+    fn lend(&mut self, way: Way, slot: &mut SlotGuard<'_>, now: Moment) {
+        if self.lent.is_some() || !self.client_time.is_most(now) {
+            return;
+        }
+        let lends = match way {
+            Way::Sends => Lends::Sends,
+            Way::Takes => Lends::Takes,
+        };
+        match slot.lend(lends) {
+            true => self.lent = Some(lends),
+            // Asked for again after as long.
+            false => self.client_time = ClientTime::default(),
+        }
     }
 
     /// Takes in what the client has moved; says whether it is slow.
@@ -121,6 +161,7 @@ impl Watch {
         if way != self.way {
             // A body and an answer may take turns: each is counted by itself.
             self.way = way;
+            self.client_time = ClientTime::default();
             pace.turn(progress);
             return false;
         }

@@ -70,7 +70,8 @@ pub(super) fn begin(
     let ticket = backlog.first(now, class)?;
     backlog.served(ticket, cost);
     let turn = backlog.waiter(ticket).expect("it waits").turn;
-    let wake = backlog.settle(ticket, State::Granted { at: now, found: 1, lineup: 0 });
+    let granted = Granted { at: now, found: 1, lineup: 0, place: None };
+    let wake = backlog.settle(ticket, State::Granted(granted));
     backlog.remove(ticket);
     Some((wake, turn))
 }

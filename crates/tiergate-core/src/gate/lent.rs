@@ -1,0 +1,90 @@
+//! Which slots are lent, of how many requests, and whose time it is that a request waits.
+
+use crate::time::Moment;
+use std::time::Duration;
+
+/// What the request in a slot that is lent waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lends {
+    /// Its client sends the body: the origin's work is still to come.
+    Sends,
+    /// Its client takes the answer: the origin is done but for the rest of that.
+    Takes,
+    /// The origin has not answered, while it has answered many that came later (`overtaken`).
+    Waits,
+}
+
+/// Time that a request waits for its client, in all, until its slot is lent; and the least part of its time that this is.
+const LENDS_AFTER: Duration = Duration::from_millis(500);
+const LENDS_PART: f64 = 0.5;
+
+/// How much of a request's time passes in waits for its client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientTime {
+    waited: Duration,
+    /// Since the first wait, and since the one that goes on.
+    first: Option<Moment>,
+    since: Option<Moment>,
+}
+
+impl ClientTime {
+    /// The request waits for nothing but its client, from now on.
+    pub fn begins(&mut self, now: Moment) {
+        self.first.get_or_insert(now);
+        self.since.get_or_insert(now);
+    }
+
+    /// It does not wait any more.
+    pub fn ends(&mut self, now: Moment) {
+        self.waited += self.since.take().map_or(Duration::ZERO, |since| now.since(since));
+    }
+
+    /// Whether so much of its time is the client's that its slot had better be lent, in a wait.
+    pub fn is_most(&mut self, now: Moment) -> bool {
+        self.ends(now);
+        self.begins(now);
+        let all = self.first.map_or(Duration::ZERO, |first| now.since(first));
+        self.waited >= LENDS_AFTER && self.waited >= all.mul_f64(LENDS_PART)
+    }
+}
+
+/// Most requests of a pool whose slots are lent until they have been sent.
+const SENDS_MAX: u32 = 64;
+/// The same for the others.
+const LENT_MAX: u32 = 10_000;
+
+/// How many slots of a pool are lent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lent {
+    sends: u32,
+    takes: u32,
+    waits: u32,
+}
+
+impl Lent {
+    pub(super) fn of(&mut self, lends: Lends) -> (&mut u32, u32) {
+        match lends {
+            Lends::Sends => (&mut self.sends, SENDS_MAX),
+            Lends::Takes => (&mut self.takes, LENT_MAX),
+            Lends::Waits => (&mut self.waits, LENT_MAX),
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(self) -> u32 {
+        self.sends + self.takes + self.waits
+    }
+
+    /// Those of requests that were overtaken.
+    pub(super) fn of_waits(self) -> u32 {
+        self.waits
+    }
+
+    /// Counts one more, if there may be.
+    pub(super) fn one_more(&mut self, lends: Lends) -> bool {
+        let (lent, most) = self.of(lends);
+        let may = *lent < most;
+        *lent += u32::from(may);
+        may
+    }
+}

@@ -1,0 +1,231 @@
+//! Slots that are lent while requests wait for their clients.
+
+use std::time::Duration;
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::{Bounds, Slots};
+use tiergate_core::gate::{Arrival, Claim, ClientTime, Gate, Lends, Slot, Verdict};
+use tiergate_core::names::PoolId;
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::Spec;
+use tiergate_core::time::Moment;
+
+const SERVED: Outcome = Outcome::without_answer(End::Served);
+
+fn at(ms: u64) -> Moment {
+    Moment::ZERO + Duration::from_millis(ms)
+}
+
+fn gate(slots: Slots) -> Gate<()> {
+    let spec = Spec { classes: vec![Class::named("all")], slots, ..Spec::protective() };
+    Gate::new(spec.build().expect("a valid plan"))
+}
+
+fn adaptive(slots: u32) -> Gate<()> {
+    gate(Slots::Adaptive(Bounds { slots_start: slots, slots_min: slots, ..Bounds::default() }))
+}
+
+fn arrive(gate: &mut Gate<()>, ms: u64) -> Verdict {
+    gate.arrive(at(ms), Arrival::of(ClassId(0)), || ())
+}
+
+fn admitted(gate: &mut Gate<()>, ms: u64) -> Slot {
+    match arrive(gate, ms) {
+        Verdict::Admit(slot) => slot,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lent_slot_goes_to_the_next_and_comes_back_though_none_is_free() {
+    let mut gate = adaptive(1);
+    let mut slot = admitted(&mut gate, 0);
+    let Verdict::Queue(ticket) = arrive(&mut gate, 10) else { panic!("it waits") };
+    assert!(gate.lend(at(600), &mut slot, Lends::Sends, &SERVED));
+    assert!(!gate.lend(at(600), &mut slot, Lends::Sends, &SERVED), "once");
+    let Claim::Admitted(next) = gate.claim(ticket) else { panic!("the slot went to it") };
+    assert_eq!((gate.running(), gate.lent()), (1, 1));
+    gate.takes_back(at(900), &mut slot);
+    gate.takes_back(at(900), &mut slot);
+    assert_eq!((gate.running(), gate.lent()), (2, 0), "both are at the origin");
+    assert_eq!(slot.admitted(), at(900), "its time at the origin begins now");
+    assert_eq!(slot.waited(), Duration::ZERO, "what its client took is no wait for a slot");
+    gate.finish(at(950), next, SERVED);
+    assert!(matches!(arrive(&mut gate, 950), Verdict::Queue(_)), "there is one slot");
+    gate.finish(at(960), slot, SERVED);
+    assert_eq!((gate.running(), gate.waiting()), (1, 0));
+}
+
+#[test]
+fn what_is_lent_at_the_end_is_not_given_back_twice() {
+    for lends in [Lends::Sends, Lends::Takes] {
+        let mut gate = adaptive(1);
+        let mut slot = admitted(&mut gate, 0);
+        assert!(gate.lend(at(600), &mut slot, lends, &SERVED));
+        let other = admitted(&mut gate, 600);
+        gate.finish(at(700), slot, SERVED);
+        assert_eq!((gate.running(), gate.lent()), (1, 0), "{lends:?}");
+        gate.finish(at(800), other, SERVED);
+        assert_eq!(gate.running(), 0);
+        let pool = gate.pools().next().expect("the default pool");
+        assert_eq!(pool.account().classes[0].finished_total(), 2, "each is counted once");
+    }
+}
+
+#[test]
+fn a_number_of_slots_that_was_given_holds() {
+    let mut gate = gate(Slots::Fixed(1));
+    let mut slot = admitted(&mut gate, 0);
+    assert!(!gate.lend(at(600), &mut slot, Lends::Takes, &SERVED));
+    assert_eq!((gate.running(), gate.lent()), (1, 0));
+    gate.finish(at(700), slot, SERVED);
+}
+
+#[test]
+fn only_so_many_uploads_go_without_a_slot_since_they_may_all_come_back_at_once() {
+    let mut gate = adaptive(1);
+    let lend = |gate: &mut Gate<()>, lends| {
+        let mut slot = admitted(gate, 0);
+        (gate.lend(at(0), &mut slot, lends, &SERVED), slot)
+    };
+    let mut slots: Vec<_> = (0..64).map(|_| lend(&mut gate, Lends::Sends)).collect();
+    assert!(slots.iter().all(|(is_lent, _)| *is_lent));
+    let (is_lent, slot) = lend(&mut gate, Lends::Sends);
+    assert!(!is_lent);
+    gate.finish(at(0), slot, SERVED);
+    slots.push(lend(&mut gate, Lends::Takes));
+    assert!(slots[64].0, "answers that clients take are others");
+    assert_eq!((gate.running(), gate.lent()), (0, 65));
+}
+
+#[test]
+fn what_is_lent_when_the_servers_are_replaced_is_forgotten() {
+    let mut gate = adaptive(2);
+    let mut slots = [admitted(&mut gate, 0), admitted(&mut gate, 0)];
+    for slot in &mut slots {
+        assert!(gate.lend(at(0), slot, Lends::Sends, &SERVED));
+    }
+    gate.moved(at(10), PoolId::DEFAULT);
+    assert_eq!((gate.running(), gate.lent()), (0, 0));
+    let [mut one, other] = slots;
+    gate.takes_back(at(20), &mut one);
+    gate.finish(at(30), one, SERVED);
+    gate.finish(at(30), other, SERVED);
+    assert_eq!((gate.running(), gate.lent()), (0, 0));
+}
+
+#[test]
+fn a_slot_is_lent_where_most_of_the_time_is_the_clients() {
+    let waits = |waits_ms: u64, works_ms: u64| {
+        let mut time = ClientTime::default();
+        let mut now = 0;
+        while now < 3_000 {
+            time.begins(at(now));
+            if time.is_most(at(now + waits_ms)) {
+                return Some(now + waits_ms);
+            }
+            time.ends(at(now + waits_ms));
+            now += waits_ms + works_ms;
+        }
+        None
+    };
+    assert_eq!(waits(10_000, 0), Some(10_000));
+    assert_eq!(waits(100, 0), Some(500));
+    assert_eq!(waits(50, 50), Some(950), "half of the time");
+    assert_eq!(waits(50, 60), None, "less: its buffers are full, and the origin's time is most");
+}
+
+/// An origin that answers at once all but those requests that wait for something else; a request comes each 25 ms, of
+/// `polls` in ten one that waits for ten seconds. How many of the others are answered within the deadline, and of how many.
+fn beside_polls(class_of_polls: u16, polls: u64) -> (u32, u32) {
+    let classes = vec![Class::named("all"), Class::named("polls")];
+    let spec = Spec { classes, slots: Slots::Adaptive(Bounds::default()), ..Spec::protective() };
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+    let (mut busy, mut waiting): (Vec<(u64, Slot)>, Vec<_>) = (Vec::new(), Vec::new());
+    let (mut answered, mut asked) = (0, 0);
+    for ms in 0..60_000 {
+        let takes = |is_poll| ms + if is_poll { 10_000 } else { 20 };
+        while let Some(place) = busy.iter().position(|(until, _)| *until <= ms) {
+            gate.finish(at(ms), busy.swap_remove(place).1, SERVED);
+        }
+        if ms % 25 == 0 {
+            let is_poll = ms / 25 % 10 < polls;
+            asked += u32::from(!is_poll);
+            let class = ClassId(if is_poll { class_of_polls } else { 0 });
+            match gate.arrive(at(ms), Arrival::of(class), || ()) {
+                Verdict::Admit(slot) => {
+                    answered += u32::from(!is_poll);
+                    busy.push((takes(is_poll), slot));
+                }
+                Verdict::Queue(ticket) => waiting.push((is_poll, ticket)),
+                Verdict::Reject(_) => {}
+            }
+        }
+        gate.tick(at(ms));
+        waiting.retain(|&(is_poll, ticket)| match gate.claim(ticket) {
+            Claim::Waiting => true,
+            Claim::Rejected(_) => false,
+            Claim::Admitted(slot) => {
+                answered += u32::from(!is_poll);
+                busy.push((takes(is_poll), slot));
+                false
+            }
+        });
+    }
+    (answered, asked)
+}
+
+#[test]
+fn requests_that_others_overtake_leave_the_slots_to_them() {
+    for (class, polls) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+        let (answered, asked) = beside_polls(class, polls);
+        assert!(
+            answered * 100 >= asked * 85,
+            "{answered} of {asked}, {polls} of ten are polls, of class {class}"
+        );
+    }
+}
+
+/// Eight workers, and a queue before them; `slow` of a hundred requests take a hundred times as long as the others: 2 s. The
+/// most that is in progress.
+fn beside_slow_work(slow: u64) -> usize {
+    let mut gate = gate(Slots::Adaptive(Bounds::default()));
+    let mut origin = std::collections::VecDeque::new();
+    let (mut busy, mut waiting): (Vec<(u64, Slot)>, Vec<_>) = (Vec::new(), Vec::new());
+    let (mut most, mut count) = (0, 0_u64);
+    for ms in 0..60_000 {
+        while let Some(place) = busy.iter().position(|(until, _)| *until <= ms) {
+            gate.finish(at(ms), busy.swap_remove(place).1, SERVED);
+        }
+        count += 1;
+        let takes = if count * 37 % 100 < slow { 2_000 } else { 20 };
+        match arrive(&mut gate, ms) {
+            Verdict::Admit(slot) => origin.push_back((takes, slot)),
+            Verdict::Queue(ticket) => waiting.push((takes, ticket)),
+            Verdict::Reject(_) => {}
+        }
+        gate.tick(at(ms));
+        waiting.retain(|&(takes, ticket)| match gate.claim(ticket) {
+            Claim::Waiting => true,
+            Claim::Rejected(_) => false,
+            Claim::Admitted(slot) => {
+                origin.push_back((takes, slot));
+                false
+            }
+        });
+        while busy.len() < 8
+            && let Some((takes, slot)) = origin.pop_front()
+        {
+            busy.push((ms + takes, slot));
+        }
+        most = most.max(busy.len() + origin.len());
+    }
+    most
+}
+
+#[test]
+fn where_those_that_take_long_slow_the_others_down_it_ends() {
+    for slow in [0, 5, 20] {
+        let most = beside_slow_work(slow);
+        assert!(most <= 120, "{slow} of a hundred are slow: at most {most} in progress");
+    }
+}
