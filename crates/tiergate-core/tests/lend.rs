@@ -229,3 +229,52 @@ fn where_those_that_take_long_slow_the_others_down_it_ends() {
         assert!(most <= 120, "{slow} of a hundred are slow: at most {most} in progress");
     }
 }
+
+/// Requests at an origin that answers none, for so many milliseconds, one each 10 ms; those that are in progress.
+fn hanging(slots: u32, for_ms: u64) -> (Gate<()>, Vec<Slot>) {
+    let mut gate = adaptive(slots);
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for ms in 0..for_ms {
+        if ms % 10 == 0 {
+            match arrive(&mut gate, ms) {
+                Verdict::Admit(slot) => held.push(slot),
+                Verdict::Queue(ticket) => waiting.push(ticket),
+                Verdict::Reject(_) => {}
+            }
+        }
+        gate.tick(at(ms));
+        waiting.retain(|&ticket| match gate.claim(ticket) {
+            Claim::Waiting => true,
+            Claim::Rejected(_) => false,
+            Claim::Admitted(slot) => {
+                held.push(slot);
+                false
+            }
+        });
+    }
+    (gate, held)
+}
+
+#[test]
+fn an_origin_that_hangs_gets_few_more_and_only_so_many() {
+    let after = |ms| hanging(10, ms).1.len();
+    assert_eq!(after(1_000), 10, "it may be a moment");
+    assert!((11..=15).contains(&after(2_500)), "half as many: {}", after(2_500));
+    assert!((30..=50).contains(&after(600_000)), "four times as many: {}", after(600_000));
+}
+
+#[test]
+fn one_that_was_lent_and_goes_to_new_servers_holds_a_slot_there() {
+    let (mut gate, mut held) = hanging(2, 1_500);
+    assert_eq!((gate.running(), gate.lent()), (2, 1));
+    gate.moved(at(1_500), PoolId::DEFAULT);
+    let running = gate.running();
+    for slot in &mut held {
+        gate.goes_to(at(1_600), slot);
+    }
+    assert_eq!((gate.running(), gate.lent()), (running + 3, 0));
+    for slot in held {
+        gate.finish(at(1_700), slot, SERVED);
+    }
+    assert_eq!(gate.lent(), 0);
+}

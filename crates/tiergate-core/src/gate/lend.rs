@@ -1,4 +1,5 @@
-//! Slots that are lent: while a request waits for nothing but its client, its slot goes to the next.
+//! Slots that are lent: while a request waits for nothing but its client, or once others have overtaken it (`overtaken`), its
+//! slot goes to the next.
 //!
 //! A client that sends an upload, or takes a long answer, at the pace of its link makes the origin wait, and no limit that is
 //! found by how much the origin gets done is right for such requests: a few would hold all slots of an origin that is idle, and
@@ -64,9 +65,9 @@ impl<T> Pool<T> {
         self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         slot.lent = Some((lends, now));
         if lends == Lends::Takes {
-            // What the limit is to see of it: the answer's head came.
+            // The origin has done its work but for the rest of the answer.
             let Slot { class, admitted, flow, found, .. } = *slot;
-            self.limit.finished(&Completion { now, class, flow, admitted, found, outcome, load });
+            self.completed(&Completion { now, class, flow, admitted, found, outcome, load });
         }
     }
 
@@ -97,9 +98,7 @@ impl<T> Pool<T> {
         *self.lent.of(lends).0 -= 1;
         true
     }
-}
 
-impl<T> Pool<T> {
     /// A request gets its slot. `None` where the limit is given, and nothing is lent.
     pub(super) fn begins(&mut self, now: Moment, class: ClassId, slots: u16) -> Option<Key> {
         self.is_adaptive().then(|| self.overtaken.begins(now, class, slots))

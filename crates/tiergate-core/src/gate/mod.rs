@@ -438,16 +438,21 @@ impl<T> Pool<T> {
         patience.finished(now, flow, slot.waited(), held, outcome);
         self.take_back(now, &mut slot);
         self.account.finished(class, held, outcome);
+        let completion = Completion { now, class, flow, admitted, found, outcome, load };
+        self.completed(&completion);
+        self.overtakes(&completion);
+        self.dispatch(common, now);
+    }
+
+    /// What a slot that comes free tells of the origin.
+    fn completed(&mut self, completion: &Completion<'_>) {
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
-            && !matches!(outcome.end, End::Cancelled | End::Preempted | End::Pushback)
+            && !matches!(completion.outcome.end, End::Cancelled | End::Preempted | End::Pushback)
         {
             shedding.finished();
         }
-        let completion = Completion { now, class, flow, admitted, found, outcome, load };
-        self.limit.finished(&completion);
-        self.overtakes(&completion);
-        self.dispatch(common, now);
+        self.limit.finished(completion);
     }
 }

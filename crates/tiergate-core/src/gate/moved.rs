@@ -13,7 +13,7 @@ use crate::time::Moment;
 
 impl<T> Gate<T> {
     /// None of the pool's servers is the pool's any more; it has others. Requests in progress at the former ones go on, without
-    /// slots. What the limit has found is kept: the new servers are likely to be of the same kind. O(classes).
+    /// slots. What the limit has found is kept: the new servers are likely to be of the same kind. O(classes + requests in progress).
     pub fn moved(&mut self, now: Moment, pool: PoolId) {
         let (now, pool, common) = self.at(now, pool);
         pool.advance(now);
@@ -52,7 +52,8 @@ impl<T> Pool<T> {
     /// The request goes to one of the new servers after all.
     fn take_in(&mut self, now: Moment, slot: &mut Slot) {
         if self.is_written_off(slot) {
-            slot.lineup = self.lineup;
+            (slot.lineup, slot.lent) = (self.lineup, None);
+            self.overtaken.goes_on(now, slot.place);
             self.limit.grant(now, slot.grant.slots);
             self.classes.load_mut(slot.class).running += u32::from(slot.grant.slots);
         }

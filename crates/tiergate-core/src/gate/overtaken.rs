@@ -174,11 +174,11 @@ impl Overtaken {
         self.slab[key?.index()].lent.filter(|since| *since > Moment::ZERO)
     }
 
-    /// Those that are in progress hold no slots any more.
+    /// Those that are in progress hold no slots any more, and none of them has lent one.
     pub(super) fn forget(&mut self) {
-        while let Some(index) = self.order.first() {
-            self.slab.unlink(&mut self.order, index);
-            self.slab[index].lent = Some(Moment::ZERO);
+        self.order = List::default();
+        for (_, entry) in self.slab.iter_mut() {
+            entry.lent = Some(Moment::ZERO);
         }
     }
 

@@ -7,10 +7,11 @@ use super::stream::OriginStream;
 use crate::config::meant::{HealthCheck, Server};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tiergate_core::origin::Check;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 /// How often names that failed are looked up again.
 const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);

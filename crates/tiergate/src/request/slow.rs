@@ -102,6 +102,7 @@ impl SlowDetector {
             && watch.lent.take_if(|lent| *lent == Lends::Sends).is_some()
             && let Some(slot) = slot
         {
+            watch.client_time = ClientTime::default();
             slot.takes_back();
         }
     }
