@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tiergate_core::classify::flow::FlowKey;
 use tiergate_core::fault::Fault;
+use tiergate_core::names::PoolId;
 use tiergate_core::time::Moment;
 use tokio::sync::watch;
 
@@ -143,6 +144,16 @@ impl Shared {
         gate.reconfigure(now, config.policy.plan.clone());
         config.pools.moved_from(&self.config.load().pools).for_each(|pool| gate.moved(now, pool));
         self.config.store(Arc::new(config));
+        self.door.wake(gate);
+    }
+
+    /// Names of servers stand for others now, in these pools; in which none has stayed, as is said of each.
+    pub fn servers_changed(&self, changed: &[(PoolId, bool)]) {
+        let now = crate::clock::now();
+        let mut gate = self.door.gate();
+        for (pool, _) in changed.iter().filter(|(_, is_moved)| *is_moved) {
+            gate.moved(now, *pool);
+        }
         self.door.wake(gate);
     }
 

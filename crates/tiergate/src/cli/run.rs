@@ -130,7 +130,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             false => Phase::Serving,
         }),
         origin: Box::new(move || {
-            origin.config.load().pools.iter().flat_map(|it| servers_of(it)).collect()
+            origin.config.load().pools.iter().flat_map(|it| servers_of(&it)).collect()
         }),
         listeners: Box::new(move || {
             let config = listeners.config.load();

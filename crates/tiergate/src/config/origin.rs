@@ -17,7 +17,8 @@ section! {
     /// The origin: one or several servers that answer alike.
     pub(super) struct OriginKeys {
         /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The next request goes
-        /// to the one with the fewest requests in progress.
+        /// to the one with the fewest requests in progress. A name with several addresses stands for as many servers, which
+        /// are shown by their addresses; names are looked up every 10 s, and when connects fail.
         servers: Vec<At<Server>> = list(SERVER, SERVERS_MAX, "servers")
             .or_else("must name at least one server")
             .needed("write servers = [\"host:port\"]");
@@ -144,7 +145,8 @@ pub struct Origin {
 /// One address of the origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Server {
-    /// Host name or address, and port. Names are resolved at start, at reload and when connects fail.
+    /// Host name or address, and port. Names are looked up at the start, when connects fail, and every ten seconds
+    /// ([`crate::origin`]).
     Tcp(String, u16),
     /// A UNIX socket.
     Unix(PathBuf),

@@ -1,4 +1,4 @@
-//! Active health checks, and looking up the names of servers again.
+//! Active health checks.
 
 use super::Origin;
 use super::connect_fault::{ConnectFault, is_refused};
@@ -13,9 +13,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How often names that failed are looked up again.
-const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
-
 /// Bytes of a check's answer that are looked at: its status line.
 const STATUS_LEN: usize = 64;
 
@@ -27,13 +24,13 @@ impl Watches {
     /// The pools are these now. What has not changed is looked after without a break: checks that began anew with
     /// each reload would come at other times than they should, or never end.
     pub fn follow(&mut self, pools: &Pools) {
-        self.0.retain(|(watched, _)| pools.iter().any(|origin| Arc::ptr_eq(origin, watched)));
+        self.0.retain(|(watched, _)| pools.iter().any(|origin| Arc::ptr_eq(&origin, watched)));
         for origin in pools.iter() {
-            if !self.0.iter().any(|(watched, _)| Arc::ptr_eq(origin, watched)) {
+            if !self.0.iter().any(|(watched, _)| Arc::ptr_eq(&origin, watched)) {
                 // Dropped, the set ends its task.
                 let mut task = JoinSet::new();
                 task.spawn(watch_pool(origin.clone()));
-                self.0.push((origin.clone(), task));
+                self.0.push((origin, task));
             }
         }
     }
@@ -51,10 +48,7 @@ async fn watch_pool(origin: Arc<Origin>) {
         tasks.spawn(check_for_ever(origin.clone(), place, check));
     }
     // Dropped with this future, the set ends its tasks.
-    loop {
-        origin.resolve().await;
-        tokio::time::sleep(RESOLVE_INTERVAL).await;
-    }
+    while tasks.join_next().await.is_some() {}
 }
 
 async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
@@ -103,9 +97,9 @@ async fn check_once(
     is_connected: &mut bool,
 ) -> io::Result<u16> {
     let server = &origin.servers[place];
-    let mut stream: OriginStream = server.connect().await?;
+    let mut stream: OriginStream = server.connect(check.timeout).await?;
     *is_connected = true;
-    let host = match &server.address {
+    let host = match origin.named(place) {
         Server::Tcp(host, port) => format!("{host}:{port}"),
         Server::Unix(_) => "localhost".to_owned(),
     };

@@ -3,6 +3,7 @@
 pub mod connect_fault;
 pub mod health;
 pub mod idle;
+mod names;
 pub mod pools;
 pub mod servers;
 pub mod stream;
@@ -15,7 +16,7 @@ use servers::{Known, OriginServer};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use stream::OriginStream;
 use tiergate_core::fault::Fault;
@@ -29,12 +30,16 @@ use tiergate_core::time::Moment;
 pub struct Origin {
     /// The pool's name; empty: it is the default pool.
     pub pool: String,
-    /// The servers, in the policy's order.
+    /// The servers, in the policy's order; where a name stands for several, each of them.
     pub servers: Vec<Arc<OriginServer>>,
+    /// The place in the policy of each one's name.
+    places: Vec<usize>,
     /// What the policy says.
     pub settings: meant::Origin,
     lineup: Lineup,
     known: Arc<Known>,
+    /// When all names are looked up again.
+    look_up_at: Mutex<Moment>,
     /// Retries that there was no budget for.
     retries_denied: Arc<Tally>,
 }
@@ -57,14 +62,17 @@ impl Origin {
             rise: settings.health.as_ref().map_or(1, |check| check.rise),
         };
         let known = former.map(|former| former.known.clone()).unwrap_or_default();
-        let names: Vec<String> = settings.servers.iter().map(Server::to_string).collect();
+        let (addresses, places): (Vec<Server>, _) =
+            known.names().servers(&settings.servers).into_iter().unzip();
+        let names: Vec<String> = addresses.iter().map(Server::to_string).collect();
         let lineup =
             known.state().lineup(names.iter().map(String::as_str), rules, settings.retries)?;
         let place = |(place, address)| known.server(lineup.id(place), address);
-        let servers = settings.servers.iter().enumerate().map(place).collect();
+        let servers = addresses.iter().enumerate().map(place).collect();
+        let look_up_at = Mutex::new(Moment::ZERO);
         let retries_denied = counters.retries_denied.clone();
         let pool = String::new();
-        Ok(Origin { pool, servers, settings, lineup, known, retries_denied })
+        Ok(Origin { pool, servers, places, settings, lineup, known, look_up_at, retries_denied })
     }
 
     fn state(&self) -> MutexGuard<'_, Servers> {
@@ -118,32 +126,65 @@ impl Origin {
         }
     }
 
-    /// Looks up the names whose addresses are unknown or have failed. A name that cannot be resolved
-    /// keeps the addresses it had.
-    pub async fn resolve(&self) {
-        for server in self.servers.iter().filter(|server| server.stale.load(Ordering::Relaxed)) {
-            let Server::Tcp(host, port) = &server.address else {
+    /// The server's name, or address, as the policy has it.
+    pub(self) fn named(&self, place: usize) -> &Server {
+        &self.settings.servers[self.places[place]]
+    }
+
+    /// Looks up the names whose addresses are unknown or have failed, and all now and then. A name that cannot be resolved
+    /// keeps the addresses it had. Returns whether the names stand for other servers now than these.
+    pub async fn resolve(&self) -> bool {
+        let now = clock::now();
+        let is_due = {
+            let mut at = self.look_up_at.lock().expect("no code panics while it holds it");
+            let is_due = now >= *at;
+            if is_due {
+                *at = now + LOOK_UP_EVERY;
+            }
+            is_due
+        };
+        for (place, name) in self.settings.servers.iter().enumerate() {
+            let Server::Tcp(host, port) = name else { continue };
+            if !servers::literal(name).is_empty() {
                 continue;
-            };
-            let lookup = tokio::net::lookup_host((host.as_str(), *port));
-            match tokio::time::timeout(RESOLVE_MAX, lookup).await {
-                Ok(Ok(found)) => {
-                    let found: Vec<SocketAddr> = found.take(ADDRESSES_MAX).collect();
-                    if !found.is_empty() {
-                        server.resolved.store(Arc::new(found));
-                        server.stale.store(false, Ordering::Relaxed);
-                    }
+            }
+            let of_name = || self.servers.iter().zip(&self.places).filter(|(_, of)| **of == place);
+            if !is_due && !of_name().any(|(server, _)| server.stale.load(Ordering::Relaxed)) {
+                continue;
+            }
+            let Some(found) = names::look_up(host, *port).await else { continue };
+            let mut names = self.known.names();
+            let before = names.addresses(name).to_vec();
+            names.found(name, found);
+            let found = names.addresses(name);
+            for (server, _) in of_name() {
+                server.stale.store(false, Ordering::Relaxed);
+                if server.address == *name && !same(&before, found) {
+                    server.resolved.store(Arc::new(found.to_vec()));
                 }
-                Ok(Err(error)) => tracing::warn!(%host, %error, "origin name not resolved"),
-                Err(_) => tracing::warn!(%host, "origin name not resolved within {RESOLVE_MAX:?}"),
             }
         }
+        let servers = self.known.names().servers(&self.settings.servers);
+        !servers.iter().map(|(server, _)| server).eq(self.servers.iter().map(|it| &it.address))
+    }
+
+    /// The same pool with the servers that its names stand for now.
+    ///
+    /// # Errors
+    /// As [`Origin::new`].
+    pub(self) fn renewed(&self, counters: &Counters) -> Result<Self, Fault> {
+        let pool = self.pool.clone();
+        Ok(Origin { pool, ..Origin::new(self.settings.clone(), Some(self), counters)? })
     }
 }
 
-const RESOLVE_MAX: Duration = Duration::from_secs(5);
-/// Addresses of one name that are kept.
-const ADDRESSES_MAX: usize = 16;
+/// Whether they are the same addresses, in whatever order.
+fn same(one: &[SocketAddr], other: &[SocketAddr]) -> bool {
+    one.len() == other.len() && one.iter().all(|address| other.contains(address))
+}
+
+/// How often all names are looked up.
+const LOOK_UP_EVERY: Duration = Duration::from_secs(10);
 
 /// A connection to a server, held by one request. Dropped, it is closed; see [`Lease::give_back`].
 #[derive(Debug)]
@@ -277,9 +318,7 @@ impl Place {
     /// # Errors
     /// What the system says; `TimedOut` after `within`; `NotFound` while its name is not resolved.
     pub async fn connect(&self, within: Duration) -> io::Result<Lease> {
-        let stream = tokio::time::timeout(within, self.server().connect())
-            .await
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        let stream = self.server().connect(within).await?;
         self.server().counters.connects.one();
         Ok(Lease { stream, reused: false })
     }
@@ -326,5 +365,49 @@ mod tests {
         let gone = Origin::new(settings("\"10.0.0.3:1\""), Some(&after), &counters).expect("few");
         let back = Origin::new(settings("\"10.0.0.2:1\""), Some(&gone), &counters).expect("few");
         assert_eq!(back.servers[0].counters.connects.total(), 7);
+    }
+
+    /// A listener that takes a connection, and a port that none has.
+    fn up_and_down() -> (std::net::TcpListener, [SocketAddr; 2]) {
+        let [up, down] =
+            [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").expect("free"));
+        let addresses = [&up, &down].map(|it| it.local_addr().expect("bound"));
+        drop(down);
+        (up, addresses)
+    }
+
+    #[tokio::test]
+    async fn the_address_that_takes_connections_is_kept_to() {
+        let (_listener, [up, down]) = up_and_down();
+        let settings = crate::config::parse("[origin]\nservers = [\"app.test:80\"]\n", "policy")
+            .expect("a policy")
+            .origin;
+        let origin = Origin::new(settings, None, &Counters::new(1)).expect("few");
+        let server = &origin.servers[0];
+        server.resolved.store(Arc::new(vec![down, up]));
+        server.connect(Duration::from_secs(1)).await.expect("one of them takes it");
+        assert_eq!(**server.resolved.load(), [up, down]);
+    }
+
+    #[test]
+    fn a_name_with_several_addresses_becomes_several_servers_that_keep_their_counts() {
+        let settings = crate::config::parse("[origin]\nservers = [\"app.test:80\"]\n", "policy")
+            .expect("a policy")
+            .origin;
+        let counters = Counters::new(1);
+        let origin = Origin::new(settings, None, &counters).expect("few");
+        let found = |addresses: &[&str]| {
+            let addresses = addresses.iter().map(|it| it.parse().expect("an address")).collect();
+            origin.known.names().found(&origin.settings.servers[0], addresses);
+            origin.renewed(&counters).expect("few")
+        };
+        let two = found(&["10.0.0.1:80", "10.0.0.2:80"]);
+        let names = |origin: &Origin| origin.servers.iter().map(|it| it.name).collect::<Vec<_>>();
+        assert_eq!(names(&two), ["10.0.0.1:80", "10.0.0.2:80"]);
+        assert_eq!(two.named(1), &Server::Tcp("app.test".into(), 80), "as checks call it");
+        two.servers[1].counters.connects.add(7);
+        let moved = found(&["10.0.0.3:80", "10.0.0.2:80"]);
+        assert_eq!(names(&moved), ["10.0.0.2:80", "10.0.0.3:80"]);
+        assert_eq!(moved.servers[0].counters.connects.total(), 7);
     }
 }

@@ -3,6 +3,7 @@
 use super::Origin;
 use crate::config::meant::{self, Policy};
 use crate::observe::counters::Counters;
+use arc_swap::{ArcSwap, Guard};
 use std::sync::Arc;
 use tiergate_core::fault::Fault;
 use tiergate_core::names::{Id, PoolId};
@@ -11,7 +12,7 @@ use tiergate_core::names::{Id, PoolId};
 #[derive(Debug)]
 pub struct Pools {
     /// By the pool's id; `None`: the policy does not have it.
-    origins: Vec<Option<Arc<Origin>>>,
+    origins: Vec<Option<ArcSwap<Origin>>>,
 }
 
 impl Pools {
@@ -27,16 +28,19 @@ impl Pools {
     ) -> Result<Arc<Self>, Fault> {
         let settings = std::iter::once(&policy.origin).chain(&policy.pools);
         let named = policy.plan.pool_ids().iter().zip(settings);
-        let mut origins: Vec<Option<Arc<Origin>>> = Vec::new();
+        let mut origins: Vec<Option<ArcSwap<Origin>>> = Vec::new();
         for (id, settings) in named {
-            origins.resize(origins.len().max(id.index() + 1), None);
-            let former = former.and_then(|former| former.origins.get(id.index())?.as_ref());
+            origins.resize_with(origins.len().max(id.index() + 1), || None);
+            let former = former.and_then(|former| former.get(*id));
             let name = if *id == PoolId::DEFAULT { None } else { policy.plan.pool_name(*id) };
-            origins[id.index()] = Some(pool(settings, name, former, counters)?);
+            origins[id.index()] =
+                Some(ArcSwap::new(pool(settings, name, former.as_deref(), counters)?));
         }
         let kept = former.filter(|former| {
-            let same = |(one, other): (&Option<_>, &Option<_>)| match (one, other) {
-                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            let same = |(one, other): (&Option<ArcSwap<Origin>>, &Option<ArcSwap<Origin>>)| match (
+                one, other,
+            ) {
+                (Some(one), Some(other)) => Arc::ptr_eq(&one.load(), &other.load()),
                 (one, other) => one.is_none() && other.is_none(),
             };
             former.origins.len() == origins.len() && former.origins.iter().zip(&origins).all(same)
@@ -45,13 +49,13 @@ impl Pools {
     }
 
     /// The servers of a pool that the policy has.
-    pub fn of(&self, pool: PoolId) -> &Arc<Origin> {
-        self.origins[pool.index()].as_ref().expect("the policy has the pools of its requests")
+    pub fn of(&self, pool: PoolId) -> Guard<Arc<Origin>> {
+        self.get(pool).expect("the policy has the pools of its requests")
     }
 
     /// The same; `None`: the policy does not have the pool.
-    pub fn get(&self, pool: PoolId) -> Option<&Arc<Origin>> {
-        self.origins.get(pool.index())?.as_ref()
+    pub fn get(&self, pool: PoolId) -> Option<Guard<Arc<Origin>>> {
+        Some(self.origins.get(pool.index())?.as_ref()?.load())
     }
 
     /// The pools that have no server left of those that they had.
@@ -59,15 +63,43 @@ impl Pools {
         let both = former.origins.iter().zip(&self.origins).enumerate();
         both.filter_map(|(index, pair)| {
             let (Some(former), Some(origin)) = pair else { return None };
-            let stays = |server| former.servers.iter().any(|it| Arc::ptr_eq(it, server));
-            (!origin.servers.iter().any(stays)).then(|| PoolId::at(index))
+            is_moved(&former.load(), &origin.load()).then(|| PoolId::at(index))
         })
     }
 
     /// The servers of each pool.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Origin>> {
-        self.origins.iter().flatten()
+    pub fn iter(&self) -> impl Iterator<Item = Arc<Origin>> {
+        self.origins.iter().flatten().map(ArcSwap::load_full)
     }
+
+    /// Looks up the names of servers, as far as it is time, and puts other servers in force where they stand for others.
+    /// Returns the pools where that is so, and whether none of their servers has stayed.
+    pub async fn resolve(&self, counters: &Counters) -> Vec<(PoolId, bool)> {
+        let mut changed = Vec::new();
+        for (index, slot) in self.origins.iter().enumerate() {
+            let Some(slot) = slot else { continue };
+            let origin = slot.load_full();
+            if !origin.resolve().await {
+                continue;
+            }
+            match origin.renewed(counters) {
+                Ok(renewed) => {
+                    let names = renewed.servers.iter().map(|it| it.name).collect::<Vec<_>>();
+                    tracing::info!(pool = %origin.pool, "origin servers by their names: {}", names.join(", "));
+                    changed.push((PoolId::at(index), is_moved(&origin, &renewed)));
+                    slot.store(Arc::new(renewed));
+                }
+                Err(fault) => tracing::error!("the servers that names stood for stay: {fault}"),
+            }
+        }
+        changed
+    }
+}
+
+/// Whether no server has stayed.
+fn is_moved(former: &Origin, origin: &Origin) -> bool {
+    let stays = |server| former.servers.iter().any(|it| Arc::ptr_eq(it, server));
+    !origin.servers.iter().any(stays)
 }
 
 /// The servers of one pool; the same object if nothing has changed.

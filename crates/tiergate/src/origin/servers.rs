@@ -1,5 +1,6 @@
 //! All servers that a policy ever named, kept over reloads.
 
+use super::names::Names;
 use super::stream::OriginStream;
 use crate::config::meant::Server;
 use crate::observe::server::ServerCounters;
@@ -9,8 +10,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tiergate_core::origin::{ServerId, Servers};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, timeout_at};
 
 /// One server of the origin.
 #[derive(Debug)]
@@ -35,11 +38,17 @@ pub(super) struct Known {
     /// Which server is next and which are well, and how many retries there may be. Held shortly; never
     /// across an await.
     state: Mutex<Servers>,
+    /// What the names stand for. Held shortly, by reloads and look-ups.
+    names: Mutex<Names>,
 }
 
 impl Known {
     pub(super) fn state(&self) -> MutexGuard<'_, Servers> {
         self.state.lock().expect("no code panics while it holds the servers")
+    }
+
+    pub(super) fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().expect("no code panics while it holds the names")
     }
 
     /// The server of that id, which is new or known.
@@ -75,31 +84,48 @@ impl OriginServer {
         }
     }
 
-    /// Opens a connection, to the first of its addresses that takes one.
-    pub(super) async fn connect(&self) -> io::Result<OriginStream> {
+    /// Opens a connection, to the first of its addresses that takes one, each of which has its part of the time. That one
+    /// is the first from then on.
+    pub(super) async fn connect(&self, within: Duration) -> io::Result<OriginStream> {
+        let ends = Instant::now() + within;
         #[cfg(feature = "memory")]
         if let Some(connected) = crate::memory::connect() {
             return connected.map(OriginStream::Memory);
         }
         if let Server::Unix(path) = &self.address {
-            return Ok(OriginStream::Unix(UnixStream::connect(path).await?));
+            let connected = timeout_at(ends, UnixStream::connect(path)).await;
+            return Ok(OriginStream::Unix(connected.map_err(|_| io::ErrorKind::TimedOut)??));
         }
         let addresses = self.resolved.load_full();
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name is not resolved");
-        for &address in addresses.iter() {
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
+        for (place, &address) in addresses.iter().enumerate() {
+            let left = ends.saturating_duration_since(Instant::now());
+            let until = Instant::now() + left / (addresses.len() - place) as u32;
+            match timeout_at(until, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
                     stream.set_nodelay(true)?;
+                    if place > 0 {
+                        self.prefer(&addresses, place);
+                    }
                     return Ok(OriginStream::Tcp(stream));
                 }
-                Err(error) => last = error,
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
             }
         }
         Err(last)
     }
+
+    #[cold]
+    fn prefer(&self, addresses: &[SocketAddr], place: usize) {
+        let mut addresses = addresses.to_vec();
+        addresses.rotate_left(place);
+        self.resolved.store(Arc::new(addresses));
+    }
 }
 
-fn literal(address: &Server) -> Vec<SocketAddr> {
+/// The address itself, if it is one; else none.
+pub(super) fn literal(address: &Server) -> Vec<SocketAddr> {
     match address {
         Server::Tcp(host, port) => host
             .trim_start_matches('[')

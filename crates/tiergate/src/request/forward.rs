@@ -10,6 +10,7 @@ use crate::clock;
 use crate::door::SlotGuard;
 use crate::origin::{Lease, Origin, Place};
 use crate::respond::Format;
+use arc_swap::Guard;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -124,7 +125,8 @@ impl<C: Client> Request<'_, '_, C> {
     /// The servers of the request's pool: those in force now, since it may have waited for long.
     fn servers(&self) -> Arc<Origin> {
         let (pool, config) = (self.facts.arrival.pool, self.shared.config.load());
-        config.pools.get(pool).unwrap_or_else(|| self.config.pools.of(pool)).clone()
+        let origin = config.pools.get(pool).unwrap_or_else(|| self.config.pools.of(pool));
+        Guard::into_inner(origin)
     }
 
     /// A new connection to the server, unless the client leaves meanwhile.

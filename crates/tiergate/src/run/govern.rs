@@ -21,6 +21,7 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
         async move { ticks::run(&shared.door).await }
     });
     tokio::spawn(watch_pools(process.clone()));
+    tokio::spawn(resolve_names(process.clone()));
     let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
     tokio::spawn(unused::run());
@@ -64,6 +65,23 @@ async fn drain(shared: &Shared, signals: &mut Signals) {
     match shared.connections.open() {
         0 => tracing::info!("drained"),
         left => tracing::warn!(left, "connections cut"),
+    }
+}
+
+/// How often it is asked whether names of servers are to be looked up again.
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Follows the names of servers.
+async fn resolve_names(process: Arc<Process>) {
+    loop {
+        let config = process.shared.config.load_full();
+        let changed = config.pools.resolve(&process.shared.counters).await;
+        if !changed.is_empty() {
+            process.shared.servers_changed(&changed);
+            // Health checks follow.
+            process.generation.send_modify(|_| {});
+        }
+        tokio::time::sleep(RESOLVE_INTERVAL).await;
     }
 }
 
