@@ -13,14 +13,17 @@ named! {
         /// The origin refused: 429 or 503. No answer, and no failure either: if it comes with
         /// load, the limit goes by it.
         Pushback = "pushback",
-        /// No whole answer: connect failed, reset, timed out, malformed.
+        /// No whole answer: connect failed, reset, malformed. If it comes with load, the limit goes by it, as by a refusal.
         Failed = "failed",
+        /// No answer in time: evidence of an origin that has too much to do.
+        TimedOut = "timed_out",
         /// The client left before the end.
         Cancelled = "cancelled",
         /// The request has become a stream (an upgraded connection, a stream of events or messages); the slot
         /// is free, the stream is accounted apart.
         Upgraded = "upgraded",
-        /// Preempted by the gate for a request of a class above ([`crate::gate::Gate::permit_preemption`]).
+        /// Preempted by the gate for a request of a class above ([`crate::gate::Gate::permit_preemption`]), or lent its slot and got no
+        /// other in time ([`crate::gate::Gate::comes_back`]).
         Preempted = "preempted",
     }
 }
@@ -59,7 +62,17 @@ impl Outcome {
         match self.end {
             End::Served | End::Upgraded => true,
             End::Cancelled => self.first_byte.is_some(),
-            End::Error | End::Pushback | End::Failed | End::Preempted => false,
+            End::Error | End::Pushback | End::Failed | End::TimedOut | End::Preempted => false,
+        }
+    }
+
+    /// Whether the origin refused the work: it said so, or closed the connection. Requests that crash a worker do so however many
+    /// there are at a time, and what is refused because of the load does not.
+    pub fn is_refusal(&self) -> bool {
+        match self.end {
+            End::Pushback => true,
+            End::Failed => self.first_byte.is_none(),
+            _ => false,
         }
     }
 

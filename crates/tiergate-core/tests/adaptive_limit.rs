@@ -140,6 +140,27 @@ fn errors_and_fast_failures_are_no_evidence() {
     }
 }
 
+/// A path crashes its worker after some work; its requests are most of all. So it was that the limit came down to one or two.
+#[test]
+fn connections_closed_after_work_do_not_lower_it() {
+    let mut origin = Origin::new(Bounds::default());
+    origin.serve(20_000, 20, Duration::from_millis(20), End::Served, 1000);
+    let before = origin.limit.slots();
+    for _ in 0..50 {
+        origin.serve(90, 20, Duration::from_millis(40), End::Failed, 1000);
+        origin.serve(10, 20, Duration::from_millis(20), End::Served, 1000);
+    }
+    assert!(origin.limit.slots() >= before / 2, "{before} before, {}", origin.limit.slots());
+}
+
+#[test]
+fn answers_that_come_too_late_lower_it() {
+    let mut origin = Origin::new(Bounds::default());
+    origin.serve(20_000, 20, Duration::from_millis(20), End::Served, 1000);
+    origin.serve(2_000, 20, Duration::from_secs(1), End::TimedOut, 1000);
+    assert!(origin.limit.slots() < 10, "{}", origin.limit.slots());
+}
+
 #[test]
 fn clients_that_all_leave_lower_it_and_answers_bring_it_back() {
     let mut origin = Origin::new(Bounds::default());

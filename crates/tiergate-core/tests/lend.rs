@@ -3,10 +3,11 @@
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Bounds, Slots};
-use tiergate_core::gate::{Arrival, Claim, ClientTime, Gate, Lends, Slot, Verdict};
+use tiergate_core::gate::{Arrival, Claim, ClientTime, Gate, Lends, Slot, Ticket, Verdict};
 use tiergate_core::names::PoolId;
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
+use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
 const SERVED: Outcome = Outcome::without_answer(End::Served);
@@ -35,8 +36,12 @@ fn admitted(gate: &mut Gate<()>, ms: u64) -> Slot {
     }
 }
 
+fn comes_back(gate: &mut Gate<()>, ms: u64, slot: &Slot, class: u16) -> Option<Verdict> {
+    gate.comes_back(at(ms), slot, &Arrival::of(ClassId(class)), || ())
+}
+
 #[test]
-fn a_lent_slot_goes_to_the_next_and_comes_back_though_none_is_free() {
+fn an_upload_whose_slot_is_lent_waits_for_one_before_it_is_sent_whole() {
     let mut gate = adaptive(1);
     let mut slot = admitted(&mut gate, 0);
     let Verdict::Queue(ticket) = arrive(&mut gate, 10) else { panic!("it waits") };
@@ -44,15 +49,109 @@ fn a_lent_slot_goes_to_the_next_and_comes_back_though_none_is_free() {
     assert!(!gate.lend(at(600), &mut slot, Lends::Sends, &SERVED), "once");
     let Claim::Admitted(next) = gate.claim(ticket) else { panic!("the slot went to it") };
     assert_eq!((gate.running(), gate.lent()), (1, 1));
-    gate.takes_back(at(900), &mut slot);
-    gate.takes_back(at(900), &mut slot);
-    assert_eq!((gate.running(), gate.lent()), (2, 0), "both are at the origin");
-    assert_eq!(slot.admitted(), at(900), "its time at the origin begins now");
-    assert_eq!(slot.waited(), Duration::ZERO, "what its client took is no wait for a slot");
+    let Some(Verdict::Queue(again)) = comes_back(&mut gate, 900, &slot, 0) else {
+        panic!("none is free")
+    };
+    assert_eq!((gate.running(), gate.waiting(), gate.lent()), (1, 1, 1));
     gate.finish(at(950), next, SERVED);
-    assert!(matches!(arrive(&mut gate, 950), Verdict::Queue(_)), "there is one slot");
-    gate.finish(at(960), slot, SERVED);
-    assert_eq!((gate.running(), gate.waiting()), (1, 0));
+    let Claim::Admitted(own) = gate.claim(again) else { panic!("its turn") };
+    gate.give_up(at(950), slot);
+    assert_eq!((gate.running(), gate.lent()), (1, 0));
+    assert_eq!(own.admitted(), at(950), "its time at the origin begins now");
+    assert_eq!(own.waited(), Duration::from_millis(50), "what its client took is no wait");
+    assert_eq!(comes_back(&mut gate, 960, &own, 0), None, "it is not lent");
+    gate.finish(at(1_000), own, SERVED);
+    assert_eq!((gate.running(), gate.waiting()), (0, 0));
+    let account = &gate.account().classes[0];
+    assert_eq!((account.arrived, account.finished_total()), (2, 2), "each is counted once");
+    assert_eq!((account.admitted_at_once, account.queued), (1, 1));
+    assert_eq!(gate.state(ClassId(0)), Default::default());
+}
+
+#[test]
+fn an_upload_gets_a_free_slot_at_once() {
+    let mut gate = adaptive(1);
+    let mut slot = admitted(&mut gate, 0);
+    assert!(gate.lend(at(600), &mut slot, Lends::Sends, &SERVED));
+    let Some(Verdict::Admit(own)) = comes_back(&mut gate, 900, &slot, 0) else { panic!("free") };
+    gate.give_up(at(900), slot);
+    assert_eq!((gate.running(), gate.lent(), gate.state(ClassId(0)).requests), (1, 0, 1));
+    gate.finish(at(950), own, SERVED);
+    assert_eq!(gate.state(ClassId(0)), Default::default());
+}
+
+/// Uploads of the class below that have all been sent, and one of the class above that waits, at one slot that is in use.
+fn uploads_that_come_back(count: usize) -> (Gate<()>, Slot, Vec<(Slot, Ticket)>, Ticket) {
+    let classes = vec![Class::named("above"), Class::named("below")];
+    let slots = Slots::Adaptive(Bounds { slots_start: 1, slots_min: 1, ..Bounds::default() });
+    let spec = Spec { classes, slots, ..Spec::protective() };
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+    let of = |gate: &mut Gate<()>, class| gate.arrive(at(0), Arrival::of(ClassId(class)), || ());
+    let uploads: Vec<_> = (0..count)
+        .map(|_| {
+            let Verdict::Admit(mut slot) = of(&mut gate, 1) else { panic!("it is free") };
+            assert!(gate.lend(at(0), &mut slot, Lends::Sends, &SERVED));
+            slot
+        })
+        .collect();
+    let Verdict::Admit(busy) = of(&mut gate, 0) else { panic!("it is free") };
+    let mut come = |slot| match comes_back(&mut gate, 10, &slot, 1) {
+        Some(Verdict::Queue(ticket)) => (slot, ticket),
+        other => panic!("{other:?}"),
+    };
+    let uploads = uploads.into_iter().map(&mut come).collect();
+    let Verdict::Queue(above) = of(&mut gate, 0) else { panic!("it waits") };
+    (gate, busy, uploads, above)
+}
+
+#[test]
+fn many_uploads_that_are_sent_at_once_keep_the_limit_and_the_order_of_the_classes() {
+    let (mut gate, busy, uploads, above) = uploads_that_come_back(500);
+    assert_eq!((gate.running(), gate.waiting(), gate.lent()), (1, 501, 500));
+    gate.finish(at(20), busy, SERVED);
+    let Claim::Admitted(first) = gate.claim(above) else { panic!("its class is above") };
+    assert!(uploads.iter().all(|(_, ticket)| gate.claim(*ticket) == Claim::Waiting));
+    assert_eq!(gate.running(), 1);
+    gate.finish(at(30), first, SERVED);
+    let granted = uploads.iter().filter(|(_, ticket)| gate.claim(*ticket) != Claim::Waiting);
+    assert_eq!(granted.count(), 1);
+}
+
+#[test]
+fn however_an_upload_that_waits_again_ends_it_is_counted_once() {
+    let ended = Outcome::without_answer(End::Preempted);
+    // Its client leaves while it waits.
+    let (mut gate, busy, mut uploads, above) = uploads_that_come_back(3);
+    let (slot, ticket) = uploads.pop().expect("three");
+    gate.cancel(at(20), ticket);
+    gate.finish(at(20), slot, Outcome::without_answer(End::Cancelled));
+    // It leaves when it has just been granted a slot.
+    gate.finish(at(20), busy, SERVED);
+    let Claim::Admitted(first) = gate.claim(above) else { panic!("its class is above") };
+    gate.finish(at(30), first, SERVED);
+    let (slot, ticket) = uploads.remove(0);
+    gate.cancel(at(40), ticket);
+    gate.finish(at(40), slot, Outcome::without_answer(End::Cancelled));
+    // Its time is over.
+    let (slot, ticket) = uploads.pop().expect("one");
+    let Claim::Admitted(own) = gate.claim(ticket) else { panic!("its turn") };
+    gate.give_up(at(40), slot);
+    gate.finish(at(50), own, SERVED);
+    assert_eq!((gate.running(), gate.waiting(), gate.lent()), (0, 0, 0));
+    let (mut late, busy, mut uploads, above) = uploads_that_come_back(1);
+    late.tick(at(60_000));
+    let (slot, ticket) = uploads.pop().expect("one");
+    assert_eq!(late.claim(ticket), Claim::Rejected(Reason::DeadlineExpired));
+    late.finish(at(60_000), slot, ended);
+    late.finish(at(60_000), busy, SERVED);
+    assert!(matches!(late.claim(above), Claim::Rejected(_)));
+    for (gate, uploads) in [(gate, 3), (late, 1)] {
+        let account = &gate.account().classes[1];
+        assert_eq!((account.arrived, account.admitted_at_once), (uploads, uploads));
+        assert_eq!((account.queued, account.cancelled_waiting, account.refused_total()), (0, 0, 0));
+        assert_eq!(account.finished_total(), uploads);
+        assert_eq!(gate.state(ClassId(1)), Default::default());
+    }
 }
 
 #[test]
@@ -81,23 +180,6 @@ fn a_number_of_slots_that_was_given_holds() {
 }
 
 #[test]
-fn only_so_many_uploads_go_without_a_slot_since_they_may_all_come_back_at_once() {
-    let mut gate = adaptive(1);
-    let lend = |gate: &mut Gate<()>, lends| {
-        let mut slot = admitted(gate, 0);
-        (gate.lend(at(0), &mut slot, lends, &SERVED), slot)
-    };
-    let mut slots: Vec<_> = (0..64).map(|_| lend(&mut gate, Lends::Sends)).collect();
-    assert!(slots.iter().all(|(is_lent, _)| *is_lent));
-    let (is_lent, slot) = lend(&mut gate, Lends::Sends);
-    assert!(!is_lent);
-    gate.finish(at(0), slot, SERVED);
-    slots.push(lend(&mut gate, Lends::Takes));
-    assert!(slots[64].0, "answers that clients take are others");
-    assert_eq!((gate.running(), gate.lent()), (0, 65));
-}
-
-#[test]
 fn what_is_lent_when_the_servers_are_replaced_is_forgotten() {
     let mut gate = adaptive(2);
     let mut slots = [admitted(&mut gate, 0), admitted(&mut gate, 0)];
@@ -106,8 +188,8 @@ fn what_is_lent_when_the_servers_are_replaced_is_forgotten() {
     }
     gate.moved(at(10), PoolId::DEFAULT);
     assert_eq!((gate.running(), gate.lent()), (0, 0));
-    let [mut one, other] = slots;
-    gate.takes_back(at(20), &mut one);
+    let [one, other] = slots;
+    assert_eq!(comes_back(&mut gate, 20, &one, 0), None, "its server is gone");
     gate.finish(at(30), one, SERVED);
     gate.finish(at(30), other, SERVED);
     assert_eq!((gate.running(), gate.lent()), (0, 0));
@@ -120,7 +202,7 @@ fn a_slot_is_lent_where_most_of_the_time_is_the_clients() {
         let mut now = 0;
         while now < 3_000 {
             time.begins(at(now));
-            if time.is_most(at(now + waits_ms)) {
+            if time.is_most(at(now + waits_ms), Lends::Takes) {
                 return Some(now + waits_ms);
             }
             time.ends(at(now + waits_ms));

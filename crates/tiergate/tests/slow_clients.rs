@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::client::Client;
 use support::gateway::{Gateway, Policy};
@@ -182,6 +183,36 @@ fn uploads_at_their_clients_pace_leave_the_slots_to_others() {
     eventually("all is given back", || {
         gateway.number("/limit/running") + gateway.number("/limit/lent") == 0
     });
+    gateway.assert_conserved();
+}
+
+/// All of them are sent at the same moment: the origin works on no more than the limit has it.
+#[test]
+fn uploads_that_are_sent_at_once_keep_the_limit() {
+    const UPLOADS: usize = 80;
+    const PIECE: usize = 80 << 10;
+    static WORKING: AtomicUsize = AtomicUsize::new(0);
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    let origin = Origin::answering(|_| {
+        MOST.fetch_max(WORKING.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(10));
+        WORKING.fetch_sub(1, Ordering::SeqCst);
+        ok("done")
+    });
+    let gateway = Gateway::start(&adaptive(&origin));
+    let mut uploads: Vec<Client> = (0..UPLOADS).map(|_| gateway.client()).collect();
+    for client in &mut uploads {
+        client
+            .send(format!("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", 2 * PIECE));
+        client.send(vec![b'x'; PIECE]);
+    }
+    eventually("none of them has a slot", || gateway.number("/limit/lent") == UPLOADS as u64);
+    for client in &mut uploads {
+        client.send(vec![b'x'; PIECE]);
+    }
+    uploads.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+    // It begins at ten, and may have grown.
+    assert!(MOST.load(Ordering::SeqCst) <= 40, "{MOST:?} at once");
     gateway.assert_conserved();
 }
 

@@ -89,6 +89,7 @@ impl<T> Backlog<T> {
             class,
             running: arrival.running,
             late: false,
+            again: false,
             rule: arrival.rule,
             slots: arrival.slots.max(1),
             flow: arrival.flow,
@@ -104,6 +105,11 @@ impl<T> Backlog<T> {
         });
         self.join(key.index());
         Ticket(key)
+    }
+
+    /// The request that was pushed last had a slot before.
+    pub(crate) fn waits_again(&mut self, ticket: Ticket) {
+        self.waiters[ticket.0.index()].again = true;
     }
 
     /// Ends the wait with `state`: leaves every queue, keeps the entry for its owner. O(log n).

@@ -43,6 +43,8 @@ pub(crate) struct Waiter<T> {
     pub(crate) running: bool,
     /// Whether its deadline has passed, and it waits on.
     pub(crate) late: bool,
+    /// Whether it had a slot before, which was lent, and so was counted.
+    pub(crate) again: bool,
     /// The rule that decided its class.
     pub(crate) rule: Option<RuleId>,
     /// How many slots it takes, 1 or more.

@@ -5,6 +5,9 @@
 //! request that waits is given away to the next refusal. So where refusals come with load, no more requests are in
 //! progress than were when they came, and from time to time one more is tried.
 //!
+//! An origin that closes the connection without an answer refuses as well, if fewer in progress are seen to be closed less. A path that crashes its workers says nothing of
+//! the load, and would halve the limit again and again if it counted as what is answered too late does.
+//!
 //! Origins also refuse whatever the load: clients that ask too much, a path, everybody during a deploy. So a bound is
 //! tried only if requests that were admitted while fewer were in progress are refused less ([`Levels`]). Where all are
 //! admitted at the same number that cannot be seen; then a bound is tried if the limit is nearly full and requests wait.
@@ -65,6 +68,8 @@ struct Count {
     full: u32,
     /// Those that were admitted when most of the slots were in use.
     used: u32,
+    /// Those that were not said, but connections closed.
+    closed: u32,
     /// Requests in progress when refusals came, themselves included, summed.
     running: u64,
     /// Seconds for which slots were held by what was answered, and by what was refused.
@@ -78,6 +83,7 @@ impl Count {
         self.refusals += more.refusals;
         self.full += more.full;
         self.used += more.used;
+        self.closed += more.closed;
         self.running += more.running;
         self.answered_s += more.answered_s;
         self.refused_s += more.refused_s;
@@ -240,7 +246,7 @@ impl Pushback {
     /// A request has ended while so many slots were in force; returns whether the bound has changed. Amortised O(1).
     pub(super) fn finished(&mut self, completion: &Completion<'_>, slots: u32) -> bool {
         let Completion { now, flow, admitted, found, outcome, load, .. } = *completion;
-        let is_refusal = outcome.end == End::Pushback;
+        let is_refusal = outcome.is_refusal();
         if !is_refusal && outcome.end != End::Served || is_refusal && admitted < self.since {
             return false;
         }
@@ -283,8 +289,9 @@ impl Pushback {
         }
         let held_s = now.since(admitted).as_secs_f64();
         let mut one = Count { answers: 1, ..Count::default() };
-        if outcome.end == End::Pushback {
+        if outcome.is_refusal() {
             (one.refusals, one.running, one.refused_s) = (1, u64::from(load.running), held_s);
+            one.closed = u32::from(outcome.end == End::Failed);
             one.full = u32::from(found >= nearly(slots) && load.waiting > 0);
             let before = self.trial.as_ref().map_or(slots, |trial| trial.slots);
             one.used = u32::from(f64::from(found) >= USED * f64::from(before));
@@ -350,8 +357,10 @@ impl Pushback {
         let is_full = was_full && most.is_full() && !is_known;
         // Where much is refused, more can be won by a lower bound than is lost in a moment.
         let is_much = |trial: &Trial| 3 * trial.counts.refusals >= trial.counts.answers;
+        // That a worker crashes is no word of the load.
+        let is_said = 2 * most.closed < most.refusals.max(1);
         let may_be_load = is_full || most.is_used() && self.trial.as_ref().is_none_or(is_much);
-        (may_be_load && slots > 1).then(|| most.taken().min(slots - 1))
+        (may_be_load && is_said && slots > 1).then(|| most.taken().min(slots - 1))
     }
 
     /// Refusals since it was raised: at once, since a slot too many gives requests away as fast as the origin refuses.
@@ -467,6 +476,8 @@ mod tests {
         now_ms: u64,
         /// When requests that it works on end, and how many were there with them when they came.
         working: std::collections::VecDeque<(u64, u32)>,
+        /// How it refuses.
+        refusal: End,
         answers: u32,
         refusals: u32,
         most: Vec<u32>,
@@ -476,7 +487,8 @@ mod tests {
         fn new(slots: u32) -> Self {
             let working = std::collections::VecDeque::new();
             let (pushback, most) = (Pushback::default(), Vec::new());
-            World { pushback, slots, now_ms: 0, working, answers: 0, refusals: 0, most }
+            let refusal = End::Pushback;
+            World { pushback, slots, now_ms: 0, working, refusal, answers: 0, refusals: 0, most }
         }
 
         fn limit(&self) -> u32 {
@@ -499,7 +511,7 @@ mod tests {
             };
             self.pushback.finished(&completion, self.limit());
             match end {
-                End::Pushback => self.refusals += 1,
+                end if end == self.refusal => self.refusals += 1,
                 _ => self.answers += 1,
             }
         }
@@ -521,7 +533,7 @@ mod tests {
                         break;
                     }
                     if refuses(self.answers + self.refusals, others) {
-                        self.end(End::Pushback, self.now_ms, others + 1, others + 1);
+                        self.end(self.refusal, self.now_ms, others + 1, others + 1);
                     } else {
                         self.working.push_back((self.now_ms + 40, others + 1));
                     }
@@ -542,6 +554,27 @@ mod tests {
         // Trying one more costs a few requests, and less and less often.
         assert!(world.refusals < world.answers / 1000, "{}", world.refusals);
         assert!(world.most.iter().skip(1000).all(|most| (31..=33).contains(most)));
+    }
+
+    #[test]
+    fn an_origin_that_closes_connections_beyond_so_many_gets_no_more() {
+        let mut world = World::new(1000);
+        world.refusal = End::Failed;
+        world.run(200, |_, others| others >= 32);
+        world.slots = 40;
+        world.run(20_000, |_, others| others >= 32);
+        assert!((31..=33).contains(&world.limit()), "{}", world.limit());
+    }
+
+    /// A path crashes its worker, whatever the load: no bound is tried, which the others would wait for.
+    #[test]
+    fn connections_closed_whatever_the_load_take_no_slots() {
+        for one_in in [2, 3, 10] {
+            let mut world = World::new(10);
+            world.refusal = End::Failed;
+            world.run(60_000, |number, _| number % one_in == 0);
+            assert!(world.most.iter().all(|most| *most == 10), "one in {one_in}");
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Window {
             }
             // A client that leaves much sooner than others are answered tells of the client.
             End::Cancelled if held_s >= PATIENT * usual_s => self.failed += own,
-            End::Failed if held_s >= usual_s => self.failed += own,
+            End::TimedOut if held_s >= usual_s => self.failed += own,
             _ => {}
         }
         false

@@ -4,6 +4,7 @@ use super::pool::{Common, Pool};
 use super::{Arrival, Gate, Slot, Ticket, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
+use crate::backlog;
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -85,26 +86,42 @@ impl<T> Pool<T> {
         if at_once {
             return Verdict::Admit(self.admit(now, arrival));
         }
-        let deadline = now + self.patience(arrival);
         let leaving = self.room(arrival, common.plan.queue_len_max).expect("`bar` has found room");
         self.make_room(common, now, leaving);
+        self.account.classes[class.index()].queued += 1;
+        let ticket = self.wait(common, now, arrival, false, wake);
+        Verdict::Queue(Ticket { pool: self.id, waiter: ticket })
+    }
+
+    /// The request waits from now on; `again`: it was counted before.
+    pub(super) fn wait(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+        again: bool,
+        wake: impl FnOnce() -> T,
+    ) -> backlog::Ticket {
+        let (class, deadline) = (arrival.class, now + self.patience(arrival));
         if self.backlog.len() == 0 {
             self.let_time_pass(now);
         }
-        self.account.classes[class.index()].queued += 1;
         self.classes.load_mut(class).waiting += 1;
         // After a displacement as many wait as before: triggers see no shorter backlog in between.
         self.note_waiting(class);
         let ticket = self.backlog.push(now, class, arrival, deadline, wake());
+        if again {
+            self.backlog.waits_again(ticket);
+        }
         // Whoever comes may be served before those for whom free slots are kept, or instead of others that
         // run.
         self.dispatch(common, now);
-        Verdict::Queue(Ticket { pool: self.id, waiter: ticket })
+        ticket
     }
 
     /// Whether the request gets a slot at once: there is one, and if anybody waited that could have it, it
     /// would be this request's turn. After [`Pool::advance`]; those that wait have had theirs.
-    fn is_admitted(&mut self, now: Moment, arrival: &Arrival) -> bool {
+    pub(super) fn is_admitted(&mut self, now: Moment, arrival: &Arrival) -> bool {
         // Nobody who may have a free slot waits: every change ends in `dispatch`.
         if !self.limit.has_free() || !self.limit.fits(arrival.width()) {
             return false;
@@ -142,10 +159,16 @@ impl<T> Pool<T> {
         let record = self.classes.at_mut(class);
         record.idle = now;
         record.patience.idle();
-        let grant = self.grant(now, class, arrival.rule, arrival.width());
-        let place = self.begins(now, class, grant.slots);
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
+        self.grant_at_once(now, arrival)
+    }
+
+    #[inline]
+    pub(super) fn grant_at_once(&mut self, now: Moment, arrival: &Arrival) -> Slot {
+        let class = arrival.class;
+        let grant = self.grant(now, class, arrival.rule, arrival.width());
+        let place = self.begins(now, class, grant.slots);
         Slot {
             flow: arrival.flow,
             pool: self.id,
@@ -171,7 +194,7 @@ impl<T> Pool<T> {
 
     /// Lets time pass before an arrival is looked at: a slot that was kept until now goes to whom it was
     /// kept for.
-    fn catch_up(&mut self, common: &mut Common<T>, now: Moment) {
+    pub(super) fn catch_up(&mut self, common: &mut Common<T>, now: Moment) {
         self.advance(now);
         if self.schedule.keeps_free() && self.backlog.len() > 0 {
             self.dispatch(common, now);

@@ -68,6 +68,12 @@ impl<T> Pool<T> {
         let held = until.since(slot.admitted);
         let actual = self.costs.actual(held, grant.slots, outcome);
         self.costs.learn(class, rule, actual, outcome.end);
+        self.settle_charge(now, slot, actual);
+    }
+
+    /// Charges the request with what it has cost, in place of what was expected.
+    pub(super) fn settle_charge(&mut self, now: Moment, slot: &Slot, actual: f64) {
+        let Slot { class, grant, .. } = *slot;
         let is_charged = slot.admitted >= self.classes.at(class).charged_since;
         let actual = if is_charged { actual } else { grant.estimate };
         self.schedule.finished(self.classes.rank(class), grant, actual);

@@ -8,12 +8,12 @@
 //!
 //! Only where the limit is found while serving. A number that a policy gives is the most that may be in progress at the origin.
 //!
-//! A request that has sent all takes its slot back at once, also where none is free: it is at the origin already. So many could
-//! come at once; therefore few of these are lent (`lent`).
+//! An upload whose slot is lent waits for one again before its end is sent, as its class and the policy have it ([`Gate::comes_back`]):
+//! or whoever sends many at once would have the origin work on all of them, past the limit and every other class.
 
 use super::lent::Lends;
-use super::pool::Pool;
-use super::{Gate, Slot};
+use super::pool::{Common, Pool};
+use super::{Arrival, Gate, Slot, Ticket, Verdict};
 use crate::collections::Key;
 use crate::control::{Completion, OriginLoad};
 use crate::names::ClassId;
@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::time::Moment;
 
 impl<T> Gate<T> {
-    /// The request in the slot waits for nothing but its client: the slot goes to the next, until [`Gate::takes_back`] or
+    /// The request in the slot waits for nothing but its client: the slot goes to the next, until [`Gate::comes_back`] or
     /// the end. `outcome`: how it will have ended as far as is known. `false`, and nothing done, where the limit is given, as
     /// many are lent as may be, or this one is. O(classes + log waiting).
     pub fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) -> bool {
@@ -37,10 +37,30 @@ impl<T> Gate<T> {
         true
     }
 
-    /// The request has been sent: the origin works on it, from now on. Nothing if its slot is not lent. O(classes).
-    pub fn takes_back(&mut self, now: Moment, slot: &mut Slot) {
+    /// All but the end of the request has been sent, and the slot is lent: the request is to have one again, in its class's order, before the
+    /// origin works on it. `None` if it is not lent, and the end may be sent. With [`Verdict::Admit`], or the claim of the
+    /// ticket, the slot is given up ([`Gate::give_up`]). It was counted when it arrived, and is counted no more; it is
+    /// bounded by what is lent, and takes no token. It is never refused at once. As [`Gate::arrive`] costs.
+    pub fn comes_back(
+        &mut self,
+        now: Moment,
+        slot: &Slot,
+        arrival: &Arrival,
+        wake: impl FnOnce() -> T,
+    ) -> Option<Verdict> {
+        let (now, pool, common) = self.at(now, slot.pool);
+        let is_lent = slot.lent.is_some() && !pool.is_written_off(slot);
+        let arrival = Arrival { class: slot.class, ..*arrival };
+        is_lent.then(|| pool.comes_back(common, now, &arrival, wake))
+    }
+
+    /// The request has another slot in place of this one, which was lent. O(classes).
+    pub fn give_up(&mut self, now: Moment, mut slot: Slot) {
         let (now, pool, _) = self.at(now, slot.pool);
-        pool.takes_back(now, slot);
+        pool.advance(now);
+        // It is charged with the other.
+        pool.settle_charge(now, &slot, 0.0);
+        pool.take_back(now, &mut slot);
     }
 
     /// How many slots are lent in the default pool.
@@ -71,18 +91,19 @@ impl<T> Pool<T> {
         }
     }
 
-    fn takes_back(&mut self, now: Moment, slot: &mut Slot) {
-        if slot.lent.is_none() || !self.gives_up_lent(slot) {
-            return;
+    fn comes_back(
+        &mut self,
+        common: &mut Common<T>,
+        now: Moment,
+        arrival: &Arrival,
+        wake: impl FnOnce() -> T,
+    ) -> Verdict {
+        self.catch_up(common, now);
+        if self.is_admitted(now, arrival) {
+            return Verdict::Admit(self.grant_at_once(now, arrival));
         }
-        self.advance(now);
-        self.limit.grant(now, slot.grant.slots);
-        self.progressed(now);
-        self.classes.load_mut(slot.class).running += u32::from(slot.grant.slots);
-        self.overtaken.goes_on(now, slot.place);
-        // What the client took is neither a wait for a slot nor time at the origin.
-        slot.arrived = slot.arrived + now.since(slot.admitted);
-        (slot.admitted, slot.found) = (now, self.limit.running());
+        let ticket = self.wait(common, now, arrival, true, wake);
+        Verdict::Queue(Ticket { pool: self.id, waiter: ticket })
     }
 
     /// Since when the slot is lent, if it is.
@@ -95,7 +116,7 @@ impl<T> Pool<T> {
         let overtaken = self.overtaken.lent(slot.place).map(|_| Lends::Waits);
         let lends = slot.lent.take().map(|(lends, _)| lends).or(overtaken);
         let Some(lends) = lends.filter(|_| !self.is_written_off(slot)) else { return false };
-        *self.lent.of(lends).0 -= 1;
+        *self.lent.of(lends) -= 1;
         true
     }
 

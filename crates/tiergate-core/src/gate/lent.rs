@@ -14,9 +14,20 @@ pub enum Lends {
     Waits,
 }
 
-/// Time that a request waits for its client, in all, until its slot is lent; and the least part of its time that this is.
-const LENDS_AFTER: Duration = Duration::from_millis(500);
+/// Time that a request waits for its client, in all, until its slot is lent: of one that will wait for a slot again, and of one that will
+/// not; and the least part of its time that this is. Slots that wait for clients look to the limit as if the origin needed them.
+const LENDS_AFTER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 const LENDS_PART: f64 = 0.5;
+
+impl Lends {
+    /// How long the request waits for its client, in all, until its slot is lent.
+    pub const fn after(self) -> Duration {
+        match self {
+            Lends::Sends => LENDS_AFTER.0,
+            Lends::Takes | Lends::Waits => LENDS_AFTER.1,
+        }
+    }
+}
 
 /// How much of a request's time passes in waits for its client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,17 +51,15 @@ impl ClientTime {
     }
 
     /// Whether so much of its time is the client's that its slot had better be lent, in a wait.
-    pub fn is_most(&mut self, now: Moment) -> bool {
+    pub fn is_most(&mut self, now: Moment, lends: Lends) -> bool {
         self.ends(now);
         self.begins(now);
         let all = self.first.map_or(Duration::ZERO, |first| now.since(first));
-        self.waited >= LENDS_AFTER && self.waited >= all.mul_f64(LENDS_PART)
+        self.waited >= lends.after() && self.waited >= all.mul_f64(LENDS_PART)
     }
 }
 
-/// Most requests of a pool whose slots are lent until they have been sent.
-const SENDS_MAX: u32 = 64;
-/// The same for the others.
+/// Most requests of a pool whose slots are lent, for each reason.
 const LENT_MAX: u32 = 10_000;
 
 /// How many slots of a pool are lent.
@@ -62,11 +71,11 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    pub(super) fn of(&mut self, lends: Lends) -> (&mut u32, u32) {
+    pub(super) fn of(&mut self, lends: Lends) -> &mut u32 {
         match lends {
-            Lends::Sends => (&mut self.sends, SENDS_MAX),
-            Lends::Takes => (&mut self.takes, LENT_MAX),
-            Lends::Waits => (&mut self.waits, LENT_MAX),
+            Lends::Sends => &mut self.sends,
+            Lends::Takes => &mut self.takes,
+            Lends::Waits => &mut self.waits,
         }
     }
 
@@ -82,8 +91,8 @@ impl Lent {
 
     /// Counts one more, if there may be.
     pub(super) fn one_more(&mut self, lends: Lends) -> bool {
-        let (lent, most) = self.of(lends);
-        let may = *lent < most;
+        let lent = self.of(lends);
+        let may = *lent < LENT_MAX;
         *lent += u32::from(may);
         may
     }

@@ -7,7 +7,8 @@
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → to be preempted | a waiting request of a class above ([`Gate::permit_preemption`]) |
-//! | running → lent | [`Gate::lend`] with the [`Slot`], while the request waits for its client; back by [`Gate::takes_back`] |
+//! | running → lent | [`Gate::lend`] with the [`Slot`], while the request waits for its client |
+//! | lent → waiting, or running with another slot | [`Gate::comes_back`] with the [`Slot`], which is given up then ([`Gate::give_up`]) |
 //! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
 //! | running, lent → gone | [`Gate::finish`] with the [`Slot`] |
 //!
@@ -395,19 +396,27 @@ impl<T> Pool<T> {
             return;
         };
         let (class, running, state) = (waiter.class, waiter.running, waiter.state);
+        let again = waiter.again;
         match state {
             State::Waiting => {
                 self.advance(now);
                 self.count_drain(now, class, running);
                 self.leaves(class);
-                self.account.classes[class.index()].cancelled_waiting += 1;
+                self.account.classes[class.index()].cancelled_waiting += u64::from(!again);
                 self.backlog.remove(ticket);
                 // It may have been the next, and wider than those behind it.
                 self.dispatch(common, now);
             }
             State::Granted(granted) => {
-                let slot = self.slot_of(waiter, granted);
+                let mut slot = self.slot_of(waiter, granted);
                 self.backlog.remove(ticket);
+                if again {
+                    // The one that is lent says how the request ends.
+                    self.advance(now);
+                    self.settle_charge(now, &slot, 0.0);
+                    self.take_back(now, &mut slot);
+                    return self.dispatch(common, now);
+                }
                 let left = Some(now.since(granted.at));
                 let outcome = Outcome { left, ..Outcome::without_answer(End::Cancelled) };
                 self.finish(common, now, slot, &outcome);

@@ -127,14 +127,16 @@ impl<T> Pool<T> {
             let Chosen { class, ticket, slots, .. } = next;
             let waiter = self.backlog.waiter(ticket).expect("just found");
             let (running, rule, arrived) = (waiter.running, waiter.rule, waiter.arrived);
-            let late = waiter.late;
+            let (late, again) = (waiter.late, waiter.again);
             self.count_drain(now, class, running);
             if !late {
                 self.classes.at_mut(class).drain_mut(running).served();
             }
             self.leaves(class);
             let grant = self.grant(now, class, rule, slots);
-            self.account.granted(class, now.since(arrived));
+            if !again {
+                self.account.granted(class, now.since(arrived));
+            }
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
             let (found, lineup) = (self.limit.running(), self.lineup);
@@ -271,9 +273,12 @@ impl<T> Pool<T> {
     ) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
+        let again = waiter.again;
         self.count_drain(now, class, running);
         self.classes.load_mut(class).waiting -= 1;
-        self.account.refused(class, reason);
+        if !again {
+            self.account.refused(class, reason);
+        }
         self.count_refusal(common, now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));
         common.effects.wake(wake);

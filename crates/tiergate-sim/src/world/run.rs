@@ -261,7 +261,7 @@ impl World<'_> {
         match std::mem::replace(&mut request.place, Where::Nowhere) {
             Where::Running(slot) => {
                 self.abandon(id, Fate::Failed);
-                self.finish(id, slot, Outcome::without_answer(End::Failed));
+                self.finish(id, slot, Outcome::without_answer(End::TimedOut));
             }
             Where::Deserted(slot, left) => self.let_go(id, slot, End::Cancelled, left),
             place => request.place = place,

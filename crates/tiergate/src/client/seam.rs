@@ -177,6 +177,13 @@ pub(crate) trait Client {
         context: &mut Context<'_>,
     ) -> Result<(), Fault>;
 
+    /// The end of the body, the last bytes that are read of it, stays here from now on; with `false`, it goes with the
+    /// rest.
+    fn hold_end(&mut self, hold: bool);
+
+    /// Whether all but the end has been sent, and that is held.
+    fn is_end_held(&self) -> bool;
+
     /// Whether all of the request has been sent.
     fn is_sent(&self) -> bool;
 

@@ -5,7 +5,7 @@ use super::lock::Door;
 use std::ops::Deref;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tiergate_core::gate::{Lends, Slot, Stream};
+use tiergate_core::gate::{Arrival, Claim, Lends, Refused, Slot, Stream, Ticket, Verdict};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -15,6 +15,8 @@ use tiergate_core::time::Moment;
 pub struct Guard<D: Deref<Target = Door>> {
     door: D,
     hold: Hold,
+    /// The wait for a slot in place of one that is lent.
+    again: Option<Ticket>,
     outcome: Outcome,
     /// The gate may ask for the slot before the request has ended.
     is_preemptible: bool,
@@ -34,17 +36,18 @@ enum Hold {
 impl<D: Deref<Target = Door>> Guard<D> {
     pub(super) fn new(door: D, slot: Slot) -> Self {
         let outcome = Outcome::without_answer(End::Cancelled);
-        Guard { door, hold: Hold::Slot(slot), outcome, is_preemptible: false }
+        Guard { door, hold: Hold::Slot(slot), again: None, outcome, is_preemptible: false }
     }
 
     /// The same slot, held by way of another pointer to the same door. The task that held it is not woken any more.
     pub fn hand_over<E: Deref<Target = Door>>(mut self, door: E) -> Guard<E> {
         self.keep();
+        self.waits_no_more();
         let mut hold = std::mem::replace(&mut self.hold, Hold::Nothing);
         if let Hold::Slot(slot) = &mut hold {
             self.door.gate().quickens(slot);
         }
-        Guard { door, hold, outcome: self.outcome, is_preemptible: false }
+        Guard { door, hold, again: None, outcome: self.outcome, is_preemptible: false }
     }
 
     fn slot(&self) -> &Slot {
@@ -82,6 +85,7 @@ impl<D: Deref<Target = Door>> Guard<D> {
 
     /// The head of the final answer arrived, of so many bytes.
     pub fn answered(&mut self, now: Moment, head_len: usize) {
+        self.waits_no_more();
         self.outcome.first_byte = Some(now.since(self.admitted()));
         self.outcome.bytes = head_len as u64;
     }
@@ -178,13 +182,54 @@ impl<D: Deref<Target = Door>> Guard<D> {
         is_lent
     }
 
-    /// The request has been sent, and the slot, if it was lent, is wanted back.
-    pub fn takes_back(&mut self) {
-        let Hold::Slot(slot) = &mut self.hold else { return };
+    /// The request that arrived so is to have a slot again, if its own is lent, before its end is sent. The task is woken
+    /// when the wait is over.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub fn poll_comes_back(
+        &mut self,
+        arrival: &Arrival,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), Refused>> {
+        let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(Ok(())) };
         let now = self.door.now();
         let mut gate = self.door.gate();
-        gate.takes_back(now, slot);
+        let claim = match self.again {
+            Some(ticket) => gate.claim(ticket),
+            None => match gate.comes_back(now, slot, arrival, || context.waker().clone()) {
+                None => return Poll::Ready(Ok(())),
+                Some(Verdict::Admit(slot)) => Claim::Admitted(slot),
+                Some(Verdict::Queue(ticket)) => {
+                    self.again = Some(ticket);
+                    Claim::Waiting
+                }
+                Some(Verdict::Reject(reason)) => Claim::Rejected(reason),
+            },
+        };
+        let settled = match claim {
+            Claim::Waiting => Poll::Pending,
+            Claim::Admitted(own) => {
+                gate.give_up(now, std::mem::replace(slot, own));
+                Poll::Ready(Ok(()))
+            }
+            Claim::Rejected(reason) => Poll::Ready(Err(gate.refused(now, arrival, reason))),
+        };
+        if settled.is_ready() {
+            self.again = None;
+        }
         self.door.settle(gate, now);
+        settled
+    }
+
+    /// It waits for no slot any more in place of one that is lent.
+    fn waits_no_more(&mut self) {
+        if let Some(ticket) = self.again.take() {
+            let now = self.door.now();
+            let mut gate = self.door.gate();
+            gate.cancel(now, ticket);
+            self.door.settle(gate, now);
+        }
     }
 
     /// The client has left, and the origin works for longer than is usual. The task is woken when the request is to
@@ -218,6 +263,7 @@ impl<D: Deref<Target = Door>> Guard<D> {
 
 impl<D: Deref<Target = Door>> Drop for Guard<D> {
     fn drop(&mut self) {
+        self.waits_no_more();
         match std::mem::replace(&mut self.hold, Hold::Nothing) {
             Hold::Slot(slot) => {
                 let mut gate = self.door.gate();

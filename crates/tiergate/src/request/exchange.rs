@@ -105,7 +105,10 @@ impl<C: Client> Request<'_, '_, C> {
             buffer.make_room(self.config.policy.limits.response_head_max + 1);
         }
         let read = poll_fn(|context| match &self.slot {
-            Some(slot) if slot.is_preempted() => Poll::Ready(Err(Fault::Preempted)),
+            Some(slot) if slot.is_preempted() => {
+                let refused = self.shared.door.preempted(clock::now(), &self.facts.arrival);
+                Poll::Ready(Err(Fault::Refused(Box::new(refused))))
+            }
             _ => self.poll_read(answer, context),
         });
         let fault = match read.await {
@@ -151,6 +154,8 @@ impl<C: Client> Request<'_, '_, C> {
         self.place.as_mut().expect("held until the origin is done").answered(now, status);
         let slot = self.slot.as_mut().expect("held until the origin is done");
         slot.keep();
+        // An origin that answers before it has all of the request works on it already.
+        self.client.hold_end(false);
         slot.answered(now, head_len);
         slot.note(end);
         self.record.status = status;
@@ -198,6 +203,21 @@ impl<C: Client> Request<'_, '_, C> {
         }
     }
 
+    /// Sends the end of a body that was held back, if the request has a slot again.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Result<(), Fault> {
+        let Some(slot) = self.slot.as_mut().filter(|_| self.client.is_end_held()) else {
+            return Ok(());
+        };
+        match slot.poll_comes_back(&self.facts.arrival, context) {
+            Poll::Pending => return Ok(()),
+            Poll::Ready(Err(refused)) => return Err(Fault::Refused(Box::new(refused))),
+            Poll::Ready(Ok(())) => {}
+        }
+        self.slow.is_back();
+        self.client.hold_end(false);
+        self.poll_body(context)
+    }
+
     /// Reads from the origin into `answer`; 0 is the end. Moves the request's body on meanwhile; the
     /// client's leaving ends the wait, at once, also where an answer is silent for long.
     pub(super) fn poll_read(
@@ -206,6 +226,7 @@ impl<C: Client> Request<'_, '_, C> {
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, Fault>> {
         self.poll_body(context)?;
+        self.poll_end(context)?;
         let origin = self.origin.as_mut().expect("held until the origin is done");
         if let Poll::Ready(read) = poll_fill_held(origin, answer, Buffer::large, context) {
             return Poll::Ready(read.map_err(|_| Fault::Origin));
@@ -221,11 +242,14 @@ impl<C: Client> Request<'_, '_, C> {
             if client.received_len(facts) >= facts.head_len as u64 + len);
         if !client.awaits_body() || has_come {
             self.slow.goes_on(&mut self.slot, context);
-            if client.is_sent() || has_come {
-                self.slow.is_sent(&mut self.slot);
+            if client.is_end_held() {
+                // The time of the client and that of the origin are over; it is the gate's.
+                return Poll::Pending;
             }
         } else if self.slow.poll_waits(Way::Sends, received, rate_min, &mut self.slot, context) {
             return Poll::Ready(Err(SLOWER_THAN_OTHERS));
+        } else if self.record.end.is_none() && self.slow.is_lent_to_send() {
+            self.client.hold_end(true);
         }
         if self.client.timer().poll_expired(context) {
             return Poll::Ready(Err(match self.client.awaits_body() {

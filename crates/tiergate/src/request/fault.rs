@@ -1,6 +1,7 @@
 //! Why a request was not answered by the origin.
 
 use std::io;
+use tiergate_core::gate::Refused;
 
 /// Why a request was not answered by the origin, or not to the end.
 #[derive(Debug)]
@@ -13,8 +14,8 @@ pub(crate) enum Fault {
     Origin,
     /// The origin did not go on in time.
     OriginSlow,
-    /// The gate wants the slot for a request of a class above; nothing was sent to the client yet.
-    Preempted,
+    /// The gate wants the slot for a request of a class above, or gives it none again; nothing was sent to the client yet.
+    Refused(Box<Refused>),
 }
 
 /// The body is not framed as it says.

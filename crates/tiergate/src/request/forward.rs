@@ -6,7 +6,6 @@ use super::fault::{Failure, Fault};
 use super::path::Request;
 use crate::buffers;
 use crate::client::seam::Client;
-use crate::clock;
 use crate::door::SlotGuard;
 use crate::origin::{Lease, Origin, Place};
 use crate::respond::Format;
@@ -55,8 +54,7 @@ impl<C: Client> Request<'_, '_, C> {
             Failure::Stale => unreachable!("`attempt` tries again"),
             Failure::Truncated(fault) => self.cut(Abort::Truncated, &fault),
             Failure::Unended(fault) => self.cut(Abort::Unended, &fault),
-            Failure::Unanswered(Fault::Preempted) => {
-                let refused = self.shared.door.preempted(clock::now(), &self.facts.arrival);
+            Failure::Unanswered(Fault::Refused(refused)) => {
                 self.end(End::Preempted);
                 let format = self.facts.preemptible.unwrap_or(Format::Plain);
                 // In a box: a connection that only waits shall not keep room for it.
@@ -64,8 +62,11 @@ impl<C: Client> Request<'_, '_, C> {
             }
             Failure::Unanswered(fault) => {
                 // A fault of the client or of the gateway says nothing about the origin.
-                let origins = matches!(fault.answer().0, 502 | 504);
-                self.end(if origins { End::Failed } else { End::Cancelled });
+                self.end(match fault.answer().0 {
+                    502 => End::Failed,
+                    504 => End::TimedOut,
+                    _ => End::Cancelled,
+                });
                 self.fail(fault).await;
             }
         }

@@ -1,9 +1,9 @@
 //! Finds clients that a request waits for while it holds a slot: the slot is lent meanwhile; and those that are too slow.
 //!
 //! ```text
-//! goes on ─▶ waits ── LULL ─▶ measured ── WINDOW ─▶ judged, and again
-//!    ▲         │                 │                    │
-//!    └─────────┴─────────────────┴────────────────────┘
+//! goes on ─▶ waits ── a lull ─▶ measured ── WINDOW ─▶ judged, and again
+//!    ▲         │                   │                    │
+//!    └─────────┴───────────────────┴────────────────────┘
 //! ```
 //!
 //! What is judged is the time in which the request waited for nothing but its client: whether that is most of its time, and
@@ -16,10 +16,6 @@ use std::task::Context;
 use std::time::Duration;
 use tiergate_core::gate::{ClientTime, Lends, Pace, Progress};
 use tiergate_core::time::Moment;
-
-/// Time that a wait lasts before it is measured: where buffers are full for a moment, nothing is asked of the
-/// system.
-const LULL: Duration = Duration::from_millis(500);
 
 /// Time between two judgements.
 const WINDOW: Duration = Duration::from_secs(2);
@@ -35,6 +31,15 @@ pub(super) enum Way {
     Sends,
     /// It takes the answer.
     Takes,
+}
+
+impl Way {
+    fn lends(self) -> Lends {
+        match self {
+            Way::Sends => Lends::Sends,
+            Way::Takes => Lends::Takes,
+        }
+    }
 }
 
 /// Where a request is that has waited for its client.
@@ -76,8 +81,9 @@ impl SlowDetector {
         let watch = self.0.get_or_insert_with(|| Box::new(Watch::new(way)));
         let now = clock::recent();
         if watch.phase == Phase::GoesOn {
+            // Where buffers are full for a moment, nothing is asked of the system.
             watch.phase = Phase::Waits;
-            watch.timer.arm(LULL);
+            watch.timer.arm(way.lends().after());
             watch.client_time.begins(now);
         }
         let is_over = watch.timer.poll_expired(context);
@@ -96,14 +102,15 @@ impl SlowDetector {
         watch.is_slow && slot.is_to_end()
     }
 
-    /// All of the request has been sent: the origin works on it.
-    pub(super) fn is_sent(&mut self, slot: &mut Option<SlotGuard<'_>>) {
-        if let Some(watch) = &mut self.0
-            && watch.lent.take_if(|lent| *lent == Lends::Sends).is_some()
-            && let Some(slot) = slot
-        {
-            watch.client_time = ClientTime::default();
-            slot.takes_back();
+    /// Whether the slot is lent while the client sends the body.
+    pub(super) fn is_lent_to_send(&self) -> bool {
+        self.0.as_ref().is_some_and(|watch| watch.lent == Some(Lends::Sends))
+    }
+
+    /// The request has a slot again.
+    pub(super) fn is_back(&mut self) {
+        if let Some(watch) = &mut self.0 {
+            (watch.lent, watch.client_time) = (None, ClientTime::default());
         }
     }
 
@@ -138,13 +145,10 @@ impl Watch {
 
     /// Lends the slot, if most of the time is the client's.
     fn lend(&mut self, way: Way, slot: &mut SlotGuard<'_>, now: Moment) {
-        if self.lent.is_some() || !self.client_time.is_most(now) {
+        let lends = way.lends();
+        if self.lent.is_some() || !self.client_time.is_most(now, lends) {
             return;
         }
-        let lends = match way {
-            Way::Sends => Lends::Sends,
-            Way::Takes => Lends::Takes,
-        };
         match slot.lend(lends) {
             true => self.lent = Some(lends),
             // Asked for again after as long.

@@ -157,7 +157,7 @@ async fn a_silent_origin_gives_504(side: Side) {
     let world = build(|policy| policy.timeouts.response_head = Duration::from_millis(300)).await;
     assert_eq!(fetch(&world, side, "/wait").await.status, 504);
     world.until_load(0, 0).await;
-    assert_eq!(world.finished(End::Failed), 1);
+    assert_eq!(world.finished(End::TimedOut), 1);
 }
 
 /// Streamed to the origin, or gathered before: the client's faults are the client's.

@@ -2,7 +2,7 @@
 //! every byte arrives.
 
 use crate::origin::made_up;
-use crate::side::{Answer, Client, Side, fetch, post, read};
+use crate::side::{Answer, Client, Exchange, Side, fetch, post, read};
 use crate::support::origin::Origin;
 use crate::world::{World, build, by, eventually, get, narrow, replan, server};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use std::any::Any;
 use std::time::Duration;
 use tiergate::config::meant::Policy;
-use tiergate_core::control::Slots;
+use tiergate_core::control::{Bounds, Slots};
 use tiergate_core::outcome::End;
 use tokio::io::AsyncWriteExt;
 
@@ -39,6 +39,8 @@ over_both! {
     a_slot_is_freed_once_there_is_memory_for_the_rest
     downloads_through_large_buffers_are_not_slow
     uploads_in_bursts_are_not_slow
+    the_end_of_an_upload_waits_for_a_slot_if_its_own_was_lent
+    an_upload_that_gets_no_slot_again_is_refused
 }
 
 const KIB: usize = 1024;
@@ -552,4 +554,65 @@ async fn uploads_in_bursts_are_not_slow(side: Side) {
         }
     })
     .await;
+}
+
+/// One slot, which may be lent, and requests that wait for it for so long.
+async fn one_adaptive_slot(deadline: Duration) -> World {
+    build(|policy| {
+        replan(policy, |plan| {
+            let bounds = Bounds { slots_start: 1, slots_min: 1, slots_max: 1 };
+            plan.slots = Slots::Adaptive(bounds);
+            plan.classes[0].deadline = deadline;
+        });
+    })
+    .await
+}
+
+const UPLOAD: usize = 200 * KIB;
+
+/// An upload of which the last part comes when another request has its slot; and that request.
+async fn upload_without_slot(
+    world: &World,
+    side: Side,
+    length: Option<usize>,
+) -> (Exchange, Exchange) {
+    let body = Bytes::from(made_up(UPLOAD));
+    let mut upload = Client::connect(world, side).await.begin(post("/sum", length), true).await;
+    upload.send(body.slice(..UPLOAD / 2));
+    eventually("its slot is lent", || world.shared.door.gate().lent() == 1).await;
+    let other = Client::connect(world, side).await.begin(get("/wait"), false).await;
+    world.until_load(0, 1).await;
+    upload.send(body.slice(UPLOAD / 2..));
+    // Over HTTP/2 the client may have sent all, and not have said so.
+    if length.is_none() {
+        upload.finish();
+    }
+    (upload, other)
+}
+
+async fn the_end_of_an_upload_waits_for_a_slot_if_its_own_was_lent(side: Side) {
+    for length in [None, Some(UPLOAD)] {
+        let world = one_adaptive_slot(Duration::from_secs(20)).await;
+        let (upload, other) = upload_without_slot(&world, side, length).await;
+        world.until_load(1, 1).await;
+        world.seen.go_on.notify_one();
+        assert_eq!(other.answer().await.unwrap().text(), "waited");
+        assert_eq!(upload.answer().await.unwrap().text(), format!("{UPLOAD} "));
+        world.until_all_is_given_back().await;
+        assert_eq!((world.finished(End::Served), world.shared.door.gate().lent()), (2, 0));
+    }
+}
+
+async fn an_upload_that_gets_no_slot_again_is_refused(side: Side) {
+    let world = one_adaptive_slot(Duration::from_millis(300)).await;
+    let (upload, other) = upload_without_slot(&world, side, Some(UPLOAD)).await;
+    assert_eq!(upload.answer().await.unwrap().status, 503);
+    eventually("it is counted", || world.finished(End::Preempted) == 1).await;
+    world.seen.go_on.notify_one();
+    assert_eq!(other.answer().await.unwrap().text(), "waited");
+    world.until_all_is_given_back().await;
+    let gate = world.shared.door.gate();
+    let account = &gate.account().classes[0];
+    assert_eq!((account.arrived, account.refused_total(), account.finished_total()), (2, 0, 2));
+    assert_eq!(gate.lent(), 0);
 }

@@ -515,7 +515,7 @@ impl Law for Knee {
         match outcome.end {
             _ if is_answer(outcome) => self.kept += own,
             End::Cancelled if held_s >= LEFT_LATE * usual_s => self.lost += own,
-            End::Failed | End::Error if held_s >= FAILED_LATE * usual_s => self.lost += own,
+            End::TimedOut | End::Error if held_s >= FAILED_LATE * usual_s => self.lost += own,
             End::Cancelled => {
                 self.left(completion);
                 return None;
@@ -575,6 +575,6 @@ fn is_answer(outcome: &Outcome) -> bool {
     match outcome.end {
         End::Served | End::Upgraded => true,
         End::Cancelled => outcome.first_byte.is_some(),
-        End::Error | End::Pushback | End::Failed | End::Preempted => false,
+        End::Error | End::Pushback | End::Failed | End::TimedOut | End::Preempted => false,
     }
 }

@@ -320,6 +320,16 @@ impl<S: ClientStream> Client for Http1<S> {
         Ok(())
     }
 
+    fn hold_end(&mut self, hold: bool) {
+        if let Some(upload) = &mut self.upload {
+            upload.holds_end = hold;
+        }
+    }
+
+    fn is_end_held(&self) -> bool {
+        self.upload.as_ref().is_some_and(Upload::is_end_held)
+    }
+
     fn is_sent(&self) -> bool {
         self.unsent.is_empty()
             && self.spool.is_none()

@@ -20,6 +20,8 @@ pub(super) struct Upload {
     /// once the body has ended, what is behind them is a following request's.
     pending: Option<Buffer>,
     checked: usize,
+    /// What is left when all was read stays here.
+    pub(super) holds_end: bool,
     done: bool,
     /// The origin takes no more: what the client still sends is not read.
     refused: bool,
@@ -34,6 +36,7 @@ impl Upload {
             scanner,
             pending: None,
             checked: 0,
+            holds_end: false,
             done: false,
             refused: false,
             total: sent,
@@ -56,6 +59,11 @@ impl Upload {
     /// Whether the whole body was read from the client.
     pub(super) fn is_read(&self) -> bool {
         self.scanner.is_done()
+    }
+
+    /// Whether all was read, and the end of it is held.
+    pub(super) fn is_end_held(&self) -> bool {
+        self.holds_end && self.is_read() && self.is_moving()
     }
 
     /// Whether there is more to be moved: the body has not ended and the origin takes it.
@@ -101,6 +109,9 @@ impl Upload {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Fault>> {
         while self.is_moving() {
+            if self.is_end_held() {
+                return Poll::Pending;
+            }
             if self.checked > 0 {
                 ready!(self.poll_send(origin, context));
                 timer.arm(patience);

@@ -306,6 +306,14 @@ impl Client for Http2<'_> {
         Ok(())
     }
 
+    fn hold_end(&mut self, hold: bool) {
+        self.upload.holds_end = hold;
+    }
+
+    fn is_end_held(&self) -> bool {
+        self.upload.is_end_held()
+    }
+
     fn is_sent(&self) -> bool {
         self.upload.is_done()
     }

@@ -39,6 +39,10 @@ pub(super) struct Upload {
     /// What was read after that, and not copied: the client may not replace it yet.
     first: Option<Bytes>,
     chunked: bool,
+    /// Its length, where that is known.
+    len: Option<u64>,
+    /// What is left when all was read stays here.
+    pub(super) holds_end: bool,
     stage: Stage,
     /// Goes before `data`: the head, or the frame of a chunk; from `lead_at` on.
     lead: Vec<u8>,
@@ -62,6 +66,8 @@ impl Upload {
             gathered: None,
             first: None,
             chunked: false,
+            len: None,
+            holds_end: false,
             stage: Stage::Data,
             lead: Vec::new(),
             lead_at: 0,
@@ -136,6 +142,10 @@ impl Upload {
     /// The body is next to go to the origin, framed so; `total_max`: bytes of the longest that is taken.
     pub(super) fn begin(&mut self, framing: Framing, total_max: u64) {
         self.chunked = framing == Framing::Chunked;
+        self.len = match framing {
+            Framing::Length(len) => Some(len),
+            Framing::None | Framing::Chunked | Framing::UntilClose => None,
+        };
         self.total_max = total_max;
         if framing.is_empty() {
             self.stage = Stage::Done { refused: false };
@@ -179,6 +189,13 @@ impl Upload {
         self.has_passed_all() && self.spool.as_ref().is_none_or(|spool| spool.awaits_bytes())
     }
 
+    /// Whether all was read, and the end of it is held.
+    pub(super) fn is_end_held(&self) -> bool {
+        // The client may say later that what was read is all.
+        let is_all = self.stage == Stage::Read || self.len.is_some_and(|len| self.passed >= len);
+        self.holds_end && is_all && !self.is_over()
+    }
+
     fn is_read_to_its_end(&self) -> bool {
         !matches!(self.stage, Stage::Data | Stage::Trailers)
     }
@@ -208,6 +225,9 @@ impl Upload {
                 true => self.poll_read(context)?,
                 false => Poll::Pending,
             };
+            if self.is_end_held() {
+                return Poll::Pending;
+            }
             if !self.has_passed_all() {
                 ready!(self.poll_write(origin, context));
                 timer.arm(patience);
