@@ -13,7 +13,8 @@ use std::time::Duration;
 use tiergate::config::meant::Policy;
 use tiergate_core::control::{Bounds, Slots};
 use tiergate_core::outcome::End;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 over_both! {
     slow_uploads_that_fit_hold_up_no_other_request
@@ -615,4 +616,50 @@ async fn an_upload_that_gets_no_slot_again_is_refused(side: Side) {
     let account = &gate.account().classes[0];
     assert_eq!((account.arrived, account.refused_total(), account.finished_total()), (2, 0, 2));
     assert_eq!(gate.lent(), 0);
+}
+
+/// A client that speaks HTTP/1.1 by hand, and has sent the first half of an upload whose slot is lent.
+async fn half_an_upload(world: &World) -> TcpStream {
+    let mut client = TcpStream::connect(world.address_of(Side::Http1)).await.unwrap();
+    let head = format!("POST /sum HTTP/1.1\r\nHost: x\r\nContent-Length: {UPLOAD}\r\n\r\n");
+    client.write_all(head.as_bytes()).await.unwrap();
+    client.write_all(&[b'x'; UPLOAD / 2]).await.unwrap();
+    eventually("its slot is lent", || world.shared.door.gate().lent() == 1).await;
+    client
+}
+
+/// Its connection goes on behind the body, whatever came with that.
+#[tokio::test]
+async fn what_follows_an_upload_that_is_refused_at_its_end_is_a_request() {
+    let world = one_adaptive_slot(Duration::from_millis(300)).await;
+    let mut client = half_an_upload(&world).await;
+    let other = Client::connect(&world, Side::Http1).await.begin(get("/wait"), false).await;
+    world.until_load(0, 1).await;
+    let next = b"GET /len/3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    client.write_all(&[&[b'x'; UPLOAD / 2][..], next].concat()).await.unwrap();
+    eventually("it is refused", || world.finished(End::Preempted) == 1).await;
+    world.seen.go_on.notify_one();
+    assert_eq!(other.answer().await.unwrap().text(), "waited");
+    let mut answers = String::new();
+    let read = client.read_to_string(&mut answers);
+    tokio::time::timeout(Duration::from_secs(5), read).await.expect("both").unwrap();
+    let statuses: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+    assert_eq!(statuses, ["503", "200"], "{answers}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_when_the_end_of_its_upload_waits_is_noticed() {
+    let world = one_adaptive_slot(Duration::from_secs(20)).await;
+    let mut client = half_an_upload(&world).await;
+    let other = Client::connect(&world, Side::Http1).await.begin(get("/wait"), false).await;
+    world.until_load(0, 1).await;
+    client.write_all(&[b'x'; UPLOAD / 2]).await.unwrap();
+    world.until_load(1, 1).await;
+    drop(client);
+    eventually("it is noticed", || world.finished(End::Cancelled) == 1).await;
+    assert_eq!(world.load(), (0, 1));
+    world.seen.go_on.notify_one();
+    assert_eq!(other.answer().await.unwrap().text(), "waited");
+    world.until_all_is_given_back().await;
+    assert_eq!(world.shared.door.gate().lent(), 0);
 }

@@ -17,8 +17,9 @@ use tiergate_core::time::Moment;
 /// left: the end of its side is all that is seen of a client that closes the connection.
 const HALF_CLOSE_MAX: Duration = Duration::from_millis(10);
 
-/// How often a client whose bytes are not read any more is looked at.
-const GLANCE: Duration = Duration::from_secs(1);
+/// How often a client whose bytes are not read any more is looked at; and one whose request waits for a slot.
+pub(super) const GLANCE: Duration = Duration::from_secs(1);
+pub(super) const GLANCE_IN_QUEUE: Duration = Duration::from_millis(100);
 
 /// How long a connection that was answered with an error is still read, so that the answer is not
 /// lost to a reset (RFC 9112 §9.6).
@@ -111,7 +112,7 @@ impl<S: ClientStream> Input<S> {
                 buffer.make_room(2 * buffers::SMALL);
             }
             if buffer.is_full() {
-                return self.poll_gone_unread(context);
+                return self.poll_gone_unread(GLANCE, context);
             }
             match ready!(poll_fill(&mut self.io, buffer, context)) {
                 Err(_) => return Poll::Ready(()),
@@ -124,7 +125,11 @@ impl<S: ClientStream> Input<S> {
 
     /// The same, without reading: the system is asked now and then whether there is an end behind the bytes
     /// that the client has sent.
-    pub(super) fn poll_gone_unread(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_gone_unread(
+        &mut self,
+        every: Duration,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
         let mut looks = self.glance.is_none();
         while !self.half_closed {
             let glance = self.glance.get_or_insert_with(Timer::new);
@@ -132,7 +137,7 @@ impl<S: ClientStream> Input<S> {
                 break;
             }
             looks = false;
-            glance.arm(GLANCE);
+            glance.arm(every);
             if self.io.is_ended() && self.has_left() {
                 return Poll::Ready(());
             }

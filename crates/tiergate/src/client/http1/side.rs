@@ -1,6 +1,6 @@
 //! A connection over HTTP/1.1 as the client's side of one request.
 
-use super::input::Input;
+use super::input::{GLANCE, GLANCE_IN_QUEUE, Input};
 use super::tunnel;
 use super::upload::Upload;
 use crate::budget::Allowance;
@@ -142,8 +142,11 @@ impl<S: ClientStream> Client for Http1<S> {
         match &self.upload {
             None => self.input.poll_gone(context),
             Some(upload) if upload.has_left_the_client() => self.input.poll_gone(context),
+            Some(upload) if upload.is_end_held() => {
+                self.input.poll_gone_unread(GLANCE_IN_QUEUE, context)
+            }
             Some(upload) if upload.has_stopped() || self.spool.is_some() => {
-                self.input.poll_gone_unread(context)
+                self.input.poll_gone_unread(GLANCE, context)
             }
             // The client's bytes are the upload's to read.
             Some(_) => Poll::Pending,
@@ -312,9 +315,13 @@ impl<S: ClientStream> Client for Http1<S> {
         let Some(upload) = self.upload.as_mut().filter(|upload| upload.is_moving()) else {
             return Ok(());
         };
+        let was_read = upload.is_read();
         let Input { io, timer, .. } = &mut self.input;
-        if upload.poll(io, origin, timer, timeouts.request_body, context)?.is_ready() {
+        let polled = upload.poll(io, origin, timer, timeouts.request_body, context)?;
+        if polled.is_ready() {
             timer.arm(timeouts.response_head);
+        }
+        if polled.is_ready() || upload.is_read() && !was_read {
             self.input.request_is_here();
         }
         Ok(())

@@ -81,9 +81,11 @@ impl Upload {
         !self.is_moving()
     }
 
-    /// Bytes of a following request that came with the last of the body.
+    /// Bytes of a following request that came with the last of the body, whether or not the origin has taken that.
     pub(super) fn into_rest(self) -> Option<Buffer> {
-        self.pending.filter(|_| self.done)
+        let mut rest = self.pending.filter(|_| self.scanner.is_done())?;
+        rest.consume(self.checked);
+        (!rest.is_empty()).then_some(rest)
     }
 
     /// Bytes of the body that were read, those that came with the head included.
