@@ -8,8 +8,9 @@
 //!
 //! Only where the limit is found while serving. A number that a policy gives is the most that may be in progress at the origin.
 //!
-//! An upload whose slot is lent waits for one again before its end is sent, as its class and the policy have it ([`Gate::comes_back`]):
-//! or whoever sends many at once would have the origin work on all of them, past the limit and every other class.
+//! An upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
+//! a client that ends many uploads at the same moment would have the origin work on all of them, whatever the limit and his
+//! class.
 
 use super::lent::Lends;
 use super::pool::{Common, Pool};
