@@ -58,10 +58,7 @@ impl<T> Gate<T> {
     /// The request has another slot in place of this one, which was lent. O(classes).
     pub fn give_up(&mut self, now: Moment, mut slot: Slot) {
         let (now, pool, _) = self.at(now, slot.pool);
-        pool.advance(now);
-        // It is charged with the other.
-        pool.settle_charge(now, &slot, 0.0);
-        pool.take_back(now, &mut slot);
+        pool.give_up(now, &mut slot);
     }
 
     /// How many slots are lent in the default pool.
@@ -105,6 +102,13 @@ impl<T> Pool<T> {
         }
         let ticket = self.wait(common, now, arrival, true, wake);
         Verdict::Queue(Ticket { pool: self.id, waiter: ticket })
+    }
+
+    /// One of two slots that a request has: it is charged with the other.
+    pub(super) fn give_up(&mut self, now: Moment, slot: &mut Slot) {
+        self.advance(now);
+        self.settle_charge(now, slot, 0.0);
+        self.take_back(now, slot);
     }
 
     /// Since when the slot is lent, if it is.

@@ -412,9 +412,7 @@ impl<T> Pool<T> {
                 self.backlog.remove(ticket);
                 if again {
                     // The one that is lent says how the request ends.
-                    self.advance(now);
-                    self.settle_charge(now, &slot, 0.0);
-                    self.take_back(now, &mut slot);
+                    self.give_up(now, &mut slot);
                     return self.dispatch(common, now);
                 }
                 let left = Some(now.since(granted.at));
