@@ -12,6 +12,7 @@ use tiergate_core::names::PoolId;
 use tiergate_core::origin::OnCancel;
 use tiergate_core::origin::retries::Allowance;
 use tiergate_core::outcome::End;
+use tokio::net::TcpSocket;
 
 over_both! {
     a_truncated_answer_is_never_taken_for_whole
@@ -52,13 +53,22 @@ async fn a_truncated_answer_is_never_taken_for_whole(side: Side) {
 
 /// A server that sends the same to every connection once it has got something.
 async fn reciting(answer: &'static [u8]) -> Server {
-    reciting_at("127.0.0.1:0".parse().unwrap(), answer).await
+    let (socket, address) = nobody_listens();
+    recite(socket, answer);
+    server(address)
 }
 
-async fn reciting_at(address: SocketAddr, answer: &'static [u8]) -> Server {
+/// A port that refuses connections for as long as its socket does not listen, and that nobody else gets.
+fn nobody_listens() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+fn recite(socket: TcpSocket, answer: &'static [u8]) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = socket.listen(1024).unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut bytes = [0; 4096];
@@ -66,7 +76,6 @@ async fn reciting_at(address: SocketAddr, answer: &'static [u8]) -> Server {
             let _ = stream.write_all(answer).await;
         }
     });
-    Server::Tcp(address.ip().to_string(), address.port())
 }
 
 async fn an_answer_that_is_malformed_from_its_first_byte_gives_502(side: Side) {
@@ -83,16 +92,9 @@ async fn an_answer_that_is_malformed_from_its_first_byte_gives_502(side: Side) {
 }
 
 async fn an_origin_that_is_not_there_gives_502(side: Side) {
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = closed.local_addr().unwrap().port();
-    drop(closed);
-    let servers = vec![Server::Tcp("127.0.0.1".into(), port)];
+    let (_held, address) = nobody_listens();
     let longest = Duration::from_millis(200);
-    let world = build(|policy| {
-        policy.origin.servers = servers;
-        policy.origin.restart_max = longest;
-    })
-    .await;
+    let world = before(address, |policy| policy.origin.restart_max = longest).await;
     let begun = Instant::now();
     let answer = fetch(&world, side, "/len/1").await;
     assert_eq!(answer.status, 502);
@@ -113,13 +115,11 @@ async fn an_origin_that_is_not_there_gives_502(side: Side) {
 }
 
 async fn requests_wait_for_a_server_that_restarts(side: Side) {
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = closed.local_addr().unwrap();
-    drop(closed);
+    let (socket, address) = nobody_listens();
     let world = before(address, |policy| policy.origin.restart_max = Duration::from_secs(20)).await;
     let back = async {
         tokio::time::sleep(Duration::from_millis(600)).await;
-        reciting_at(address, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await
+        recite(socket, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     };
     let asked = || fetch(&world, side, "/x");
     let (_, first, second, third, fourth) = tokio::join!(back, asked(), asked(), asked(), asked());
