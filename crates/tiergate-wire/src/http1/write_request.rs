@@ -75,11 +75,13 @@ fn passes_on(kind: Kind, head: &RequestHead<'_>, forward: &ForwardInfo<'_>) -> b
         | Kind::Connection
         | Kind::Te
         | Kind::Upgrade
-        | Kind::Expect
         | Kind::XForwardedFor
         | Kind::XForwardedProto
         | Kind::XForwardedHost
         | Kind::Forwarded => false,
+        // An origin that refuses may or may not read what it was told would come, and a body that it takes for a request
+        // has passed no rule.
+        Kind::Expect => false,
         Kind::Hop | Kind::Imitation => false,
     }
 }
@@ -94,9 +96,6 @@ fn write_own(out: &mut Vec<u8>, head: &RequestHead<'_>, fields: &FieldTable<'_>)
         Framing::Length(len) if !fields.length_verbatim => put_length(out, len),
         Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Framing::Length(_) | Framing::None | Framing::UntilClose => {}
-    }
-    if head.expect_continue {
-        out.extend_from_slice(b"Expect: 100-continue\r\n");
     }
     match (head.upgrade, head.te_trailers) {
         (Some(protocols), te) => {

@@ -85,7 +85,8 @@ fn decide_in<'d, C: Client>(
         Ok(Parsed::Partial) => return Decision::Partial,
         Err(error) => return Decision::Bad(error),
     };
-    head.expect_continue &= !gathered;
+    // A client that has begun to send its body does not wait to be told.
+    head.expect_continue &= !gathered && client.held_len() <= head.len;
     let (path, ambiguity) = match normalise(head.path, config.policy.paths, paths) {
         Ok(Paths { judged, sent }) => {
             head = sent.map_or(head, |sent| head.with_path(sent));

@@ -34,6 +34,7 @@ impl<C: Client> Request<'_, '_, C> {
     /// Sends the request, passes the answer on. The head is written over once an answer is there.
     pub(super) async fn exchange(&mut self, may_repeat: bool) -> Result<Ended, Failure> {
         self.send(may_repeat).await?;
+        self.invite_body().await?;
         if let Some(slot) = self.slot.as_mut().filter(|_| self.facts.preemptible.is_some()) {
             poll_fn(|context| slot.poll_permit_preemption(context)).await;
         }
@@ -93,6 +94,15 @@ impl<C: Client> Request<'_, '_, C> {
             // It may have answered before it closed: reading tells.
             Err(_) | Ok(()) => Ok(()),
         }
+    }
+
+    /// Tells a client that waits for it that its body is wanted: the request has its slot, and the origin has the head.
+    async fn invite_body(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.awaits_100) {
+            return Ok(());
+        }
+        let invited = self.client.invite_body(self.facts, &self.config.policy.timeouts).await;
+        invited.map_err(|error| Fault::Client(error).into())
     }
 
     /// Reads from the origin until there is more of a head.

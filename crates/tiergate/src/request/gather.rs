@@ -17,7 +17,7 @@ use tiergate_wire::http1::Framing;
 /// Whether a body that is not there yet is to be gathered.
 ///
 /// Not so one that is known to be longer than what is gathered or spooled, of a client that waits to be told
-/// whether it is wanted: that is for the origin to say before the body is sent.
+/// whether it is wanted: it is not told before the request has its slot, and sends nothing that is refused.
 pub(super) fn is_wanted(policy: &Policy, body: Framing, expects: bool) -> bool {
     let spooled = policy.spooling.as_ref().map_or(0, |spooling| spooling.request_max);
     let bound = spooled.max(policy.buffering.request_max as u64);

@@ -33,6 +33,8 @@ pub(super) struct Request<'r, 'd, C> {
     pub(super) place: Option<Place>,
     /// The connection to that server, until the origin is done and has taken the whole request.
     pub(super) origin: Option<OriginStream>,
+    /// Whether the client still waits to be told that its body is wanted.
+    pub(super) awaits_100: bool,
     /// Whether the answer is a stream.
     pub(super) stream: StreamDetector,
     /// Whether the client is too slow.
@@ -59,6 +61,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             slot: None,
             place: None,
             origin: None,
+            awaits_100: facts.expects,
             stream: StreamDetector::default(),
             slow: SlowDetector::default(),
             rest: None,

@@ -8,6 +8,8 @@ use crate::support::gateway::{Gateway, Policy};
 use crate::support::origin::{Origin, ok};
 use crate::support::{PATIENCE, eventually, pattern_bytes, servers};
 use socket2::{Domain, Socket, Type};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[test]
 fn interim_answers_and_expectations_pass() {
@@ -40,6 +42,51 @@ fn interim_answers_and_expectations_pass() {
         (&seen["sha256"], &seen["trailers"]),
         (&sha256.into(), &serde_json::json!(["X-Sum", "7"]))
     );
+}
+
+/// An origin that refuses what is expected, and takes the body for the next request, as if it had never been sent.
+#[test]
+fn no_body_becomes_a_request_by_an_expectation() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let targets = seen.clone();
+    let origin = Origin::start(move |mut connection| {
+        while let Some(head) = connection.head() {
+            targets.lock().unwrap().push(head.target.clone());
+            if !head.values("expect").is_empty() {
+                connection.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n");
+                continue;
+            }
+            let length = head.values("content-length").first().map_or(0, |it| it.parse().unwrap());
+            let mut body = connection.take_buffer();
+            while body.len() < length && connection.more() {
+                body.extend(connection.take_buffer());
+            }
+            connection.ok("taken");
+        }
+    });
+    let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n";
+    for length in [hidden.len(), 100_000] {
+        let head = format!(
+            "POST /up HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+        );
+        let body = format!("{hidden}{}", "x".repeat(length - hidden.len()));
+        // The body comes with the head; behind it; when it is asked for.
+        let mut client = gateway.client();
+        client.send(format!("{head}{body}"));
+        assert_eq!(client.answer().text(), "taken", "{length}");
+        client.send(&head);
+        std::thread::sleep(Duration::from_millis(20));
+        client.send(&body);
+        let answers = [(); 2].map(|()| client.answer().status);
+        assert_eq!(answers, [100, 200], "{length}");
+        client.send(&head);
+        assert_eq!(client.answer().status, 100);
+        client.send(&body);
+        assert_eq!(client.answer().text(), "taken", "{length}");
+    }
+    assert_eq!(*seen.lock().unwrap(), vec!["/up"; 6]);
+    gateway.assert_conserved();
 }
 
 #[test]
