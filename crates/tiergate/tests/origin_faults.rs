@@ -3,8 +3,13 @@
 
 mod support;
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Resource, Rlimit};
+use std::fs::File;
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -67,6 +72,35 @@ fn an_origin_killed_under_load_is_answered_for_quickly_and_taken_back_by_itself(
     assert!(seen.answers.keys().all(|status| matches!(status, 200 | 502 | 503)), "{seen:#?}");
     assert!(seen.lost.is_empty() && seen.wrong.is_empty(), "{seen:#?}");
     gateway.assert_conserved();
+}
+
+/// As where what collects the logs hangs: the pipe fills up, and who writes to it waits.
+#[test]
+fn a_program_log_that_nobody_reads_delays_no_request() {
+    let (reader, writer) = std::io::pipe().expect("descriptors are left");
+    let again = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let nonblock = OFlags::NONBLOCK.bits() as i32;
+    let mut full = File::options().write(true).custom_flags(nonblock).open(again).expect("a pipe");
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = Port::reserve();
+    let mut policy = policy(&[port.address.to_string()], 8);
+    policy.origin = "retry_after = \"50ms\"\nrestart_max = \"10ms\"\nfailures_max = 1".into();
+    let gateway = Gateway::start_logging_to(&policy, folder.path(), writer.into());
+    while full.write(&[b'x'; 4096]).is_ok_and(|count| count > 0) {}
+    // The only server goes out and comes back, each time with a line.
+    for _ in 0..20 {
+        let status = gateway.get("/away").status;
+        assert!((502..=503).contains(&status), "{status}");
+        let listener = TcpListener::bind(port.address).expect("a port of our own");
+        let origin = Origin::start_on(listener, |mut connection| {
+            connection.request();
+            connection.ok("back");
+        });
+        eventually("it is back", || gateway.get("/back").status == 200);
+        drop(origin);
+        eventually("it is gone", || Client::try_connect(port.address).is_err());
+    }
+    drop(reader);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod warn;
 mod words;
 
 use crate::dashboard;
+use crate::observe::program_log;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,7 +63,8 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::Run(options) => {
-            log_to_stderr();
+            // What is still to be written is, when this ends.
+            let _log = program_log::start();
             run::run(options)
         }
         Command::Check { file } => print(check::check(&file)),
@@ -79,21 +81,4 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The program's own log; its level is set by TIERGATE_LOG (error, warn, info, debug, trace).
-fn log_to_stderr() {
-    use std::io::IsTerminal;
-    use tracing_subscriber::EnvFilter;
-    // h2 warns of each connection that resets many streams: with these lines any client could fill the log.
-    const QUIET: &str = "h2=error";
-    let level = std::env::var("TIERGATE_LOG").unwrap_or_else(|_| "info".into());
-    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
-        .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},info")));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
 }

@@ -8,6 +8,7 @@ pub mod access_log;
 pub mod counters;
 pub mod history;
 pub mod metrics;
+pub mod program_log;
 pub mod refusals;
 pub mod server;
 pub mod snapshot;

@@ -129,6 +129,27 @@ impl Gateway {
         gateway.await_ready()
     }
 
+    /// Starts it with a standard error that is read by nobody but the caller.
+    pub fn start_logging_to(policy: &Policy, folder: &Path, stderr: Stdio) -> Self {
+        let (listen, admin) = (Port::reserve(), Port::reserve());
+        let (path, log) = fresh_paths(folder);
+        std::fs::write(&path, policy.text(&[listen.address], admin.address))
+            .expect("our own folder");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tiergate"));
+        command.arg("run").arg(&path).stdin(Stdio::null());
+        let process = Process::start(logging(&mut command, &log).stderr(stderr));
+        let gateway = Gateway {
+            process,
+            address: listen.address,
+            admin: admin.address,
+            policy_path: path,
+            log,
+            _ports: vec![listen, admin],
+            _folder: None,
+        };
+        gateway.await_ready()
+    }
+
     /// Starts it under the limits that a shell sets by `limits`.
     pub fn start_under(limits: &str, policy: &Policy, folder: &Path) -> Self {
         let (listen, admin) = (Port::reserve(), Port::reserve());

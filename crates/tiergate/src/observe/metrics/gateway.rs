@@ -4,6 +4,7 @@ use super::Readings;
 use super::page::{Page, Rows};
 use super::process;
 use crate::observe::counters::{Abandoned, BAD_STATUSES, Protocol, STATUS_CLASSES, SpoolFault};
+use crate::observe::program_log;
 use crate::observe::server::ServerStatus;
 use crate::reverse_dns::LookupResult;
 use crate::tally::Tally;
@@ -145,6 +146,11 @@ impl Readings<'_> {
             .value(log.dropped.total());
         page.counter("access_log_errors_total", "Writes or reopens of the access log that failed")
             .value(log.errors.total());
+        page.counter(
+            "log_lines_dropped_total",
+            "Lines of the program's log dropped: nobody reads them",
+        )
+        .value(program_log::dropped());
         let reloads = [self.counters.reloads_ok.total(), self.counters.reloads_failed.total()];
         page.counter("reloads_total", "Reloads of the configuration, by result").each(by(
             "result",

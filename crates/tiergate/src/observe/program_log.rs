@@ -1,0 +1,37 @@
+//! The program's own log, on standard error. Lines go to a thread that writes them: whoever reads them may hang, and no
+//! request waits for that. What does not fit meanwhile is dropped and counted.
+
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::EnvFilter;
+
+/// h2 warns of each connection that resets many streams: with these lines any client could fill the log.
+const QUIET: &str = "h2=error";
+/// Lines that wait to be written, at most: half a megabyte or so.
+const LINES_MAX: usize = 4096;
+
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Begins to log; the level is set by TIERGATE_LOG (error, warn, info, debug, trace). Lines are written for as long as the
+/// guard lives, and when it is dropped, for a second at most.
+pub fn start() -> WorkerGuard {
+    let level = std::env::var("TIERGATE_LOG").unwrap_or_else(|_| "info".into());
+    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
+        .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},info")));
+    let builder = NonBlockingBuilder::default().buffered_lines_limit(LINES_MAX).lossy(true);
+    let (writer, guard) = builder.thread_name("program-log").finish(std::io::stderr());
+    DROPPED.get_or_init(|| writer.error_counter());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    guard
+}
+
+/// Lines that were dropped.
+pub fn dropped() -> u64 {
+    DROPPED.get().map_or(0, |counter| counter.dropped_lines() as u64)
+}
