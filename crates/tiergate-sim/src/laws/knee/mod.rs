@@ -83,10 +83,13 @@ const LEFT_LATE: f64 = 0.75;
 const FAILED_LATE: f64 = 2.0;
 /// How long a limit that is hardly known is unused before it comes down, in times in service, and at least, seconds.
 const UNUSED: (f64, f64) = (10.0, 1.0);
-/// Least time without a free slot that is evidence, in times in service.
-const FULL_MIN: f64 = 2.0;
 /// The part of the slots that counts as all of them, while a policy keeps the others free.
 const NEARLY: f64 = 0.75;
+
+/// A request is as quick as usual up to so many usual times of its class; and how much further the limit goes, as ln, if
+/// such a one began and ended while nothing else did.
+const QUICK: f64 = 2.0;
+const FURTHER: f64 = 0.4;
 
 /// A part of time in which the limit stands.
 #[derive(Clone, Debug)]
@@ -169,10 +172,10 @@ pub(super) struct Knee {
     noise: f64,
     /// Since when no slot has been free.
     full_since: Moment,
+    /// When a request ended the last time.
+    ended: Moment,
     /// In this block a request ended that had run while no slot was free.
     binds: bool,
-    /// Times were counted since then.
-    counted: bool,
     /// Free slots are kept from the requests that wait.
     is_kept: bool,
     /// Requests that were lost, slowly, and that were not: those of earlier blocks count half, and those admitted
@@ -213,8 +216,8 @@ impl Knee {
             held,
             noise: 1.0,
             full_since: Moment::ZERO,
+            ended: Moment::ZERO,
             binds: false,
-            counted: false,
             is_kept: false,
             lost: 0,
             kept: 0,
@@ -371,18 +374,20 @@ impl Knee {
         (grown.abs() > sure).then_some(grown)
     }
 
-    /// The block that a request is evidence of: it was admitted in it, and no slot has been free since.
-    fn block_of(&self, admitted: Moment) -> Option<usize> {
-        let is_evidence = admitted >= self.full_since;
-        let place = self.blocks.iter().position(|block| admitted >= block.from);
-        place.filter(|_| is_evidence)
+    /// The block that a request is evidence of: it was admitted in it, and took the last slot. Whether slots came free later says
+    /// nothing against it: if that counted, those that take long would be missing.
+    fn block_of(&self, completion: &Completion<'_>) -> Option<usize> {
+        let place = self.blocks.iter().position(|block| completion.admitted >= block.from)?;
+        let slots = f64::from(self.blocks[place].slots);
+        let all = if self.is_kept { NEARLY * slots } else { slots };
+        (f64::from(completion.found) >= all).then_some(place)
     }
 
     /// Its client left sooner than it could be answered. What the time in its slot would have become is not known, only that it was longer.
     /// Without it, requests that wait for less and have more time left until their clients leave would seem to take longer.
     fn left(&mut self, completion: &Completion<'_>) {
-        let Completion { now, class, admitted, load, .. } = *completion;
-        if let Some(place) = self.block_of(admitted).filter(|_| self.is_full(load.running)) {
+        let Completion { now, class, admitted, .. } = *completion;
+        if let Some(place) = self.block_of(completion) {
             self.blocks[place].times.left(class.index(), now.since(admitted).as_secs_f64());
         }
     }
@@ -390,20 +395,6 @@ impl Knee {
     /// Whether the origin has as much to do as the limit lets it have.
     fn is_full(&self, running: u32) -> bool {
         self.is_kept || running >= self.slots
-    }
-
-    /// Slots are free. Of a time without that was short, only requests that were quick have ended and been counted.
-    fn is_free(&mut self, now: Moment) {
-        let full_s = now.since(self.full_since).as_secs_f64();
-        if std::mem::take(&mut self.counted) && full_s < FULL_MIN * self.held.turnover() {
-            for block in &mut self.blocks {
-                block.times = ByClass::default();
-                if block.from < self.full_since {
-                    break;
-                }
-            }
-        }
-        self.full_since = now;
     }
 
     /// Where the limit stands at this rate of answers a second, and how far looks go: as far as the noise of a block
@@ -440,6 +431,17 @@ impl Knee {
         (self.lost, self.kept, self.halved) = (0, 0, now);
         self.open(now);
         Some(Step { cause: Cause::Failures, ..Step::between(before, self.slots)? })
+    }
+
+    /// For a while no request ended but one that was let in beyond the limit, and it was as quick as any: what holds the slots
+    /// keeps no other from being served. A worker was free for it, so there are at least as many as were in progress.
+    fn goes_further(&mut self, now: Moment) -> Option<Step> {
+        let before = self.slots;
+        self.belief.shift(FURTHER);
+        self.place(self.ln_slots + FURTHER, GAP.1);
+        self.blocks.clear();
+        self.open(now);
+        Some(Step { cause: Cause::Probed, ..Step::between(before, self.slots)? })
     }
 
     /// Throughput has followed the limit on its way up, or has not.
@@ -509,35 +511,51 @@ impl Law for Knee {
         let Completion { now, class, admitted, outcome, load, .. } = *completion;
         let held_s = now.since(admitted).as_secs_f64();
         let own = u32::from(admitted >= self.halved);
+        let silence = admitted.since(std::mem::replace(&mut self.ended, now));
         self.peak = self.peak.max(load.running);
         let usual_s = self.usual.mean(class.index());
         let expected_s = self.expected_s(class.index(), usual_s);
         match outcome.end {
             _ if is_answer(outcome) => self.kept += own,
-            End::Cancelled if held_s >= LEFT_LATE * usual_s => self.lost += own,
             End::TimedOut | End::Error if held_s >= FAILED_LATE * usual_s => self.lost += own,
             End::Cancelled => {
                 self.left(completion);
-                return None;
+                if held_s < LEFT_LATE * usual_s {
+                    return None;
+                }
+                self.lost += own;
             }
             _ => return None,
         }
         if self.lost >= LOST.0 && self.lost > LOST.1 * self.kept {
             return self.back_off(now, load.running);
         }
+        if outcome.end == End::Cancelled && !is_answer(outcome) {
+            return None;
+        }
         self.held.add(class.index(), held_s);
         let running = load.running;
         let is_full = self.is_full(running) && load.waiting > 0;
+        let is_quick = is_answer(outcome) && usual_s > 0.0 && held_s < QUICK * usual_s;
+        if is_full && is_quick && silence > CYCLE as u32 * self.block() {
+            return self.goes_further(now);
+        }
         let say = match outcome.end {
             _ if is_answer(outcome) => {
                 self.rise.answered(&Answer { now, admitted, usual_s: expected_s, running, is_full })
             }
-            _ if self.rise.is_on() => Say::Stay,
-            _ => Say::Nothing,
+            _ => self.rise.lost(),
         };
         match say {
             Say::Nothing => {}
             Say::Stay => return None,
+            Say::InVain { slots } => {
+                self.place(slots.ln(), GAP.1);
+                self.blocks.clear();
+                let before = self.slots;
+                self.open(now);
+                return Step::between(before, self.slots);
+            }
             Say::Begins { slots, took_s } => {
                 self.belief.changed((took_s / usual_s).ln());
                 return self.enter(slots, Some(Cause::Probed));
@@ -547,11 +565,12 @@ impl Law for Knee {
         let held_s = self.usual.add(class.index(), held_s, f64::from(self.slots));
         // That nobody waits at the moment does not free a slot: it is taken by the next that comes.
         if !self.is_full(running) {
-            self.is_free(now);
-        } else if let Some(place) = self.block_of(admitted) {
+            self.full_since = now;
+        }
+        if let Some(place) = self.block_of(completion) {
             let slot_seconds = self.blocks[0].until(now) - self.blocks[place].until(admitted);
             let slots = slot_seconds / now.since(admitted).as_secs_f64().max(1e-9);
-            (self.binds, self.counted) = (true, true);
+            self.binds = true;
             self.blocks[place].times.add(class.index(), held_s, slots.max(1.0).ln());
         }
         if self.blocks.front().is_none_or(|block| block.index != self.index(now)) {

@@ -10,10 +10,13 @@
 use tiergate_core::time::Moment;
 
 /// Far longer: so many times the usual time of its class, and of that times how many more slots there are than usual. And
-/// so many requests, of which this part took far longer.
+/// so many requests, of which this part took far longer; and by Little's law so do those that have not ended: many that one
+/// pause held up end together.
 const FAR_LONGER: f64 = 3.0;
 const SEEN: u32 = 12;
 const SEEN_PART: f64 = 0.5;
+/// The longest part of that time in which none ended: otherwise it was a pause.
+const GAP_MAX: f64 = 0.5;
 /// By what the limit is multiplied, and by what throughput is at least, so that it is again.
 pub(super) const TIMES: f64 = 3.0;
 const FOLLOWS: f64 = 1.6;
@@ -35,6 +38,8 @@ pub(super) enum Say {
     Stay,
     /// The way up begins, with so many slots. Requests took so many seconds before.
     Begins { slots: f64, took_s: f64 },
+    /// Requests are lost, so that it ends. There were so many slots before.
+    InVain { slots: f64 },
     /// How throughput has followed.
     Seen(Seen),
 }
@@ -81,12 +86,14 @@ pub(super) enum Rise {
     /// At that moment one took far longer.
     Suspected {
         since: Moment,
-        /// Of those admitted since: how many have ended, and how many of them took far longer.
-        ended: u32,
-        longer: u32,
-        /// How many have ended, whenever they were admitted, and the slots that were held then, summed.
+        /// When one ended the last time, and the longest time in which none did.
+        last: Moment,
+        gap_s: f64,
+        /// How many have ended since, how many of them took far longer, and these summed: slots that were held, and usual times.
         all: u32,
+        longer: u32,
         held: f64,
+        usual: f64,
     },
     /// At that moment the limit was multiplied.
     Rising {
@@ -121,6 +128,15 @@ impl Rise {
         matches!(self, Rise::Rising { .. })
     }
 
+    /// A request took so long that it was lost. With more at once they would take longer still, unless it is known by
+    /// now that they do not.
+    pub(super) fn lost(&mut self) -> Say {
+        match std::mem::take(self) {
+            Rise::Rising { slots, .. } => Say::InVain { slots: slots / TIMES },
+            Rise::Usual | Rise::Suspected { .. } => Say::Nothing,
+        }
+    }
+
     /// A request was answered. O(1).
     pub(super) fn answered(&mut self, answer: &Answer) -> Say {
         let Answer { now, admitted, usual_s, running, is_full } = *answer;
@@ -133,31 +149,31 @@ impl Rise {
                 }
                 Say::Nothing
             }
-            Rise::Suspected { since, ended, longer, all, held } => {
+            Rise::Suspected { since, last, gap_s, longer, all, held, usual } => {
                 if !is_full {
                     *self = Rise::Usual;
                     return Say::Nothing;
                 }
-                if took_s < usual_s && *longer == 0 {
-                    *self = Rise::suspected(now);
-                    return Say::Nothing;
-                }
+                *gap_s = gap_s.max(seconds(std::mem::replace(last, now), now));
                 *all += 1;
+                *longer += u32::from(is_longer);
                 *held += f64::from(running);
-                if admitted >= *since {
-                    *ended += 1;
-                    *longer += u32::from(is_longer);
-                }
-                if *ended < SEEN {
-                    return Say::Nothing;
-                }
-                if f64::from(*longer) < SEEN_PART * f64::from(*ended) {
-                    *self = Rise::Usual;
+                *usual += usual_s;
+                if *all < SEEN {
                     return Say::Nothing;
                 }
                 let answers = f64::from(*all);
-                let slots = TIMES * *held / answers;
                 let before = Rate { answers, seconds: seconds(*since, now) };
+                if *gap_s > GAP_MAX * before.seconds {
+                    *self = Rise::suspected(now);
+                    return Say::Nothing;
+                }
+                let is_slow = *held / answers > FAR_LONGER * *usual / answers * before.per_second();
+                if !is_slow || f64::from(*longer) < SEEN_PART * answers {
+                    *self = Rise::Usual;
+                    return Say::Nothing;
+                }
+                let slots = TIMES * *held / answers;
                 let took_s = slots / TIMES / before.per_second();
                 *self = Rise::rising(now, slots, before);
                 Say::Begins { slots, took_s }
@@ -190,7 +206,7 @@ impl Rise {
     }
 
     fn suspected(since: Moment) -> Self {
-        Rise::Suspected { since, ended: 0, longer: 0, all: 0, held: 0.0 }
+        Rise::Suspected { since, last: since, gap_s: 0.0, all: 0, longer: 0, held: 0.0, usual: 0.0 }
     }
 
     fn rising(since: Moment, slots: f64, before: Rate) -> Self {
@@ -222,7 +238,7 @@ mod tests {
                 Say::Begins { slots: more, .. } => slots = more,
                 Say::Seen(seen) if seen.goes_on => slots = TIMES * seen.slots,
                 Say::Seen(seen) => return seen.slots / TIMES,
-                Say::Stay | Say::Nothing => {}
+                Say::Stay | Say::Nothing | Say::InVain { .. } => {}
             }
         }
         slots
