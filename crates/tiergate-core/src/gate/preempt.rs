@@ -4,7 +4,7 @@
 //! The gate cannot end a request; it marks a slot and hands back the waker that the slot's owner left
 //! ([`Gate::permit_preemption`]). The owner ends the request and gives the slot back with
 //! [`crate::outcome::End::Preempted`]. At most so many slots are being given back at a time as are
-//! waited for above, and no class is preempted below what it is guaranteed.
+//! waited for above, and no class is preempted below what it is guaranteed, rounded up to whole slots.
 //!
 //! Source: issue 5; the youngest is preempted since least of its work is lost.
 
@@ -73,20 +73,20 @@ impl<T> Pool<T> {
             return;
         }
         let mut below = (rank + 1..self.classes.loads().len()).rev();
-        if let Some(victim) = below.find(|&rank| self.may_give(rank))
+        if let Some(victim) = below.find(|&victim| self.may_give(victim, rank))
             && let Some(wake) = self.preemptible.mark(self.classes.of_rank(victim), Which::Youngest)
         {
             common.effects.wake(wake);
         }
     }
 
-    /// Whether a slot of the class can be preempted, and it holds more than it is guaranteed, those that
-    /// are being given back left out: what it is guaranteed it would ask back at once.
-    fn may_give(&self, rank: usize) -> bool {
-        let class = self.classes.of_rank(rank);
-        let guaranteed = self.schedule.sure(rank) * f64::from(self.limit.slots());
-        let running = self.classes.loads()[rank].running;
-        let held = running.saturating_sub(self.preemptible.marked_of(class));
-        self.preemptible.has(class) && f64::from(held) > guaranteed
+    /// Whether a slot of the class can be preempted for one of a class above. Those that are being given back are not held.
+    fn may_give(&self, rank: usize, to: usize) -> bool {
+        let held = |rank: usize| {
+            let marked = self.preemptible.marked_of(self.classes.of_rank(rank));
+            self.classes.loads()[rank].running.saturating_sub(marked)
+        };
+        self.preemptible.has(self.classes.of_rank(rank))
+            && self.schedule.may_give(rank, to, self.limit.slots(), held)
     }
 }

@@ -4,6 +4,7 @@
 //! Classes are called by their rank in the plan. Classes that are gone from it, where requests still wait,
 //! rank behind and are served after all others, the first to go first.
 
+use super::balance::rounded_up;
 use super::children::Child;
 use super::policy::Ranked;
 use super::{Grant, Load, Policy, Scheduler};
@@ -45,6 +46,8 @@ struct Members {
     loads: Vec<Load>,
     /// The part of the slots that its classes' shares are of.
     part: f64,
+    /// The part of the slots that it is sure of.
+    sure: f64,
 }
 
 impl Schedule {
@@ -135,9 +138,27 @@ impl Schedule {
         self.rests
     }
 
-    /// The part of all slots that the class is sure of by its own site's policy, 0.0 to 1.0.
-    pub fn sure(&self, rank: usize) -> f64 {
-        self.sure.get(rank).copied().unwrap_or(0.0)
+    /// Whether one slot may be taken from a class for another: it, and its site if the other is of another one, hold more than
+    /// they are sure of, rounded up. With less they are owed a slot at times, and would ask this one back at once. `held` says
+    /// what classes hold. O(classes of the site).
+    pub fn may_give(
+        &self,
+        rank: usize,
+        to: usize,
+        slots: u32,
+        held: impl Fn(usize) -> u32,
+    ) -> bool {
+        let is_more = |held: u32, sure: f64| f64::from(held) > rounded_up(sure * f64::from(slots));
+        if !is_more(held(rank), self.sure.get(rank).copied().unwrap_or(0.0)) {
+            return false;
+        }
+        let Some(between) = &self.between else { return true };
+        let site_of = |rank: usize| between.places.get(rank).map(|place| place.0);
+        let Some(site) = site_of(rank).filter(|site| site_of(to) != Some(*site)) else {
+            return true;
+        };
+        let site = &between.sites[site];
+        is_more(site.ranks.iter().map(|&rank| held(rank)).sum(), site.sure)
     }
 
     /// Lets time pass; call before anything in `loads` changes. O(classes).
@@ -264,7 +285,8 @@ impl Between {
                 Policy::Weighted => site.weight / weights,
                 _ => 1.0,
             };
-            sites.push(Members { loads: vec![Load::default(); ranks.len()], ranks, part });
+            let sure = plan.between_sites.sure(&site.terms());
+            sites.push(Members { loads: vec![Load::default(); ranks.len()], ranks, part, sure });
         }
         Between { policy, loads: vec![Load::default(); sites.len()], sites, places }
     }

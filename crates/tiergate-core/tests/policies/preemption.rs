@@ -1,11 +1,12 @@
 //! Running requests that are preempted by more important ones.
 
-use crate::busy::{classes, plan};
+use crate::busy::{MILLI, classes, plan};
 use tiergate_core::class::ClassId;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::SiteId;
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
-use tiergate_core::schedule::Policy;
+use tiergate_core::schedule::{Policy, Site};
 use tiergate_core::time::Moment;
 
 const NOW: Moment = Moment::ZERO;
@@ -83,6 +84,38 @@ fn nobody_is_broken_off_for_its_own_class_or_one_below_or_a_minimum() {
     assert!(gate.is_preempted(&own) && !gate.is_preempted(&sure));
     gate.finish(NOW, own, PREEMPTED);
     gate.finish(NOW, sure, PREEMPTED);
+}
+
+/// With three fifths of a slot it is owed one at times, and would get back at once what it gave: it and the class above would
+/// go on like that without end.
+#[test]
+fn what_is_guaranteed_in_part_is_not_taken_back_again_and_again() {
+    let of_class = |plan: &mut Spec| plan.classes[2].minimum = 0.3;
+    let of_site = |plan: &mut Spec| {
+        plan.sites.push(Site { minimum: 0.3, policy: Policy::Weighted, ..Site::named("below") });
+        plan.classes[2].site = SiteId(1);
+        plan.between_sites = Policy::Strict;
+    };
+    for change in [&of_class as &dyn Fn(&mut Spec), &of_site] {
+        let mut gate = gate(2, change);
+        let [old, young] = [20, 21].map(|wake| admitted(&mut gate, 2, Some(wake)));
+        for wake in 0..3 {
+            queued(&mut gate, 0, wake);
+            queued(&mut gate, 2, 10 + wake);
+        }
+        gate.tick(NOW + MILLI * 900);
+        let mut woken = Vec::new();
+        let mut effects = |gate: &mut Gate<u32>| {
+            woken.extend(std::iter::from_fn(|| gate.next_effect().and_then(Effect::into_wake)));
+        };
+        effects(&mut gate);
+        gate.finish(NOW + MILLI * 901, young, PREEMPTED);
+        effects(&mut gate);
+        gate.tick(NOW + MILLI * 1800);
+        effects(&mut gate);
+        assert_eq!(woken, [21, 0], "one is taken, and goes to the class above");
+        gate.finish(NOW + MILLI * 1800, old, PREEMPTED);
+    }
 }
 
 #[test]
