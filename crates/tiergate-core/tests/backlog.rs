@@ -205,6 +205,20 @@ fn nobody_leaves_for_a_request_that_is_refused_all_the_same() {
     assert_eq!((door.refused, door.gate.waiting()), (vec![], 4));
 }
 
+/// Of the class that the bound is reached by, the flow with the most waiting makes room, as for the class's own bound.
+#[test]
+fn a_flow_that_fills_what_may_wait_in_all_makes_room_for_others() {
+    let mut door = Door::new(class(Order::Fifo));
+    let mut spec = Spec { slots: Slots::Fixed(1), queue_len_max: 4, ..Spec::protective() };
+    spec.classes = door.gate.plan().classes.clone();
+    door.gate.reconfigure(at(0), spec.build().expect("a valid plan"));
+    assert!((0..4).all(|_| door.arrive(0, flow(1))));
+    assert!(!door.arrive(0, flow(1)), "its own next one finds none");
+    assert!(door.arrive(0, flow(2)) && door.arrive(0, flow(3)));
+    assert_eq!(door.refused, [(3, Reason::QueueFull), (2, Reason::QueueFull)]);
+    assert_eq!(door.gate.waiting(), 4);
+}
+
 /// After a reload more wait in all than may: one that leaves its class makes no room.
 #[test]
 fn nobody_leaves_a_class_while_too_many_wait_in_all() {

@@ -40,6 +40,8 @@ pub(super) struct ClassQueue {
     pub(super) bytes: u64,
     /// Its flows that have requests waiting.
     pub(super) flows: u32,
+    /// Those of them that have one.
+    pub(super) singles: u32,
     /// Its virtual time: where its flows' starts have got to. Never goes back.
     pub(super) now: f64,
     /// CoDel's, of its flows that have one request waiting.

@@ -102,7 +102,9 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Whether the only waiter of its flow, which has waited for `sojourn` and is to be served, is dropped
-    /// now; `is_last`: nobody else waits in the queue. As [`Law::drops`].
+    /// now; `is_last`: no other flow waits with one. It waits for no more than the next slot then, which takes as long as it
+    /// does, and so would they all where one flow keeps the slots full: it is for that flow's own law to shorten
+    /// its queue. As [`Law::drops`].
     pub(super) fn drops(
         &mut self,
         codel: &Codel,

@@ -90,7 +90,7 @@ impl<T> Backlog<T> {
             flow.law.drops(&codel, now, sojourn, false)
         } else {
             flow.law.rests();
-            queue.law.drops(&codel, now, sojourn, queue.len == 1)
+            queue.law.drops(&codel, now, sojourn, queue.singles == 1)
         };
         drops.then(|| self.ticket(first))
     }

@@ -210,6 +210,11 @@ impl<T> Backlog<T> {
         }
         let flow = self.flows.at_mut(number);
         self.waiters.append(&mut flow.waiters, index);
+        match flow.waiters.len() {
+            1 => queue.singles += 1,
+            2 => queue.singles -= 1,
+            _ => {}
+        }
         if discipline.fair {
             heaps.biggest.put(place, number, discipline.size_rank(flow));
         }
@@ -236,6 +241,11 @@ impl<T> Backlog<T> {
         self.deadlines.set(index, Moment::NEVER);
         let flow = self.flows.at_mut(number);
         self.waiters.unlink(&mut flow.waiters, index);
+        match flow.waiters.len() {
+            1 => queue.singles += 1,
+            0 => queue.singles -= 1,
+            _ => {}
+        }
         if flow.waiters.len() > 0 {
             if discipline.fair {
                 heaps.biggest.put(place, number, discipline.size_rank(flow));

@@ -73,6 +73,11 @@ impl<T> Backlog<T> {
         Some(self.ticket(self.worst_of_queue(queue)))
     }
 
+    /// The request of the class that leaves for the arrival if one must; `None` if the arrival is refused.
+    pub(crate) fn displaced(&self, class: ClassId, arrival: &Arrival) -> Option<Ticket> {
+        self.victim(class, arrival).map(|index| self.ticket(index))
+    }
+
     /// The waiter that would leave for the arrival; `None` if the arrival is refused.
     fn victim(&self, class: ClassId, arrival: &Arrival) -> Option<u32> {
         let when_full = self.disciplines[class.index()].when_full;

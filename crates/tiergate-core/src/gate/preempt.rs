@@ -80,13 +80,18 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Whether a slot of the class can be preempted for one of a class above. Those that are being given back are not held.
+    /// Whether the youngest request of the class can be preempted for one of a class above. Those that are being ended hold
+    /// nothing any more.
     fn may_give(&self, rank: usize, to: usize) -> bool {
-        let held = |rank: usize| {
-            let marked = self.preemptible.marked_of(self.classes.of_rank(rank));
-            self.classes.loads()[rank].running.saturating_sub(marked)
+        let Some(slots) = self.preemptible.youngest(self.classes.of_rank(rank)) else {
+            return false;
         };
-        self.preemptible.has(self.classes.of_rank(rank))
-            && self.schedule.may_give(rank, to, self.limit.slots(), held)
+        let loads = self.classes.loads();
+        let left = |other: usize| {
+            let marked = self.preemptible.marked_of(self.classes.of_rank(other));
+            let held = loads[other].running.saturating_sub(marked);
+            if other == rank { held.saturating_sub(slots) } else { held }
+        };
+        self.schedule.may_give(rank, to, loads, self.limit.slots(), left)
     }
 }

@@ -118,6 +118,12 @@ impl<T> Revocable<T> {
         self.classes[class.index()].unmarked.len() > 0
     }
 
+    /// How many slots the youngest request of the class that could be marked holds.
+    pub(super) fn youngest(&self, class: ClassId) -> Option<u32> {
+        let youngest = self.classes[class.index()].unmarked.last()?;
+        Some(u32::from(self.slab[youngest].slots))
+    }
+
     /// Slots of the class that are marked and not back.
     pub(super) fn marked_of(&self, class: ClassId) -> u32 {
         self.classes[class.index()].marked

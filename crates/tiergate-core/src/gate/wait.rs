@@ -21,7 +21,7 @@ fn is_newcomer(arrival: &Arrival) -> bool {
 pub(super) struct Leaving {
     /// Of its own class: the first, and how many.
     own: Option<(Ticket, usize)>,
-    /// Of a class below, where too many wait in all.
+    /// Of a class below or of its own, where too many wait in all.
     below: Option<Ticket>,
 }
 
@@ -48,7 +48,11 @@ impl<T> Pool<T> {
         };
         let waiting = self.backlog.len() - own.map_or(0, |(_, count)| count);
         let below = if waiting >= queue_len_max as usize {
-            Some(self.backlog.worst(self.below(arrival.class)?)?)
+            Some(match self.below(arrival.class) {
+                Some(class) => self.backlog.worst(class)?,
+                None if own.is_some() => return None,
+                None => self.backlog.displaced(arrival.class, arrival)?,
+            })
         } else {
             None
         };

@@ -93,6 +93,14 @@ impl Ranked {
         }
     }
 
+    /// The part of a child by weight among those that have requests; 0.0 if weights do not decide.
+    pub(super) fn part(&self, child: usize, has_any: impl Fn(usize) -> bool) -> f64 {
+        match self {
+            Ranked::Weighted(weighted) => weighted.part(child, has_any),
+            _ => 0.0,
+        }
+    }
+
     /// The same state, if `policy` is of the same kind.
     pub(super) fn under(self, policy: Policy) -> Self {
         let new = Ranked::new(policy);

@@ -138,27 +138,37 @@ impl Schedule {
         self.rests
     }
 
-    /// Whether one slot may be taken from a class for another: it, and its site if the other is of another one, hold more than
-    /// they are sure of, rounded up. With less they are owed a slot at times, and would ask this one back at once. `held` says
-    /// what classes hold. O(classes of the site).
+    /// Whether slots may be taken from a class for another: it keeps what it is sure of, rounded up, and so does its site if the
+    /// other is of another one. With less they are owed a slot at times, and would ask these back at once. `left` says what
+    /// classes would hold. By weight, one is sure of its part among those that have requests. O(classes).
     pub fn may_give(
         &self,
         rank: usize,
         to: usize,
+        loads: &[Load],
         slots: u32,
-        held: impl Fn(usize) -> u32,
+        left: impl Fn(usize) -> u32,
     ) -> bool {
-        let is_more = |held: u32, sure: f64| f64::from(held) > rounded_up(sure * f64::from(slots));
-        if !is_more(held(rank), self.sure.get(rank).copied().unwrap_or(0.0)) {
-            return false;
-        }
-        let Some(between) = &self.between else { return true };
-        let site_of = |rank: usize| between.places.get(rank).map(|place| place.0);
-        let Some(site) = site_of(rank).filter(|site| site_of(to) != Some(*site)) else {
-            return true;
+        let Some(&sure) = self.sure.get(rank) else { return true };
+        let slots = f64::from(slots);
+        let keeps = |left: u32, sure: f64| f64::from(left) >= rounded_up(sure);
+        let has_any = |rank: usize| loads[rank].waiting + loads[rank].running > 0;
+        let Some(between) = &self.between else {
+            return keeps(left(rank), slots * sure.max(self.within[0].1.part(rank, has_any)));
         };
-        let site = &between.sites[site];
-        is_more(site.ranks.iter().map(|&rank| held(rank)).sum(), site.sure)
+        let (place, child) = between.places[rank];
+        let ranks = &between.sites[place].ranks;
+        let is_of_site = between.places.get(to).is_some_and(|to| to.0 == place);
+        if is_of_site {
+            let held = ranks.iter().map(|&rank| f64::from(loads[rank].running)).sum::<f64>();
+            let part = self.within[place].1.part(child, |child| has_any(ranks[child]));
+            return keeps(left(rank), (slots * sure).max(held * part));
+        }
+        let has_site_any =
+            |site: usize| between.sites[site].ranks.iter().any(|&rank| has_any(rank));
+        let of_site = between.sites[place].sure.max(between.policy.part(place, has_site_any));
+        keeps(left(rank), slots * sure)
+            && keeps(ranks.iter().map(|&rank| left(rank)).sum(), slots * of_site)
     }
 
     /// Lets time pass; call before anything in `loads` changes. O(classes).

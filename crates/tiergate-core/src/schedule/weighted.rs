@@ -37,6 +37,15 @@ struct Tags {
     waits: bool,
 }
 
+impl Weighted {
+    /// The child's part among those that have requests. O(children).
+    pub(super) fn part(&self, child: usize, has_any: impl Fn(usize) -> bool) -> f64 {
+        let tags = self.tags.all();
+        let all = (0..tags.len()).filter(|&other| other == child || has_any(other));
+        tags[child].weight / all.map(|other| tags[other].weight).sum::<f64>()
+    }
+}
+
 impl Scheduler for Weighted {
     fn reconfigure(&mut self, _now: Moment, children: &[Child], _loads: &[Load], _slots: f64) {
         self.tags.reconfigure(children);

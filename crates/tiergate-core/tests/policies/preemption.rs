@@ -118,6 +118,62 @@ fn what_is_guaranteed_in_part_is_not_taken_back_again_and_again() {
     }
 }
 
+/// How many of class c's four requests, of so many slots each, are preempted at most for one of class a after another.
+fn given_up(policy: Policy, slots: u32, each: u16, change: impl Fn(&mut Spec)) -> usize {
+    let mut gate = gate(slots, |plan| {
+        plan.sites[0].policy = policy;
+        change(plan);
+    });
+    let arrival = Arrival { slots: each, ..Arrival::of(ClassId(2)) };
+    let mut low = Vec::new();
+    for wake in 100..104 {
+        let Verdict::Admit(mut slot) = gate.arrive(NOW, arrival, || 0) else {
+            panic!("slots are free");
+        };
+        assert!(gate.permit_preemption(NOW, &mut slot, wake));
+        low.push((wake, slot));
+    }
+    let _more = (0..4).map(|_| gate.arrive(NOW, arrival, || 99)).collect::<Vec<_>>();
+    let _high: Vec<Ticket> = (0..20).map(|wake| queued(&mut gate, 0, wake)).collect();
+    let mut count = 0;
+    while let Some(effect) = gate.next_effect() {
+        let Some(place) = low.iter().position(|(wake, _)| Some(*wake) == effect.into_wake()) else {
+            continue;
+        };
+        count += 1;
+        gate.finish(NOW, low.swap_remove(place).1, PREEMPTED);
+    }
+    for (_, slot) in low {
+        gate.finish(NOW, slot, PREEMPTED);
+    }
+    count
+}
+
+#[test]
+fn what_is_left_is_what_is_guaranteed_whatever_a_request_takes() {
+    let quarter = |plan: &mut Spec| plan.classes[2].minimum = 0.25;
+    assert_eq!(given_up(Policy::Strict, 4, 1, quarter), 3, "one of four");
+    assert_eq!(given_up(Policy::Strict, 8, 2, quarter), 3, "two of eight");
+    // Of sixteen slots three: a request takes four.
+    let fifth = |plan: &mut Spec| plan.classes[2].minimum = 0.2;
+    assert_eq!(given_up(Policy::Strict, 16, 4, fifth), 3, "four of sixteen");
+    let half = |plan: &mut Spec| plan.classes[2].minimum = 0.3;
+    assert_eq!(given_up(Policy::Strict, 12, 3, half), 2, "six of twelve");
+}
+
+#[test]
+fn by_weight_a_class_keeps_its_part_among_those_that_have_requests() {
+    let weights = |low: f64| {
+        move |plan: &mut Spec| {
+            plan.classes[0].weight = 3.0;
+            plan.classes[1].weight = 100.0;
+            plan.classes[2].weight = low;
+        }
+    };
+    assert_eq!(given_up(Policy::Weighted, 4, 1, weights(1.0)), 3);
+    assert_eq!(given_up(Policy::Weighted, 4, 1, weights(3.0)), 2);
+}
+
 #[test]
 fn who_says_so_late_is_broken_off_at_once_and_a_reload_loses_nobody() {
     let mut gate = gate(2, |_| {});

@@ -46,7 +46,9 @@ section! {
         /// Which site is served next, where there are several; values as of `policy`.
         between_sites: Policy = POLICY.or("strict");
         /// How many requests of all classes together may wait, in each pool; beyond it, the newest request of the
-        /// least important class is dropped for one of a more important class.
+        /// least important class of the same site is dropped for one of a more important class, and else one of its
+        /// own class, as its `when_full` and fair queueing have it. It is not shared out: where a class or a site
+        /// must not fill it alone, bound its `queue`.
         queue: Option<u32> = whole(1..=QUEUE_MAX).optional("only the classes' own bounds");
     }
 }

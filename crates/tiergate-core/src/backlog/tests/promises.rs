@@ -359,6 +359,31 @@ fn codel_looks_at_each_flow_by_itself() {
     assert!(dropped.len() > 5 && dropped.iter().all(|flow| *flow == 1), "{dropped:?}");
 }
 
+/// Where one flow keeps the slots full, the others wait until the next comes free, for longer than the target. They are no
+/// queue that stands: only its own requests are dropped.
+#[test]
+fn codel_spares_flows_that_wait_for_no_more_than_the_next_slot() {
+    let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    let mut backlog = backlog(Class { codel: Some(codel), ..roomy() });
+    let mut dropped = Vec::new();
+    for ms in 0..20_000 {
+        while backlog.len_of(C) < 20 {
+            backlog.push(at(ms), C, &of_flow(1), at(ms) + LONG, 1);
+        }
+        if ms % 41 == 0 {
+            backlog.push(at(ms), C, &of_flow(1000 + ms), at(ms) + LONG, 2);
+        }
+        if ms % 8 == 0 {
+            while let Some(ticket) = backlog.delayed(at(ms), C) {
+                dropped.push(refuse(&mut backlog, ticket));
+            }
+            serve(&mut backlog, at(ms), C, 1.0).expect("they wait");
+        }
+    }
+    let others = dropped.iter().filter(|flow| **flow != 1).count();
+    assert!(dropped.len() > 50 && others == 0, "{} dropped, {others} of others", dropped.len());
+}
+
 /// Delays of those that are served, in ms, and how many are dropped, of two a millisecond that come and one
 /// that is served. `flow_of`: whose the request with that number is.
 fn overloaded(codel: Option<Codel>, flow_of: impl Fn(u64) -> u64) -> (Vec<u64>, u32) {
