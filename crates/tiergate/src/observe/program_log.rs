@@ -1,5 +1,5 @@
-//! The program's own log, on standard error. Lines go to a thread that writes them: whoever reads them may hang, and no
-//! request waits for that. What does not fit meanwhile is dropped and counted.
+//! The program's own log, on standard error. A thread of its own writes it, so that no request waits if its reader hangs.
+//! Lines that do not fit meanwhile are dropped and counted.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
