@@ -9,7 +9,7 @@
 //! Only where the limit is found while serving. A number that a policy gives is the most that may be in progress at the origin.
 //!
 //! An upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
-//! a client that ends many uploads at the same moment would have the origin work on all of them, whatever the limit and his
+//! a client that ends many uploads at the same moment would have the origin work on all of them, whatever the limit and its
 //! class.
 
 use super::lent::Lends;

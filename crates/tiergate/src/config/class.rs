@@ -81,7 +81,8 @@ section! {
             ("deadline", Order::Deadline),
             ("score", Order::Score),
         ]).optional("`\"deadline\"` or `\"score\"` where the site's policy is that, else `\"fifo\"`");
-        /// Whether its flows are served by fair queueing, so that a greedy flow delays only itself.
+        /// Whether its flows are served by fair queueing, so that a greedy flow delays only itself; with the orders `fifo` and
+        /// `adaptive-lifo`.
         /// Why: one client in a loop should not starve the others of its class.
         fair: bool = FLAG.or(true);
         /// CoDel (RFC 8289), `{ target, interval }`: once the queueing delay has been above `target` for
