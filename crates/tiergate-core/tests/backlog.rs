@@ -5,10 +5,11 @@ use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::control::Slots;
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
+use tiergate_core::names::{Names, SiteId};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::Spec;
+use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::reason::Reason;
-use tiergate_core::schedule::Costing;
+use tiergate_core::schedule::{Costing, Policy, Site};
 use tiergate_core::time::Moment;
 
 /// A gate of one slot, which is taken, and the tickets of those that wait.
@@ -217,6 +218,75 @@ fn a_flow_that_fills_what_may_wait_in_all_makes_room_for_others() {
     assert!(door.arrive(0, flow(2)) && door.arrive(0, flow(3)));
     assert_eq!(door.refused, [(3, Reason::QueueFull), (2, Reason::QueueFull)]);
     assert_eq!(door.gate.waiting(), 4);
+}
+
+/// Waiting of each class after one of four classes, of two sites with two each, has filled the ten places and each of the
+/// others sent eight requests.
+fn places(site: Policy, between: Policy, floods: usize, terms: impl Fn(&mut Class)) -> [u32; 4] {
+    let mut door = Door::new(class(Order::Fifo));
+    let mut classes: Vec<Class> = ["a", "b", "c", "d"].map(Class::named).to_vec();
+    for (place, class) in classes.iter_mut().enumerate() {
+        class.site = SiteId((place / 2) as u16);
+        terms(class);
+    }
+    let sites = ["one", "two"].map(|name| Site { policy: site, ..Site::named(name) }).to_vec();
+    let slots = Slots::Fixed(1);
+    let spec = Spec {
+        classes,
+        sites,
+        between_sites: between,
+        slots,
+        queue_len_max: 10,
+        ..Spec::protective()
+    };
+    let mut names = Names::default();
+    door.gate = Gate::new(Plan::build(spec, &mut names).expect("a valid plan"));
+    let ids = door.gate.plan().class_ids().to_vec();
+    let of = |place: usize| Arrival { class: ids[place], flow: place as u64, ..Arrival::default() };
+    assert!(matches!(door.gate.arrive(at(0), of(floods), || 0), Verdict::Admit(_)));
+    (0..20).for_each(|_| {
+        door.arrive(0, of(floods));
+    });
+    for place in (0..4).filter(|place| *place != floods) {
+        (0..8).for_each(|_| {
+            door.arrive(0, of(place));
+        });
+    }
+    (0..20).for_each(|_| {
+        door.arrive(0, of(floods));
+    });
+    [0, 1, 2, 3].map(|place| door.gate.state(ids[place]).waiting)
+}
+
+#[test]
+fn each_class_and_site_has_its_part_of_the_places_for_waiting() {
+    // By weight: sites five each, and classes as they come to be there, in the order of importance.
+    let weighted = |floods| places(Policy::Weighted, Policy::Weighted, floods, |_| ());
+    for floods in 0..4 {
+        let waiting = weighted(floods);
+        assert_eq!(waiting[0] + waiting[1], 5, "{floods} floods: {waiting:?}");
+        assert!(waiting.iter().all(|len| (2..=3).contains(len)), "{floods} floods: {waiting:?}");
+    }
+    // Strictly by importance: the least important of a site makes room.
+    let strict = |floods, terms: &dyn Fn(&mut Class)| {
+        places(Policy::Strict, Policy::Weighted, floods, terms)
+    };
+    assert_eq!(strict(0, &|_| ()), [5, 0, 5, 0]);
+    assert_eq!(strict(3, &|_| ()), [5, 0, 5, 0]);
+    // Between sites whatever their policy, and between classes where none is more important.
+    for between in [Policy::Strict, Policy::Shared, Policy::Fifo, Policy::Deadline] {
+        for floods in 0..4 {
+            assert_eq!(places(Policy::Strict, between, floods, |_| ()), [5, 0, 5, 0], "{floods}");
+            let waiting = places(Policy::Fifo, between, floods, |_| ());
+            assert!(
+                waiting.iter().all(|len| (2..=3).contains(len)),
+                "{floods} floods: {waiting:?}"
+            );
+        }
+    }
+    // But for what each is sure of.
+    let minimum = |class: &mut Class| class.minimum = 0.2;
+    assert_eq!(strict(0, &minimum), [4, 1, 4, 1]);
 }
 
 /// After a reload more wait in all than may: one that leaves its class makes no room.

@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 use std::time::Duration;
 use tiergate_core::admit::importance::{Candidate, Shedding};
-use tiergate_core::class::{Class, ClassId};
+use tiergate_core::class::{Class, ClassId, Order};
 use tiergate_core::control::Slots;
-use tiergate_core::gate::{Arrival, Claim, Gate, Slot, Ticket, Verdict};
+use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::names::Names;
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::{Plan, Spec};
@@ -33,6 +33,8 @@ fn candidates() -> impl Strategy<Value = Candidate> {
         |(importance, class, requests, connection)| Candidate {
             importance,
             rank: class.into(),
+            flow: 0,
+            ahead: u32::MAX,
             requests,
             connection,
         },
@@ -40,7 +42,7 @@ fn candidates() -> impl Strategy<Value = Candidate> {
 }
 
 /// The order in which requests are to go, as the words have it: the least first.
-fn order(request: &Candidate) -> (i32, i32, u32, u64) {
+fn order(request: &Candidate) -> (i32, i32, i32, u64) {
     let importance = request.importance.map_or(-1, i32::from);
     let age = match request.requests {
         0 => 0,
@@ -92,7 +94,7 @@ proptest! {
             (0.0..=1.0, 1.0..3.0, prop::option::of(1_u32..100_000), 0_usize..8), 3..60),
     ) {
         let mut shedding = Shedding::new(Moment::ZERO, AIM, &[ClassId(0)]);
-        let request = Candidate { importance: None, rank: 0, requests: 0, connection: 0 };
+        let request = Candidate { importance: None, rank: 0, flow: 0, ahead: u32::MAX, requests: 0, connection: 0 };
         let mut now = Moment::ZERO;
         let mut moves = |finished: u32, waiting: u32| {
             (0..finished).for_each(|_| shedding.finished());
@@ -141,7 +143,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn arrival(request: &Candidate, gate: &Gate<u32>) -> Arrival {
-    let Candidate { importance, rank, requests, connection } = *request;
+    let Candidate { importance, rank, requests, connection, .. } = *request;
     // A class of the plan, or one that may be gone.
     let class = gate.plan().class_ids().get(rank).copied().unwrap_or(ClassId(rank as u16));
     Arrival { importance, requests, connection, ..Arrival::of(class) }
@@ -297,6 +299,8 @@ fn a_lasting_overload_sheds_what_is_too_much_and_nobody_important() {
         let request = Candidate {
             importance: (number % 10 == 0).then_some(1),
             rank: 0,
+            flow: 0,
+            ahead: u32::MAX,
             requests: (number % 7) as u32,
             connection: number.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         };
@@ -329,4 +333,109 @@ fn a_lasting_overload_sheds_what_is_too_much_and_nobody_important() {
     }
     let shedding = world.gate.shedding().expect("the plan sheds");
     assert_eq!((shedding.fraction(), shedding.overload()), (0.0, 0.0));
+}
+
+/// As much too much, in every order: where it is by deadline or by score, an arrival may be the next, and the delay stands all
+/// the same.
+#[test]
+fn in_every_order_a_lasting_overload_is_shed() {
+    for order in [Order::Fifo, Order::AdaptiveLifo, Order::Deadline, Order::Score] {
+        let mut spec = plan(&["all"], Some(AIM));
+        (spec.classes[0].order, spec.classes[0].queue_len_max) = (order, 1000);
+        let mut world = World::new(spec);
+        for number in 0_u64..3_000 {
+            let connection = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let request =
+                Candidate { importance: None, rank: 0, flow: 0, ahead: 0, requests: 0, connection };
+            world.apply(Op::Arrive(request));
+            if number % 3 == 2 {
+                world.now = world.now + Duration::from_millis(10);
+                world.apply(Op::Finish(0));
+            }
+            if number % 30 == 29 {
+                world.apply(Op::Tick(0));
+            }
+        }
+        world.check();
+        assert!((1_600..2_100).contains(&world.shed), "{order:?}: {} of 3000", world.shed);
+    }
+}
+
+/// How many are shed of a greedy client's requests, and of 500 others' in 20 s. Eight slots of 50 ms. So many flows, on
+/// so many old connections in all, ask again as soon as they are answered, or 20 ms after they were refused; every 40 ms another of forty clients
+/// comes on a new connection: they alone would never wait.
+fn shed_beside(flows: u64, connections: u64) -> (u32, u32) {
+    let mut spec = plan(&["all"], Some(AIM));
+    spec.slots = Slots::Fixed(8);
+    spec.classes[0].queue_len_max = 1000;
+    let mut gate: Gate<u64> = Gate::new(Plan::build(spec, &mut Names::default()).expect("valid"));
+    let hash = |number: u64| {
+        number
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .rotate_left(29)
+            .wrapping_mul(0xD6E8_FEB8_6659_FD93)
+    };
+    let at = |ms: u64| Moment::ZERO + Duration::from_millis(ms);
+    // By when they come or end, and number; the lowest numbers are the greedy flows' connections.
+    let mut comes: Vec<(u64, u64)> = (0..connections).map(|number| (0, number)).collect();
+    let mut runs: Vec<(u64, u64, Slot)> = Vec::new();
+    let mut waits: Vec<(u64, Ticket)> = Vec::new();
+    let (mut shed, mut shed_of_greedy, mut next) = (0, 0, connections);
+    for now in 0..20_000 {
+        if now % 40 == 0 {
+            comes.push((now, next));
+            next += 1;
+        }
+        for place in (0..runs.len()).rev() {
+            if runs[place].0 == now {
+                let (_, number, slot) = runs.swap_remove(place);
+                let first_byte = Some(Duration::from_millis(50));
+                let outcome = Outcome { end: End::Served, first_byte, bytes: 0, left: None };
+                gate.finish(at(now), slot, outcome);
+                if number < connections {
+                    comes.push((now, number));
+                }
+            }
+        }
+        while let Some(place) = comes.iter().position(|(due, _)| *due <= now) {
+            let (_, number) = comes.swap_remove(place);
+            let (flow, requests) = match number < connections {
+                true => (number % flows, 1000),
+                false => (1000 + number % 40, 0),
+            };
+            let (flow, connection) = (hash(flow), hash(number));
+            let arrival = Arrival { flow, requests, connection, ..Arrival::of(ClassId(0)) };
+            match gate.arrive(at(now), arrival, || number) {
+                Verdict::Admit(slot) => runs.push((now + 50, number, slot)),
+                Verdict::Queue(ticket) => waits.push((number, ticket)),
+                Verdict::Reject(_) if number < connections => {
+                    shed_of_greedy += 1;
+                    comes.push((now + 20, number));
+                }
+                Verdict::Reject(_) => shed += 1,
+            }
+        }
+        gate.tick(at(now));
+        while let Some(number) = gate.next_effect().and_then(Effect::into_wake) {
+            let place = waits.iter().position(|waiter| waiter.0 == number).expect("it waits");
+            match gate.claim(waits.swap_remove(place).1) {
+                Claim::Admitted(slot) => runs.push((now + 50, number, slot)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    (shed_of_greedy, shed)
+}
+
+#[test]
+fn flows_that_are_the_overload_by_themselves_are_shed_and_no_others() {
+    for (flows, connections) in
+        [(1, 40), (1, 200), (2, 200), (4, 200), (6, 48), (6, 200), (12, 200)]
+    {
+        let (of_greedy, of_others) = shed_beside(flows, connections);
+        assert!(
+            of_greedy > 1000 && of_others <= 50,
+            "{flows} flows: {of_greedy}, {of_others} of 500"
+        );
+    }
 }

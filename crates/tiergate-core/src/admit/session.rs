@@ -3,7 +3,9 @@
 //! A session is known again by a key, a keyed hash of what names it. The table holds those that were
 //! admitted and answered well, at most so many and each for a bounded time; a name that a client makes
 //! up is not in it. The list of use is in the order of the last request, so that who is idle too long
-//! is found at its head, and who must make room is the one idle longest: evicted, and counted so.
+//! is found at its head, and who must make room is the one idle longest: evicted, and counted so. If a
+//! client has more than its part of the table, it is the one of its own that is idle longest: whoever makes up
+//! names by the thousand, and is answered well, evicts nobody else's.
 //!
 //! | a session | becomes | by |
 //! |---|---|---|
@@ -16,16 +18,21 @@
 //! Source: Cherkasova & Phaal, session-based admission control; WebQoS §4.2 (sessions). That requests
 //! of running sessions go first, instead of a threshold, is ours.
 
-use crate::collections::{List, Slab, grown};
+use crate::collections::{Links, List, Slab, grown};
 use crate::named::named;
 use crate::names::ClassId;
 use crate::time::Moment;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Memory that one session takes at most, with its share of the hash table: both are up to twice as
-/// large as what is in them.
-pub const ENTRY_BYTES: usize = 2 * Slab::<Entry>::ITEM_BYTES + 3 * size_of::<(u64, u32)>();
+/// Memory that one session takes at most, with its share of the hash tables, if each is another client's: all
+/// are up to twice as large as what is in them.
+pub const ENTRY_BYTES: usize = 2 * (Slab::<Entry>::ITEM_BYTES + Links::ENTRY_BYTES)
+    + 2 * Slab::<Client>::ITEM_BYTES
+    + 6 * size_of::<(u64, u32)>();
+
+/// The part of the table (1/16) beyond which a client's sessions make room before others'.
+const PART: usize = 16;
 
 /// How long a session lasts and how many there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,10 +131,20 @@ struct Entry {
     begun: Moment,
     last: Moment,
     requests: u32,
+    /// Whose it is, by its place among the clients.
+    client: u32,
     class: ClassId,
     at_once: u16,
     /// Its last request was refused.
     broken: bool,
+}
+
+/// A client that has sessions.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    key: u64,
+    /// Its sessions, by their last request.
+    by_use: List,
 }
 
 /// The sessions that run.
@@ -138,6 +155,12 @@ pub struct Sessions {
     places: HashMap<u64, u32, foldhash::fast::FixedState>,
     /// By their last request: the one idle longest is first.
     by_use: List,
+    clients: Slab<Client>,
+    numbers: HashMap<u64, u32, foldhash::fast::FixedState>,
+    /// Links of the clients' lists.
+    of_clients: Links,
+    /// The client with the most sessions, of those that had one answered since it had.
+    biggest: Option<u32>,
     account: Vec<SessionAccount>,
 }
 
@@ -149,6 +172,10 @@ impl Sessions {
             entries: Slab::default(),
             places: HashMap::default(),
             by_use: List::default(),
+            clients: Slab::default(),
+            numbers: HashMap::default(),
+            of_clients: Links::default(),
+            biggest: None,
             account: vec![SessionAccount::default()],
         }
     }
@@ -180,15 +207,22 @@ impl Sessions {
     }
 
     /// The same for a session that shows by a signature that it began `age` ago: it need not be known
-    /// here.
-    pub fn resume(&mut self, now: Moment, key: u64, age: Duration, class: ClassId) -> bool {
+    /// here. `client`: a keyed hash of whose address it comes from.
+    pub fn resume(
+        &mut self,
+        now: Moment,
+        key: u64,
+        client: u64,
+        age: Duration,
+        class: ClassId,
+    ) -> bool {
         if self.arrive(now, key) {
             return true;
         }
         if self.knows(key) || age >= self.bounds.lifetime || self.bounds.sessions_max == 0 {
             return false;
         }
-        self.insert(now, key, now - age, class, 0);
+        self.insert(now, key, client, now - age, class, 0);
         self.account_of(class).resumed += 1;
         true
     }
@@ -199,8 +233,15 @@ impl Sessions {
     }
 
     /// The origin has answered a request of the session. If it did so `well`, a session that was not
-    /// known begins to run; true then, and [`Sessions::leave`] must follow.
-    pub fn answered(&mut self, now: Moment, key: u64, class: ClassId, well: bool) -> bool {
+    /// known begins to run, as the client's ([`Sessions::resume`]); true then, and [`Sessions::leave`] must follow.
+    pub fn answered(
+        &mut self,
+        now: Moment,
+        key: u64,
+        client: u64,
+        class: ClassId,
+        well: bool,
+    ) -> bool {
         match self.find(now, key) {
             Some(place) => {
                 let entry = &mut self.entries[place];
@@ -208,12 +249,17 @@ impl Sessions {
                 entry.last = now;
                 entry.class = class;
                 entry.broken = false;
+                let number = entry.client;
                 self.entries.unlink(&mut self.by_use, place);
                 self.entries.append(&mut self.by_use, place);
+                let own = &mut self.clients[number].by_use;
+                self.of_clients.unlink(own, place);
+                self.of_clients.append(own, place);
+                self.note_size(number);
                 false
             }
             None if well && self.bounds.sessions_max > 0 => {
-                self.insert(now, key, now, class, 1);
+                self.insert(now, key, client, now, class, 1);
                 self.account_of(class).started += 1;
                 true
             }
@@ -306,19 +352,53 @@ impl Sessions {
         None
     }
 
-    fn insert(&mut self, now: Moment, key: u64, begun: Moment, class: ClassId, requests: u32) {
+    fn insert(
+        &mut self,
+        now: Moment,
+        key: u64,
+        client: u64,
+        begun: Moment,
+        class: ClassId,
+        requests: u32,
+    ) {
         if self.len() >= self.bounds.sessions_max {
             self.evict();
         }
-        let entry = Entry { key, begun, last: now, requests, class, at_once: 1, broken: false };
+        let clients = &mut self.clients;
+        let number = *self.numbers.entry(client).or_insert_with(|| {
+            clients.insert(Client { key: client, by_use: List::default() }).index()
+        });
+        let entry = Entry {
+            key,
+            begun,
+            last: now,
+            requests,
+            client: number,
+            class,
+            at_once: 1,
+            broken: false,
+        };
         let place = self.entries.insert(entry).index();
         self.entries.append(&mut self.by_use, place);
+        self.of_clients.append(&mut self.clients[number].by_use, place);
         self.places.insert(key, place);
+        self.note_size(number);
     }
 
-    /// Makes room for another: the session idle longest goes.
+    /// The client may be the one with the most sessions.
+    fn note_size(&mut self, number: u32) {
+        let len = |number: u32| self.clients[number].by_use.len();
+        if self.biggest.is_none_or(|biggest| len(number) > len(biggest)) {
+            self.biggest = Some(number);
+        }
+    }
+
+    /// Makes room for another: the session idle longest goes, of the client with the most if that has more than its
+    /// part.
     fn evict(&mut self) {
-        if let Some(first) = self.by_use.first() {
+        let biggest = self.biggest.map(|number| &self.clients[number].by_use);
+        let above = biggest.filter(|own| own.len() as usize > self.bounds.sessions_max / PART);
+        if let Some(first) = above.unwrap_or(&self.by_use).first() {
             self.remove(first, SessionEnd::Evicted);
         }
     }
@@ -327,6 +407,13 @@ impl Sessions {
         self.entries.unlink(&mut self.by_use, place);
         let entry = self.entries.remove(place);
         self.places.remove(&entry.key);
+        let own = &mut self.clients[entry.client].by_use;
+        self.of_clients.unlink(own, place);
+        if own.len() == 0 {
+            let client = self.clients.remove(entry.client);
+            self.numbers.remove(&client.key);
+            self.biggest = self.biggest.filter(|biggest| *biggest != entry.client);
+        }
         let account = self.account_of(entry.class);
         account.ended[end.index()] += 1;
         account.broken += u64::from(entry.broken);

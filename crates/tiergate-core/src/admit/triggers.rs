@@ -76,6 +76,12 @@ impl Triggers {
         self.pulled.get(rank).is_some_and(|&pulled| pulled > 0)
     }
 
+    /// Whether the class's own requests count for each reason that it is refused for now.
+    pub(crate) fn are_own(&self, rank: usize) -> bool {
+        let pulled = self.watches.iter().filter(|it| it.rank == rank && it.pulled);
+        pulled.into_iter().all(|watch| watch.of.has(rank))
+    }
+
     /// For each reason that the class is refused for now: whose backlog must become shorter, and by how
     /// many requests, until it is not.
     pub(crate) fn excess(

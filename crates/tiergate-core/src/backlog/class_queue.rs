@@ -2,6 +2,11 @@
 //! sessions that run, all others, and those that are late. Each has the class's order and its turns
 //! of flows for itself.
 //!
+//! Those of running sessions go first, for each answer leads to at most one more request of theirs. A flow
+//! that has more than a quarter of their requests, waiting and in service, or more than six, or that got more than a
+//! sixteenth of what was served lately, shows that it does not go by that: it leaves every second of its turns to other
+//! flows, so that a few clients do not keep all new ones out.
+//!
 //! Turns: flows are served by start tags, and each service moves its flow's tag on by what it cost.
 //!
 //! Source: Goyal, Vin, Cheng, "Start-time Fair Queueing" (1996). There a flow back from idle starts at
@@ -13,6 +18,7 @@
 
 use super::codel::Shared;
 use super::flows::Flow;
+use crate::admit::demand::Demand;
 use crate::names::ClassId;
 
 /// Queues of a class.
@@ -42,21 +48,80 @@ pub(super) struct ClassQueue {
     pub(super) flows: u32,
     /// Those of them that have one.
     pub(super) singles: u32,
+    /// How many services that its flows were charged have not ended.
+    pub(super) running: u32,
     /// Its virtual time: where its flows' starts have got to. Never goes back.
     pub(super) now: f64,
     /// CoDel's, of its flows that have one request waiting.
     pub(super) law: Shared,
 }
 
+/// A flow has much of a queue from more than this part (1/4) of it on, or from more requests than a browser has
+/// connections.
+const MUCH: u64 = 4;
+const CONNECTIONS: u32 = 6;
+/// A flow is served much from more than so many on of about 256 services, the latest counting most: a page that leads to
+/// a dozen requests is not much.
+const MUCH_SERVED: f32 = 16.0;
+/// Counts fade by a sixteenth after so many services: they are of about 256.
+const FADES_AFTER: u32 = 16;
+
+/// What flows of a class's running sessions were served lately, of all that was served while some of theirs waited.
+/// 16 KiB.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    flows: Demand,
+    until_fade: u32,
+}
+
+impl Served {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Served { flows: Demand::new(), until_fade: FADES_AFTER }
+    }
+
+    /// One of the class was served: of a running session's flow, or (`None`) in its stead. O(1), and every 16th time
+    /// about 2 µs.
+    pub(super) fn note(&mut self, flow: Option<u64>) {
+        flow.into_iter().for_each(|flow| self.flows.came(flow));
+        self.until_fade -= 1;
+        if self.until_fade == 0 {
+            self.until_fade = FADES_AFTER;
+            self.flows.fade(1.0 - 1.0 / FADES_AFTER as f32);
+        }
+    }
+
+    /// Whether the flow was served much.
+    pub(super) fn is_much(&self, flow: u64) -> bool {
+        self.flows.count(flow) > MUCH_SERVED
+    }
+}
+
 impl ClassQueue {
+    /// Whether so many, two or more, are much of so many.
+    pub(super) fn is_much(own: u32, all: u32) -> bool {
+        own > CONNECTIONS || own > 1 && u64::from(own) * MUCH > u64::from(all)
+    }
+
+    /// Whether a flow of the queue has much of its requests, waiting and in service.
+    pub(super) fn is_crowded_by(&self, flow: &Flow) -> bool {
+        ClassQueue::is_much(flow.waiters.len() + flow.running, self.len + self.running)
+    }
+
     /// Charges a service to a flow with requests waiting in the queue, one of which is the one to be served.
     pub(super) fn charge(&mut self, flow: &mut Flow, cost: f64, sequence: u64) {
+        flow.is_alone = flow.running == 0 && flow.waiters.len() == 1;
+        flow.running += 1;
+        self.running += 1;
+        self.passes(flow, cost, sequence);
+    }
+
+    /// Moves a flow with requests waiting on by a turn, its own or one that it left to others.
+    pub(super) fn passes(&mut self, flow: &mut Flow, cost: f64, sequence: u64) {
         // One more than wait: a flow that comes while the only one is served goes before its next.
         let shared = self.now + cost / f64::from(self.flows + 1);
         self.now = shared.max(flow.start);
         flow.tie = sequence;
         flow.start += cost;
-        flow.is_alone = flow.running == 0 && flow.waiters.len() == 1;
-        flow.running += 1;
     }
 }

@@ -46,6 +46,10 @@ pub(super) struct Flow {
     pub(super) is_alone: bool,
     /// Last come, first served.
     pub(super) is_lifo: bool,
+    /// It left its last turn to requests that belong to no running session.
+    pub(super) gave_way: bool,
+    /// Bytes that are held while its requests wait.
+    pub(super) bytes: u64,
     pub(super) law: Law,
     /// Refusals of its requests that were due to deadlines.
     pub(super) lasting: Lasting,

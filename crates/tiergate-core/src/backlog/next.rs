@@ -1,7 +1,7 @@
 //! Which request of a class is next, what its service is charged, and which has waited too long.
 
-use super::class_queue::{QUEUES, queue_of};
-use super::flows::FlowTurn;
+use super::class_queue::{QUEUES, Served, class_of, queue_of};
+use super::flows::{Flow, FlowTurn};
 use super::queues::Backlog;
 use super::waiter::{Ticket, Waiter};
 use crate::arrival::Arrival;
@@ -18,12 +18,41 @@ impl<T> Backlog<T> {
     pub(crate) fn first(&mut self, now: Moment, class: ClassId) -> Option<Ticket> {
         self.now = now;
         let place = self.queues_of(class).iter().position(|queue| queue.len > 0)?;
-        let queue = (class.index() * QUEUES + place) as u32;
+        let mut queue = (class.index() * QUEUES + place) as u32;
+        if self.gives_way(queue) {
+            queue = queue_of(class, false, false);
+        }
         let index = match self.heaps.order.first(queue) {
             Some(index) => index,
             None => self.first_of_turn(now, queue),
         };
         Some(self.ticket(index))
+    }
+
+    /// Whether the flow that is next in a queue, that of running sessions, leaves its turn to those of its class
+    /// that belong to none. O(1).
+    fn gives_way(&self, queue: u32) -> bool {
+        let class = class_of(queue);
+        let others = queue_of(class, false, false);
+        if queue != queue_of(class, true, false) || self.queue(others).len == 0 {
+            return false;
+        }
+        let flow = self.flows.at(self.flow_in_turn(queue));
+        !flow.gave_way
+            && self.asks_much(queue, flow)
+            && self.queue(others).flows > u32::from(self.waiting_flow(others, flow.key).is_some())
+    }
+
+    /// Whether a flow of running sessions has much of what they ask for, or was served much lately.
+    fn asks_much(&self, queue: u32, flow: &Flow) -> bool {
+        let served = self.served[class_of(queue).index()].as_ref();
+        self.queue(queue).is_crowded_by(flow) || served.is_some_and(|it| it.is_much(flow.key))
+    }
+
+    /// The flow of the one that is next in a queue, in which some wait.
+    fn flow_in_turn(&self, queue: u32) -> u32 {
+        let by_order = self.heaps.order.first(queue).map(|index| self.waiters[index].account);
+        by_order.or_else(|| self.heaps.turns.first(queue)).expect("a waiter's flow has a turn")
     }
 
     /// What the class's next is chosen by, among other classes'. As [`Backlog::first`].
@@ -44,13 +73,35 @@ impl<T> Backlog<T> {
         }
         let place = queue_of(class, arrival.running, false);
         let flow = self.flow_of(place, arrival).map(|number| self.flows.at(number));
-        if flow.is_some_and(|flow| flow.is_lifo) {
-            return 0;
-        }
-        let own = flow.map_or(0, |flow| flow.waiters.len());
+        if flow.is_some_and(|flow| flow.is_lifo) { 0 } else { self.ahead_by_turns(arrival) }
+    }
+
+    /// The same, taken to come last of its flow: what those of its list have to wait for, whatever the order makes of the
+    /// arrival. Without turns it is all that wait.
+    fn ahead_by_turns(&self, arrival: &Arrival) -> u32 {
+        let place = queue_of(arrival.class, arrival.running, false);
         let queue = self.queue(place);
+        if matches!(self.disciplines[arrival.class.index()].order, Order::Deadline | Order::Score) {
+            return queue.len;
+        }
+        let flow = self.flow_of(place, arrival).map(|number| self.flows.at(number));
+        let own = flow.map_or(0, |flow| flow.waiters.len());
         let others = queue.flows - u32::from(own > 0);
         queue.len.min(own.saturating_add(others.saturating_mul(own + 1)))
+    }
+
+    /// How many of its class an arrival would wait for: of its own list, and of running sessions; of these as many as of its
+    /// own where flows leave every second turn. O(1).
+    pub(crate) fn ahead_of_all(&self, arrival: &Arrival) -> u32 {
+        let own = self.ahead_by_turns(arrival);
+        if arrival.running {
+            return own;
+        }
+        let place = queue_of(arrival.class, true, false);
+        let running = self.queue(place);
+        let biggest = self.heaps.biggest.first(place).map(|number| self.flows.at(number));
+        let leaves = biggest.is_some_and(|it| self.asks_much(place, it) && it.key != arrival.flow);
+        own + if leaves { running.len.min(own + 1) } else { running.len }
     }
 
     /// Of the flow whose turn it is: its longest waiter or, while it is overloaded, the last.
@@ -82,8 +133,14 @@ impl<T> Backlog<T> {
         let codel = self.disciplines[class.index()].codel?;
         let next = self.first(now, class)?;
         let waiter = &self.waiters[next.0.index()];
-        let queue = &mut self.queues[waiter.queue() as usize];
-        let flow = self.flows.at_mut(waiter.account);
+        let place = waiter.queue();
+        // Without turns the delay is of all that wait, and made by the flow with the most.
+        let biggest = match self.disciplines[class.index()].has_turns() {
+            true => None,
+            false => self.heaps.biggest.first(place),
+        };
+        let queue = &mut self.queues[place as usize];
+        let flow = self.flows.at_mut(biggest.unwrap_or(waiter.account));
         let first = flow.waiters.first()?;
         let sojourn = now.since(self.waiters[first].arrived);
         let drops = if flow.waiters.len() > 1 {
@@ -132,6 +189,8 @@ impl<T> Backlog<T> {
         let sequence = self.next_sequence();
         let waiter = &mut self.waiters[ticket.0.index()];
         waiter.estimate = cost;
+        self.note_turn(ticket, cost.max(COST_MIN), sequence);
+        let waiter = &mut self.waiters[ticket.0.index()];
         if !self.disciplines[waiter.class.index()].has_turns() {
             return;
         }
@@ -144,6 +203,28 @@ impl<T> Backlog<T> {
         }
     }
 
+    /// A waiter is served: in its own turn, or in that of a flow of a running session, which then has had it.
+    fn note_turn(&mut self, ticket: Ticket, cost: f64, sequence: u64) {
+        let waiter = &self.waiters[ticket.0.index()];
+        let (class, place, account) = (waiter.class, waiter.queue(), waiter.account);
+        let running = queue_of(class, true, false);
+        if place == running {
+            let flow = self.flows.at_mut(account);
+            flow.gave_way = false;
+            let served = &mut self.served[class.index()];
+            served.get_or_insert_with(|| Box::new(Served::new())).note(Some(flow.key));
+        } else if self.queue(running).len > 0 {
+            let number = self.flow_in_turn(running);
+            let flow = self.flows.at_mut(number);
+            flow.gave_way = true;
+            self.served[class.index()].iter_mut().for_each(|served| served.note(None));
+            if self.disciplines[class.index()].has_turns() {
+                self.queues[running as usize].passes(flow, cost, sequence);
+                self.heaps.turns.put(running, number, flow.rank());
+            }
+        }
+    }
+
     /// A service that was charged has ended, and has cost `actual`. Nothing happens if the flow's account is
     /// forgotten. O(log flows).
     pub(crate) fn ended(&mut self, now: Moment, turn: FlowTurn, charged: f64, actual: f64) {
@@ -153,6 +234,7 @@ impl<T> Backlog<T> {
         };
         let flow = self.flows.at_mut(number);
         flow.ended(charged.max(COST_MIN), actual);
+        self.queues[flow.queue as usize].running -= 1;
         if flow.waiters.len() > 0 {
             self.heaps.turns.put(flow.queue, number, flow.rank());
         } else {

@@ -1,6 +1,6 @@
 //! The backlog's queues: a waiter joins all that it belongs to, and leaves them.
 
-use super::class_queue::{ClassQueue, QUEUES, class_of, queue_of};
+use super::class_queue::{ClassQueue, QUEUES, Served, class_of, queue_of};
 use super::discipline::Discipline;
 use super::flows::Flows;
 use super::waiter::{State, Ticket, Waiter};
@@ -19,6 +19,8 @@ pub(crate) struct Backlog<T> {
     pub(super) waiters: Slab<Waiter<T>>,
     pub(super) flows: Flows,
     pub(super) queues: Vec<ClassQueue>,
+    /// By class; `None` until a running session of it was served.
+    pub(super) served: Vec<Option<Box<Served>>>,
     pub(super) heaps: Rankings,
     pub(super) deadlines: Earliest,
     sequence: u64,
@@ -49,6 +51,7 @@ impl<T> Backlog<T> {
             waiters: Slab::default(),
             flows: Flows::default(),
             queues: Vec::new(),
+            served: Vec::new(),
             heaps: Rankings::default(),
             deadlines: Earliest::default(),
             disciplines: Vec::new(),
@@ -148,7 +151,12 @@ impl<T> Backlog<T> {
     /// The arrival's flow, if it has requests waiting in the queue.
     pub(super) fn flow_of(&self, queue: u32, arrival: &Arrival) -> Option<u32> {
         let discipline = &self.disciplines[class_of(queue).index()];
-        let number = self.flows.find(queue, discipline.flow_key(arrival.flow))?;
+        self.waiting_flow(queue, discipline.flow_key(arrival.flow))
+    }
+
+    /// The flow of that key, if it has requests waiting in the queue.
+    pub(super) fn waiting_flow(&self, queue: u32, key: u64) -> Option<u32> {
+        let number = self.flows.find(queue, key)?;
         (self.flows.at(number).waiters.len() > 0).then_some(number)
     }
 
@@ -204,11 +212,12 @@ impl<T> Backlog<T> {
             let flow = self.flows.at_mut(number);
             flow.start = if is_over { queue.now } else { flow.start.max(queue.now) };
             (flow.tie, flow.since) = (sequence, sequence);
-            (flow.is_lifo, flow.is_alone) = (false, false);
+            (flow.is_lifo, flow.is_alone, flow.gave_way) = (false, false, false);
             queue.flows += 1;
             heaps.turns.put(place, number, flow.rank());
         }
         let flow = self.flows.at_mut(number);
+        flow.bytes += u64::from(self.waiters[index].bytes);
         self.waiters.append(&mut flow.waiters, index);
         match flow.waiters.len() {
             1 => queue.singles += 1,
@@ -240,6 +249,7 @@ impl<T> Backlog<T> {
         self.len -= 1;
         self.deadlines.set(index, Moment::NEVER);
         let flow = self.flows.at_mut(number);
+        flow.bytes -= u64::from(waiter.bytes);
         self.waiters.unlink(&mut flow.waiters, index);
         match flow.waiters.len() {
             1 => queue.singles += 1,

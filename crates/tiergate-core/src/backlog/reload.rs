@@ -14,6 +14,7 @@ impl<T> Backlog<T> {
     pub(crate) fn reconfigure(&mut self, class: ClassId, discipline: Discipline) {
         if self.disciplines.len() <= class.index() {
             self.queues.resize((class.index() + 1) * QUEUES, ClassQueue::default());
+            self.served.resize(class.index() + 1, None);
             self.disciplines.resize(class.index() + 1, discipline.clone());
         }
         let former = &self.disciplines[class.index()];
@@ -33,6 +34,7 @@ impl<T> Backlog<T> {
         waiting.iter().for_each(|(_, index)| self.leave(*index));
         if !keeps_flows {
             self.flows.forget_where(|flow| class_of(flow.queue) == class);
+            self.queues[queues.clone()].iter_mut().for_each(|queue| queue.running = 0);
         }
         self.disciplines[class.index()] = discipline;
         waiting.iter().for_each(|(_, index)| self.join(*index));
@@ -44,6 +46,7 @@ impl<T> Backlog<T> {
             let flow = self.flows.at_mut(number);
             (flow.start, flow.tie) = (former.start, former.tie);
             (flow.is_lifo, flow.law, flow.lasting) = (former.is_lifo, former.law, former.lasting);
+            flow.gave_way = former.gave_way;
             self.heaps.turns.put(former.queue, number, flow.rank());
         }
     }

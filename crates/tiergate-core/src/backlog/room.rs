@@ -8,20 +8,23 @@
 //!
 //! So a flow that sends much pushes out its own. An arrival of a running session that cannot stay takes
 //! the place of one that is late, or of one without a session, whatever it would have been
-//! of its own kind; one without never takes that of one with.
+//! of its own kind; one without takes that of one with only if that one's flow has much of the class. An arrival
+//! of such a flow takes nobody else's place.
 //!
 //! A request that leaves by bytes may be smaller than the arrival: then the next of its flow go with it, up
 //! to [`VICTIMS_MAX`] in all. If they would not do, the arrival is refused and none leaves.
 
-use super::class_queue::{class_of, queue_of};
+use super::class_queue::{ClassQueue, class_of, queue_of};
+use super::discipline::Discipline;
 use super::queues::Backlog;
 use super::waiter::Ticket;
 use crate::arrival::Arrival;
 use crate::class::WhenFull;
 use crate::names::ClassId;
 
-/// Most waiters that make room for one.
-pub(super) const VICTIMS_MAX: usize = 16;
+/// Most waiters that make room for one, which holds the caller's lock for about a millisecond: a body of
+/// 1 MiB finds room among requests of 1 KiB.
+pub(super) const VICTIMS_MAX: usize = 1024;
 
 /// Whether one more may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub(crate) enum Room {
 
 impl<T> Backlog<T> {
     /// Whether an arrival may wait in the class. By count, one that leaves is enough: after a reload more
-    /// may wait than the bound, and they stay. O(1): at most [`VICTIMS_MAX`] are looked at.
+    /// may wait than the bound, and they stay. O(1), and by bytes O(those that leave).
     pub(crate) fn room(&self, class: ClassId, arrival: &Arrival) -> Room {
         let discipline = &self.disciplines[class.index()];
         let bytes: u64 = self.queues_of(class).iter().map(|queue| queue.bytes).sum();
@@ -78,13 +81,35 @@ impl<T> Backlog<T> {
         self.victim(class, arrival).map(|index| self.ticket(index))
     }
 
+    /// The last of another flow that has more of the arrival's list waiting than the arrival's would; `None` if none
+    /// has. O(1).
+    pub(crate) fn outnumbering(&self, class: ClassId, arrival: &Arrival) -> Option<Ticket> {
+        let queue = queue_of(class, arrival.running, false);
+        let number = self.bigger(queue, arrival)?;
+        Some(self.ticket(self.worst_of_flow(number)))
+    }
+
     /// The waiter that would leave for the arrival; `None` if the arrival is refused.
     fn victim(&self, class: ClassId, arrival: &Arrival) -> Option<u32> {
-        let when_full = self.disciplines[class.index()].when_full;
+        let Discipline { when_full, fair, .. } = self.disciplines[class.index()];
         let own = queue_of(class, arrival.running, false);
+        let (others, late) = (queue_of(class, false, false), queue_of(class, false, true));
+        let has_much = |len| ClassQueue::is_much(len, self.len_of(class));
+        let is_much = fair && has_much(self.with_arrival(own, arrival));
+        if arrival.running && is_much && self.queue(late).len == 0 {
+            // Of those without a session, only its own flow's leave for it.
+            if let Some(number) = self.flow_of(others, arrival) {
+                return Some(self.worst_of_flow(number));
+            }
+            return self.victim_beside(class, own, arrival);
+        }
+        if !arrival.running
+            && let Some(number) = self.bigger(queue_of(class, true, false), arrival)
+            && has_much(self.flows.at(number).waiters.len())
+        {
+            return Some(self.worst_of_flow(number));
+        }
         let displaces = arrival.running || when_full != WhenFull::RefuseNew;
-        let late = queue_of(class, false, true);
-        let others = queue_of(class, false, false);
         let queues = if displaces { [late, others, own] } else { [own; 3] };
         match queues.into_iter().find(|&queue| self.queue(queue).len > 0)? {
             queue if queue == own => self.victim_beside(class, own, arrival),
@@ -96,10 +121,7 @@ impl<T> Backlog<T> {
     fn victim_beside(&self, class: ClassId, queue: u32, arrival: &Arrival) -> Option<u32> {
         let discipline = &self.disciplines[class.index()];
         let own = self.flow_of(queue, arrival);
-        let with_arrival = own.map_or(0, |number| self.flows.at(number).waiters.len()) + 1;
-        if let Some(biggest) = self.heaps.biggest.first(queue)
-            && self.flows.at(biggest).waiters.len() > with_arrival
-        {
+        if let Some(biggest) = self.bigger(queue, arrival) {
             return Some(self.worst_of_flow(biggest));
         }
         let worst = match own {
@@ -113,6 +135,21 @@ impl<T> Backlog<T> {
             WhenFull::DropLeast => arrival.score > self.waiters[worst].score,
         };
         stays.then_some(worst)
+    }
+
+    /// How many of the arrival's flow would wait in a queue with it.
+    fn with_arrival(&self, queue: u32, arrival: &Arrival) -> u32 {
+        self.flow_of(queue, arrival).map_or(0, |number| self.flows.at(number).waiters.len()) + 1
+    }
+
+    /// The flow of a queue with the most waiting, if the arrival is of another that would have fewer in the arrival's
+    /// own queue, with it; `None` where flows are not told apart.
+    fn bigger(&self, queue: u32, arrival: &Arrival) -> Option<u32> {
+        let own = queue_of(class_of(queue), arrival.running, false);
+        let biggest = self.heaps.biggest.first(queue)?;
+        let flow = self.flows.at(biggest);
+        let is_bigger = flow.waiters.len() > self.with_arrival(own, arrival);
+        (is_bigger && flow.key != arrival.flow).then_some(biggest)
     }
 
     fn worst_of_queue(&self, queue: u32) -> u32 {
@@ -141,6 +178,10 @@ impl<T> Backlog<T> {
 
     /// How many leave, from a waiter on, until so many bytes are free; `None` if they are not even then.
     fn leaving(&self, victim: Ticket, excess: u64) -> Option<usize> {
+        let flow = self.waiters[victim.0.index()].account;
+        if self.flows.at(flow).bytes < excess {
+            return None;
+        }
         let leaving = std::iter::successors(Some(victim), |&ticket| self.beside(ticket));
         let mut free = 0;
         for (count, ticket) in (1..=VICTIMS_MAX).zip(leaving) {

@@ -23,6 +23,28 @@ impl Link {
     pub(super) const NEW: Link = Link { previous: NONE, next: NONE, generation: NonZeroU32::MIN };
 }
 
+/// Links of further lists of entries that are in lists of their own table: an entry may be in one of each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links(Vec<Link>);
+
+impl Links {
+    /// Memory that one entry takes.
+    pub(crate) const ENTRY_BYTES: usize = size_of::<Link>();
+
+    /// Puts an entry that is in none of these lists at the end of one. O(1).
+    pub(crate) fn append(&mut self, list: &mut List, index: u32) {
+        if self.0.len() <= index as usize {
+            self.0.resize(index as usize + 1, Link::NEW);
+        }
+        list.append(&mut self.0, index);
+    }
+
+    /// Takes an entry out of the list that it is in. O(1).
+    pub(crate) fn unlink(&mut self, list: &mut List, index: u32) {
+        list.remove(&mut self.0, index);
+    }
+}
+
 /// A list: its ends and its length. An entry of the table is in one list at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct List {

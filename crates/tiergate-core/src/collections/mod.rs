@@ -20,6 +20,6 @@ mod table;
 pub(crate) use earliest::Earliest;
 pub(crate) use flow_table::FlowTable;
 pub(crate) use heap::{Heaps, Rank};
-pub(crate) use list::List;
+pub(crate) use list::{Links, List};
 pub(crate) use slab::{Key, Slab};
 pub(crate) use table::grown;

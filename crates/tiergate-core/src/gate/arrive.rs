@@ -1,10 +1,11 @@
 //! A request's arrival: admitted, queued or refused.
 
+use super::classes::Classes;
 use super::pool::{Common, Pool};
 use super::{Arrival, Gate, Slot, Ticket, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
-use crate::backlog;
+use crate::backlog::{self, Backlog};
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -68,7 +69,7 @@ impl<T> Pool<T> {
         }
         self.catch_up(common, now);
         if let Some(shedding) = &mut self.shedding
-            && shedding.is_shed(&candidate(self.classes.rank(class), arrival))
+            && shedding.is_shed(&candidate(&self.classes, &self.backlog, arrival))
         {
             return self.reject(common, now, arrival, Reason::Shed);
         }
@@ -209,7 +210,7 @@ impl<T> Pool<T> {
     ) -> Option<Reason> {
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
-        let candidate = candidate(self.classes.rank(class), &arrival);
+        let candidate = candidate(&self.classes, &self.backlog, &arrival);
         let barred = if self.is_blocked(common, now, &arrival) {
             Some(Reason::Blocked)
         } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
@@ -254,7 +255,7 @@ impl<T> Pool<T> {
         if at_once {
             return None;
         }
-        if self.triggers.bars(self.classes.rank(class)) {
+        if self.is_triggered(arrival) && self.outnumbering(arrival).is_none() {
             return Some(Reason::BacklogTrigger);
         }
         if self.room(arrival, common.plan.queue_len_max).is_none() {
@@ -290,8 +291,12 @@ impl<T> Pool<T> {
     }
 }
 
-/// A request as shedding sees it; `rank`: its class's.
-fn candidate(rank: usize, arrival: &Arrival) -> Candidate {
-    let Arrival { importance, requests, connection, .. } = *arrival;
-    Candidate { importance, rank, requests, connection }
+/// A request as shedding sees it. Before it go those of its class that it would wait for, and all of the classes
+/// above. O(classes).
+fn candidate<T>(classes: &Classes, backlog: &Backlog<T>, arrival: &Arrival) -> Candidate {
+    let Arrival { class, flow, importance, requests, connection, .. } = *arrival;
+    let rank = classes.rank(class);
+    let above: u32 = classes.loads().iter().take(rank).map(|load| load.waiting).sum();
+    let ahead = above + backlog.ahead_of_all(arrival);
+    Candidate { importance, rank, flow, ahead, requests, connection }
 }

@@ -42,16 +42,20 @@ impl<T> Pool<T> {
     /// not. O(classes).
     pub(super) fn room(&self, arrival: &Arrival, queue_len_max: u32) -> Option<Leaving> {
         let own = match self.backlog.room(arrival.class, arrival) {
+            Room::Free if self.is_triggered(arrival) => Some((self.outnumbering(arrival)?, 1)),
             Room::Free => None,
             Room::After(first, count) => Some((first, count)),
             Room::None => return None,
         };
         let waiting = self.backlog.len() - own.map_or(0, |(_, count)| count);
         let below = if waiting >= queue_len_max as usize {
-            Some(match self.below(arrival.class) {
+            Some(match self.below(arrival.class, queue_len_max) {
                 Some(class) => self.backlog.worst(class)?,
                 None if own.is_some() => return None,
-                None => self.backlog.displaced(arrival.class, arrival)?,
+                None => match self.above_part(arrival.class, queue_len_max) {
+                    Some(class) => self.backlog.worst(class)?,
+                    None => self.backlog.displaced(arrival.class, arrival)?,
+                },
             })
         } else {
             None
@@ -59,16 +63,40 @@ impl<T> Pool<T> {
         Some(Leaving { own, below })
     }
 
+    /// Whether a trigger refuses the arrival's class now.
+    pub(super) fn is_triggered(&self, arrival: &Arrival) -> bool {
+        self.triggers.bars(self.classes.rank(arrival.class))
+    }
+
+    /// The request whose place the arrival takes although triggers refuse its class: one of a flow with more
+    /// waiting, if what waits of the class is what pulls them. So a flow that keeps a backlog long has
+    /// its own requests refused, and not those of others.
+    pub(super) fn outnumbering(&self, arrival: &Arrival) -> Option<Ticket> {
+        let is_own = self.triggers.are_own(self.classes.rank(arrival.class));
+        is_own.then(|| self.backlog.outnumbering(arrival.class, arrival))?
+    }
+
     /// Of the classes below this one, of its site or gone from the plan, the least important that has
-    /// anybody waiting. O(classes).
-    fn below(&self, class: ClassId) -> Option<ClassId> {
+    /// anybody waiting and more than its part of so many places. O(classes²).
+    fn below(&self, class: ClassId, places: u32) -> Option<ClassId> {
         let (rank, site) = (self.classes.rank(class), self.classes.at(class).settings.site);
-        let below = self.classes.ranked().iter().zip(self.classes.loads()).skip(rank + 1);
-        let mut waits = below.filter(|(id, load)| {
-            let other = &self.classes.at(**id).settings;
-            load.waiting > 0 && (other.site == site || !self.classes.is_planned(**id))
+        let loads = self.classes.loads();
+        let below = self.classes.ranked().iter().enumerate().skip(rank + 1);
+        let mut waits = below.filter(|&(rank, id)| {
+            let other = &self.classes.at(*id).settings;
+            loads[rank].waiting > 0
+                && (other.site == site || !self.classes.is_planned(*id))
+                && !self.schedule.keeps_places(rank, loads, places)
         });
-        waits.next_back().map(|(id, _)| *id)
+        waits.next_back().map(|(_, id)| *id)
+    }
+
+    /// The class that makes room for one of this class, which has fewer than its part of so many places; `None` if
+    /// none does. O(classes²).
+    fn above_part(&self, class: ClassId, places: u32) -> Option<ClassId> {
+        let rank = self.classes.rank(class);
+        let other = self.schedule.makes_room(rank, self.classes.loads(), places)?;
+        Some(self.classes.of_rank(other))
     }
 
     /// Why the request may not wait: it would not be served before its deadline or, while an overload lasts,

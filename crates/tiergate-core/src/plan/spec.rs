@@ -33,8 +33,8 @@ pub struct Spec {
     /// What a request is said to cost.
     pub cost: Costing,
     /// How many requests may wait in all classes of a pool together. When that many do, one that comes takes
-    /// the place of the newest of the least important class below its own, of its site; if there is none, it
-    /// is refused. Each pool has as many: if they shared them, the queue of one would be refused for that of
+    /// the place of the newest of the least important class below its own, of its site, that has more than its part; else of
+    /// a class or site with more than its part, if its own has less; else of its own class. Each pool has as many: if they shared them, the queue of one would be refused for that of
     /// another.
     pub queue_len_max: u32,
     /// Share of a pool's slots, 0.0 to 1.0, that requests may hold whose clients are too slow, or have left long ago, while

@@ -101,6 +101,21 @@ impl Ranked {
         }
     }
 
+    /// The part of a child in the places for waiting, beside what it is sure of: by weight; none by importance, where
+    /// the more important takes what it needs; else as much as each other that has requests.
+    pub(super) fn places(
+        &self,
+        child: usize,
+        children: usize,
+        has_any: impl Fn(usize) -> bool,
+    ) -> f64 {
+        match self {
+            Ranked::Strict(_) => 0.0,
+            Ranked::Weighted(weighted) => weighted.part(child, has_any),
+            _ => equal_part(children, has_any),
+        }
+    }
+
     /// The same state, if `policy` is of the same kind.
     pub(super) fn under(self, policy: Policy) -> Self {
         let new = Ranked::new(policy);
@@ -110,6 +125,11 @@ impl Ranked {
             _ => new,
         }
     }
+}
+
+/// The part of each of so many that have requests.
+pub(super) fn equal_part(children: usize, has_any: impl Fn(usize) -> bool) -> f64 {
+    1.0 / (0..children).filter(|child| has_any(*child)).count().max(1) as f64
 }
 
 impl Scheduler for Ranked {

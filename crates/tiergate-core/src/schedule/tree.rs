@@ -6,7 +6,7 @@
 
 use super::balance::rounded_up;
 use super::children::Child;
-use super::policy::Ranked;
+use super::policy::{Ranked, equal_part};
 use super::{Grant, Load, Policy, Scheduler};
 use crate::names::SiteId;
 use crate::plan::{Plan, Spec};
@@ -169,6 +169,91 @@ impl Schedule {
         let of_site = between.sites[place].sure.max(between.policy.part(place, has_site_any));
         keeps(left(rank), slots * sure)
             && keeps(ranks.iter().map(|&rank| left(rank)).sum(), slots * of_site)
+    }
+
+    /// Whether so many places for waiting, when all are taken, leave the class no more than its part: what it is sure of,
+    /// or by weight. Never of a class that is gone. O(classes).
+    pub fn keeps_places(&self, rank: usize, loads: &[Load], places: u32) -> bool {
+        rank < self.sure.len()
+            && f64::from(loads[rank].waiting) <= f64::from(places) * self.part(rank, rank, loads)
+    }
+
+    /// The class of which a request leaves for one of this class, where all places for waiting are taken and this class or
+    /// its site has fewer than its part: of those with more than theirs the one with most more, and of a site's
+    /// classes the least important with more. O(classes²).
+    pub fn makes_room(&self, rank: usize, loads: &[Load], places: u32) -> Option<usize> {
+        if rank >= self.sure.len() {
+            return None;
+        }
+        let above = |waiting: u32, part: f64| f64::from(waiting) - f64::from(places) * part;
+        let most = |all: &mut dyn Iterator<Item = (usize, f64)>| {
+            let above = all.filter(|(_, above)| *above > 0.0);
+            above.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(which, _)| which)
+        };
+        let above_of = |other: usize| above(loads[other].waiting, self.part(other, rank, loads));
+        let mut peers = 0..0;
+        let mut of_site = &[][..];
+        match &self.between {
+            None => peers = 0..self.sure.len(),
+            Some(between) => {
+                let own = between.places[rank].0;
+                let waiting = |site: usize| -> u32 {
+                    between.sites[site].ranks.iter().map(|&rank| loads[rank].waiting).sum()
+                };
+                let above =
+                    |site: usize| above(waiting(site), self.part_of_site(site, rank, loads));
+                if above(own) <= -1.0 {
+                    let others = (0..between.sites.len()).filter(|site| *site != own);
+                    let site = most(&mut others.map(|site| (site, above(site))));
+                    if let Some(site) = site {
+                        let mut ranks = between.sites[site].ranks.iter().rev();
+                        return ranks.find(|other| above_of(**other) > 0.0).copied();
+                    }
+                }
+                of_site = &between.sites[own].ranks;
+            }
+        }
+        if above_of(rank) > -1.0 {
+            return None;
+        }
+        let peers = peers.chain(of_site.iter().copied()).filter(|other| *other != rank);
+        most(&mut peers.map(|other| (other, above_of(other))))
+    }
+
+    /// The part of the places for waiting that a class has among those that have requests, as `comes` does.
+    fn part(&self, rank: usize, comes: usize, loads: &[Load]) -> f64 {
+        let has_any = |rank: usize| rank == comes || loads[rank].waiting + loads[rank].running > 0;
+        let sure = self.sure[rank];
+        let (site, child, ranks) = match &self.between {
+            None => (0, rank, None),
+            Some(between) => {
+                let (site, child) = between.places[rank];
+                (site, child, Some(&between.sites[site].ranks))
+            }
+        };
+        let has_child_any = |child: usize| has_any(ranks.map_or(child, |ranks| ranks[child]));
+        let children = ranks.map_or(self.sure.len(), Vec::len);
+        match &self.within[site].1 {
+            Ranked::Shared(_) | Ranked::Fixed(_) if sure > 0.0 => sure,
+            within => {
+                let of_site = ranks.map_or(1.0, |_| self.part_of_site(site, comes, loads));
+                sure.max(of_site * within.places(child, children, has_child_any))
+            }
+        }
+    }
+
+    /// The same of a site; there are several. Where neither shares nor weights say more, each has as much as each
+    /// other, also where one is served before the other: a lower one's flood is not to keep the higher one from
+    /// waiting at all, nor the other way round.
+    fn part_of_site(&self, site: usize, comes: usize, loads: &[Load]) -> f64 {
+        let between = self.between.as_ref().expect("there are several");
+        let has_any = |rank: usize| rank == comes || loads[rank].waiting + loads[rank].running > 0;
+        let has_site_any =
+            |site: usize| between.sites[site].ranks.iter().any(|&rank| has_any(rank));
+        match between.sites[site].sure.max(between.policy.part(site, has_site_any)) {
+            0.0 => equal_part(between.sites.len(), has_site_any),
+            part => part,
+        }
     }
 
     /// Lets time pass; call before anything in `loads` changes. O(classes).

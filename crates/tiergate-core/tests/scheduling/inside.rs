@@ -16,7 +16,16 @@ pub(crate) fn check(state: &State, req: &Req) -> Result<(), String> {
             return Err("it is late and another is not".to_owned());
         }
     } else if !req.session && peers.iter().any(|other| other.session && !state.is_late(other)) {
-        return Err("a running session waits".to_owned());
+        // A flow that has most of what is asked for by running sessions leaves turns to others.
+        let sessions = || {
+            let all = state.waiting.iter().chain(&state.running);
+            all.filter(|other| other.session && other.class == req.class)
+        };
+        let own = |flow| sessions().filter(|other| other.flow == flow).count();
+        if !class.fair || sessions().all(|other| own(other.flow) < 2) {
+            return Err("a running session waits".to_owned());
+        }
+        peers.retain(|other| !other.session && !state.is_late(other));
     } else {
         peers.retain(|other| other.session == req.session && !state.is_late(other));
     }

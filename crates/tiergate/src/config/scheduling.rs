@@ -47,8 +47,8 @@ section! {
         between_sites: Policy = POLICY.or("strict");
         /// How many requests of all classes together may wait, in each pool; beyond it, the newest request of the
         /// least important class of the same site is dropped for one of a more important class, and else one of its
-        /// own class, as its `when_full` and fair queueing have it. It is not shared out: where a class or a site
-        /// must not fill it alone, bound its `queue`.
+        /// own class, as its `when_full` and fair queueing have it. Where a class or a site has more than its part of
+        /// the places (by weight or what it is sure of; else sites, and classes without priorities, alike), it makes room for those with less.
         queue: Option<u32> = whole(1..=QUEUE_MAX).optional("only the classes' own bounds");
     }
 }

@@ -29,8 +29,9 @@ section! {
         /// Time after which it ends in any case.
         /// Why: a working day; priority should not last for ever.
         lifetime: Duration = TIME.or("12h");
-        /// How many sessions are tracked; beyond it, the one that has been idle longest is evicted.
-        /// Why: at most 152 bytes each, 15 MB; enough for half an hour of 50 new sessions a second.
+        /// How many sessions are tracked; beyond it, the one that has been idle longest is evicted: of the client
+        /// with the most, if it has more than a sixteenth of them.
+        /// Why: at most 312 bytes each, 31 MB; enough for half an hour of 50 new sessions a second.
         sessions_max: usize = whole(1..=10_000_000).or(100_000);
         /// How many concurrent requests of one session have priority; further ones wait like those of new
         /// sessions.

@@ -20,6 +20,7 @@ use set_cookie::Change;
 use settings::{Recognised, Session};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -75,6 +76,13 @@ impl SessionTable {
         self.sessions.lock().expect("no code panics while it holds the table")
     }
 
+    fn client(&self, address: IpAddr) -> u64 {
+        match address.to_canonical() {
+            IpAddr::V4(address) => self.hasher.hash_one(address),
+            IpAddr::V6(address) => self.hasher.hash_one(address.to_bits() >> 64),
+        }
+    }
+
     fn key(&self, name: &[u8]) -> u64 {
         // Zero stands for none.
         self.hasher.hash_one(name) | 1
@@ -93,6 +101,8 @@ fn bounds(settings: Option<&Session>) -> Bounds {
 pub struct SessionGuard {
     table: Arc<SessionTable>,
     class: ClassId,
+    /// A hash of its client: an IPv4 address, or an IPv6 network of a customer's size.
+    client: u64,
     /// The key of the session; 0: none yet.
     key: AtomicU64,
     /// Whether it counts among the session's concurrent requests.
@@ -123,6 +133,7 @@ impl SessionGuard {
         let mut guard = SessionGuard {
             table: table.clone(),
             class,
+            client: table.client(view.client),
             key: AtomicU64::new(0),
             member: AtomicBool::new(false),
             running: false,
@@ -146,7 +157,8 @@ impl SessionGuard {
                     let key = table.key(&token.name);
                     let age = Duration::from_secs(u64::from(now.saturating_sub(token.begun)));
                     guard.key = key.into();
-                    guard.running = table.lock().resume(clock::now(), key, age, class);
+                    guard.running =
+                        table.lock().resume(clock::now(), key, guard.client, age, class);
                 }
                 guard.own = Some(Own { token, host: view.host.into(), secure, now });
             }
@@ -227,7 +239,7 @@ impl SessionGuard {
     }
 
     fn count(&self, key: u64, well: bool) {
-        if self.table.lock().answered(clock::now(), key, self.class, well) {
+        if self.table.lock().answered(clock::now(), key, self.client, self.class, well) {
             self.key.store(key, Ordering::Relaxed);
             self.member.store(true, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
 //! The naive backlog: one list of all that wait, searched from end to end for every question. It knows
 //! the rules and nothing of how they are kept.
 
+use super::super::class_queue::Served;
 use super::super::flows::REMEMBERED;
 use super::super::room::VICTIMS_MAX;
 use super::*;
@@ -33,6 +34,8 @@ struct Account {
     /// Services that have not ended; whether the latest has always been the only request of its flow.
     running: u32,
     alone: bool,
+    /// It left its last turn to the other kind.
+    gave_way: bool,
     idle_since: Option<Moment>,
 }
 
@@ -42,6 +45,8 @@ pub(super) struct Oracle {
     pub(super) waiting: Vec<Waiting>,
     accounts: Vec<Account>,
     virtual_now: Vec<[f64; 3]>,
+    /// By class.
+    served: Vec<Served>,
     numbers: u64,
 }
 
@@ -55,8 +60,9 @@ pub(super) enum May {
 impl Oracle {
     pub(super) fn new(classes: Vec<Class>, ageing: u64) -> Self {
         let virtual_now = vec![[0.0; 3]; classes.len()];
+        let served = vec![Served::new(); classes.len()];
         let (waiting, accounts) = (Vec::new(), Vec::new());
-        Oracle { classes, ageing, waiting, accounts, virtual_now, numbers: 0 }
+        Oracle { classes, ageing, waiting, accounts, virtual_now, served, numbers: 0 }
     }
 
     fn key(&self, waiting: &Waiting) -> (usize, usize, u64) {
@@ -110,8 +116,18 @@ impl Oracle {
             self.accounts.retain(|account| account.of != of);
             let (tie, since) = (waiting.number, waiting.number);
             let idle_since = None;
-            let (lifo, alone) = (false, false);
-            self.accounts.push(Account { of, start, tie, since, lifo, running, alone, idle_since });
+            let (lifo, alone, gave_way) = (false, false, false);
+            self.accounts.push(Account {
+                of,
+                start,
+                tie,
+                since,
+                lifo,
+                running,
+                alone,
+                gave_way,
+                idle_since,
+            });
         }
         self.waiting.push(waiting);
     }
@@ -134,28 +150,67 @@ impl Oracle {
     }
 
     pub(super) fn first(&mut self, now: Moment, class: usize) -> Option<u32> {
-        let kind = (0..3).find(|&kind| !self.of_kind(class, kind).is_empty())?;
+        let mut kind = (0..3).find(|&kind| !self.of_kind(class, kind).is_empty())?;
+        if kind == 0 && self.gives_way(class) {
+            kind = 1;
+        }
+        match self.classes[class].order {
+            Order::Fifo | Order::AdaptiveLifo => Some(self.first_of_turn(now, class, kind)),
+            Order::Deadline | Order::Score => Some(self.first_by_order(class, kind).id),
+        }
+    }
+
+    fn first_by_order(&self, class: usize, kind: usize) -> &Waiting {
         let ageing = i128::from(self.ageing);
-        let all = self.of_kind(class, kind);
+        let all = self.of_kind(class, kind).into_iter();
         let found = match self.classes[class].order {
-            Order::Deadline => all.into_iter().min_by_key(|it| (it.deadline, it.number)),
-            Order::Score => all.into_iter().min_by_key(|it| {
+            Order::Deadline => all.min_by_key(|it| (it.deadline, it.number)),
+            _ => all.min_by_key(|it| {
                 let waited_ms = i128::from(it.arrived.nanos() / 1_000_000);
                 let points =
                     i128::from(it.score.millionths()) * 1000 - ageing * 1_000_000 * waited_ms;
                 (-points, it.number)
             }),
-            Order::Fifo | Order::AdaptiveLifo => return Some(self.first_of_turn(now, class, kind)),
         };
-        found.map(|it| it.id)
+        found.expect("somebody waits")
     }
 
-    fn first_of_turn(&mut self, now: Moment, class: usize, kind: usize) -> u32 {
+    /// Whose turn it is of a kind.
+    fn flow_in_turn(&self, class: usize, kind: usize) -> (usize, usize, u64) {
+        if matches!(self.classes[class].order, Order::Deadline | Order::Score) {
+            return self.key(self.first_by_order(class, kind));
+        }
         let keys: Vec<_> = self.of_kind(class, kind).iter().map(|it| self.key(it)).collect();
         let waits = |account: &&Account| keys.contains(&account.of);
         let accounts = self.accounts.iter().filter(waits);
         let next = accounts.min_by(|a, b| a.start.total_cmp(&b.start).then(a.tie.cmp(&b.tie)));
-        let of = next.expect("somebody waits").of;
+        next.expect("somebody waits").of
+    }
+
+    /// Whether whose turn it is of running sessions leaves it to the others.
+    fn gives_way(&self, class: usize) -> bool {
+        if self.of_kind(class, 0).is_empty() {
+            return false;
+        }
+        let of = self.flow_in_turn(class, 0);
+        if self.of_kind(class, 1).iter().all(|it| self.key(it).2 == of.2) {
+            return false;
+        }
+        let running = |own: bool| {
+            let accounts = self.accounts.iter();
+            let those =
+                accounts.filter(|it| (it.of.0, it.of.1) == (class, 0) && (!own || it.of == of));
+            those.map(|account| account.running as usize).sum::<usize>()
+        };
+        let own = self.of_flow(of).len() + running(true);
+        let all = self.of_kind(class, 0).len() + running(false);
+        let account = self.accounts.iter().find(|account| account.of == of).expect("it waits");
+        let got = self.served[class].is_much(of.2);
+        (own > 6 || own > 1 && own * 4 > all || got) && !account.gave_way
+    }
+
+    fn first_of_turn(&mut self, now: Moment, class: usize, kind: usize) -> u32 {
+        let of = self.flow_in_turn(class, kind);
         let list = self.of_flow(of);
         let (first, last) = (list[0].clone(), list[list.len() - 1].id);
         let waited = now.since(first.arrived).as_nanos();
@@ -170,16 +225,38 @@ impl Oracle {
     pub(super) fn serve(&mut self, now: Moment, class: usize, cost: f64) -> Option<u32> {
         let id = self.first(now, class)?;
         let waiting = self.waiting.iter().find(|it| it.id == id).expect("it waits").clone();
+        self.numbers += 1;
+        let number = self.numbers;
         let settings = &self.classes[class];
-        if settings.fair && matches!(settings.order, Order::Fifo | Order::AdaptiveLifo) {
-            let of = self.key(&waiting);
-            let mut flows: Vec<u64> =
-                self.of_kind(class, waiting.kind).iter().map(|it| it.flow).collect();
-            let is_only = flows.iter().filter(|flow| **flow == waiting.flow).count() == 1;
+        let has_turns =
+            settings.fair && matches!(settings.order, Order::Fifo | Order::AdaptiveLifo);
+        let flows_of = |kind: usize| {
+            let mut flows: Vec<u64> = self.of_kind(class, kind).iter().map(|it| it.flow).collect();
             flows.sort_unstable();
             flows.dedup();
-            self.numbers += 1;
-            let number = self.numbers;
+            flows.len() as f64
+        };
+        let (others, own) = (flows_of(0), flows_of(waiting.kind));
+        if waiting.kind == 0 {
+            let of = self.key(&waiting);
+            self.account(of).gave_way = false;
+            self.served[class].note(Some(of.2));
+        } else if !self.of_kind(class, 0).is_empty() {
+            let of = self.flow_in_turn(class, 0);
+            let account = self.account(of);
+            account.gave_way = true;
+            self.served[class].note(None);
+            let account = self.account(of);
+            if has_turns {
+                let start = account.start;
+                (account.start, account.tie) = (start + cost, number);
+                let present = &mut self.virtual_now[class][0];
+                *present = (*present + cost / (others + 1.0)).max(start);
+            }
+        }
+        if has_turns {
+            let of = self.key(&waiting);
+            let is_only = self.of_flow(of).len() == 1;
             let account = self.account(of);
             let start = account.start;
             account.start = start + cost;
@@ -187,7 +264,7 @@ impl Oracle {
             account.alone = is_only && account.running == 0;
             account.running += 1;
             let present = &mut self.virtual_now[of.0][of.1];
-            *present = (*present + cost / (flows.len() as f64 + 1.0)).max(start);
+            *present = (*present + cost / (own + 1.0)).max(start);
         }
         self.leave(now, id);
         Some(id)
@@ -234,14 +311,50 @@ impl Oracle {
             return May::NotWait;
         }
         let own = usize::from(!it.running);
+        let flow_of = |kind| (class, kind, if settings.fair { it.flow } else { 0 });
+        let with_it = self.of_flow(flow_of(own)).len() + 1;
+        let is_most = |len: usize| len > 6 || len > 1 && len * 4 > all.len();
+        let any = |kind: usize| !self.of_kind(class, kind).is_empty();
+        let of_kinds = |kinds: Vec<usize>| {
+            let kind = kinds.into_iter().find(|&kind| any(kind))?;
+            self.victim(class, kind, (kind == own).then_some(it))
+        };
         let kinds = match it.running || settings.when_full != WhenFull::RefuseNew {
             true => vec![2, 1, own],
             false => vec![own],
         };
-        let kind = kinds.into_iter().find(|&kind| !self.of_kind(class, kind).is_empty());
-        let victim = kind.and_then(|kind| self.victim(class, kind, (kind == own).then_some(it)));
+        let of_running = || self.victim(class, 0, None).filter(|_| !it.running && settings.fair);
+        let victim = if it.running && settings.fair && is_most(with_it) && !any(2) {
+            // Its flow has most of the class: only its own leave.
+            match self.of_flow(flow_of(1)).is_empty() {
+                true if any(0) => self.victim(class, 0, Some(it)),
+                true => None,
+                false => self.victim_of(&self.of_flow(flow_of(1))),
+            }
+        } else if any(0)
+            && let Some(victim) = of_running()
+            && let len = self.of_flow(self.key(victim)).len()
+            && is_most(len)
+            && len > with_it
+            && victim.flow != it.flow
+        {
+            Some(victim)
+        } else {
+            of_kinds(kinds)
+        };
         let leaving = victim.and_then(|victim| self.leaving(victim, excess));
         leaving.map_or(May::NotWait, May::WaitAfter)
+    }
+
+    /// Who leaves of a flow.
+    fn victim_of<'a>(&self, list: &[&'a Waiting]) -> Option<&'a Waiting> {
+        match self.classes[list[0].class].when_full {
+            WhenFull::RefuseNew => list.last().copied(),
+            WhenFull::DropOldest => list.first().copied(),
+            WhenFull::DropLeast => {
+                list.iter().copied().min_by_key(|it| (it.score, u64::MAX - it.number))
+            }
+        }
     }
 
     /// Who leaves of those of a kind, which the newcomer is of too if it is given.
@@ -331,6 +444,7 @@ impl Oracle {
                     lifo: false,
                     running: 0,
                     alone: false,
+                    gave_way: false,
                     idle_since: None,
                 }),
             }

@@ -421,3 +421,142 @@ fn codel_drops_where_each_flow_has_one_request_waiting() {
     assert!(longest <= alone.map(|ms| ms * 11 / 10).as_ref(), "{longest:?}, {alone:?} in one flow");
     assert!(of_each.abs_diff(of_one) < of_one / 10, "{of_each} dropped, {of_one} in one flow");
 }
+
+/// The same where requests are served by deadline, and so without turns: the delay is that of all who wait,
+/// and the flow that makes it pays for it.
+#[test]
+fn codel_drops_of_the_flow_that_makes_the_delay_where_there_are_no_turns() {
+    let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
+    for order in [Order::Deadline, Order::Score] {
+        let mut backlog = backlog(Class { codel: Some(codel), order, ..roomy() });
+        let mut dropped = Vec::new();
+        for ms in 0..20_000 {
+            while backlog.len_of(C) < 20 {
+                backlog.push(at(ms), C, &of_flow(1), at(ms) + LONG, 1);
+            }
+            if ms % 41 == 0 {
+                backlog.push(at(ms), C, &of_flow(1000 + ms), at(ms) + LONG, 2);
+            }
+            if ms % 16 == 0 {
+                while let Some(ticket) = backlog.delayed(at(ms), C) {
+                    dropped.push(refuse(&mut backlog, ticket));
+                }
+                serve(&mut backlog, at(ms), C, 1.0).expect("they wait");
+            }
+        }
+        let others = dropped.iter().filter(|flow| **flow != 1).count();
+        assert!(dropped.len() > 20 && others == 0, "{} dropped, {others} of others", dropped.len());
+    }
+}
+
+/// Served of each flow, while `flows` of running sessions keep so many requests waiting each and eight in service
+/// among them, and two flows of new sessions one each.
+fn sessions_beside_new_ones(flows: u64, depth: u32, order: Order) -> BTreeMap<u32, u32> {
+    let mut backlog = backlog(Class { order, ..roomy() });
+    let mut served = BTreeMap::new();
+    let mut runs = VecDeque::new();
+    let push = |backlog: &mut Backlog<u32>, ms, flow: u64| {
+        let arrival = Arrival { running: flow < 1000, ..of_flow(flow) };
+        backlog.push(at(ms), C, &arrival, at(ms) + LONG, flow as u32);
+    };
+    for flow in (0..flows).flat_map(|flow| vec![flow; depth as usize]).chain([1000, 1001]) {
+        push(&mut backlog, 0, flow);
+    }
+    for ms in 0..4000 {
+        if runs.len() == 8 {
+            let turn: Option<FlowTurn> = runs.pop_front().expect("eight run");
+            turn.into_iter().for_each(|turn| backlog.ended(at(ms), turn, 1.0, 1.0));
+        }
+        let (flow, turn) = begin(&mut backlog, at(ms), C, 1.0).expect("they wait");
+        runs.push_back(turn);
+        *served.entry(flow).or_default() += 1;
+        push(&mut backlog, ms, flow.into());
+    }
+    served
+}
+
+#[test]
+fn a_flow_that_has_much_of_what_sessions_ask_for_leaves_new_ones_every_second_turn() {
+    for order in [Order::Fifo, Order::AdaptiveLifo, Order::Deadline] {
+        // One client with all of it.
+        let served = sessions_beside_new_ones(1, 30, order);
+        let new = served[&1000] + served[&1001];
+        assert!(new.abs_diff(2000) <= 2, "{order:?}: {served:?}");
+        // Beside another that asks for little, and gets it.
+        let served = sessions_beside_new_ones(2, 30, order);
+        let new = served[&1000] + served[&1001];
+        assert!(new.abs_diff(2000) <= 2, "{order:?}: {served:?}");
+        // Several, each with more than a browser asks for at once.
+        let served = sessions_beside_new_ones(6, 20, order);
+        let new = served[&1000] + served[&1001];
+        assert!(new.abs_diff(2000) <= 2, "{order:?}: {served:?}");
+        // Many that have as much as each other, and not more than that: new ones wait.
+        let served = sessions_beside_new_ones(20, 4, order);
+        assert!(!served.contains_key(&1000), "{order:?}: {served:?}");
+        // One request at a time each.
+        let served = sessions_beside_new_ones(30, 1, order);
+        assert!(!served.contains_key(&1000), "{order:?}: {served:?}");
+    }
+}
+
+/// Few that never pause, on no more connections than a browser has.
+#[test]
+fn flows_that_get_much_of_what_is_served_leave_new_ones_every_second_turn() {
+    for order in [Order::Fifo, Order::AdaptiveLifo] {
+        for (flows, depth, least) in [(5, 5, 1300), (12, 1, 800)] {
+            let served = sessions_beside_new_ones(flows, depth, order);
+            let new = served[&1000] + served[&1001];
+            assert!((least..=2000).contains(&new), "{order:?}, {flows} flows: {served:?}");
+        }
+    }
+}
+
+/// A session's flow that fills the class makes room for new ones, and displaces none; other sessions do as ever.
+#[test]
+fn a_flow_that_has_much_of_a_full_class_makes_room_for_new_sessions() {
+    let mut backlog = backlog(Class { queue_len_max: 20, ..roomy() });
+    let arrival = |flow, running| Arrival { running, ..of_flow(flow) };
+    let come = |backlog: &mut Backlog<u32>, flow: u32, running: bool| {
+        let arrival = arrival(flow.into(), running);
+        let left = match backlog.room(C, &arrival) {
+            Room::Free => None,
+            Room::None => return Err(()),
+            Room::After(ticket, 1) => Some(refuse(backlog, ticket)),
+            Room::After(..) => panic!("one is enough"),
+        };
+        backlog.push(at(0), C, &arrival, at(0) + LONG, flow);
+        Ok(left)
+    };
+    (0..20).for_each(|_| assert_eq!(come(&mut backlog, 1, true), Ok(None)));
+    // New ones take its places down to six, which is more than a quarter, and so on; and its own next takes none of
+    // theirs.
+    for flow in 100..115 {
+        assert_eq!(come(&mut backlog, flow, false), Ok(Some(1)));
+        assert_eq!(come(&mut backlog, 1, true), Err(()));
+    }
+    assert_eq!(come(&mut backlog, 115, false), Err(()));
+    // Another session's takes one of those without.
+    assert_eq!(come(&mut backlog, 2, true), Ok(Some(114)));
+}
+
+#[test]
+fn a_large_request_takes_the_places_of_as_many_small_ones_as_it_needs() {
+    let class = Class { queue_bytes_max: 256 << 10, ..roomy() };
+    let mut backlog = backlog(class);
+    let of = |flow, bytes| Arrival { bytes, ..of_flow(flow) };
+    while backlog.room(C, &of(1, 900)) == Room::Free {
+        backlog.push(at(0), C, &of(1, 900), at(0) + LONG, 1);
+    }
+    let len = backlog.len_of(C);
+    assert!(matches!(backlog.room(C, &of(2, 60_000)), Room::After(_, 66 | 67)));
+    assert_eq!(backlog.room(C, &of(1, 60_000)), Room::None, "its own would be no smaller");
+    assert!(matches!(backlog.room(C, &of(2, 250_000)), Room::After(_, count) if count > 270));
+    // What one flow has is not enough.
+    for _ in 0..len / 2 {
+        let ticket = backlog.outnumbering(C, &of(2, 900)).expect("many");
+        refuse(&mut backlog, ticket);
+        backlog.push(at(0), C, &of(3, 900), at(0) + LONG, 3);
+    }
+    assert_eq!(backlog.room(C, &of(2, 250_000)), Room::None);
+    assert!(matches!(backlog.room(C, &of(2, 100_000)), Room::After(..)));
+}

@@ -174,16 +174,17 @@ impl Both {
 
     fn serve(&mut self, class: usize, cost: f64) {
         let id = ClassId(class as u16);
-        let lanes: Vec<usize> =
-            (0..3).filter(|&kind| !self.naive.of_kind(class, kind).is_empty()).collect();
         let first = self.real.first(self.now, id);
-        let flow = first.map(|ticket| self.real.waiter(ticket).expect("it waits").flow);
+        let of = first.map(|ticket| {
+            let waiter = self.real.waiter(ticket).expect("it waits");
+            let kind = if waiter.late { 2 } else { usize::from(!waiter.running) };
+            (class, kind, waiter.flow)
+        });
         let real = begin(&mut self.real, self.now, id, cost);
         let naive = self.naive.serve(self.now, class, cost);
         assert_eq!(real.map(|(wake, _)| wake), naive);
         if let Some((_, Some(turn))) = real {
-            let of = (class, lanes[0], flow.expect("somebody was served"));
-            self.services.push((turn, of, cost));
+            self.services.push((turn, of.expect("somebody was served"), cost));
         }
     }
 

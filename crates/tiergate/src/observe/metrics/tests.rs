@@ -61,7 +61,7 @@ fn encoded(format: Format) -> String {
         at_once_max: 32,
     };
     let mut sessions = Sessions::new(bounds);
-    sessions.answered(Moment::ZERO, 1, ClassId(0), true);
+    sessions.answered(Moment::ZERO, 1, 1, ClassId(0), true);
     sessions.end(1);
     let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };
     let refusals = Refusals::default();
