@@ -10,21 +10,23 @@
 const CELLS: usize = 2048;
 /// A count that has faded to less is forgotten.
 const FORGOTTEN: f32 = 0.25;
-/// Heavy is a flow that sends more than this many times what flows send on average.
+/// Heavy is a flow that sends more than this many times what flows send on average, light one that sends less than this
+/// part of it.
 const HEAVY: f32 = 2.0;
+const LIGHT: f32 = 0.5;
 
 /// What flows sent lately.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
     rows: [Vec<f32>; 2],
-    /// From which count on a flow is heavy.
-    heavy: f32,
+    /// What flows sent on average when counts faded last.
+    mean: f32,
 }
 
 impl Demand {
     /// Nothing was sent yet.
     pub(crate) fn new() -> Self {
-        Demand { rows: [vec![0.0; CELLS], vec![0.0; CELLS]], heavy: f32::INFINITY }
+        Demand { rows: [vec![0.0; CELLS], vec![0.0; CELLS]], mean: 0.0 }
     }
 
     /// A request of the flow has come. `flow`: even over all values. O(1).
@@ -43,7 +45,12 @@ impl Demand {
     /// Whether the flow sends more than twice what flows do on average, as it was when counts faded last: a flow
     /// that is alone never does. O(1).
     pub(crate) fn is_heavy(&self, flow: u64) -> bool {
-        self.count(flow) > self.heavy
+        self.mean > 0.0 && self.count(flow) > HEAVY * self.mean
+    }
+
+    /// Whether the flow sends less than half of what flows do on average: one that is alone never does. O(1).
+    pub(crate) fn is_light(&self, flow: u64) -> bool {
+        self.count(flow) < LIGHT * self.mean
     }
 
     /// Counts fade to this part of themselves. O(counters), about 2 µs.
@@ -58,7 +65,7 @@ impl Demand {
         }
         let row = &self.rows[0];
         let (sum, flows) = (row.iter().sum::<f32>(), row.iter().filter(|it| **it > 0.0).count());
-        self.heavy = if flows > 0 { HEAVY * sum / flows as f32 } else { f32::INFINITY };
+        self.mean = sum / flows.max(1) as f32;
     }
 }
 
@@ -84,7 +91,9 @@ mod tests {
             demand.fade(0.95);
         }
         assert!((100..106).all(|flow| demand.is_heavy(hashed(flow))));
-        assert!((0..40).all(|flow| !demand.is_heavy(hashed(flow))));
+        assert!(
+            (0..40).all(|flow| !demand.is_heavy(hashed(flow)) && demand.is_light(hashed(flow)))
+        );
         assert!(!demand.is_heavy(hashed(7_777)), "it never sent any");
         for _ in 0..100 {
             (0..40).for_each(|flow| demand.came(hashed(flow)));
@@ -100,7 +109,7 @@ mod tests {
             (0..1 + round % 3).for_each(|_| demand.came(hashed(1)));
             demand.fade(0.95);
         }
-        assert!(!demand.is_heavy(hashed(1)));
+        assert!(!demand.is_heavy(hashed(1)) && !demand.is_light(hashed(1)));
         let mut demand = Demand::new();
         for _ in 0..50 {
             (0..1000).for_each(|flow| demand.came(hashed(flow)));

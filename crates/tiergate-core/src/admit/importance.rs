@@ -13,7 +13,8 @@
 //!
 //! Flows: a client that asks for much is an overload by itself, for which others, on newer connections, would
 //! pay. So requests of a flow that sends more than twice what flows do go before all others that are as
-//! important; and nobody is shed who would not wait, since flows take turns, for half the delay aimed at.
+//! important; and none of a flow that sends less than half as much as flows do is shed if it would not wait,
+//! since flows take turns, for half the delay aimed at.
 //!
 //! A first request without importance ranks lowest: refusing it costs the origin nothing and breaks
 //! nothing off. Requests that carry importance go last, but they do go: when everything is important,
@@ -223,9 +224,12 @@ impl Shedding {
     }
 
     fn sheds(&self, place: usize, request: &Candidate) -> bool {
-        // It would see less than half of the delay aimed at: it is not for it to bring that down.
+        if !self.reaches(place, request.connection) {
+            return false;
+        }
+        // Others make the delay, and it would see less than half of what is aimed at.
         let sees_delay = f64::from(request.ahead) > 0.5 * self.aim.as_secs_f64() * self.served;
-        sees_delay && self.reaches(place, request.connection)
+        sees_delay || !self.demand.is_light(request.flow)
     }
 
     /// Whether a request is within the fraction.
