@@ -243,7 +243,7 @@ fn a_client_that_makes_up_names_evicts_its_own() {
     }
     assert!((0..300).all(|key| table.knows(key)));
     assert_eq!((table.len(), table.account()[0].ended[SessionEnd::Evicted.index()]), (400, 1000));
-    // Whoever has no more than a part makes no room: the one that is idle longest does.
+    // Once no client has more than its part, the session idle longest is evicted, as ever.
     (300..600).for_each(|key| {
         assert!(table.answered(now, key, key, class, true));
     });

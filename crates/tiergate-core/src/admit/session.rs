@@ -4,8 +4,8 @@
 //! admitted and answered well, at most so many and each for a bounded time; a name that a client makes
 //! up is not in it. The list of use is in the order of the last request, so that who is idle too long
 //! is found at its head, and who must make room is the one idle longest: evicted, and counted so. If a
-//! client has more than its part of the table, it is the one of its own that is idle longest: whoever makes up
-//! names by the thousand, and is answered well, evicts nobody else's.
+//! client has more than its part of the table, its own session that is idle longest is evicted instead, so that
+//! a client which invents names by the thousand, and is answered well, evicts only its own.
 //!
 //! | a session | becomes | by |
 //! |---|---|---|
