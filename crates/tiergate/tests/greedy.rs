@@ -13,7 +13,7 @@ use support::origin::{Origin, ok};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// So often one of the others comes: a seventh of what the origin can.
+/// So often one of the others comes: a sixth of what the origin can.
 const EVERY: Duration = Duration::from_millis(40);
 /// How many of them.
 const OTHERS: u64 = 80;

@@ -78,7 +78,7 @@ pub struct Candidate {
     pub rank: usize,
     /// Whose it is: a hash, even over all values.
     pub flow: u64,
-    /// How many requests would be served before it; 0 if nobody waits for what it would.
+    /// How many requests would be served before it.
     pub ahead: u32,
     /// Requests of its connection that were answered before.
     pub requests: u32,

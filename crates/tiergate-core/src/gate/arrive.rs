@@ -210,10 +210,10 @@ impl<T> Pool<T> {
     ) -> Option<Reason> {
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
-        let candidate = candidate(&self.classes, &self.backlog, &arrival);
+        let candidate = || candidate(&self.classes, &self.backlog, &arrival);
         let barred = if self.is_blocked(common, now, &arrival) {
             Some(Reason::Blocked)
-        } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate)) {
+        } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate())) {
             Some(Reason::Shed)
         } else {
             self.catch_up(common, now);
@@ -255,11 +255,8 @@ impl<T> Pool<T> {
         if at_once {
             return None;
         }
-        if self.is_triggered(arrival) && self.outnumbering(arrival).is_none() {
-            return Some(Reason::BacklogTrigger);
-        }
-        if self.room(arrival, common.plan.queue_len_max).is_none() {
-            return Some(Reason::QueueFull);
+        if let Err(reason) = self.room(arrival, common.plan.queue_len_max) {
+            return Some(reason);
         }
         self.count_drain(now, class, arrival.running);
         let reason = self.infeasible(now, arrival)?;

@@ -19,8 +19,8 @@ fn is_newcomer(arrival: &Arrival) -> bool {
 
 /// Whose places an arrival takes.
 pub(super) struct Leaving {
-    /// Of its own class: the first, and how many.
-    own: Option<(Ticket, usize)>,
+    /// Of its own class: the first, how many, and why they leave.
+    own: Option<(Ticket, usize, Reason)>,
     /// Of a class below or of its own, where too many wait in all.
     below: Option<Ticket>,
 }
@@ -38,40 +38,44 @@ pub(super) struct Chosen {
 }
 
 impl<T> Pool<T> {
-    /// Which requests leave so that the arrival may wait, where `queue_len_max` may in all classes; `None` if it may
-    /// not. O(classes).
-    pub(super) fn room(&self, arrival: &Arrival, queue_len_max: u32) -> Option<Leaving> {
-        let own = match self.backlog.room(arrival.class, arrival) {
-            Room::Free if self.is_triggered(arrival) => Some((self.outnumbering(arrival)?, 1)),
-            Room::Free => None,
-            Room::After(first, count) => Some((first, count)),
-            Room::None => return None,
-        };
-        let waiting = self.backlog.len() - own.map_or(0, |(_, count)| count);
-        let below = if waiting >= queue_len_max as usize {
-            Some(match self.below(arrival.class, queue_len_max) {
-                Some(class) => self.backlog.worst(class)?,
-                None if own.is_some() => return None,
-                None => match self.above_part(arrival.class, queue_len_max) {
-                    Some(class) => self.backlog.worst(class)?,
-                    None => self.backlog.displaced(arrival.class, arrival)?,
-                },
-            })
+    /// Which requests leave so that the arrival may wait, where `queue_len_max` may in all classes. O(classes²) where that
+    /// many do, else O(1).
+    ///
+    /// # Errors
+    /// Why it may not wait.
+    pub(super) fn room(&self, arrival: &Arrival, queue_len_max: u32) -> Result<Leaving, Reason> {
+        let outnumbering = if self.triggers.bars(self.classes.rank(arrival.class)) {
+            Some(self.outnumbering(arrival).ok_or(Reason::BacklogTrigger)?)
         } else {
             None
         };
-        Some(Leaving { own, below })
-    }
-
-    /// Whether a trigger refuses the arrival's class now.
-    pub(super) fn is_triggered(&self, arrival: &Arrival) -> bool {
-        self.triggers.bars(self.classes.rank(arrival.class))
+        let own = match self.backlog.room(arrival.class, arrival) {
+            Room::Free => outnumbering.map(|ticket| (ticket, 1, Reason::BacklogTrigger)),
+            Room::After(first, count) => Some((first, count, Reason::QueueFull)),
+            Room::None => return Err(Reason::QueueFull),
+        };
+        let waiting = self.backlog.len() - own.map_or(0, |(_, count, _)| count);
+        let below = if waiting >= queue_len_max as usize {
+            let other = self.below(arrival.class, queue_len_max);
+            let ticket = match other {
+                Some(class) => self.backlog.worst(class),
+                None if own.is_some() => None,
+                None => match self.above_part(arrival.class, queue_len_max) {
+                    Some(class) => self.backlog.worst(class),
+                    None => self.backlog.displaced(arrival.class, arrival),
+                },
+            };
+            Some(ticket.ok_or(Reason::QueueFull)?)
+        } else {
+            None
+        };
+        Ok(Leaving { own, below })
     }
 
     /// The request whose place the arrival takes although triggers refuse its class: one of a flow with more
     /// waiting, if what waits of the class is what pulls them. So a flow that keeps a backlog long has
     /// its own requests refused, and not those of others.
-    pub(super) fn outnumbering(&self, arrival: &Arrival) -> Option<Ticket> {
+    fn outnumbering(&self, arrival: &Arrival) -> Option<Ticket> {
         let is_own = self.triggers.are_own(self.classes.rank(arrival.class));
         is_own.then(|| self.backlog.outnumbering(arrival.class, arrival))?
     }
@@ -270,12 +274,12 @@ impl<T> Pool<T> {
         now: Moment,
         Leaving { own, below }: Leaving,
     ) {
-        if let Some((first, count)) = own {
+        if let Some((first, count, reason)) = own {
             let mut next = Some(first);
             for _ in 0..count {
                 let ticket = next.expect("so many were counted");
                 next = self.backlog.beside(ticket);
-                self.refuse_waiter(common, now, ticket, Reason::QueueFull);
+                self.refuse_waiter(common, now, ticket, reason);
             }
         }
         if let Some(ticket) = below {

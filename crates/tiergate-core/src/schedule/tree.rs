@@ -171,8 +171,8 @@ impl Schedule {
             && keeps(ranks.iter().map(|&rank| left(rank)).sum(), slots * of_site)
     }
 
-    /// Whether so many places for waiting, when all are taken, leave the class no more than its part: what it is sure of,
-    /// or by weight. Never of a class that is gone. O(classes).
+    /// Whether the class has no more than its part of so many places for waiting. Never of a class that is gone.
+    /// O(classes).
     pub fn keeps_places(&self, rank: usize, loads: &[Load], places: u32) -> bool {
         rank < self.sure.len()
             && f64::from(loads[rank].waiting) <= f64::from(places) * self.part(rank, rank, loads)
@@ -191,32 +191,25 @@ impl Schedule {
             above.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(which, _)| which)
         };
         let above_of = |other: usize| above(loads[other].waiting, self.part(other, rank, loads));
-        let mut peers = 0..0;
-        let mut of_site = &[][..];
-        match &self.between {
-            None => peers = 0..self.sure.len(),
-            Some(between) => {
-                let own = between.places[rank].0;
-                let waiting = |site: usize| -> u32 {
-                    between.sites[site].ranks.iter().map(|&rank| loads[rank].waiting).sum()
-                };
-                let above =
-                    |site: usize| above(waiting(site), self.part_of_site(site, rank, loads));
-                if above(own) <= -1.0 {
-                    let others = (0..between.sites.len()).filter(|site| *site != own);
-                    let site = most(&mut others.map(|site| (site, above(site))));
-                    if let Some(site) = site {
-                        let mut ranks = between.sites[site].ranks.iter().rev();
-                        return ranks.find(|other| above_of(**other) > 0.0).copied();
-                    }
-                }
-                of_site = &between.sites[own].ranks;
+        let site = |rank: usize| self.between.as_ref().map_or(0, |between| between.places[rank].0);
+        if let Some(between) = &self.between {
+            let ranks = |site: usize| between.sites[site].ranks.iter();
+            let above = |site: usize| {
+                let waiting = ranks(site).map(|&rank| loads[rank].waiting).sum();
+                above(waiting, self.part_of_site(site, rank, loads))
+            };
+            let others = (0..between.sites.len()).filter(|other| *other != site(rank));
+            if above(site(rank)) <= -1.0
+                && let Some(site) = most(&mut others.map(|site| (site, above(site))))
+            {
+                return ranks(site).rev().find(|other| above_of(**other) > 0.0).copied();
             }
         }
         if above_of(rank) > -1.0 {
             return None;
         }
-        let peers = peers.chain(of_site.iter().copied()).filter(|other| *other != rank);
+        let peers =
+            (0..self.sure.len()).filter(|&other| other != rank && site(other) == site(rank));
         most(&mut peers.map(|other| (other, above_of(other))))
     }
 

@@ -360,28 +360,31 @@ fn codel_looks_at_each_flow_by_itself() {
 }
 
 /// Where one flow keeps the slots full, the others wait until the next comes free, for longer than the target. They are no
-/// queue that stands: only its own requests are dropped.
+/// queue that stands: only its own requests are dropped. Without turns, by deadline and by score, they wait for all that came before, and
+/// it pays for that too.
 #[test]
-fn codel_spares_flows_that_wait_for_no_more_than_the_next_slot() {
+fn codel_drops_only_of_the_flow_that_makes_the_delay() {
     let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
-    let mut backlog = backlog(Class { codel: Some(codel), ..roomy() });
-    let mut dropped = Vec::new();
-    for ms in 0..20_000 {
-        while backlog.len_of(C) < 20 {
-            backlog.push(at(ms), C, &of_flow(1), at(ms) + LONG, 1);
-        }
-        if ms % 41 == 0 {
-            backlog.push(at(ms), C, &of_flow(1000 + ms), at(ms) + LONG, 2);
-        }
-        if ms % 16 == 0 {
-            while let Some(ticket) = backlog.delayed(at(ms), C) {
-                dropped.push(refuse(&mut backlog, ticket));
+    for order in [Order::Fifo, Order::Deadline, Order::Score] {
+        let mut backlog = backlog(Class { codel: Some(codel), order, ..roomy() });
+        let mut dropped = Vec::new();
+        for ms in 0..20_000 {
+            while backlog.len_of(C) < 20 {
+                backlog.push(at(ms), C, &of_flow(1), at(ms) + LONG, 1);
             }
-            serve(&mut backlog, at(ms), C, 1.0).expect("they wait");
+            if ms % 41 == 0 {
+                backlog.push(at(ms), C, &of_flow(1000 + ms), at(ms) + LONG, 2);
+            }
+            if ms % 16 == 0 {
+                while let Some(ticket) = backlog.delayed(at(ms), C) {
+                    dropped.push(refuse(&mut backlog, ticket));
+                }
+                serve(&mut backlog, at(ms), C, 1.0).expect("they wait");
+            }
         }
+        let others = dropped.iter().filter(|flow| **flow != 1).count();
+        assert!(dropped.len() > 20 && others == 0, "{order:?}: {others} of {}", dropped.len());
     }
-    let others = dropped.iter().filter(|flow| **flow != 1).count();
-    assert!(dropped.len() > 20 && others == 0, "{} dropped, {others} of others", dropped.len());
 }
 
 /// Delays of those that are served, in ms, and how many are dropped, of two a millisecond that come and one
@@ -420,33 +423,6 @@ fn codel_drops_where_each_flow_has_one_request_waiting() {
     let (longest, alone) = (each[29_000..].iter().max(), one[29_000..].iter().max());
     assert!(longest <= alone.map(|ms| ms * 11 / 10).as_ref(), "{longest:?}, {alone:?} in one flow");
     assert!(of_each.abs_diff(of_one) < of_one / 10, "{of_each} dropped, {of_one} in one flow");
-}
-
-/// The same where requests are served by deadline, and so without turns: the delay is that of all who wait,
-/// and the flow that makes it pays for it.
-#[test]
-fn codel_drops_of_the_flow_that_makes_the_delay_where_there_are_no_turns() {
-    let codel = Codel { target: Duration::from_millis(5), interval: Duration::from_millis(100) };
-    for order in [Order::Deadline, Order::Score] {
-        let mut backlog = backlog(Class { codel: Some(codel), order, ..roomy() });
-        let mut dropped = Vec::new();
-        for ms in 0..20_000 {
-            while backlog.len_of(C) < 20 {
-                backlog.push(at(ms), C, &of_flow(1), at(ms) + LONG, 1);
-            }
-            if ms % 41 == 0 {
-                backlog.push(at(ms), C, &of_flow(1000 + ms), at(ms) + LONG, 2);
-            }
-            if ms % 16 == 0 {
-                while let Some(ticket) = backlog.delayed(at(ms), C) {
-                    dropped.push(refuse(&mut backlog, ticket));
-                }
-                serve(&mut backlog, at(ms), C, 1.0).expect("they wait");
-            }
-        }
-        let others = dropped.iter().filter(|flow| **flow != 1).count();
-        assert!(dropped.len() > 20 && others == 0, "{} dropped, {others} of others", dropped.len());
-    }
 }
 
 /// Served of each flow, while `flows` of running sessions keep so many requests waiting each and eight in service
