@@ -53,7 +53,7 @@ impl Demand {
         self.count(flow) < LIGHT * self.mean
     }
 
-    /// Counts fade to this part of themselves. O(counters), about 2 µs.
+    /// Counts fade to this part of themselves. O(counters).
     pub(crate) fn fade(&mut self, kept: f32) {
         for row in &mut self.rows {
             for count in row {

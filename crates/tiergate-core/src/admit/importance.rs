@@ -175,7 +175,7 @@ impl Shedding {
     }
 
     /// Moves the fraction if a period is over; `waiting` is the length of the backlog. Returns when to
-    /// come again. O(classes) each period, about 2 µs and 1 µs a class.
+    /// come again. O(classes) each period.
     pub fn tick(&mut self, now: Moment, waiting: u32) -> Moment {
         let elapsed = now.since(self.moved);
         if elapsed < PERIOD {

@@ -81,7 +81,7 @@ impl Served {
     }
 
     /// One of the class was served: of a running session's flow, or (`None`) in its stead. O(1), and every 16th time
-    /// about 2 µs.
+    /// O(counters).
     pub(super) fn note(&mut self, flow: Option<u64>) {
         flow.into_iter().for_each(|flow| self.flows.came(flow));
         self.until_fade -= 1;

@@ -22,8 +22,8 @@ use crate::arrival::Arrival;
 use crate::class::WhenFull;
 use crate::names::ClassId;
 
-/// Most waiters that make room for one, which holds the caller's lock for about a millisecond: a body of
-/// 1 MiB finds room among requests of 1 KiB.
+/// Most waiters that make room for one, which bounds how long the caller's lock is held: a body of 1 MiB finds room
+/// among requests of 1 KiB.
 pub(super) const VICTIMS_MAX: usize = 1024;
 
 /// Whether one more may wait.
