@@ -1,17 +1,17 @@
-//! What slow clients take, memory and files: bounded for the whole process, given back when its part is
+//! What clients take, connections, memory and files: bounded for the whole process, given back when its part is
 //! dropped.
 //!
 //! | state | who reads | who writes |
 //! |---|---|---|
-//! | the bytes in use | every thread, a scrape | every thread: an atomic |
+//! | what is in use | every thread, a scrape | every thread: an atomic |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all requests of slow clients take together.
+/// What all clients take together of one thing.
 #[derive(Debug, Default)]
 pub struct Budget {
-    /// Bytes.
+    /// Bytes, or how many.
     used: AtomicUsize,
 }
 

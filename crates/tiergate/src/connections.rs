@@ -12,6 +12,7 @@
 //! A request costs two atomic stores and, if its connection waited for it, a lock that is never contended
 //! for long; looking for room costs some nanoseconds a connection.
 
+use crate::budget::{Budget, Reserved};
 use crate::clock;
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -38,7 +39,7 @@ const EVICTED: u64 = u64::MAX;
 /// The open client connections.
 #[derive(Debug, Default)]
 pub struct Connections {
-    open: AtomicUsize,
+    open: Arc<Budget>,
     /// Those of them that are about to make room.
     leaving: AtomicUsize,
     by_client: Mutex<HashMap<IpAddr, Vec<Arc<Place>>>>,
@@ -60,17 +61,41 @@ pub struct Connection {
     connections: Arc<Connections>,
     client: IpAddr,
     place: Arc<Place>,
+    /// That it is one of those open.
+    counted: Option<Reserved>,
 }
 
 impl Connections {
-    /// How many are open.
-    pub fn open(&self) -> usize {
-        self.open.load(Ordering::Acquire)
+    /// None yet; `open` counts them.
+    pub fn new(open: Arc<Budget>) -> Self {
+        Connections { open, ..Connections::default() }
     }
 
-    /// A connection from `address`, which waits for its first request.
-    pub fn enter(self: &Arc<Self>, address: IpAddr) -> Connection {
-        self.open.fetch_add(1, Ordering::Relaxed);
+    /// How many are open.
+    pub fn open(&self) -> usize {
+        self.open.used()
+    }
+
+    /// A connection from `address`, which waits for its first request, once fewer than `max` are open; idle ones make
+    /// room for it. Says how many were told to.
+    pub async fn enter(self: &Arc<Self>, address: IpAddr, max: usize) -> (Connection, usize) {
+        let mut evicted = 0;
+        loop {
+            let left = self.left.notified();
+            // Several listeners may ask at once.
+            if let Some(entered) = self.enter_now(address, max) {
+                return (entered, evicted);
+            }
+            if self.open().saturating_sub(self.leaving.load(Ordering::Relaxed)) >= max {
+                evicted += self.evict(max / PARTS + 1);
+            }
+            let _ = tokio::time::timeout(LOOK, left).await;
+        }
+    }
+
+    /// The same at once; `None` if as many are open.
+    fn enter_now(self: &Arc<Self>, address: IpAddr, max: usize) -> Option<Connection> {
+        let counted = Some(self.open.take(1, max)?);
         let place = Arc::new(Place {
             state: AtomicU64::new(idle_since_now()),
             index: AtomicUsize::new(0),
@@ -78,22 +103,7 @@ impl Connections {
         });
         let client = client(address);
         self.stand(client, &place);
-        Connection { connections: self.clone(), client, place }
-    }
-
-    /// Returns once fewer than `max` are open, for which idle ones make room; says how many were told to.
-    pub async fn room(&self, max: usize) -> usize {
-        let mut evicted = 0;
-        loop {
-            let left = self.left.notified();
-            if self.open() < max {
-                return evicted;
-            }
-            if self.open().saturating_sub(self.leaving.load(Ordering::Relaxed)) >= max {
-                evicted += self.evict(max / PARTS + 1);
-            }
-            let _ = tokio::time::timeout(LOOK, left).await;
-        }
+        Some(Connection { connections: self.clone(), client, place, counted })
     }
 
     /// Tells up to `count` idle connections to make room: one after the other, of the client that has most
@@ -216,7 +226,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.busy();
         self.connections.step_back(self.client, &self.place);
-        self.connections.open.fetch_sub(1, Ordering::Release);
+        self.counted = None;
         self.connections.left.notify_one();
     }
 }
@@ -249,6 +259,10 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    fn enter(table: &Arc<Connections>, from: &str) -> Connection {
+        table.enter_now(address(from), usize::MAX).expect("there is room")
+    }
+
     fn evicted(connections: &[Connection]) -> Vec<usize> {
         let told = |it: &Connection| it.place.state.load(Ordering::Relaxed) == EVICTED;
         connections.iter().enumerate().filter_map(|(at, it)| told(it).then_some(at)).collect()
@@ -265,7 +279,7 @@ mod tests {
     fn room_is_made_by_the_client_with_most_and_there_by_the_one_idle_longest() {
         let table = Arc::new(Connections::default());
         let of = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2", "192.0.2.3", "192.0.2.3"];
-        let open: Vec<_> = of.iter().map(|text| table.enter(address(text))).collect();
+        let open: Vec<_> = of.iter().map(|text| enter(&table, text)).collect();
         idle_in_order(&open, &[1, 30, 20, 40, 60, 50]);
         assert_eq!((table.evict(1), evicted(&open)), (1, vec![2]));
         // Two with two each: the one idle longest of all.
@@ -279,7 +293,7 @@ mod tests {
     fn several_at_once_are_those_that_one_after_the_other_would_be() {
         let table = Arc::new(Connections::default());
         let of = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2", "192.0.2.3", "192.0.2.3"];
-        let open: Vec<_> = of.iter().map(|text| table.enter(address(text))).collect();
+        let open: Vec<_> = of.iter().map(|text| enter(&table, text)).collect();
         idle_in_order(&open, &[1, 30, 20, 40, 60, 50]);
         assert_eq!((table.evict(3), evicted(&open)), (3, vec![1, 2, 5]));
     }
@@ -287,7 +301,7 @@ mod tests {
     #[test]
     fn a_connection_with_a_request_makes_no_room() {
         let table = Arc::new(Connections::default());
-        let open: Vec<_> = (0..3).map(|_| table.enter(address("::1"))).collect();
+        let open: Vec<_> = (0..3).map(|_| enter(&table, "::1")).collect();
         open[0].busy();
         assert_eq!(table.evict(9), 2);
         // A request that came at the last moment is served.
@@ -308,7 +322,7 @@ mod tests {
             assert_eq!(client(address(one)) == client(address(other)), same, "{one} {other}");
         }
         let table = Arc::new(Connections::default());
-        let mut open = table.enter(address("192.0.2.1"));
+        let mut open = enter(&table, "192.0.2.1");
         open.belongs_to(address("192.0.2.9"));
         assert_eq!(table.table().keys().collect::<Vec<_>>(), [&address("192.0.2.9")]);
     }
@@ -316,15 +330,30 @@ mod tests {
     #[tokio::test]
     async fn newcomers_get_in_as_soon_as_an_idle_connection_has_left() {
         let table = Arc::new(Connections::default());
-        let idle = table.enter(address("192.0.2.1"));
+        let idle = enter(&table, "192.0.2.1");
         let leaves = async {
             assert_eq!(idle.unless_evicted(std::future::pending::<()>()).await, None);
             drop(idle);
         };
-        let ((), evicted) = tokio::join!(leaves, table.room(1));
-        assert_eq!((evicted, table.open()), (1, 0));
-        let busy = table.enter(address("192.0.2.1"));
+        let comes = table.enter(address("192.0.2.2"), 1);
+        let ((), (busy, evicted)) = tokio::join!(leaves, comes);
+        assert_eq!((evicted, table.open()), (1, 1));
         busy.busy();
-        assert!(tokio::time::timeout(5 * LOOK, table.room(1)).await.is_err());
+        let comes = table.enter(address("192.0.2.2"), 1);
+        assert!(tokio::time::timeout(5 * LOOK, comes).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn of_several_listeners_that_ask_at_once_one_gets_the_last_place() {
+        let table = Arc::new(Connections::default());
+        let first = enter(&table, "192.0.2.1");
+        let come = |from| table.enter(address(from), 1);
+        let together = async { tokio::join!(come("192.0.2.2"), come("192.0.2.3")) };
+        let mut together = pin!(together);
+        let nobody_yet = tokio::time::timeout(LOOK / 2, together.as_mut()).await;
+        assert!(nobody_yet.is_err());
+        drop(first);
+        let both = tokio::time::timeout(5 * LOOK, together).await;
+        assert!(both.is_err(), "two are open");
     }
 }

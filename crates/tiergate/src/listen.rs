@@ -180,9 +180,8 @@ async fn admit(
         }
     };
     let max = shared.config.load().policy.limits.connections_max;
-    let evicted = shared.connections.room(max).await;
+    let (open, evicted) = shared.connections.enter(from.ip(), max).await;
     shared.tally().connections_evicted.add(evicted as u64);
-    let open = shared.connections.enter(from.ip());
     let dscp = dscp.then(|| saved_syn::dscp_of(&stream)).flatten();
     let dscp = dscp.unwrap_or(RequestView::DSCP_UNKNOWN);
     tokio::spawn(connection(stream, from, dscp, settings.load_full(), open, shared.clone()));

@@ -120,10 +120,10 @@ impl Shared {
         Shared {
             door: Door::new(config.policy.plan.clone(), crate::clock::now),
             sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
+            connections: Arc::new(Connections::new(counters.connections.clone())),
             counters,
             refusals: Arc::new(refusals::Refusals::with_capacity(REFUSALS_KEPT)),
             log: ArcSwapOption::empty(),
-            connections: Arc::default(),
             listening: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
             config: ArcSwap::from_pointee(config),

@@ -394,7 +394,7 @@ fn quantiles(histogram: &Histogram) -> Quantiles {
 fn clients(counters: &Counters) -> Clients {
     let requests = counters.sums(|it| &it.requests);
     Clients {
-        connections_active: counters.connections_active(),
+        connections_active: counters.connections.used() as u64,
         connections_accepted: counters.sum(|it| &it.connections_accepted),
         tunnels_active: counters.tunnels_active(),
         buffered_bytes: counters.buffered.used() as u64,

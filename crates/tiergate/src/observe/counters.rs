@@ -196,6 +196,8 @@ pub struct Counters {
     pub access_log: LogCounters,
     /// Memory that buffers bodies for slow clients.
     pub buffered: Arc<Budget>,
+    /// Client connections that are open.
+    pub connections: Arc<Budget>,
     /// Bodies in files.
     pub spool: SpoolCounters,
     /// Lookups of clients' names.
@@ -229,6 +231,7 @@ impl Counters {
             threads: (0..threads.max(1)).map(|_| ThreadCounters::default()).collect(),
             access_log: LogCounters::default(),
             buffered: Arc::default(),
+            connections: Arc::default(),
             spool: SpoolCounters::default(),
             reverse_dns: Arc::default(),
             retries_denied: Arc::default(),
@@ -287,24 +290,11 @@ impl Counters {
         std::array::from_fn(|place| self.sum(|thread| &of(thread)[place]))
     }
 
-    /// Open client connections.
-    pub fn connections_active(&self) -> u64 {
-        self.active(|it| &it.connections_accepted, |it| &it.connections_closed)
-    }
-
     /// Open upgraded connections.
     pub fn tunnels_active(&self) -> u64 {
-        self.active(|it| &it.tunnels_opened, |it| &it.tunnels_closed)
-    }
-
-    fn active(
-        &self,
-        begun: fn(&ThreadCounters) -> &ThreadTally,
-        ended: fn(&ThreadCounters) -> &ThreadTally,
-    ) -> u64 {
         // Ends before beginnings, which may run ahead meanwhile: the difference is not negative for long.
-        let ended = self.sum(ended);
-        self.sum(begun).saturating_sub(ended)
+        let closed = self.sum(|it| &it.tunnels_closed);
+        self.sum(|it| &it.tunnels_opened).saturating_sub(closed)
     }
 }
 
@@ -316,11 +306,11 @@ mod tests {
     fn threads_add_up_and_do_not_share_lines() {
         let counters = Counters::new(2);
         for index in [0, 1, 0, 1] {
-            counters.thread(index).connections_accepted.one();
+            counters.thread(index).tunnels_opened.one();
             counters.thread(index).request(Protocol::Http2);
         }
-        counters.thread(1).connections_closed.one();
-        assert_eq!(counters.connections_active(), 3);
+        counters.thread(1).tunnels_closed.one();
+        assert_eq!(counters.tunnels_active(), 3);
         assert_eq!(counters.sums(|it| &it.requests), [0, 0, 4]);
         assert_eq!(std::mem::align_of::<ThreadCounters>(), 128);
     }

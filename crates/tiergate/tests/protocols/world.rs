@@ -122,7 +122,7 @@ async fn connection(
     tls: Option<Arc<ServerConfig>>,
     shared: Arc<Shared>,
 ) {
-    let open = shared.connections.enter(from.ip());
+    let (open, _) = shared.connections.enter(from.ip(), usize::MAX).await;
     stream.set_nodelay(true).unwrap();
     let local = stream.local_addr().unwrap();
     let peer = Box::new(Peer::new(from, local, local, tls.is_some()));
@@ -170,7 +170,7 @@ impl World {
         let shared = self.shared.clone();
         let from = SocketAddr::from(([127, 0, 0, 1], 1));
         tokio::spawn(async move {
-            let open = shared.connections.enter(from.ip());
+            let (open, _) = shared.connections.enter(from.ip(), usize::MAX).await;
             let peer = Box::new(Peer::new(from, from, from, false));
             let timer = Timer::new();
             timer.arm(shared.config.load().policy.timeouts.request_head);

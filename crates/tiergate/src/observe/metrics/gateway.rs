@@ -52,7 +52,7 @@ impl Readings<'_> {
         )
         .value(counters.sum(|it| &it.connections_not_accepted));
         page.gauge("connections_active", "Open client connections")
-            .value(counters.connections_active());
+            .value(counters.connections.used());
         page.counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out")
             .value(counters.sum(|it| &it.tls_failed));
         page.counter("proxy_headers_failed_total", "PROXY headers missing, malformed or late")
