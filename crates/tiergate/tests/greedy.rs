@@ -33,6 +33,10 @@ struct Case {
     fields: &'static str,
     /// Body of the others' requests, in bytes.
     body: usize,
+    /// How many of the others' requests come at once, of one client: a page.
+    page: u64,
+    /// How long the greedy client has been there before the others come, in seconds.
+    head_start: u64,
 }
 
 const CASE: Case = Case {
@@ -45,6 +49,8 @@ const CASE: Case = Case {
     path: "/",
     fields: "",
     body: 0,
+    page: 1,
+    head_start: 1,
 };
 
 async fn connect(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
@@ -106,10 +112,22 @@ async fn greedy(
 /// How many of [`OTHERS`] are served, each from one of forty addresses on a connection of its own, and how many of the greedy
 /// client's were refused.
 fn served(case: &Case) -> (u64, u64) {
-    let Case { scheduling, class, tables, slots, addresses, connections, path, fields, body } =
-        *case;
-    let origin = Origin::answering(move |_| {
-        thread::sleep(Duration::from_micros(6_250 * slots));
+    let Case {
+        scheduling,
+        class,
+        tables,
+        slots,
+        addresses,
+        connections,
+        path,
+        fields,
+        body,
+        page,
+        head_start,
+    } = *case;
+    let origin = Origin::answering(move |request| {
+        let times = if request.target.starts_with("/slow") { 12 } else { 1 };
+        thread::sleep(Duration::from_micros(6_250 * slots * times));
         ok("done")
     });
     let gateway = Gateway::start(&Policy {
@@ -131,13 +149,14 @@ fn served(case: &Case) -> (u64, u64) {
             let request = request.replace("{from}", &from.to_string());
             tokio::spawn(greedy(from, to, request, stop.clone(), refused.clone()));
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(head_start)).await;
         let begun = Instant::now();
         let mut others = Vec::new();
         for number in 0..OTHERS {
-            tokio::time::sleep_until((begun + EVERY * number as u32).into()).await;
+            let client = number / page;
+            tokio::time::sleep_until((begun + EVERY * (client * page) as u32).into()).await;
             others.push(tokio::spawn(async move {
-                let from = Ipv4Addr::new(127, 0, 1, (number % 40) as u8 + 1);
+                let from = Ipv4Addr::new(127, 0, 1, (client % 40) as u8 + 1);
                 let method = if body == 0 { "GET" } else { "POST" };
                 let head = format!(
                     "{method} / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {body}\r\n\
@@ -168,8 +187,8 @@ macro_rules! cases {
     };
 }
 
-/// Most of their time is waiting: four at a time.
-const AT_ONCE: usize = 4;
+/// Most of their time is waiting: six at a time.
+const AT_ONCE: usize = 6;
 
 #[test]
 fn others_are_served_whatever_decides() {
@@ -195,7 +214,7 @@ fn others_are_served_whatever_decides() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-const CASES: [(&str, Case); 34] = cases! {
+const CASES: [(&str, Case); 42] = cases! {
     by_default: {}
     short_queue: { class: "queue = 10" }
     short_queue_of_all: { scheduling: "queue = 10" }
@@ -257,6 +276,63 @@ const CASES: [(&str, Case); 34] = cases! {
         tables: "[shedding]\n",
         addresses: 6,
         connections: 48,
+    }
+    shedding_beside_pages: {
+        tables: "[shedding]\n",
+        addresses: 6,
+        connections: 200,
+        page: 4,
+    }
+    shedding_with_a_minimum_below: {
+        scheduling: "policy = \"strict\"",
+        tables: "[shedding]\n[[class]]\nname = \"low\"\nminimum = \"30%\"\n\
+                 [[rule]]\npath = \"/\"\nclass = \"low\"\n",
+        path: "/a",
+        connections: 60,
+    }
+    shedding_by_weight: {
+        scheduling: "policy = \"weighted\"",
+        tables: "[shedding]\n[[class]]\nname = \"low\"\n[[rule]]\npath = \"/\"\nclass = \"low\"\n",
+        path: "/a",
+        connections: 60,
+    }
+    shedding_by_share: {
+        scheduling: "policy = \"fixed\"",
+        class: "share = \"50%\"",
+        tables: "[shedding]\n[[class]]\nname = \"low\"\nshare = \"50%\"\n\
+                 [[rule]]\npath = \"/\"\nclass = \"low\"\n",
+        path: "/a",
+        connections: 60,
+    }
+    sessions_of_slow_requests: {
+        tables: "[session]\ncookie = \"sid\"\n",
+        addresses: 4,
+        connections: 24,
+        path: "/slow",
+        // Who is served much is known after some services of each.
+        head_start: 5,
+        fields: "Cookie: sid={from}\r\n",
+    }
+    sessions_that_pull_a_trigger: {
+        class: "refuse_at = [{ backlog = \"own\", waiting = 20 }]",
+        tables: "[session]\ncookie = \"sid\"\n",
+        addresses: 4,
+        connections: 120,
+        fields: "Cookie: sid={from}\r\n",
+    }
+    sessions_of_ten_addresses_in_a_short_queue: {
+        class: "queue = 50",
+        tables: "[session]\ncookie = \"sid\"\n",
+        addresses: 10,
+        connections: 120,
+        fields: "Cookie: sid={from}\r\n",
+    }
+    sessions_of_ten_addresses_that_drop_the_oldest: {
+        class: "queue = 50\nwhen_full = \"drop-oldest\"",
+        tables: "[session]\ncookie = \"sid\"\n",
+        addresses: 10,
+        connections: 120,
+        fields: "Cookie: sid={from}\r\n",
     }
     sessions_of_five_addresses: {
         tables: "[session]\ncookie = \"sid\"\n",

@@ -6,15 +6,19 @@
 //! where the overload stays at the aim, so that nothing is switched on and off. Far above the aim it is at
 //! least what comes too much, and always so small that a part of what the origin serves passes: few who
 //! matter among very many are neither kept waiting for seconds nor shed with them. *Which*: requests are
-//! ranked by importance, then by class, then by whether their flow sends much more than others, then by
-//! how much their connection has already got; what came of each rank lately says up to which rank the
-//! fraction reaches. Of the rank in which it ends, connections are chosen by a hash, and so are the same
-//! from one period to the next.
+//! ranked by importance, then by class, then by how much their connection has already got;
+//! what came of each rank lately says up to which rank the fraction reaches. Of the rank in which it ends, connections are
+//! chosen by a hash, and so are the same from one period to the next.
 //!
 //! Flows: a client that asks for much is an overload by itself, for which others, on newer connections, would
-//! pay. So requests of a flow that sends more than twice what flows do go before all others that are as
-//! important; and none of a flow that sends less than half as much as flows do is shed if it would not wait,
-//! since flows take turns, for half the delay aimed at.
+//! pay. So of what passes each flow has its due (see [`super::demand`]); one that sends less than half of it, or no more
+//! than it in a session that goes on, loses nothing, whatever others do. Nor does a class in which few wait for the part of
+//! the slots that the policy gives it. And since flows take turns, of the backlog counts what flows find ahead of them, on
+//! average, each counting as much as each other: one that has much waiting delays itself.
+//!
+//! The fraction takes seconds to find, in which a flood would be let in and wait; to work it off, much more would be shed
+//! than comes too much. So no more wait than are served in four times the delay aimed at, or twice that where the one that
+//! comes is important ([`Shedding::places`]), and who then makes room is the backlog's own affair.
 //!
 //! A first request without importance ranks lowest: refusing it costs the origin nothing and breaks
 //! nothing off. Requests that carry importance go last, but they do go: when everything is important,
@@ -43,6 +47,8 @@ const BETA: f64 = 0.6;
 /// Share of what is known of ranks and rates that is kept at each period: half of it is of the last
 /// 1.4 s.
 const KEPT: f64 = 0.95;
+/// Share that is kept of what was ahead: half of it is of the last period or so.
+const KEPT_AHEAD: f64 = 0.5;
 /// The overload that is aimed at: see [`overload`].
 const AIM: f64 = 0.5;
 /// The overload from which on the fraction is at least what comes too much: by steps that would take
@@ -55,8 +61,13 @@ const PASSES: f64 = 0.25;
 const FRACTION_MAX: f64 = 0.98;
 /// Groups of importance: none, and 0 to 255.
 const GROUPS: usize = 257;
-/// Groups of age: of heavy flows; then by requests so far: 0, 1, 2 to 3, 4 to 7, more.
-const AGES: usize = 6;
+/// Groups of age, by requests so far: 0, 1, 2 to 3, 4 to 7, more.
+const AGES: usize = 5;
+/// The part of its due up to which nothing of a flow is shed: of what begins, few of those that send alike are within it
+/// by chance, so that importance decides among them; of a session that goes on, all of it.
+const SPARED: f32 = 0.5;
+/// How long what is not important may wait at most, in times the aim; what is, twice as long.
+const QUEUE: f64 = 4.0;
 
 /// How overloaded the origin is, 0.0 to 1.0, by the delay that its backlog stands for: 0 without
 /// one, 0.5 at `aim`, towards 1 beyond. `served` is in requests a second; 0 with somebody waiting is
@@ -78,15 +89,19 @@ pub struct Candidate {
     pub rank: usize,
     /// Whose it is: a hash, even over all values.
     pub flow: u64,
-    /// How many requests would be served before it.
+    /// Whether few of its class wait for the part of the slots that the policy gives it.
+    pub is_within_part: bool,
+    /// How many wait, of each other flow at most as many as of its own and one more.
     pub ahead: u32,
+    /// Whether its session was admitted and answered before.
+    pub running: bool,
     /// Requests of its connection that were answered before.
     pub requests: u32,
     /// A hash of its connection: even over all values, and the same for all of its requests.
     pub connection: u64,
 }
 
-/// Which requests are shed. Memory: 16 KiB, and 6 KiB a class.
+/// Which requests are shed. Memory: 16 KiB, and 5 KiB a class.
 #[derive(Clone, Debug)]
 pub struct Shedding {
     /// The delay of the backlog that is aimed at.
@@ -95,8 +110,9 @@ pub struct Shedding {
     classes: Vec<ClassId>,
     /// What flows sent lately.
     demand: Demand,
-    /// Requests that came lately, by place in the order of shedding.
+    /// Requests that came lately and might have been shed, by place in the order of shedding; and those that might not.
     came: Vec<f32>,
+    spared: f32,
     /// Requests a second that are served while somebody waits, and that come.
     served: f64,
     coming: f64,
@@ -104,6 +120,9 @@ pub struct Shedding {
     finished: u32,
     arrived: u32,
     fraction: f64,
+    /// What was ahead of the requests that came lately, each weighed by how few its flow sends, and the sum of weights.
+    ahead: f64,
+    weights: f64,
     /// The overload at each of the last periods, the latest first.
     recent: [f64; STANDING],
     /// The least of them.
@@ -123,11 +142,14 @@ impl Shedding {
             classes: classes.to_vec(),
             demand: Demand::new(),
             came: vec![0.0; GROUPS * classes.len() * AGES],
+            spared: 0.0,
             served: 0.0,
             coming: 0.0,
             finished: 0,
             arrived: 0,
             fraction: 0.0,
+            ahead: 0.0,
+            weights: 0.0,
             recent: [0.0; STANDING],
             overload: 0.0,
             moved: now,
@@ -140,13 +162,13 @@ impl Shedding {
     pub fn is_shed(&mut self, request: &Candidate) -> bool {
         let place = self.place_of(request);
         self.count(place, request);
-        self.sheds(place, request)
+        self.reaches(place, request.connection)
     }
 
     /// Whether the request would be shed if it came now. Counts it only if so: else it comes again. O(1).
     pub fn turns_away(&mut self, request: &Candidate) -> bool {
         let place = self.place_of(request);
-        let shed = self.sheds(place, request);
+        let shed = self.reaches(place, request.connection);
         if shed {
             self.count(place, request);
         }
@@ -166,7 +188,8 @@ impl Shedding {
         let came = std::mem::replace(&mut self.came, vec![0.0; GROUPS * classes.len() * AGES]);
         for (place, came) in came.into_iter().enumerate().filter(|(_, came)| *came > 0.0) {
             let (row, age) = (place / AGES, place % AGES);
-            let (group, id) = (row / former.len(), former[former.len() - 1 - row % former.len()]);
+            let (group, last) = (row / former.len(), former.len() - 1);
+            let id = former[last - row % former.len()];
             let rank = classes.iter().position(|class| *class == id).unwrap_or(classes.len() - 1);
             let place = self.place(group, rank, age);
             self.came[place] += came;
@@ -189,8 +212,9 @@ impl Shedding {
         if waiting > 0 {
             self.served = if self.served == 0.0 { rate } else { 0.8 * self.served + 0.2 * rate };
         }
+        let ahead = if self.weights > 0.0 { self.ahead / self.weights } else { f64::INFINITY };
         self.recent.rotate_right(1);
-        self.recent[0] = overload(waiting, self.served, self.aim);
+        self.recent[0] = overload(waiting.min(ahead.ceil() as u32), self.served, self.aim);
         // What went away by itself meanwhile was a burst.
         let standing = self.recent.into_iter().fold(1.0, f64::min);
         let former = std::mem::replace(&mut self.overload, standing);
@@ -202,9 +226,20 @@ impl Shedding {
         let least = if self.overload > FAR { 1.0 - served } else { 0.0 };
         let most = if served > 0.0 { 1.0 - PASSES * served } else { FRACTION_MAX };
         self.fraction = (self.fraction + step).max(least).clamp(0.0, most);
-        self.reach();
         self.forget();
+        self.reach();
         now + PERIOD
+    }
+
+    /// How many may wait in all so that this request may too: as many as are served in four times the delay aimed at,
+    /// twice as many for one that is important; any number while it is not known what is served. O(1).
+    pub fn places(&self, request: &Candidate) -> u32 {
+        if self.served == 0.0 {
+            return u32::MAX;
+        }
+        let delay =
+            self.aim.as_secs_f64() * if request.importance.is_some() { 2.0 * QUEUE } else { QUEUE };
+        (delay * self.served) as u32
     }
 
     /// The overload that the last move went by, 0.0 to 1.0.
@@ -217,31 +252,27 @@ impl Shedding {
         self.fraction
     }
 
-    fn count(&mut self, place: usize, request: &Candidate) {
+    fn count(&mut self, place: Option<usize>, request: &Candidate) {
         self.demand.came(request.flow);
-        self.came[place] += 1.0;
+        let weight = 1.0 / f64::from(self.demand.count(request.flow).max(1.0));
+        self.ahead += weight * f64::from(request.ahead);
+        self.weights += weight;
+        *place.map_or(&mut self.spared, |place| &mut self.came[place]) += 1.0;
         self.arrived = self.arrived.saturating_add(1);
     }
 
-    fn sheds(&self, place: usize, request: &Candidate) -> bool {
-        if !self.reaches(place, request.connection) {
-            return false;
-        }
-        // Others make the delay, and it would see less than half of what is aimed at.
-        let sees_delay = f64::from(request.ahead) > 0.5 * self.aim.as_secs_f64() * self.served;
-        sees_delay || !self.demand.is_light(request.flow)
-    }
-
     /// Whether a request is within the fraction.
-    fn reaches(&self, place: usize, connection: u64) -> bool {
+    fn reaches(&self, place: Option<usize>, connection: u64) -> bool {
         // The upper bits: a hash table may have used the lower ones.
         let part = (connection >> 11) as f64 / (1_u64 << 53) as f64;
-        place < self.place || place == self.place && part < self.part
+        let is_within = |place| place == self.place && part < self.part;
+        place.is_some_and(|place| place < self.place || is_within(place))
     }
 
-    /// Finds the place up to which the fraction reaches.
+    /// Finds the place up to which the fraction reaches, and each flow's due.
     fn reach(&mut self) {
-        let total: f64 = self.came.iter().map(|&came| f64::from(came)).sum();
+        self.demand.passes(1.0 - self.fraction);
+        let total = f64::from(self.spared + self.came.iter().sum::<f32>());
         let mut left = self.fraction * total;
         (self.place, self.part) = (0, 0.0);
         for (place, &came) in self.came.iter().enumerate() {
@@ -258,6 +289,9 @@ impl Shedding {
     /// Forgets some of what came.
     fn forget(&mut self) {
         self.demand.fade(KEPT as f32);
+        self.spared *= KEPT as f32;
+        self.ahead *= KEPT_AHEAD;
+        self.weights *= KEPT_AHEAD;
         for came in &mut self.came {
             *came *= KEPT as f32;
             if *came < 1e-3 {
@@ -266,13 +300,16 @@ impl Shedding {
         }
     }
 
-    fn place_of(&self, request: &Candidate) -> usize {
+    /// The request's place; `None` if it is spared.
+    fn place_of(&self, request: &Candidate) -> Option<usize> {
+        let part = if request.running { 1.0 } else { SPARED };
+        let is_spared = request.is_within_part || self.demand.is_within(request.flow, part);
+        if self.fraction > 0.0 && is_spared {
+            return None;
+        }
         let group = request.importance.map_or(0, |importance| 1 + usize::from(importance));
-        let age = match self.demand.is_heavy(request.flow) {
-            true => 0,
-            false => 1 + (u32::BITS - request.requests.leading_zeros()) as usize,
-        };
-        self.place(group, request.rank, age.min(AGES - 1))
+        let age = (u32::BITS - request.requests.leading_zeros()) as usize;
+        Some(self.place(group, request.rank, age.min(AGES - 1)))
     }
 
     /// The place in the order of shedding: the least important class comes first.
@@ -291,7 +328,16 @@ mod tests {
 
     fn candidate(importance: Option<u8>, rank: usize, requests: u32, number: u64) -> Candidate {
         let connection = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Candidate { importance, rank, flow: 0, ahead: u32::MAX, requests, connection }
+        Candidate {
+            importance,
+            rank,
+            flow: 0,
+            is_within_part: false,
+            ahead: u32::MAX,
+            running: false,
+            requests,
+            connection,
+        }
     }
 
     /// Sheds a fraction of what `requests` say came.
@@ -374,7 +420,7 @@ mod tests {
         };
         assert_eq!(run(0, 20), 0.0);
         assert_eq!(run(50, 20), 0.0, "50 ms of delay are below the aim");
-        assert!(run(2000, 50) > 0.5);
+        assert!(run(2000, 50) > 0.2);
         assert_eq!(run(0, 50), 0.0, "five seconds later");
     }
 

@@ -46,8 +46,10 @@ pub(super) struct Flow {
     pub(super) is_alone: bool,
     /// Last come, first served.
     pub(super) is_lifo: bool,
-    /// It left its last turn to requests that belong to no running session.
-    pub(super) gave_way: bool,
+    /// How many turns it has left to requests that belong to no running session, since its own last.
+    pub(super) gave_way: u32,
+    /// What its services usually cost; 0 while none has ended.
+    pub(super) cost: f64,
     /// Bytes that are held while its requests wait.
     pub(super) bytes: u64,
     pub(super) law: Law,

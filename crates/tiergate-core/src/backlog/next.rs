@@ -1,6 +1,6 @@
 //! Which request of a class is next, what its service is charged, and which has waited too long.
 
-use super::class_queue::{QUEUES, Served, class_of, queue_of};
+use super::class_queue::{COST_MIN, QUEUES, Served, class_of, queue_of};
 use super::flows::{Flow, FlowTurn};
 use super::queues::Backlog;
 use super::waiter::{Ticket, Waiter};
@@ -9,9 +9,6 @@ use crate::class::{Late, Order};
 use crate::names::ClassId;
 use crate::schedule::Next;
 use crate::time::Moment;
-
-/// A service that costs nothing would leave its flow's turn where it is.
-const COST_MIN: f64 = 1e-6;
 
 impl<T> Backlog<T> {
     /// The request that the class's order serves next. O(1); the order of a list may change by it.
@@ -38,7 +35,9 @@ impl<T> Backlog<T> {
             return false;
         }
         let flow = self.flows.at(self.flow_in_turn(queue));
-        !flow.gave_way
+        let served = self.served[class.index()].as_ref();
+        let turns = served.map_or(1, |served| served.turns_to_leave(flow.cost));
+        flow.gave_way < turns
             && self.asks_much(queue, flow)
             && self.queue(others).flows > u32::from(self.waiting_flow(others, flow.key).is_some())
     }
@@ -72,36 +71,28 @@ impl<T> Backlog<T> {
             return 0;
         }
         let place = queue_of(class, arrival.running, false);
-        let flow = self.flow_of(place, arrival).map(|number| self.flows.at(number));
-        if flow.is_some_and(|flow| flow.is_lifo) { 0 } else { self.ahead_by_turns(arrival) }
-    }
-
-    /// The same, taken to come last of its flow: what those of its list have to wait for, whatever the order makes of the
-    /// arrival. Without turns it is all that wait.
-    fn ahead_by_turns(&self, arrival: &Arrival) -> u32 {
-        let place = queue_of(arrival.class, arrival.running, false);
         let queue = self.queue(place);
-        if matches!(self.disciplines[arrival.class.index()].order, Order::Deadline | Order::Score) {
-            return queue.len;
-        }
         let flow = self.flow_of(place, arrival).map(|number| self.flows.at(number));
+        if flow.is_some_and(|flow| flow.is_lifo) {
+            return 0;
+        }
         let own = flow.map_or(0, |flow| flow.waiters.len());
         let others = queue.flows - u32::from(own > 0);
         queue.len.min(own.saturating_add(others.saturating_mul(own + 1)))
     }
 
-    /// How many of its class an arrival would wait for: of its own list, and of running sessions; of these as many as of its
-    /// own where flows leave every second turn. O(1).
-    pub(crate) fn ahead_of_all(&self, arrival: &Arrival) -> u32 {
-        let own = self.ahead_by_turns(arrival);
-        if arrival.running {
-            return own;
+    /// How many of a class wait, of each other flow at most as many as of this one with one more where flows take turns. O(1).
+    pub(crate) fn turns(&self, class: ClassId, flow: u64) -> u32 {
+        let len = self.len_of(class);
+        if !self.disciplines[class.index()].has_turns() {
+            return len;
         }
-        let place = queue_of(arrival.class, true, false);
-        let running = self.queue(place);
-        let biggest = self.heaps.biggest.first(place).map(|number| self.flows.at(number));
-        let leaves = biggest.is_some_and(|it| self.asks_much(place, it) && it.key != arrival.flow);
-        own + if leaves { running.len.min(own + 1) } else { running.len }
+        let lists = [(true, false), (false, false), (false, true)];
+        let lists = lists.map(|(running, late)| queue_of(class, running, late));
+        let own_of = |list| self.waiting_flow(list, flow).map(|it| self.flows.at(it).waiters.len());
+        let own: u32 = lists.into_iter().filter_map(own_of).sum();
+        let flows: u32 = lists.into_iter().map(|list| self.queue(list).flows).sum();
+        len.min(flows.saturating_mul(own + 1))
     }
 
     /// Of the flow whose turn it is: its longest waiter or, while it is overloaded, the last.
@@ -210,14 +201,14 @@ impl<T> Backlog<T> {
         let running = queue_of(class, true, false);
         if place == running {
             let flow = self.flows.at_mut(account);
-            flow.gave_way = false;
+            flow.gave_way = 0;
             let served = &mut self.served[class.index()];
-            served.get_or_insert_with(|| Box::new(Served::new())).note(Some(flow.key));
+            served.get_or_insert_with(|| Box::new(Served::new())).note(Some(flow.key), cost);
         } else if self.queue(running).len > 0 {
             let number = self.flow_in_turn(running);
             let flow = self.flows.at_mut(number);
-            flow.gave_way = true;
-            self.served[class.index()].iter_mut().for_each(|served| served.note(None));
+            flow.gave_way += 1;
+            self.served[class.index()].iter_mut().for_each(|served| served.note(None, cost));
             if self.disciplines[class.index()].has_turns() {
                 self.queues[running as usize].passes(flow, cost, sequence);
                 self.heaps.turns.put(running, number, flow.rank());
@@ -233,6 +224,9 @@ impl<T> Backlog<T> {
             return;
         };
         let flow = self.flows.at_mut(number);
+        if let Some(served) = &mut self.served[class_of(flow.queue).index()] {
+            served.ended(flow, charged.max(COST_MIN), actual);
+        }
         flow.ended(charged.max(COST_MIN), actual);
         self.queues[flow.queue as usize].running -= 1;
         if flow.waiters.len() > 0 {

@@ -210,9 +210,12 @@ impl<T> Backlog<T> {
             let is_over = flow.is_over(self.now);
             self.flows.wakes(number);
             let flow = self.flows.at_mut(number);
-            flow.start = if is_over { queue.now } else { flow.start.max(queue.now) };
+            if is_over {
+                (flow.start, flow.cost) = (queue.now, 0.0);
+            }
+            flow.start = flow.start.max(queue.now);
             (flow.tie, flow.since) = (sequence, sequence);
-            (flow.is_lifo, flow.is_alone, flow.gave_way) = (false, false, false);
+            (flow.is_lifo, flow.is_alone, flow.gave_way) = (false, false, 0);
             queue.flows += 1;
             heaps.turns.put(place, number, flow.rank());
         }

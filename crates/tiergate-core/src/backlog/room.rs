@@ -50,7 +50,7 @@ impl<T> Backlog<T> {
         if u64::from(arrival.bytes) > discipline.bytes_max {
             return Room::None;
         }
-        let Some(victim) = self.victim(class, arrival).map(|index| self.ticket(index)) else {
+        let Some(victim) = self.displaced(class, arrival) else {
             return Room::None;
         };
         self.leaving(victim, excess).map_or(Room::None, |count| Room::After(victim, count))
@@ -81,12 +81,27 @@ impl<T> Backlog<T> {
         self.victim(class, arrival).map(|index| self.ticket(index))
     }
 
-    /// The last of another flow that has more of the arrival's list waiting than the arrival's would; `None` if none
-    /// has. O(1).
+    /// The last of another flow that has more waiting than the arrival's would: of those without a session, or of
+    /// running sessions if that flow has much, else of the arrival's own list; `None` if none has. O(1).
     pub(crate) fn outnumbering(&self, class: ClassId, arrival: &Arrival) -> Option<Ticket> {
-        let queue = queue_of(class, arrival.running, false);
-        let number = self.bigger(queue, arrival)?;
-        Some(self.ticket(self.worst_of_flow(number)))
+        let own = queue_of(class, arrival.running, false);
+        let other = self.bigger(queue_of(class, !arrival.running, false), arrival);
+        let other = other.filter(|&number| arrival.running || self.has_much(number));
+        let bigger = other.or_else(|| self.bigger(own, arrival))?;
+        Some(self.ticket(self.worst_of_flow(bigger)))
+    }
+
+    /// Whether a flow that has requests waiting has much of its class, or was served much lately.
+    fn has_much(&self, number: u32) -> bool {
+        let flow = self.flows.at(number);
+        self.is_much(class_of(flow.queue), flow.waiters.len(), flow.key)
+    }
+
+    /// Whether so many are much of what waits of the class, or their flow was served much lately.
+    fn is_much(&self, class: ClassId, waiting: u32, flow: u64) -> bool {
+        let served = self.served[class.index()].as_ref();
+        ClassQueue::is_much(waiting, self.len_of(class))
+            || served.is_some_and(|served| served.is_much(flow))
     }
 
     /// The waiter that would leave for the arrival; `None` if the arrival is refused.
@@ -94,36 +109,38 @@ impl<T> Backlog<T> {
         let Discipline { when_full, fair, .. } = self.disciplines[class.index()];
         let own = queue_of(class, arrival.running, false);
         let (others, late) = (queue_of(class, false, false), queue_of(class, false, true));
-        let has_much = |len| ClassQueue::is_much(len, self.len_of(class));
-        let is_much = fair && has_much(self.with_arrival(own, arrival));
+        let is_much = fair && self.is_much(class, self.with_arrival(own, arrival), arrival.flow);
         if arrival.running && is_much && self.queue(late).len == 0 {
             // Of those without a session, only its own flow's leave for it.
             if let Some(number) = self.flow_of(others, arrival) {
                 return Some(self.worst_of_flow(number));
             }
-            return self.victim_beside(class, own, arrival);
+            return self.victim_beside(own, arrival);
         }
         if !arrival.running
             && let Some(number) = self.bigger(queue_of(class, true, false), arrival)
-            && has_much(self.flows.at(number).waiters.len())
+            && self.has_much(number)
         {
             return Some(self.worst_of_flow(number));
         }
         let displaces = arrival.running || when_full != WhenFull::RefuseNew;
         let queues = if displaces { [late, others, own] } else { [own; 3] };
         match queues.into_iter().find(|&queue| self.queue(queue).len > 0)? {
-            queue if queue == own => self.victim_beside(class, own, arrival),
+            queue if queue == own => self.victim_beside(own, arrival),
             queue => Some(self.worst_of_queue(queue)),
         }
     }
 
     /// The waiter that leaves a queue in which the arrival would wait too.
-    fn victim_beside(&self, class: ClassId, queue: u32, arrival: &Arrival) -> Option<u32> {
-        let discipline = &self.disciplines[class.index()];
-        let own = self.flow_of(queue, arrival);
+    fn victim_beside(&self, queue: u32, arrival: &Arrival) -> Option<u32> {
         if let Some(biggest) = self.bigger(queue, arrival) {
             return Some(self.worst_of_flow(biggest));
         }
+        if self.queue(queue).len == 0 {
+            return None;
+        }
+        let discipline = &self.disciplines[class_of(queue).index()];
+        let own = self.flow_of(queue, arrival);
         let worst = match own {
             Some(number) => self.worst_of_flow(number),
             None => self.worst_of_queue(queue),

@@ -1,11 +1,10 @@
 //! A request's arrival: admitted, queued or refused.
 
-use super::classes::Classes;
 use super::pool::{Common, Pool};
 use super::{Arrival, Gate, Slot, Ticket, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
-use crate::backlog::{self, Backlog};
+use crate::backlog;
 use crate::names::{ClassId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
@@ -68,8 +67,9 @@ impl<T> Pool<T> {
             return self.reject(common, now, arrival, Reason::Blocked);
         }
         self.catch_up(common, now);
-        if let Some(shedding) = &mut self.shedding
-            && shedding.is_shed(&candidate(&self.classes, &self.backlog, arrival))
+        if self.shedding.is_some()
+            && let request = self.candidate(arrival)
+            && self.shedding.as_mut().is_some_and(|shedding| shedding.is_shed(&request))
         {
             return self.reject(common, now, arrival, Reason::Shed);
         }
@@ -210,10 +210,12 @@ impl<T> Pool<T> {
     ) -> Option<Reason> {
         let class = self.classes.entered(arrival.class);
         arrival.class = class;
-        let candidate = || candidate(&self.classes, &self.backlog, &arrival);
+        let candidate = self.shedding.is_some().then(|| self.candidate(&arrival));
         let barred = if self.is_blocked(common, now, &arrival) {
             Some(Reason::Blocked)
-        } else if self.shedding.as_mut().is_some_and(|it| it.turns_away(&candidate())) {
+        } else if let Some((shedding, request)) = self.shedding.as_mut().zip(candidate)
+            && shedding.turns_away(&request)
+        {
             Some(Reason::Shed)
         } else {
             self.catch_up(common, now);
@@ -288,12 +290,15 @@ impl<T> Pool<T> {
     }
 }
 
-/// A request as shedding sees it. Before it go those of its class that it would wait for, and all of the classes
-/// above. O(classes).
-fn candidate<T>(classes: &Classes, backlog: &Backlog<T>, arrival: &Arrival) -> Candidate {
-    let Arrival { class, flow, importance, requests, connection, .. } = *arrival;
-    let rank = classes.rank(class);
-    let above: u32 = classes.loads().iter().take(rank).map(|load| load.waiting).sum();
-    let ahead = above + backlog.ahead_of_all(arrival);
-    Candidate { importance, rank, flow, ahead, requests, connection }
+impl<T> Pool<T> {
+    /// A request as shedding sees it. O(classes).
+    pub(super) fn candidate(&self, arrival: &Arrival) -> Candidate {
+        let Arrival { class, flow, importance, running, requests, connection, .. } = *arrival;
+        let rank = self.classes.rank(class);
+        let loads = self.classes.loads();
+        let is_within_part = self.schedule.is_within_part(rank, loads);
+        let waiting = (0..loads.len()).filter(|&rank| loads[rank].waiting > 0);
+        let ahead = waiting.map(|rank| self.backlog.turns(self.classes.of_rank(rank), flow)).sum();
+        Candidate { importance, rank, flow, is_within_part, ahead, running, requests, connection }
+    }
 }

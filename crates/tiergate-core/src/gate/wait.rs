@@ -54,6 +54,13 @@ impl<T> Pool<T> {
             Room::After(first, count) => Some((first, count, Reason::QueueFull)),
             Room::None => return Err(Reason::QueueFull),
         };
+        let queue_len_max = match &self.shedding {
+            Some(shedding) => {
+                let places = shedding.places(&self.candidate(arrival));
+                queue_len_max.min(places.max(self.limit.slots()))
+            }
+            None => queue_len_max,
+        };
         let waiting = self.backlog.len() - own.map_or(0, |(_, count, _)| count);
         let below = if waiting >= queue_len_max as usize {
             let other = self.below(arrival.class, queue_len_max);

@@ -178,6 +178,14 @@ impl Schedule {
             && f64::from(loads[rank].waiting) <= f64::from(places) * self.part(rank, rank, loads)
     }
 
+    /// Whether fewer of the class wait than half of its part of all that do. O(classes).
+    pub fn is_within_part(&self, rank: usize, loads: &[Load]) -> bool {
+        let waiting: u32 = loads.iter().map(|load| load.waiting).sum();
+        rank < self.sure.len()
+            && 2.0 * f64::from(loads[rank].waiting)
+                < f64::from(waiting) * self.part(rank, rank, loads)
+    }
+
     /// The class of which a request leaves for one of this class, where all places for waiting are taken and this class or
     /// its site has fewer than its part: of those with more than theirs the one with most more, and of a site's
     /// classes the least important with more. O(classes²).

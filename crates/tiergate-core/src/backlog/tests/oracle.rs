@@ -1,8 +1,8 @@
 //! The naive backlog: one list of all that wait, searched from end to end for every question. It knows
 //! the rules and nothing of how they are kept.
 
-use super::super::class_queue::Served;
-use super::super::flows::REMEMBERED;
+use super::super::class_queue::{Served, queue_of};
+use super::super::flows::{Flow, REMEMBERED};
 use super::super::room::VICTIMS_MAX;
 use super::*;
 use crate::class::{Late, Order, WhenFull};
@@ -34,8 +34,9 @@ struct Account {
     /// Services that have not ended; whether the latest has always been the only request of its flow.
     running: u32,
     alone: bool,
-    /// It left its last turn to the other kind.
-    gave_way: bool,
+    /// So many turns it left to the other kind since its last; what its services usually cost.
+    gave_way: u32,
+    cost: f64,
     idle_since: Option<Moment>,
 }
 
@@ -113,10 +114,13 @@ impl Oracle {
                 .filter(|account| !account.idle_since.is_some_and(is_over))
                 .map_or(present, |account| account.start.max(present));
             let running = known.map_or(0, |account| account.running);
+            let cost = known
+                .filter(|account| !account.idle_since.is_some_and(is_over))
+                .map_or(0.0, |account| account.cost);
             self.accounts.retain(|account| account.of != of);
             let (tie, since) = (waiting.number, waiting.number);
             let idle_since = None;
-            let (lifo, alone, gave_way) = (false, false, false);
+            let (lifo, alone, gave_way) = (false, false, 0);
             self.accounts.push(Account {
                 of,
                 start,
@@ -126,6 +130,7 @@ impl Oracle {
                 running,
                 alone,
                 gave_way,
+                cost,
                 idle_since,
             });
         }
@@ -206,7 +211,8 @@ impl Oracle {
         let all = self.of_kind(class, 0).len() + running(false);
         let account = self.accounts.iter().find(|account| account.of == of).expect("it waits");
         let got = self.served[class].is_much(of.2);
-        (own > 6 || own > 1 && own * 4 > all || got) && !account.gave_way
+        (own > 6 || own > 1 && own * 4 > all || got)
+            && account.gave_way < self.served[class].turns_to_leave(account.cost)
     }
 
     fn first_of_turn(&mut self, now: Moment, class: usize, kind: usize) -> u32 {
@@ -239,13 +245,13 @@ impl Oracle {
         let (others, own) = (flows_of(0), flows_of(waiting.kind));
         if waiting.kind == 0 {
             let of = self.key(&waiting);
-            self.account(of).gave_way = false;
-            self.served[class].note(Some(of.2));
+            self.account(of).gave_way = 0;
+            self.served[class].note(Some(of.2), cost);
         } else if !self.of_kind(class, 0).is_empty() {
             let of = self.flow_in_turn(class, 0);
             let account = self.account(of);
-            account.gave_way = true;
-            self.served[class].note(None);
+            account.gave_way += 1;
+            self.served[class].note(None, cost);
             let account = self.account(of);
             if has_turns {
                 let start = account.start;
@@ -273,6 +279,11 @@ impl Oracle {
     /// What was served to `flow` of that class and kind has ended.
     pub(super) fn ended(&mut self, now: Moment, of: (usize, usize, u64), charged: f64, cost: f64) {
         let account = self.account(of);
+        let queue = queue_of(ClassId(of.0 as u16), of.1 == 0, of.1 == 2);
+        let mut flow = Flow { queue, key: of.2, cost: account.cost, ..Flow::default() };
+        self.served[of.0].ended(&mut flow, charged, cost);
+        let account = self.account(of);
+        account.cost = flow.cost;
         account.running -= 1;
         let cost = if account.alone { 0.0 } else { cost };
         account.start = (account.start + (cost - charged)).max(0.0);
@@ -313,7 +324,9 @@ impl Oracle {
         let own = usize::from(!it.running);
         let flow_of = |kind| (class, kind, if settings.fair { it.flow } else { 0 });
         let with_it = self.of_flow(flow_of(own)).len() + 1;
-        let is_most = |len: usize| len > 6 || len > 1 && len * 4 > all.len();
+        let is_most = |len: usize, flow: u64| {
+            len > 6 || len > 1 && len * 4 > all.len() || self.served[class].is_much(flow)
+        };
         let any = |kind: usize| !self.of_kind(class, kind).is_empty();
         let of_kinds = |kinds: Vec<usize>| {
             let kind = kinds.into_iter().find(|&kind| any(kind))?;
@@ -324,7 +337,7 @@ impl Oracle {
             false => vec![own],
         };
         let of_running = || self.victim(class, 0, None).filter(|_| !it.running && settings.fair);
-        let victim = if it.running && settings.fair && is_most(with_it) && !any(2) {
+        let victim = if it.running && settings.fair && is_most(with_it, it.flow) && !any(2) {
             // Its flow has most of the class: only its own leave.
             match self.of_flow(flow_of(1)).is_empty() {
                 true if any(0) => self.victim(class, 0, Some(it)),
@@ -334,7 +347,7 @@ impl Oracle {
         } else if any(0)
             && let Some(victim) = of_running()
             && let len = self.of_flow(self.key(victim)).len()
-            && is_most(len)
+            && is_most(len, victim.flow)
             && len > with_it
             && victim.flow != it.flow
         {
@@ -444,7 +457,8 @@ impl Oracle {
                     lifo: false,
                     running: 0,
                     alone: false,
-                    gave_way: false,
+                    gave_way: 0,
+                    cost: 0.0,
                     idle_since: None,
                 }),
             }

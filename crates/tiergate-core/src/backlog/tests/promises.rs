@@ -466,9 +466,10 @@ fn a_flow_that_has_much_of_what_sessions_ask_for_leaves_new_ones_every_second_tu
         let served = sessions_beside_new_ones(6, 20, order);
         let new = served[&1000] + served[&1001];
         assert!(new.abs_diff(2000) <= 2, "{order:?}: {served:?}");
-        // Many that have as much as each other, and not more than that: new ones wait.
+        // Many that have as much as each other, and not more than that: new ones wait. (By deadline, one may seem to be
+        // served much before much was served.)
         let served = sessions_beside_new_ones(20, 4, order);
-        assert!(!served.contains_key(&1000), "{order:?}: {served:?}");
+        assert!(served.get(&1000).is_none_or(|new| *new <= 1), "{order:?}: {served:?}");
         // One request at a time each.
         let served = sessions_beside_new_ones(30, 1, order);
         assert!(!served.contains_key(&1000), "{order:?}: {served:?}");
