@@ -451,7 +451,6 @@ fn flows_that_are_the_overload_by_themselves_are_shed_and_no_others() {
         [(1, 40), (1, 200), (2, 200), (4, 200), (6, 48), (6, 200), (12, 200), (20, 200), (40, 400)]
     {
         let (of_greedy, of_others) = shed_beside(flows, connections);
-
         assert!(of_others <= 50, "{flows} flows: {of_others} of 500");
         assert!(connections <= 64 || of_greedy > 1000, "{flows} flows: {of_greedy}");
     }
