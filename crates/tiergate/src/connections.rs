@@ -1,7 +1,7 @@
-//! The open client connections, by client. When there are as many as the policy allows, those that only
-//! wait for a request make room for others: of the client with most connections, the one idle longest.
-//! So a client that holds hundreds of idle connections locks nobody out, and loses them before a client
-//! with a few.
+//! The open client connections, by client. When there are as many as the policy allows, those that wait
+//! for a request, or for the rest of its head, make room for others: of the client with most connections,
+//! the one idle longest. So a client that holds hundreds of idle connections locks nobody out, and loses
+//! them before a client with a few.
 //!
 //! | state | who reads | who writes |
 //! |---|---|---|
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// as many looks.
 const PARTS: usize = 256;
 
-/// State of a connection that has a request.
+/// State of a connection that has a request's head.
 const BUSY: u64 = 0;
 /// State of a connection that is to make room. Any other: idle since so many nanoseconds, and one.
 const EVICTED: u64 = u64::MAX;

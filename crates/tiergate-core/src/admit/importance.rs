@@ -220,9 +220,11 @@ impl Shedding {
         let former = std::mem::replace(&mut self.overload, standing);
         // What happens below the aim is no trend to be followed.
         let trend = self.overload.max(AIM) - former.max(AIM);
-        let step = ALPHA * (self.overload - AIM) + BETA * trend;
         // Of what comes, what the origin serves.
         let served = if self.coming > 0.0 { (self.served / self.coming).min(1.0) } else { 1.0 };
+        // A part of what passes: where little of very much does, a move is no larger beside it than elsewhere.
+        let passes = (1.0 - self.fraction).max(served);
+        let step = passes * (ALPHA * (self.overload - AIM) + BETA * trend);
         let least = if self.overload > FAR { 1.0 - served } else { 0.0 };
         let most = if served > 0.0 { 1.0 - PASSES * served } else { FRACTION_MAX };
         self.fraction = (self.fraction + step).max(least).clamp(0.0, most);

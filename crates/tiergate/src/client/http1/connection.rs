@@ -21,7 +21,7 @@ pub async fn serve<S: ClientStream>(
     open: &Connection,
     shared: &Arc<Shared>,
 ) {
-    let mut side = Http1::new(Input::new(io, peer, timer, early));
+    let mut side = Http1::new(Input::new(io, peer, timer, early), open);
     let next = loop {
         // Between two requests the connection may be closed, idle for too long, or in others' way.
         if side.input.buffer.is_none() {

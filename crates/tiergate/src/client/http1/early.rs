@@ -18,7 +18,7 @@ use tokio::io::AsyncWrite;
 /// Room behind the body, so that the client's leaving is noticed while the request waits.
 const ROOM_BEHIND: usize = SMALL;
 
-impl<S: ClientStream> Http1<S> {
+impl<S: ClientStream> Http1<'_, S> {
     /// Finds how much of the body came with the head; says whether that is all.
     pub(super) fn scan(&mut self, facts: &RequestFacts) -> Result<bool, Fault> {
         self.head_len = facts.head_len;

@@ -8,6 +8,7 @@ use crate::buffers::{self, Buffer};
 use crate::client::peer::Peer;
 use crate::client::seam::{Client, Gathered};
 use crate::config::meant::{RefusalConnection, Timeouts};
+use crate::connections::Connection;
 use crate::date;
 use crate::observe::counters::Protocol;
 use crate::origin::stream::OriginStream;
@@ -56,8 +57,10 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// A connection over HTTP/1.1, with what is kept of the request in progress.
 #[derive(Debug)]
-pub(super) struct Http1<S> {
+pub(super) struct Http1<'c, S> {
     pub(super) input: Input<S>,
+    /// Among those open.
+    open: &'c Connection,
     /// What the request in progress does to the connection; until it has ended, it is cut.
     next: Next,
     /// Whether the connection stays open after the answer whose head was taken last.
@@ -80,11 +83,12 @@ pub(super) struct Http1<S> {
     refusal: Vec<u8>,
 }
 
-impl<S: ClientStream> Http1<S> {
+impl<'c, S: ClientStream> Http1<'c, S> {
     /// Between two requests.
-    pub(super) fn new(input: Input<S>) -> Self {
+    pub(super) fn new(input: Input<S>, open: &'c Connection) -> Self {
         Http1 {
             input,
+            open,
             next: Next::Cut,
             keep: false,
             search: HeadSearch::default(),
@@ -129,7 +133,7 @@ fn version(facts: &RequestFacts) -> Version {
     }
 }
 
-impl<S: ClientStream> Client for Http1<S> {
+impl<S: ClientStream> Client for Http1<'_, S> {
     fn peer(&self) -> &Peer {
         &self.input.peer
     }
@@ -156,11 +160,19 @@ impl<S: ClientStream> Client for Http1<S> {
     fn poll_head(&mut self, len_max: usize, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // What is there was not the whole.
         self.search.ready(self.input.received(), len_max);
+        // It is no request yet: a client that sends parts of heads makes room like one that sends nothing.
+        self.open.idle();
         loop {
             // One byte more than the bound, so that the parser sees that it is passed.
             self.input.make_room(len_max + 1);
-            ready!(self.input.poll_more(context))?;
+            match self.input.poll_more(context) {
+                Poll::Pending if self.open.poll_evicted(context) => {
+                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                }
+                polled => ready!(polled)?,
+            }
             if self.search.ready(self.input.received(), len_max) {
+                self.open.busy();
                 return Poll::Ready(Ok(()));
             }
         }
