@@ -374,11 +374,22 @@ fn in_every_order_a_lasting_overload_is_shed() {
     }
 }
 
-/// How many are shed of a greedy client's requests, and of 500 others' in 20 s. Eight slots of 50 ms. So many flows, on
-/// so many old connections in all, ask again as soon as they are answered, or so many milliseconds after they were refused.
-/// Of forty clients, another comes on new connections, so many at once, and 25 come a second: they alone would hardly
+/// So many flows, on so many old connections in all, that ask again as soon as they are answered.
+struct Greedy {
+    flows: u64,
+    connections: u64,
+    /// How long after a refusal they ask again, and how long they hold a slot, in milliseconds.
+    again: u64,
+    holds: u64,
+    /// How much later than the others they begin.
+    begin: u64,
+}
+
+/// How many are shed of a greedy client's requests, and of 500 others' in 20 s. Eight slots, which the others hold for 50
+/// ms. Of `clients`, another comes on new connections, so many at once, and 25 come a second: they alone would hardly
 /// wait.
-fn shed_beside(flows: u64, connections: u64, again: u64, page: u64) -> (u32, u32) {
+fn shed_beside(greedy: &Greedy, clients: u64, page: u64) -> (u32, u32) {
+    let Greedy { flows, connections, again, holds, begin } = *greedy;
     let mut spec = plan(&["all"], Some(AIM));
     spec.slots = Slots::Fixed(8);
     spec.classes[0].queue_len_max = 1000;
@@ -390,8 +401,9 @@ fn shed_beside(flows: u64, connections: u64, again: u64, page: u64) -> (u32, u32
             .wrapping_mul(0xD6E8_FEB8_6659_FD93)
     };
     let at = |ms: u64| Moment::ZERO + Duration::from_millis(ms);
+    let lasts = |number| if number < connections { holds } else { 50 };
     // By when they come or end, and number; the lowest numbers are the greedy flows' connections.
-    let mut comes: Vec<(u64, u64)> = (0..connections).map(|number| (0, number)).collect();
+    let mut comes: Vec<(u64, u64)> = (0..connections).map(|number| (begin, number)).collect();
     let mut runs: Vec<(u64, u64, Slot)> = Vec::new();
     let mut waits: Vec<(u64, Ticket)> = Vec::new();
     let (mut shed, mut shed_of_greedy, mut next) = (0, 0, connections);
@@ -403,7 +415,7 @@ fn shed_beside(flows: u64, connections: u64, again: u64, page: u64) -> (u32, u32
         for place in (0..runs.len()).rev() {
             if runs[place].0 == now {
                 let (_, number, slot) = runs.swap_remove(place);
-                let first_byte = Some(Duration::from_millis(50));
+                let first_byte = Some(Duration::from_millis(lasts(number)));
                 let outcome = Outcome { end: End::Served, first_byte, bytes: 0, left: None };
                 gate.finish(at(now), slot, outcome);
                 if number < connections {
@@ -415,12 +427,12 @@ fn shed_beside(flows: u64, connections: u64, again: u64, page: u64) -> (u32, u32
             let (_, number) = comes.swap_remove(place);
             let (flow, requests) = match number < connections {
                 true => (number % flows, 1000),
-                false => (1000 + number / page % 40, 0),
+                false => (1000 + number / page % clients, 0),
             };
             let (flow, connection) = (hash(flow), hash(number));
             let arrival = Arrival { flow, requests, connection, ..Arrival::of(ClassId(0)) };
             match gate.arrive(at(now), arrival, || number) {
-                Verdict::Admit(slot) => runs.push((now + 50, number, slot)),
+                Verdict::Admit(slot) => runs.push((now + lasts(number), number, slot)),
                 Verdict::Queue(ticket) => waits.push((number, ticket)),
                 Verdict::Reject(_) if number < connections => {
                     shed_of_greedy += 1;
@@ -433,7 +445,7 @@ fn shed_beside(flows: u64, connections: u64, again: u64, page: u64) -> (u32, u32
         while let Some(number) = gate.next_effect().and_then(Effect::into_wake) {
             let place = waits.iter().position(|waiter| waiter.0 == number).expect("it waits");
             match gate.claim(waits.swap_remove(place).1) {
-                Claim::Admitted(slot) => runs.push((now + 50, number, slot)),
+                Claim::Admitted(slot) => runs.push((now + lasts(number), number, slot)),
                 Claim::Rejected(_) if number < connections => {
                     shed_of_greedy += 1;
                     comes.push((now + again, number));
@@ -452,13 +464,32 @@ fn flows_that_are_the_overload_by_themselves_are_shed_and_no_others() {
         [(1, 40), (1, 200), (2, 200), (4, 200), (6, 48), (6, 200), (12, 200), (20, 200), (40, 400)]
     {
         for (again, page) in [(2, 1), (20, 1), (7, 4), (100, 4)] {
-            let (of_greedy, of_others) = shed_beside(flows, connections, again, page);
+            let greedy = Greedy { flows, connections, again, holds: 50, begin: 0 };
+            let (of_greedy, of_others) = shed_beside(&greedy, 40, page);
             let case =
                 format!("{flows} flows on {connections}, again {again} ms later, {page} at once");
             // In the first second, while it is not known who sends much.
             let most = if flows <= 12 && page == 1 { 2 } else { 70 };
             assert!(of_others <= most, "{case}: {of_others} of 500");
             assert!(connections <= 64 || of_greedy > 500, "{case}: {of_greedy}");
+        }
+    }
+}
+
+/// Requests that hold a slot twenty times as long as others' are few, and are what there is too much of.
+#[test]
+fn flows_whose_requests_cost_much_are_shed_before_others() {
+    for (flows, connections, holds, most) in
+        [(1, 24, 1000, 60), (3, 24, 1000, 180), (6, 24, 400, 30), (6, 60, 2000, 360)]
+    {
+        for (clients, again, begin) in
+            [(40, 20, 0), (10, 1000, 0), (40, 1000, 1000), (10, 20, 3000)]
+        {
+            let greedy = Greedy { flows, connections, again, holds, begin };
+            let (_, of_others) = shed_beside(&greedy, clients, 1);
+            let case =
+                format!("{flows} flows on {connections}, {holds} ms each, again after {again} ms");
+            assert!(of_others <= most, "{case}: {of_others} of 500");
         }
     }
 }

@@ -94,6 +94,7 @@ fn on_a_full_disk_the_rest_is_streamed_and_the_log_says_why() {
         finish(client, 4 * MIB, 3 * MIB);
     }
     eventually("all files are closed", || metric(&gateway, "tiergate_spooled_bytes ") == 0);
+    eventually("the log says why", || gateway.log().contains("bodies cannot be spooled"));
     let log = gateway.log();
     let complaints: Vec<&str> =
         log.lines().filter(|line| line.contains("bodies cannot be spooled")).collect();

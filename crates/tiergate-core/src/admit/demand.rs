@@ -1,63 +1,108 @@
-//! Demand: how many requests each flow sent lately, beside how many others do.
+//! Demand: how much each flow asked for lately, beside how much others do.
 //!
-//! A count-min sketch: two rows of counters, in each of which a flow has one, and its count is the lesser of both. Who shares
-//! one with a flow that sends much is told from it by the other, but for one in some millions. Counts fade, as often as
-//! their owner says: by a twentieth ten times a second, half of what is known is of the last 1.4 s.
+//! A request counts as much as those of its flow cost lately, beside what is usual: one of a flow that holds a slot for
+//! twenty times as long counts twenty times. Demand fades by a twentieth ten times a second: half of what is known is of
+//! the last 1.4 s; what requests cost is remembered ten times as long, since a flow that is refused shows no more of it.
 //!
-//! Of all that was sent, a part passes. Each flow's due is the same, such that what flows send up to it makes up that part:
-//! those that send less have nothing to give up for others (max-min fairness).
+//! Of all that was asked for, a part passes. Each flow's due is the same, such that what flows ask for up to it makes up that
+//! part: those that ask for less have nothing to give up for others (max-min fairness).
 //!
-//! Source: Cormode & Muthukrishnan, "An improved data stream summary: the count-min sketch" (2005); Bertsekas & Gallager,
-//! Data Networks (1992), §6.5.2.
+//! Source: Bertsekas & Gallager, Data Networks (1992), §6.5.2.
 
-/// Counters in a row; 16 KiB in all. Beyond so many flows at once, they are told apart less and less.
-const CELLS: usize = 2048;
-/// A count that has faded to less is forgotten.
+use super::sketch::Sketch;
+
+/// Parts that are kept at each step: of demand, and of costs.
+const KEPT: f32 = 0.95;
+const KEPT_COSTS: f32 = 0.995;
+/// Demand, and costs, that have faded to less are forgotten.
 const FORGOTTEN: f32 = 0.25;
-/// Bisections that find the due, to a thousandth of the largest count.
+const FORGOTTEN_COSTS: f32 = 1e-6;
+/// Bisections that find the due, to a thousandth of the largest demand.
 const STEPS: usize = 20;
 
-/// What flows sent lately.
+/// What flows asked for lately. 48 KiB.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
-    rows: [Vec<f32>; 2],
-    /// What each flow may send, as it was found out last.
+    /// In requests of usual cost.
+    asked: Sketch,
+    /// What requests cost that have ended, in seconds that they held a slot, and how many did.
+    costs: Sketch,
+    ended: Sketch,
+    all_costs: f32,
+    all_ended: f32,
+    /// What a request of a flow costs of which nothing is known, as a part of what is usual: as of the other flows, each of
+    /// which counts alike.
+    of_unknown: f32,
+    /// What each flow may ask for, as it was found out last.
     due: f32,
 }
 
 impl Demand {
-    /// Nothing was sent yet.
+    /// Nothing was asked for yet.
     pub(crate) fn new() -> Self {
-        Demand { rows: [vec![0.0; CELLS], vec![0.0; CELLS]], due: f32::INFINITY }
+        Demand {
+            asked: Sketch::new(),
+            costs: Sketch::new(),
+            ended: Sketch::new(),
+            all_costs: 0.0,
+            all_ended: 0.0,
+            of_unknown: 1.0,
+            due: f32::INFINITY,
+        }
     }
 
     /// A request of the flow has come. `flow`: even over all values. O(1).
     pub(crate) fn came(&mut self, flow: u64) {
-        self.add(flow, 1.0);
+        self.asked.add(flow, self.cost(flow));
     }
 
-    /// The flow has got so much more, or less. O(1).
-    pub(crate) fn add(&mut self, flow: u64, count: f32) {
-        for (row, cell) in self.rows.iter_mut().zip(cells(flow)) {
-            row[cell] = (row[cell] + count).max(0.0);
+    /// A request of the flow has ended, and held a slot for so many seconds, or several. O(1).
+    pub(crate) fn ended(&mut self, flow: u64, seconds: f32) {
+        self.costs.add(flow, seconds);
+        self.ended.add(flow, 1.0);
+        self.all_costs += seconds;
+        self.all_ended += 1.0;
+    }
+
+    /// What a request of the flow costs, as a part of what is usual; 1 while that is not known. O(1).
+    fn cost(&self, flow: u64) -> f32 {
+        let costs = self.costs.count(flow) / self.usual();
+        if costs.is_finite() {
+            (costs + self.of_unknown) / (self.ended.count(flow) + 1.0)
+        } else {
+            1.0
         }
     }
 
-    /// How many requests of the flow came lately, or a few more. O(1).
-    pub(crate) fn count(&self, flow: u64) -> f32 {
-        let [first, second] = cells(flow);
-        self.rows[0][first].min(self.rows[1][second])
+    /// What a request costs, in seconds; 0 if that is not known.
+    fn usual(&self) -> f32 {
+        if self.all_ended > 0.0 { self.all_costs / self.all_ended } else { 0.0 }
     }
 
-    /// Whether the flow sends no more than this part of its due, with one more that comes now: a flow that is new is
+    /// Finds what requests of flows cost of which nothing is known. O(counters).
+    fn look_at_costs(&mut self) {
+        let (costs, ended) = (self.costs.counts().iter(), self.ended.counts().iter());
+        let known = costs.zip(ended).filter(|(_, ended)| **ended >= FORGOTTEN);
+        let (sum, flows) = known
+            .fold((0.0, 0.0), |(sum, flows), (costs, ended)| (sum + costs / ended, flows + 1.0));
+        let of_unknown = sum / flows / self.usual();
+        self.of_unknown = if of_unknown.is_finite() { of_unknown } else { 1.0 };
+    }
+
+    /// How many requests of usual cost the flow asked for lately, or a few more. O(1).
+    pub(crate) fn count(&self, flow: u64) -> f32 {
+        self.asked.count(flow)
+    }
+
+    /// Whether the flow asks for no more than this part of its due, with one more that comes now: a flow that is new is
     /// not within it where all are. O(1).
     pub(crate) fn is_within(&self, flow: u64, part: f32) -> bool {
-        self.count(flow) + 1.0 <= part * self.due
+        self.count(flow) + self.cost(flow) <= part * self.due
     }
 
-    /// Finds each flow's due where this part of all that was sent lately passes, 0.0 to 1.0. O(counters).
+    /// Finds each flow's due where this part of all that was asked for lately passes, 0.0 to 1.0. O(counters).
     pub(crate) fn passes(&mut self, part: f64) {
-        let row = &self.rows[0];
+        let row = self.asked.counts();
         let sent: f32 = row.iter().sum();
         let aim = part as f32 * sent;
         let (mut low, mut high) = (0.0, row.iter().copied().fold(0.0, f32::max));
@@ -73,22 +118,15 @@ impl Demand {
         self.due = high;
     }
 
-    /// Counts fade to this part of themselves. O(counters).
-    pub(crate) fn fade(&mut self, kept: f32) {
-        for row in &mut self.rows {
-            for count in row {
-                *count *= kept;
-                if *count < FORGOTTEN {
-                    *count = 0.0;
-                }
-            }
-        }
+    /// A tenth of a second has passed. O(counters).
+    pub(crate) fn fade(&mut self) {
+        self.asked.fade(KEPT, FORGOTTEN);
+        self.costs.fade(KEPT_COSTS, FORGOTTEN_COSTS);
+        self.ended.fade(KEPT_COSTS, FORGOTTEN_COSTS);
+        self.all_costs *= KEPT_COSTS;
+        self.all_ended *= KEPT_COSTS;
+        self.look_at_costs();
     }
-}
-
-/// The flow's counter in each row.
-fn cells(flow: u64) -> [usize; 2] {
-    [flow as usize % CELLS, (flow >> 32) as usize % CELLS]
 }
 
 #[cfg(test)]
@@ -105,7 +143,7 @@ mod tests {
         for _ in 0..20 {
             (0..40).for_each(|flow| demand.came(hashed(flow)));
             (100..106).for_each(|flow| (0..50).for_each(|_| demand.came(hashed(flow))));
-            demand.fade(0.95);
+            demand.fade();
         }
         let within = |demand: &Demand, flows: std::ops::Range<u64>| {
             flows.filter(|flow| demand.is_within(hashed(*flow), 1.0)).count()
@@ -121,7 +159,7 @@ mod tests {
         assert_eq!(within(&demand, 100..106), 6, "nothing is too much");
         for _ in 0..100 {
             (0..40).for_each(|flow| demand.came(hashed(flow)));
-            demand.fade(0.95);
+            demand.fade();
         }
         demand.passes(0.9);
         assert_eq!(within(&demand, 100..106), 6, "they have stopped");
@@ -133,11 +171,29 @@ mod tests {
             let mut demand = Demand::new();
             for _ in 0..50 {
                 (0..flows).for_each(|flow| demand.came(hashed(flow)));
-                demand.fade(0.95);
+                demand.fade();
             }
             demand.passes(0.6);
             let within = (0..flows).filter(|flow| demand.is_within(hashed(*flow), 1.0)).count();
             assert_eq!(within, 0);
         }
+    }
+
+    #[test]
+    fn a_request_counts_as_much_as_those_of_its_flow_cost() {
+        let mut demand = Demand::new();
+        for _ in 0..50 {
+            // Twenty flows that send ten times as many as three whose requests cost a hundred times as much: half of all.
+            (0..20).for_each(|flow| (0..10).for_each(|_| demand.came(hashed(flow))));
+            (100..103).for_each(|flow| demand.came(hashed(flow)));
+            (0..20).for_each(|flow| demand.ended(hashed(flow), 0.01));
+            (100..103).for_each(|flow| demand.ended(hashed(flow), 1.0));
+            demand.fade();
+        }
+        demand.passes(0.8);
+        let within = |flow| demand.is_within(hashed(flow), 0.5);
+        assert_eq!((0..20).filter(|flow| within(*flow)).count(), 20);
+        assert_eq!((100..103).filter(|flow| within(*flow)).count(), 0);
+        assert!(within(7_777), "it never sent any");
     }
 }

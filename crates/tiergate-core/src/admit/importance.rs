@@ -14,7 +14,8 @@
 //! pay. So of what passes each flow has its due (see [`super::demand`]); one that sends less than half of it, or no more
 //! than it in a session that goes on, loses nothing, whatever others do. Nor does a class in which few wait for the part of
 //! the slots that the policy gives it. And since flows take turns, of the backlog counts what flows find ahead of them, on
-//! average, each counting as much as each other: one that has much waiting delays itself.
+//! average, each counting as much as each other: one that has much waiting delays itself. Turns are by cost, so those whose
+//! requests cost little wait less than that: no overload is worse than how long those did wait that got a slot lately.
 //!
 //! The fraction takes seconds to find, in which a flood would be let in and wait; to work it off, much more would be shed
 //! than comes too much. So no more wait than are served in four times the delay aimed at, or twice that where the one that
@@ -28,7 +29,8 @@
 //! Paper C), which switches at a threshold, aborts all that is unimportant and does not recover when
 //! nothing is (its section 6). The law is that of PIE (RFC 8033 §4.2) without its tuning by steps, on a
 //! backlog that stands for a while (CoDel, RFC 8289 §3); the threshold in a histogram of ranks is
-//! DAGOR's (Zhou et al., SoCC 2018). Known weakness: requests count alike, whatever they cost.
+//! DAGOR's (Zhou et al., SoCC 2018). Known weakness: the fraction is of requests, which count alike for it, whatever they
+//! cost; only what flows ask for is judged by cost.
 
 use super::demand::Demand;
 use crate::names::ClassId;
@@ -49,6 +51,10 @@ const BETA: f64 = 0.6;
 const KEPT: f64 = 0.95;
 /// Share that is kept of what was ahead: half of it is of the last period or so.
 const KEPT_AHEAD: f64 = 0.5;
+/// Periods for which it counts how long those waited whose wait ended last.
+const HEARD: usize = 10;
+/// Where nobody waits, this part more passes each period.
+const RECOVERS: f64 = 0.25;
 /// The overload that is aimed at: see [`overload`].
 const AIM: f64 = 0.5;
 /// The overload from which on the fraction is at least what comes too much: by steps that would take
@@ -76,7 +82,11 @@ pub fn overload(waiting: u32, served: f64, aim: Duration) -> f64 {
     if waiting == 0 {
         return 0.0;
     }
-    let delay = f64::from(waiting) / served.max(f64::MIN_POSITIVE);
+    overload_of(f64::from(waiting) / served.max(f64::MIN_POSITIVE), aim)
+}
+
+/// The same by the delay, in seconds.
+fn overload_of(delay: f64, aim: Duration) -> f64 {
     if delay.is_finite() { delay / (delay + aim.as_secs_f64()) } else { 1.0 }
 }
 
@@ -101,14 +111,14 @@ pub struct Candidate {
     pub connection: u64,
 }
 
-/// Which requests are shed. Memory: 16 KiB, and 5 KiB a class.
+/// Which requests are shed. Memory: 48 KiB, and 5 KiB a class.
 #[derive(Clone, Debug)]
 pub struct Shedding {
     /// The delay of the backlog that is aimed at.
     aim: Duration,
     /// The classes in the order of importance.
     classes: Vec<ClassId>,
-    /// What flows sent lately.
+    /// What flows asked for lately.
     demand: Demand,
     /// Requests that came lately and might have been shed, by place in the order of shedding; and those that might not.
     came: Vec<f32>,
@@ -123,6 +133,11 @@ pub struct Shedding {
     /// What was ahead of the requests that came lately, each weighed by how few its flow sends, and the sum of weights.
     ahead: f64,
     weights: f64,
+    /// How long those waited whose wait ended lately, in seconds, weighed in the same way, and the sum of weights.
+    waited: f64,
+    waits: f64,
+    /// Periods since a wait ended.
+    unheard: usize,
     /// The overload at each of the last periods, the latest first.
     recent: [f64; STANDING],
     /// The least of them.
@@ -150,6 +165,9 @@ impl Shedding {
             fraction: 0.0,
             ahead: 0.0,
             weights: 0.0,
+            waited: 0.0,
+            waits: 0.0,
+            unheard: HEARD,
             recent: [0.0; STANDING],
             overload: 0.0,
             moved: now,
@@ -178,6 +196,24 @@ impl Shedding {
     /// The origin has served a request.
     pub fn finished(&mut self) {
         self.finished = self.finished.saturating_add(1);
+    }
+
+    /// A request of the flow gets a slot for which it has waited so long, or waits no more. O(1).
+    pub fn waited(&mut self, flow: u64, waited: Duration) {
+        let weight = self.weight(flow);
+        self.waited += weight * waited.as_secs_f64();
+        self.waits += weight;
+        self.unheard = 0;
+    }
+
+    /// How much a request of the flow counts, so that each flow counts as much as each other.
+    fn weight(&self, flow: u64) -> f64 {
+        1.0 / f64::from(self.demand.count(flow).max(1.0))
+    }
+
+    /// A request of the flow has held a slot for so long, or several; however it ended. O(1).
+    pub fn held(&mut self, flow: u64, slots: u16, held: Duration) {
+        self.demand.ended(flow, held.as_secs_f32() * f32::from(slots));
     }
 
     /// Puts another plan in force: what is shed goes on, and what came of a class goes with it; of one that
@@ -214,7 +250,14 @@ impl Shedding {
         }
         let ahead = if self.weights > 0.0 { self.ahead / self.weights } else { f64::INFINITY };
         self.recent.rotate_right(1);
-        self.recent[0] = overload(waiting.min(ahead.ceil() as u32), self.served, self.aim);
+        let expected = overload(waiting.min(ahead.ceil() as u32), self.served, self.aim);
+        // What those found who got a slot is known better, unless nobody did.
+        self.recent[0] = if self.unheard < HEARD && self.waits > 0.0 {
+            expected.min(overload_of(self.waited / self.waits, self.aim))
+        } else {
+            expected
+        };
+        self.unheard += 1;
         // What went away by itself meanwhile was a burst.
         let standing = self.recent.into_iter().fold(1.0, f64::min);
         let former = std::mem::replace(&mut self.overload, standing);
@@ -224,7 +267,10 @@ impl Shedding {
         let served = if self.coming > 0.0 { (self.served / self.coming).min(1.0) } else { 1.0 };
         // A part of what passes: where little of very much does, a move is no larger beside it than elsewhere.
         let passes = (1.0 - self.fraction).max(served);
-        let step = passes * (ALPHA * (self.overload - AIM) + BETA * trend);
+        let mut step = passes * (ALPHA * (self.overload - AIM) + BETA * trend);
+        if self.overload == 0.0 {
+            step = step.min(-RECOVERS * passes);
+        }
         let least = if self.overload > FAR { 1.0 - served } else { 0.0 };
         let most = if served > 0.0 { 1.0 - PASSES * served } else { FRACTION_MAX };
         self.fraction = (self.fraction + step).max(least).clamp(0.0, most);
@@ -256,7 +302,7 @@ impl Shedding {
 
     fn count(&mut self, place: Option<usize>, request: &Candidate) {
         self.demand.came(request.flow);
-        let weight = 1.0 / f64::from(self.demand.count(request.flow).max(1.0));
+        let weight = self.weight(request.flow);
         self.ahead += weight * f64::from(request.ahead);
         self.weights += weight;
         *place.map_or(&mut self.spared, |place| &mut self.came[place]) += 1.0;
@@ -290,10 +336,12 @@ impl Shedding {
 
     /// Forgets some of what came.
     fn forget(&mut self) {
-        self.demand.fade(KEPT as f32);
+        self.demand.fade();
         self.spared *= KEPT as f32;
         self.ahead *= KEPT_AHEAD;
         self.weights *= KEPT_AHEAD;
+        self.waited *= KEPT_AHEAD;
+        self.waits *= KEPT_AHEAD;
         for came in &mut self.came {
             *came *= KEPT as f32;
             if *came < 1e-3 {

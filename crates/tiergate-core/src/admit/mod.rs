@@ -13,6 +13,7 @@ pub(crate) mod patience;
 pub mod policer;
 pub mod retry;
 pub mod session;
+pub(crate) mod sketch;
 pub(crate) mod stall;
 pub mod trigger;
 pub(crate) mod triggers;

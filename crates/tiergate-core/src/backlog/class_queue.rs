@@ -18,7 +18,7 @@
 
 use super::codel::Shared;
 use super::flows::Flow;
-use crate::admit::demand::Demand;
+use crate::admit::sketch::Sketch;
 use crate::names::ClassId;
 
 /// Queues of a class.
@@ -70,6 +70,9 @@ const SERVED_MIN: f32 = 8.0;
 /// Counts fade by a sixteenth after so many services: they are of about 256.
 const FADES_AFTER: u32 = 16;
 
+/// Less is forgotten.
+const FORGOTTEN: f32 = 0.25;
+
 /// Most turns that a flow leaves after one of its own.
 const TURNS_MAX: u32 = 32;
 /// A usual cost moves by this part of how far off it is.
@@ -79,7 +82,7 @@ const LEARNED: f64 = 0.2;
 /// waited. 16 KiB.
 #[derive(Clone, Debug)]
 pub(super) struct Served {
-    flows: Demand,
+    flows: Sketch,
     /// How many services count.
     all: f32,
     until_fade: u32,
@@ -92,7 +95,7 @@ pub(super) struct Served {
 impl Served {
     /// Nothing yet.
     pub(super) fn new() -> Self {
-        Served { flows: Demand::new(), all: 0.0, until_fade: FADES_AFTER, usual: 0.0, others: 0.0 }
+        Served { flows: Sketch::new(), all: 0.0, until_fade: FADES_AFTER, usual: 0.0, others: 0.0 }
     }
 
     /// One of the class was served at a cost: of a running session's flow, or (`None`) in its stead. O(1), and every 16th
@@ -111,7 +114,7 @@ impl Served {
         if self.until_fade == 0 {
             self.until_fade = FADES_AFTER;
             let kept = 1.0 - 1.0 / FADES_AFTER as f32;
-            self.flows.fade(kept);
+            self.flows.fade(kept, FORGOTTEN);
             self.all *= kept;
         }
     }

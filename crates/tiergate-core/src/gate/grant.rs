@@ -66,6 +66,9 @@ impl<T> Pool<T> {
         let Slot { class, rule, grant, .. } = *slot;
         let until = self.lent_since(slot).unwrap_or(now);
         let held = until.since(slot.admitted);
+        if let Some(shedding) = &mut self.shedding {
+            shedding.held(slot.flow, grant.slots, held);
+        }
         let actual = self.costs.actual(held, grant.slots, outcome);
         self.costs.learn(class, rule, actual, outcome.end);
         self.settle_charge(now, slot, actual);

@@ -396,10 +396,11 @@ impl<T> Pool<T> {
             return;
         };
         let (class, running, state) = (waiter.class, waiter.running, waiter.state);
-        let again = waiter.again;
+        let (again, flow, waited) = (waiter.again, waiter.flow, now.since(waiter.arrived));
         match state {
             State::Waiting => {
                 self.advance(now);
+                self.has_waited(flow, running, waited);
                 self.count_drain(now, class, running);
                 self.leaves(class);
                 self.account.classes[class.index()].cancelled_waiting += u64::from(!again);

@@ -7,6 +7,7 @@ use crate::backlog::{DROPS_MAX, Granted, Room, State, Ticket};
 use crate::names::ClassId;
 use crate::reason::Reason;
 use crate::time::Moment;
+use std::time::Duration;
 
 /// Most waits that one look at deadlines ends, which holds the caller's lock for about a millisecond. The
 /// next tick is due at once then.
@@ -169,7 +170,8 @@ impl<T> Pool<T> {
             };
             let Chosen { class, ticket, slots, .. } = next;
             let waiter = self.backlog.waiter(ticket).expect("just found");
-            let (running, rule, arrived) = (waiter.running, waiter.rule, waiter.arrived);
+            let (flow, running, rule, arrived) =
+                (waiter.flow, waiter.running, waiter.rule, waiter.arrived);
             let (late, again) = (waiter.late, waiter.again);
             self.count_drain(now, class, running);
             if !late {
@@ -179,6 +181,7 @@ impl<T> Pool<T> {
             let grant = self.grant(now, class, rule, slots);
             if !again {
                 self.account.granted(class, now.since(arrived));
+                self.has_waited(flow, running, now.since(arrived));
             }
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
@@ -295,6 +298,16 @@ impl<T> Pool<T> {
         }
     }
 
+    /// Tells shedding how long a request of the flow has waited. Those that others displace say nothing of that, and those of
+    /// running sessions, which go first, nothing of the others.
+    pub(super) fn has_waited(&mut self, flow: u64, running: bool, waited: Duration) {
+        if let Some(shedding) = &mut self.shedding
+            && !running
+        {
+            shedding.waited(flow, waited);
+        }
+    }
+
     /// One fewer of the class waits.
     pub(super) fn leaves(&mut self, class: ClassId) {
         self.classes.load_mut(class).waiting -= 1;
@@ -316,7 +329,10 @@ impl<T> Pool<T> {
     ) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
-        let again = waiter.again;
+        let (again, waited) = (waiter.again, now.since(waiter.arrived));
+        if matches!(reason, Reason::DeadlineExpired | Reason::QueueDelay) {
+            self.has_waited(flow, running, waited);
+        }
         self.count_drain(now, class, running);
         self.classes.load_mut(class).waiting -= 1;
         if !again {
