@@ -14,9 +14,10 @@ use super::sketch::Sketch;
 /// Parts that are kept at each step: of demand, and of costs.
 const KEPT: f32 = 0.95;
 const KEPT_COSTS: f32 = 0.995;
-/// Demand, and costs, that have faded to less are forgotten.
-const FORGOTTEN: f32 = 0.25;
-const FORGOTTEN_COSTS: f32 = 1e-6;
+/// What has faded to less is forgotten.
+const FORGOTTEN: f32 = 1e-6;
+/// What requests of a flow cost is known while at least so many are remembered.
+const KNOWN: f32 = 0.25;
 /// Bisections that find the due, to a thousandth of the largest demand.
 const STEPS: usize = 20;
 
@@ -82,7 +83,7 @@ impl Demand {
     /// Finds what requests of flows cost of which nothing is known. O(counters).
     fn look_at_costs(&mut self) {
         let (costs, ended) = (self.costs.counts().iter(), self.ended.counts().iter());
-        let known = costs.zip(ended).filter(|(_, ended)| **ended >= FORGOTTEN);
+        let known = costs.zip(ended).filter(|(_, ended)| **ended >= KNOWN);
         let (sum, flows) = known
             .fold((0.0, 0.0), |(sum, flows), (costs, ended)| (sum + costs / ended, flows + 1.0));
         let of_unknown = sum / flows / self.usual();
@@ -121,8 +122,8 @@ impl Demand {
     /// A tenth of a second has passed. O(counters).
     pub(crate) fn fade(&mut self) {
         self.asked.fade(KEPT, FORGOTTEN);
-        self.costs.fade(KEPT_COSTS, FORGOTTEN_COSTS);
-        self.ended.fade(KEPT_COSTS, FORGOTTEN_COSTS);
+        self.costs.fade(KEPT_COSTS, FORGOTTEN);
+        self.ended.fade(KEPT_COSTS, FORGOTTEN);
         self.all_costs *= KEPT_COSTS;
         self.all_ended *= KEPT_COSTS;
         self.look_at_costs();
@@ -192,6 +193,7 @@ mod tests {
         }
         demand.passes(0.8);
         let within = |flow| demand.is_within(hashed(flow), 0.5);
+        assert!((10.0..40.0).contains(&demand.count(hashed(7))), "{}", demand.count(hashed(7)));
         assert_eq!((0..20).filter(|flow| within(*flow)).count(), 20);
         assert_eq!((100..103).filter(|flow| within(*flow)).count(), 0);
         assert!(within(7_777), "it never sent any");
