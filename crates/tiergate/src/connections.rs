@@ -1,7 +1,11 @@
 //! The open client connections, by client. When there are as many as the policy allows, those that wait
-//! for a request, or for the rest of its head, make room for others: of the client with most connections,
-//! the one idle longest. So a client that holds hundreds of idle connections locks nobody out, and loses
-//! them before a client with a few.
+//! for a request, or for the rest of it before it asks for a slot, make room for others: of the client with
+//! most connections, the one idle longest. So a client that holds hundreds of idle connections locks nobody
+//! out, and loses them before a client with a few.
+//!
+//! A newcomer takes the place of its own client's connections, or of one of a client that has more even so.
+//! One of a client with as many makes room only when it has long been idle: else a client that holds hundreds
+//! of connections which are not idle would have those of others closed, one for each that it opens.
 //!
 //! | state | who reads | who writes |
 //! |---|---|---|
@@ -31,7 +35,15 @@ const LOOK: Duration = Duration::from_millis(20);
 /// as many looks.
 const PARTS: usize = 256;
 
-/// State of a connection that has a request's head.
+/// From so long on, a connection is idle for long: longer than a client that asks again and again pauses, and so short that
+/// others who come wait no longer than for a page.
+const LONG: Duration = Duration::from_secs(1);
+
+/// What is added to the moment since when a connection is idle that has a request, of which the rest is still to come: it is
+/// never idle for long.
+const BEGUN: u64 = 1 << 60;
+
+/// State of a connection that has a request.
 const BUSY: u64 = 0;
 /// State of a connection that is to make room. Any other: idle since so many nanoseconds, and one.
 const EVICTED: u64 = u64::MAX;
@@ -87,7 +99,7 @@ impl Connections {
                 return (entered, evicted);
             }
             if self.open().saturating_sub(self.leaving.load(Ordering::Relaxed)) >= max {
-                evicted += self.evict(max / PARTS + 1);
+                evicted += self.evict(max / PARTS + 1, Some(client(address)));
             }
             let _ = tokio::time::timeout(LOOK, left).await;
         }
@@ -106,22 +118,38 @@ impl Connections {
         Some(Connection { connections: self.clone(), client, place, counted })
     }
 
-    /// Tells up to `count` idle connections to make room: one after the other, of the client that has most
-    /// left, the one idle longest. Says how many.
-    pub fn evict(&self, count: usize) -> usize {
+    /// Tells up to `count` idle connections to make room, for one of a client (`None`: for whatever it may be): one
+    /// after the other, of the client that has most left, the one idle longest. Says how many.
+    pub fn evict(&self, count: usize, newcomer: Option<IpAddr>) -> usize {
+        self.evict_at(idle_since_now(), count, newcomer)
+    }
+
+    fn evict_at(&self, now: u64, count: usize, newcomer: Option<IpAddr>) -> usize {
         let by_client = self.table();
+        let held = newcomer.map_or(0, |client| by_client.get(&client).map_or(0, Vec::len));
+        let long_ago = now.saturating_sub(LONG.as_nanos() as u64);
+        let may = |client: IpAddr, connections: usize, since: u64| {
+            newcomer.is_none_or(|newcomer| newcomer == client)
+                || connections > held + 1
+                || connections > held && since <= long_ago
+        };
         let mut found = Vec::new();
-        for places in by_client.values() {
+        for (&client, places) in by_client.iter() {
             let first = found.len();
             let idle = |place| Some((0, idle_since(place)?, place));
             found.extend(places.iter().filter_map(idle));
             let of_client: &mut [(usize, u64, &Arc<Place>)] = &mut found[first..];
-            of_client.sort_unstable_by_key(|(_, since, _)| *since);
+            of_client.sort_unstable_by_key(|(_, since, _)| turn(*since));
             for (before, (connections, ..)) in of_client.iter_mut().enumerate() {
                 *connections = places.len() - before;
             }
+            let may =
+                |(connections, since, _): &&(usize, u64, _)| may(client, *connections, *since);
+            let count = of_client.iter().take_while(may).count();
+            found.truncate(first + count);
         }
-        let order = |(connections, since, _): &(usize, u64, _)| (usize::MAX - connections, *since);
+        let order =
+            |(connections, since, _): &(usize, u64, _)| (usize::MAX - connections, turn(*since));
         if count < found.len() {
             found.select_nth_unstable_by_key(count, order);
             found.truncate(count);
@@ -188,6 +216,13 @@ impl Connection {
         }
     }
 
+    /// The connection has a request, of which the rest is still to come before it asks for a slot.
+    pub fn has_begun(&self) {
+        if self.place.state.load(Ordering::Relaxed) == BUSY {
+            self.place.state.store(idle_since_now() + BEGUN, Ordering::Release);
+        }
+    }
+
     /// The connection has a request, and need not make room any more.
     pub fn busy(&self) {
         if self.place.state.load(Ordering::Relaxed) != BUSY
@@ -232,7 +267,12 @@ impl Drop for Connection {
 }
 
 fn idle_since_now() -> u64 {
-    (clock::recent().nanos() + 1).clamp(BUSY + 1, EVICTED - 1)
+    (clock::recent().nanos() + 1).clamp(BUSY + 1, BEGUN - 1)
+}
+
+/// The order in which those of a client make room. One that has a request goes like one that has been idle for less long.
+fn turn(since: u64) -> u64 {
+    if since < BEGUN { since } else { since - BEGUN + LONG.as_nanos() as u64 }
 }
 
 fn idle_since(place: &Arc<Place>) -> Option<u64> {
@@ -281,9 +321,9 @@ mod tests {
         let of = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2", "192.0.2.3", "192.0.2.3"];
         let open: Vec<_> = of.iter().map(|text| enter(&table, text)).collect();
         idle_in_order(&open, &[1, 30, 20, 40, 60, 50]);
-        assert_eq!((table.evict(1), evicted(&open)), (1, vec![2]));
+        assert_eq!((table.evict(1, None), evicted(&open)), (1, vec![2]));
         // Two with two each: the one idle longest of all.
-        assert_eq!((table.evict(1), evicted(&open)), (1, vec![1, 2]));
+        assert_eq!((table.evict(1, None), evicted(&open)), (1, vec![1, 2]));
         drop(open);
         assert_eq!((table.open(), table.leaving.load(Ordering::Relaxed)), (0, 0));
         assert!(table.table().is_empty());
@@ -295,7 +335,29 @@ mod tests {
         let of = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.2", "192.0.2.3", "192.0.2.3"];
         let open: Vec<_> = of.iter().map(|text| enter(&table, text)).collect();
         idle_in_order(&open, &[1, 30, 20, 40, 60, 50]);
-        assert_eq!((table.evict(3), evicted(&open)), (3, vec![1, 2, 5]));
+        assert_eq!((table.evict(3, None), evicted(&open)), (3, vec![1, 2, 5]));
+    }
+
+    #[test]
+    fn one_that_opens_many_takes_nothing_from_those_that_have_few() {
+        let table = Arc::new(Connections::default());
+        let (few, many, new) = ("192.0.2.1", "192.0.2.2", "192.0.2.3");
+        let modest = [enter(&table, few)];
+        let greedy: Vec<_> = (0..3).map(|_| enter(&table, many)).collect();
+        greedy.iter().for_each(Connection::busy);
+        idle_in_order(&modest, &[u64::MAX / 2]);
+        assert_eq!(table.evict(1, Some(address(many))), 0);
+        // Nor does one that has none, unless it has been idle for long.
+        assert_eq!(table.evict(1, Some(address(new))), 0);
+        // What is not whole makes room, for whom it may be.
+        greedy[0].has_begun();
+        greedy[2].idle();
+        assert_eq!((table.evict(1, Some(address(new))), evicted(&greedy)), (1, vec![2]));
+        assert_eq!((table.evict(1, Some(address(many))), evicted(&greedy)), (1, vec![0, 2]));
+        idle_in_order(&modest, &[1]);
+        let later = LONG.as_nanos() as u64 + 1;
+        assert_eq!(table.evict_at(later, 1, Some(address(many))), 0);
+        assert_eq!(table.evict_at(later, 1, Some(address(new))), 1);
     }
 
     #[test]
@@ -303,12 +365,12 @@ mod tests {
         let table = Arc::new(Connections::default());
         let open: Vec<_> = (0..3).map(|_| enter(&table, "::1")).collect();
         open[0].busy();
-        assert_eq!(table.evict(9), 2);
+        assert_eq!(table.evict(9, None), 2);
         // A request that came at the last moment is served.
         open[1].busy();
         assert_eq!((evicted(&open), table.leaving.load(Ordering::Relaxed)), (vec![2], 1));
         open[1].idle();
-        assert_eq!((table.evict(9), evicted(&open)), (1, vec![1, 2]));
+        assert_eq!((table.evict(9, None), evicted(&open)), (1, vec![1, 2]));
     }
 
     #[test]
@@ -331,15 +393,17 @@ mod tests {
     async fn newcomers_get_in_as_soon_as_an_idle_connection_has_left() {
         let table = Arc::new(Connections::default());
         let idle = enter(&table, "192.0.2.1");
+        let other = enter(&table, "192.0.2.1");
+        other.busy();
         let leaves = async {
             assert_eq!(idle.unless_evicted(std::future::pending::<()>()).await, None);
             drop(idle);
         };
-        let comes = table.enter(address("192.0.2.2"), 1);
+        let comes = table.enter(address("192.0.2.2"), 2);
         let ((), (busy, evicted)) = tokio::join!(leaves, comes);
-        assert_eq!((evicted, table.open()), (1, 1));
+        assert_eq!((evicted, table.open()), (1, 2));
         busy.busy();
-        let comes = table.enter(address("192.0.2.2"), 1);
+        let comes = table.enter(address("192.0.2.2"), 2);
         assert!(tokio::time::timeout(5 * LOOK, comes).await.is_err());
     }
 

@@ -170,7 +170,7 @@ async fn admit(
         Err(error) => {
             // There are too many open files, or no memory is left.
             shared.tally().connections_not_accepted.one();
-            let evicted = shared.connections.evict(ROOM);
+            let evicted = shared.connections.evict(ROOM, None);
             shared.tally().connections_evicted.add(evicted as u64);
             if shared.complaint.is_due(clock::now(), COMPLAINT) {
                 tracing::warn!(%error, "connections cannot be accepted: see limits.connections_max and ulimit -n");

@@ -15,7 +15,8 @@
 //! than it in a session that goes on, loses nothing, whatever others do. Nor does a class in which few wait for the part of
 //! the slots that the policy gives it. And since flows take turns, of the backlog counts what flows find ahead of them, on
 //! average, each counting as much as each other: one that has much waiting delays itself. Turns are by cost, so those whose
-//! requests cost little wait less than that: no overload is worse than how long those did wait that got a slot lately.
+//! requests cost little wait less than that: no overload is worse than how long
+//! those did wait whose wait ended lately, in the class where they waited longest.
 //!
 //! The fraction takes seconds to find, in which a flood would be let in and wait; to work it off, much more would be shed
 //! than comes too much. So no more wait than are served in four times the delay aimed at, or twice that where the one that
@@ -53,8 +54,10 @@ const KEPT: f64 = 0.95;
 const KEPT_AHEAD: f64 = 0.5;
 /// Periods for which it counts how long those waited whose wait ended last.
 const HEARD: usize = 10;
+/// A class of which fewer came lately says nothing.
+const CAME_MIN: f64 = 1e-3;
 /// Where nobody waits, this part more passes each period.
-const RECOVERS: f64 = 0.25;
+const RECOVERS: f64 = 0.1;
 /// The overload that is aimed at: see [`overload`].
 const AIM: f64 = 0.5;
 /// The overload from which on the fraction is at least what comes too much: by steps that would take
@@ -111,6 +114,30 @@ pub struct Candidate {
     pub connection: u64,
 }
 
+/// How long requests of a class waited lately. Each counts by how few its flow sends.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    /// How many came.
+    came: f64,
+    /// How long those waited whose wait ended, in seconds, and how many these are.
+    waited: f64,
+    ended: f64,
+    /// Periods since the last of them.
+    unheard: usize,
+}
+
+impl Waits {
+    const NONE: Waits = Waits { came: 0.0, waited: 0.0, ended: 0.0, unheard: HEARD };
+
+    /// A period is over.
+    fn fade(&mut self) {
+        for value in [&mut self.came, &mut self.waited, &mut self.ended] {
+            *value *= KEPT_AHEAD;
+        }
+        self.unheard = (self.unheard + 1).min(HEARD);
+    }
+}
+
 /// Which requests are shed. Memory: 48 KiB, and 5 KiB a class.
 #[derive(Clone, Debug)]
 pub struct Shedding {
@@ -133,11 +160,8 @@ pub struct Shedding {
     /// What was ahead of the requests that came lately, each weighed by how few its flow sends, and the sum of weights.
     ahead: f64,
     weights: f64,
-    /// How long those waited whose wait ended lately, in seconds, weighed in the same way, and the sum of weights.
-    waited: f64,
-    waits: f64,
-    /// Periods since a wait ended.
-    unheard: usize,
+    /// How long they wait, by class; of those that are not of running sessions.
+    waits: Vec<Waits>,
     /// The overload at each of the last periods, the latest first.
     recent: [f64; STANDING],
     /// The least of them.
@@ -165,9 +189,7 @@ impl Shedding {
             fraction: 0.0,
             ahead: 0.0,
             weights: 0.0,
-            waited: 0.0,
-            waits: 0.0,
-            unheard: HEARD,
+            waits: vec![Waits::NONE; classes.len()],
             recent: [0.0; STANDING],
             overload: 0.0,
             moved: now,
@@ -198,12 +220,25 @@ impl Shedding {
         self.finished = self.finished.saturating_add(1);
     }
 
-    /// A request of the flow gets a slot for which it has waited so long, or waits no more. O(1).
-    pub fn waited(&mut self, flow: u64, waited: Duration) {
+    /// A request of the flow gets a slot for which it has waited so long, or waits no more; not of a running session. `rank`: its
+    /// class's. O(1).
+    pub fn waited(&mut self, rank: usize, flow: u64, waited: Duration) {
         let weight = self.weight(flow);
-        self.waited += weight * waited.as_secs_f64();
-        self.waits += weight;
-        self.unheard = 0;
+        let waits = &mut self.waits[rank.min(self.classes.len() - 1)];
+        waits.waited += weight * waited.as_secs_f64();
+        waits.ended += weight;
+        waits.unheard = 0;
+    }
+
+    /// The overload by how long those waited whose wait ended lately, in the class where it is worst; it is as expected where
+    /// nobody's did. O(classes).
+    fn overload_found(&self, expected: f64) -> f64 {
+        let found = |waits: &Waits| match waits.unheard < HEARD && waits.ended > 0.0 {
+            true => overload_of(waits.waited / waits.ended, self.aim),
+            false => expected,
+        };
+        let come = self.waits.iter().filter(|waits| waits.came > CAME_MIN);
+        come.map(found).reduce(f64::max).unwrap_or(expected)
     }
 
     /// How much a request of the flow counts, so that each flow counts as much as each other.
@@ -230,6 +265,8 @@ impl Shedding {
             let place = self.place(group, rank, age);
             self.came[place] += came;
         }
+        self.waits.clear();
+        self.waits.resize(classes.len(), Waits::NONE);
         self.reach();
     }
 
@@ -251,13 +288,7 @@ impl Shedding {
         let ahead = if self.weights > 0.0 { self.ahead / self.weights } else { f64::INFINITY };
         self.recent.rotate_right(1);
         let expected = overload(waiting.min(ahead.ceil() as u32), self.served, self.aim);
-        // What those found who got a slot is known better, unless nobody did.
-        self.recent[0] = if self.unheard < HEARD && self.waits > 0.0 {
-            expected.min(overload_of(self.waited / self.waits, self.aim))
-        } else {
-            expected
-        };
-        self.unheard += 1;
+        self.recent[0] = expected.min(self.overload_found(expected));
         // What went away by itself meanwhile was a burst.
         let standing = self.recent.into_iter().fold(1.0, f64::min);
         let former = std::mem::replace(&mut self.overload, standing);
@@ -268,7 +299,7 @@ impl Shedding {
         // A part of what passes: where little of very much does, a move is no larger beside it than elsewhere.
         let passes = (1.0 - self.fraction).max(served);
         let mut step = passes * (ALPHA * (self.overload - AIM) + BETA * trend);
-        if self.overload == 0.0 {
+        if self.recent == [0.0; STANDING] {
             step = step.min(-RECOVERS * passes);
         }
         let least = if self.overload > FAR { 1.0 - served } else { 0.0 };
@@ -305,6 +336,9 @@ impl Shedding {
         let weight = self.weight(request.flow);
         self.ahead += weight * f64::from(request.ahead);
         self.weights += weight;
+        if !request.running {
+            self.waits[request.rank.min(self.classes.len() - 1)].came += weight;
+        }
         *place.map_or(&mut self.spared, |place| &mut self.came[place]) += 1.0;
         self.arrived = self.arrived.saturating_add(1);
     }
@@ -340,8 +374,7 @@ impl Shedding {
         self.spared *= KEPT as f32;
         self.ahead *= KEPT_AHEAD;
         self.weights *= KEPT_AHEAD;
-        self.waited *= KEPT_AHEAD;
-        self.waits *= KEPT_AHEAD;
+        self.waits.iter_mut().for_each(Waits::fade);
         for came in &mut self.came {
             *came *= KEPT as f32;
             if *came < 1e-3 {

@@ -162,7 +162,7 @@ impl<T> Pool<T> {
         record.patience.idle();
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
-        self.has_waited(arrival.flow, arrival.running, Duration::ZERO);
+        self.has_waited(class, arrival.flow, arrival.running, Duration::ZERO);
         self.grant_at_once(now, arrival)
     }
 

@@ -400,7 +400,7 @@ impl<T> Pool<T> {
         match state {
             State::Waiting => {
                 self.advance(now);
-                self.has_waited(flow, running, waited);
+                self.has_waited(class, flow, running, waited);
                 self.count_drain(now, class, running);
                 self.leaves(class);
                 self.account.classes[class.index()].cancelled_waiting += u64::from(!again);

@@ -181,7 +181,7 @@ impl<T> Pool<T> {
             let grant = self.grant(now, class, rule, slots);
             if !again {
                 self.account.granted(class, now.since(arrived));
-                self.has_waited(flow, running, now.since(arrived));
+                self.has_waited(class, flow, running, now.since(arrived));
             }
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
@@ -300,11 +300,17 @@ impl<T> Pool<T> {
 
     /// Tells shedding how long a request of the flow has waited. Those that others displace say nothing of that, and those of
     /// running sessions, which go first, nothing of the others.
-    pub(super) fn has_waited(&mut self, flow: u64, running: bool, waited: Duration) {
+    pub(super) fn has_waited(
+        &mut self,
+        class: ClassId,
+        flow: u64,
+        running: bool,
+        waited: Duration,
+    ) {
         if let Some(shedding) = &mut self.shedding
             && !running
         {
-            shedding.waited(flow, waited);
+            shedding.waited(self.classes.rank(class), flow, waited);
         }
     }
 
@@ -331,7 +337,7 @@ impl<T> Pool<T> {
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
         let (again, waited) = (waiter.again, now.since(waiter.arrived));
         if matches!(reason, Reason::DeadlineExpired | Reason::QueueDelay) {
-            self.has_waited(flow, running, waited);
+            self.has_waited(class, flow, running, waited);
         }
         self.count_drain(now, class, running);
         self.classes.load_mut(class).waiting -= 1;

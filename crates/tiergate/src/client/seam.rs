@@ -108,8 +108,11 @@ pub(crate) trait Client {
         timeouts: &Timeouts,
     ) -> impl Future<Output = io::Result<()>>;
 
-    /// Looks at what was read of a body that is read before the request asks for its slot, and makes room
-    /// for more, of at most `most` bytes in all.
+    /// The body begins to be read before the request asks for its slot, or that is over: meanwhile the connection
+    /// makes room for others like one without a request, and reading fails.
+    fn gathers(&mut self, begins: bool);
+
+    /// Looks at what was read of such a body, and makes room for more, of at most `most` bytes in all.
     ///
     /// # Errors
     /// What to answer.
@@ -120,7 +123,7 @@ pub(crate) trait Client {
         allowance: &Allowance<'_>,
     ) -> Result<Gathered, Fault>;
 
-    /// Reads more of such a body.
+    /// Reads more of it.
     ///
     /// # Errors
     /// The client has left.

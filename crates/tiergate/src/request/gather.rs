@@ -40,6 +40,18 @@ pub(super) async fn gather<C: Client>(
     config: &Arc<Config>,
     facts: &RequestFacts,
 ) -> Result<(), Fault> {
+    client.gathers(true);
+    let gathered = read(client, shared, config, facts).await;
+    client.gathers(false);
+    gathered
+}
+
+async fn read<C: Client>(
+    client: &mut C,
+    shared: &Arc<Shared>,
+    config: &Arc<Config>,
+    facts: &RequestFacts,
+) -> Result<(), Fault> {
     let policy = &config.policy;
     let bound = policy.buffering.request_max;
     let body_max = policy.limits.request_body_max;

@@ -2,7 +2,7 @@
 
 use crate::support::client::Client;
 use crate::support::gateway::{Gateway, Policy};
-use crate::support::origin::Origin;
+use crate::support::origin::{Origin, ok};
 use crate::support::{PATIENCE, eventually_is};
 use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -42,14 +42,18 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 fn idle_connections_make_room_for_newcomers() {
     let origin = Origin::echo();
     let whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-    for first in [&b""[..], b"GET / HTTP/1.1\r\nHost:", whole, PREFACE] {
+    let part = b"GET / HTTP/1.1\r\nHost:";
+    let without_body = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n";
+    // HEADERS without END_STREAM: POST, http, /, and a name.
+    let stream = [PREFACE, b"\0\0\x06\x01\x04\0\0\0\x01\x83\x86\x84\x41\x01x"].concat();
+    for first in [&b""[..], part, whole, without_body, PREFACE, &stream] {
         let gateway = gateway(&origin);
         let mut modest = from(2, &gateway);
         assert_eq!(modest.get("/modest").status, 200);
         let mut greedy: Vec<Client> = (1..MAX).map(|_| from(3, &gateway)).collect();
         for client in &mut greedy {
             client.send(first);
-            if first == whole {
+            if first == &whole[..] {
                 assert_eq!(client.answer().status, 200);
             }
         }
@@ -67,6 +71,29 @@ fn idle_connections_make_room_for_newcomers() {
         assert!(open() <= MAX as u64);
         gateway.assert_conserved();
     }
+}
+
+/// A client whose connections all have requests has no others closed for more of its own.
+#[test]
+fn requests_of_one_client_take_no_idle_connection_of_another() {
+    let origin = Origin::answering(|request| {
+        if request.target == "/slow" {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        ok("done")
+    });
+    let gateway = gateway(&origin);
+    let mut modest = from(2, &gateway);
+    assert_eq!(modest.get("/modest").status, 200);
+    let mut greedy: Vec<Client> = (0..MAX + 10).map(|_| from(3, &gateway)).collect();
+    for client in &mut greedy {
+        client.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    let open = || gateway.number("/clients/connections_active");
+    eventually_is("all are open", MAX as u64, open);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(is_open(&mut modest), "it was not in the way");
+    drop(greedy);
 }
 
 /// A client over HTTP/2 is told that the connection ends and that no request was lost.

@@ -126,6 +126,11 @@ impl<'c, S: ClientStream> Http1<'c, S> {
     }
 }
 
+/// The connection is to make room for others.
+fn evicted() -> io::Error {
+    io::ErrorKind::ConnectionAborted.into()
+}
+
 fn version(facts: &RequestFacts) -> Version {
     match facts.protocol {
         Protocol::Http10 => Version::Http10,
@@ -167,7 +172,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             self.input.make_room(len_max + 1);
             match self.input.poll_more(context) {
                 Poll::Pending if self.open.poll_evicted(context) => {
-                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                    return Poll::Ready(Err(evicted()));
                 }
                 polled => ready!(polled)?,
             }
@@ -242,8 +247,15 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         Ok(Gathered { len, more, whole: done })
     }
 
+    fn gathers(&mut self, begins: bool) {
+        if begins { self.open.has_begun() } else { self.open.busy() }
+    }
+
     fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.input.poll_more(context)
+        match self.input.poll_more(context) {
+            Poll::Pending if self.open.poll_evicted(context) => Poll::Ready(Err(evicted())),
+            polled => polled,
+        }
     }
 
     fn spool(&mut self, spool: Box<Spool>, facts: &RequestFacts, body_max: u64) {
@@ -258,7 +270,12 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         let upload = self.upload.as_mut().expect("made with the spool");
         let spool = self.spool.as_mut().expect("it has begun");
         let Input { io, timer, .. } = &mut self.input;
-        upload.poll_spool(io, spool, timer, patience, context)
+        match upload.poll_spool(io, spool, timer, patience, context) {
+            Poll::Pending if self.open.poll_evicted(context) => {
+                Poll::Ready(Err(Fault::Client(evicted())))
+            }
+            polled => polled,
+        }
     }
 
     fn hold_body(&mut self, _: &RequestFacts, _: &Allowance<'_>) {

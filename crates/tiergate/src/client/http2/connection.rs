@@ -194,8 +194,10 @@ impl<S: ClientStream + 'static> Session<'_, S> {
                 }
                 if busy {
                     self.timer.arm_idle(idle(shared));
+                }
+                if self.tally.asking() > 0 {
                     self.open.busy();
-                } else if self.is_evicted(context) {
+                } else if self.is_evicted(busy, context) {
                     self.h2.abrupt_shutdown(h2::Reason::NO_ERROR);
                     self.goodbye = TICK;
                     self.leave();
@@ -219,9 +221,13 @@ impl<S: ClientStream + 'static> Session<'_, S> {
         }
     }
 
-    /// Whether the connection, which has no stream, is to make room for others.
-    fn is_evicted(&self, context: &mut Context<'_>) -> bool {
-        self.open.idle();
+    /// Whether the connection, which has no stream or only such as still gather their bodies, is to make room for others.
+    fn is_evicted(&self, busy: bool, context: &mut Context<'_>) -> bool {
+        if busy {
+            self.open.has_begun()
+        } else {
+            self.open.idle()
+        }
         self.open.poll_evicted(context)
     }
 

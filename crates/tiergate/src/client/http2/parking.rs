@@ -54,7 +54,7 @@ impl Parking {
         window::CONNECTION.saturating_add(more).min(WINDOW_MAX)
     }
 
-    /// Wakes the connection's task when the window changes.
+    /// Wakes the connection's task when the window changes, or a stream begins or ends to gather its body.
     pub(super) fn watch(&self, context: &Context<'_>) {
         let mut waker = self.connection.lock().expect("no code panics while it holds the waker");
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
@@ -62,7 +62,7 @@ impl Parking {
         }
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         let waker =
             self.connection.lock().expect("no code panics while it holds the waker").clone();
         waker.into_iter().for_each(Waker::wake);

@@ -236,6 +236,10 @@ impl Client for Http2<'_> {
         Ok(Gathered { len: self.upload.gathered_len(), more, whole })
     }
 
+    fn gathers(&mut self, begins: bool) {
+        self.tally.gathers(begins);
+    }
+
     fn poll_gather(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.upload.poll_more(context).map_err(io_error)
     }

@@ -17,6 +17,8 @@ use tiergate_core::gate::Delivered;
 #[derive(Debug)]
 pub(super) struct Tally {
     live: AtomicUsize,
+    /// Those of them whose body is read before they ask for a slot.
+    gathering: AtomicUsize,
     /// Streams that the client reset, less those that the origin answered.
     resets: AtomicU32,
     closing: AtomicBool,
@@ -57,6 +59,7 @@ impl Tally {
     pub(super) fn new(meter: Meter) -> Self {
         Tally {
             live: AtomicUsize::default(),
+            gathering: AtomicUsize::default(),
             resets: AtomicU32::default(),
             closing: AtomicBool::default(),
             parking: Parking::default(),
@@ -90,6 +93,20 @@ impl Tally {
     /// The connection shall end after the streams that are open.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// A stream's task begins to read its body before it asks for a slot, or that is over. Wakes the connection's task.
+    pub(super) fn gathers(&self, begins: bool) {
+        match begins {
+            true => self.gathering.fetch_add(1, Ordering::Relaxed),
+            false => self.gathering.fetch_sub(1, Ordering::Relaxed),
+        };
+        self.parking.wake();
+    }
+
+    /// Tasks that have a slot or wait for one, or are about to.
+    pub(super) fn asking(&self) -> usize {
+        self.live() - self.gathering.load(Ordering::Relaxed)
     }
 
     /// Tasks that live.
