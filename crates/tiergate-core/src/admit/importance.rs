@@ -15,8 +15,8 @@
 //! than it in a session that goes on, loses nothing, whatever others do. Nor does a class in which few wait for the part of
 //! the slots that the policy gives it. And since flows take turns, of the backlog counts what flows find ahead of them, on
 //! average, each counting as much as each other: one that has much waiting delays itself. Turns are by cost, so those whose
-//! requests cost little wait less than that: no overload is worse than how long
-//! those did wait whose wait ended lately, in the class where they waited longest.
+//! requests cost little wait less than that: no overload is worse than how
+//! long those did wait whose wait ended lately, in the class where they waited longest.
 //!
 //! The fraction takes seconds to find, in which a flood would be let in and wait; to work it off, much more would be shed
 //! than comes too much. So no more wait than are served in four times the delay aimed at, or twice that where the one that
