@@ -120,6 +120,13 @@ def median(values):
     return statistics.median(values)
 
 
+def save(path, found):
+    """After each combination, so that a run that is stopped has shown what it got to."""
+    if path:
+        with open(path, "w") as file:
+            json.dump([[*key, values] for key, values in found.items()], file, indent=1)
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     words.add_argument("--rounds", type=int, default=3)
@@ -154,6 +161,7 @@ def main():
                                 with proxy(gateway.port, folder) if given.proxied else nullcontext(gateway) as front:
                                     good = goodput(front.port, PATIENCE[patience], times, given.seconds, number)
                             found.setdefault((server, times, patience, name), []).append(good)
+                        save(given.json, found)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     print(f"\nGood responses a second, median of {given.rounds} (lowest to highest); the servers' capacity is {CAPACITY:.0f}\n")
@@ -173,9 +181,6 @@ def main():
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    if given.json:
-        with open(given.json, "w") as file:
-            json.dump([[*key, values] for key, values in found.items()], file, indent=1)
 
 
 if __name__ == "__main__":

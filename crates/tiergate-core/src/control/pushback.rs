@@ -24,8 +24,9 @@ use crate::outcome::End;
 use crate::time::Moment;
 use std::time::Duration;
 
-/// Answers that a share is taken of.
+/// Answers that a share is taken of; half as many tell if a third of them are refusals.
 const ANSWERS: u32 = 128;
+const MUCH: u32 = 3;
 /// Refusals after which one more was too many.
 const REFUSALS: u32 = 8;
 /// A bound that helps leaves this part of the refusals or less. The test (Wald's, of two Poisson means) is neutral at
@@ -160,6 +161,12 @@ impl Counts {
         expected.sum()
     }
 
+    /// Whether they tell what share is refused.
+    fn are_many(&self) -> bool {
+        let needed = if MUCH * self.refusals >= self.answers { ANSWERS / 2 } else { ANSWERS };
+        self.answers >= needed
+    }
+
     /// See [`Count::is_enough`].
     fn is_enough(&self) -> bool {
         let all = Count { answers: self.answers, refusals: self.refusals, ..Count::default() };
@@ -273,7 +280,7 @@ impl Pushback {
         match &self.trial {
             Some(_) => self.judge(now, load, slots),
             None if self.raised > 0 && self.beyond >= REFUSALS => self.undo_raise(now),
-            None if self.counts.answers >= ANSWERS => self.look(now, slots),
+            None if self.counts.are_many() => self.look(now, slots),
             None => {}
         }
         if self.most == before {
@@ -356,7 +363,7 @@ impl Pushback {
         let is_known = levels.is_known_below(nearly) && !levels.is_worse_from(nearly);
         let is_full = was_full && most.is_full() && !is_known;
         // Where much is refused, more can be won by a lower bound than is lost in a moment.
-        let is_much = |trial: &Trial| 3 * trial.counts.refusals >= trial.counts.answers;
+        let is_much = |trial: &Trial| MUCH * trial.counts.refusals >= trial.counts.answers;
         // That a worker crashes is no word of the load.
         let is_said = 2 * most.closed < most.refusals.max(1);
         let may_be_load = is_full || most.is_used() && self.trial.as_ref().is_none_or(is_much);
@@ -920,6 +927,22 @@ mod tests {
                 late.last()
             );
         }
+    }
+
+    /// The origin takes half of what comes, so that each second until then costs 27 requests.
+    #[test]
+    fn where_half_is_refused_a_bound_is_tried_soon() {
+        let mut took = Vec::new();
+        for seed in 1..=10 {
+            let mut site = Site::new(10);
+            site.random = seed;
+            while site.limit() == 10 && site.now_ms < 10_000 {
+                site.run(10, 55.0, 300.0, |_, _, others| others >= 8);
+            }
+            took.push(site.now_ms);
+        }
+        took.sort_unstable();
+        assert!(took[9] < 2000, "{took:?}");
     }
 
     #[test]

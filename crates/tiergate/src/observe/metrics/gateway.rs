@@ -43,7 +43,7 @@ impl Readings<'_> {
             .value(counters.sum(|it| &it.connections_closed));
         page.counter(
             "connections_evicted_total",
-            "Idle client connections that made room for others",
+            "Client connections, idle or before their whole request had come, closed for others",
         )
         .value(counters.sum(|it| &it.connections_evicted));
         page.counter(
