@@ -540,6 +540,7 @@ impl Law for Knee {
         if is_full && is_quick && silence > CYCLE as u32 * self.block() {
             return self.goes_further(now);
         }
+        let expected_s = if self.usual.is_known(class.index()) { expected_s } else { 0.0 };
         let say = match outcome.end {
             _ if is_answer(outcome) => {
                 self.rise.answered(&Answer { now, admitted, usual_s: expected_s, running, is_full })

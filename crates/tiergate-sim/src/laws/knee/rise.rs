@@ -28,6 +28,10 @@ const DOWN: f64 = 4.0;
 /// requests take.
 const ANSWERS: (f64, f64) = (4.0, 48.0);
 const WINDOW: f64 = 0.25;
+/// Requests that take less than before by this (ln): what made them take so long is over.
+const GONE: f64 = 0.3;
+/// Times in service that vary more are not waited for.
+const VARIES_MAX: f64 = 6.0;
 
 /// What the end of a request means for the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,9 +68,24 @@ pub(super) struct Seen {
 pub(super) struct Rate {
     answers: f64,
     seconds: f64,
+    /// Times in service, seconds, and their squares, summed.
+    took_s: f64,
+    squares: f64,
 }
 
 impl Rate {
+    fn add(&mut self, took_s: f64) {
+        self.answers += 1.0;
+        self.took_s += took_s;
+        self.squares += took_s * took_s;
+    }
+
+    /// How much more the number of answers varies than by chance: by their squared coefficient of variation.
+    fn varies(&self) -> f64 {
+        let varies = self.squares * self.answers / (self.took_s * self.took_s).max(1e-12) - 1.0;
+        varies.clamp(1.0, VARIES_MAX)
+    }
+
     fn per_second(&self) -> f64 {
         self.answers / self.seconds.max(1e-6)
     }
@@ -74,7 +93,8 @@ impl Rate {
     /// How much more it is than another, as ln, and the standard deviation of that.
     fn over(&self, other: &Rate) -> (f64, f64) {
         let ratio = self.per_second() / other.per_second();
-        (ratio.ln(), (1.0 / self.answers + 1.0 / other.answers).sqrt())
+        let variance = |rate: &Rate| rate.varies() / rate.answers;
+        (ratio.ln(), (variance(self) + variance(other)).sqrt())
     }
 }
 
@@ -86,11 +106,13 @@ pub(super) enum Rise {
     /// At that moment one took far longer.
     Suspected {
         since: Moment,
+        /// Whether such requests were seen before: what made suspicious is longer than what follows on average.
+        again: bool,
         /// When one ended the last time, and the longest time in which none did.
         last: Moment,
         gap_s: f64,
-        /// How many have ended since, how many of them took far longer, and these summed: slots that were held, and usual times.
-        all: u32,
+        /// Those that have ended since, how many of them took far longer, and these summed: slots that were held, and usual times.
+        all: Rate,
         longer: u32,
         held: f64,
         usual: f64,
@@ -145,32 +167,36 @@ impl Rise {
         match self {
             Rise::Usual => {
                 if is_longer && is_full {
-                    *self = Rise::suspected(now);
+                    *self = Rise::suspected(now, false);
                 }
                 Say::Nothing
             }
-            Rise::Suspected { since, last, gap_s, longer, all, held, usual } => {
+            Rise::Suspected { since, again, last, gap_s, longer, all, held, usual } => {
                 if !is_full {
                     *self = Rise::Usual;
                     return Say::Nothing;
                 }
                 *gap_s = gap_s.max(seconds(std::mem::replace(last, now), now));
-                *all += 1;
+                all.add(took_s);
                 *longer += u32::from(is_longer);
                 *held += f64::from(running);
                 *usual += usual_s;
-                if *all < SEEN {
+                if all.answers < all.varies() * f64::from(SEEN) {
                     return Say::Nothing;
                 }
-                let answers = f64::from(*all);
-                let before = Rate { answers, seconds: seconds(*since, now) };
+                let answers = all.answers;
+                let before = Rate { seconds: seconds(*since, now), ..*all };
                 if *gap_s > GAP_MAX * before.seconds {
-                    *self = Rise::suspected(now);
+                    *self = Rise::suspected(now, false);
                     return Say::Nothing;
                 }
                 let is_slow = *held / answers > FAR_LONGER * *usual / answers * before.per_second();
                 if !is_slow || f64::from(*longer) < SEEN_PART * answers {
                     *self = Rise::Usual;
+                    return Say::Nothing;
+                }
+                if !*again {
+                    *self = Rise::suspected(now, true);
                     return Say::Nothing;
                 }
                 let slots = TIMES * *held / answers;
@@ -186,17 +212,24 @@ impl Rise {
                 if shown_s < 0.0 {
                     return Say::Stay;
                 }
-                after.answers += 1.0;
+                after.add(took_s);
                 *held += f64::from(running);
                 after.seconds = shown_s;
                 let (more, doubt) = after.over(before);
                 let off = more - FOLLOWS.ln();
                 let says = TIMES.ln() * off / (doubt * doubt);
-                let is_sure = says >= UP || says <= -DOWN || after.answers >= ANSWERS.1;
+                let is_sure =
+                    says >= UP || says <= -DOWN || after.answers >= after.varies() * ANSWERS.1;
                 if !is_sure || after.answers < ANSWERS.0 || shown_s < WINDOW * took_s {
                     return Say::Stay;
                 }
                 let (slots, after, held) = (*slots, *after, *held / after.answers);
+                // By Little's law.
+                let longer = (TIMES * held / slots).ln() - more;
+                if longer < -GONE.max(1.5 * doubt) {
+                    *self = Rise::Usual;
+                    return Say::InVain { slots: slots / TIMES };
+                }
                 let is_enough = *was_free && !is_full;
                 let goes_on = off > 0.0 && !is_enough;
                 *self = if goes_on { Rise::rising(now, TIMES * slots, after) } else { Rise::Usual };
@@ -205,8 +238,9 @@ impl Rise {
         }
     }
 
-    fn suspected(since: Moment) -> Self {
-        Rise::Suspected { since, last: since, gap_s: 0.0, all: 0, longer: 0, held: 0.0, usual: 0.0 }
+    fn suspected(since: Moment, again: bool) -> Self {
+        let (last, all) = (since, Rate::default());
+        Rise::Suspected { since, again, last, gap_s: 0.0, all, longer: 0, held: 0.0, usual: 0.0 }
     }
 
     fn rising(since: Moment, slots: f64, before: Rate) -> Self {
@@ -261,6 +295,15 @@ mod tests {
     fn it_ends_where_throughput_does_not_follow() {
         let found = serve(&mut Rise::default(), 5.0, 60.0, 5.0, 1.0);
         assert!((9.0..=11.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn requests_that_become_shorter_meanwhile_end_it() {
+        let mut rise = Rise::default();
+        serve(&mut rise, 5.0, 4.0, 1e9, 1.0);
+        assert!(rise.is_on());
+        serve(&mut rise, 9.0, 1.0, 1e9, 0.05);
+        assert!(!rise.is_on(), "{rise:?}");
     }
 
     #[test]

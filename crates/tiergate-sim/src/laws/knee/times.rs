@@ -82,6 +82,11 @@ impl Usual {
         if usual.count == 0.0 { 0.0 } else { usual.mean() }
     }
 
+    /// Whether enough were seen.
+    pub(super) fn is_known(&self, class: usize) -> bool {
+        self.0.0[class % CLASSES].count > KNOWN
+    }
+
     /// How many times more slots these are than usual; 1 if fewer, or if nothing was seen.
     pub(super) fn slots_since(&self, class: usize, slots: f64) -> f64 {
         let Times { count, ln_slots, .. } = self.0.0[class % CLASSES];
