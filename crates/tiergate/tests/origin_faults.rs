@@ -5,8 +5,9 @@ mod support;
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Resource, Rlimit};
+use socket2::{Domain, Socket, Type};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -351,4 +352,84 @@ fn an_origin_that_refuses_beyond_so_many_at_once_gets_no_more_than_that() {
     );
     assert!(answered > 5 * refused, "{answered} answered, {refused} refused");
     gateway.assert_conserved();
+}
+
+/// Workers on a UNIX socket with a listen queue of five: each takes a connection when it is free, answers after 20 ms, and
+/// closes it. They end with the test's process.
+fn with_a_short_queue(path: &Path, workers: usize) -> String {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+    socket.bind(&socket2::SockAddr::unix(path).expect("a short path")).expect("it is free");
+    socket.listen(5).expect("it listens");
+    let socket = Arc::new(socket);
+    for _ in 0..workers {
+        let socket = socket.clone();
+        std::thread::spawn(move || {
+            while let Ok((mut stream, _)) = socket.accept() {
+                let (mut head, mut buffer) = (Vec::new(), [0; 4096]);
+                while !head.ends_with(b"\r\n\r\n") {
+                    match stream.read(&mut buffer) {
+                        Ok(0) | Err(_) => break,
+                        Ok(count) => head.extend_from_slice(&buffer[..count]),
+                    }
+                }
+                let line = String::from_utf8_lossy(&head);
+                let echo: Vec<&str> = line.split(' ').take(2).collect();
+                std::thread::sleep(Duration::from_millis(20));
+                let (echo, close) = (echo.join(" "), "Connection: close");
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\n{close}\r\nContent-Length: {}\r\n\r\n{echo}",
+                    echo.len()
+                );
+            }
+        });
+    }
+    // Without workers it stays bound all the same.
+    std::mem::forget(socket);
+    format!("unix:{}", path.display())
+}
+
+/// As TCP does: a connection that the listen queue has no room for is tried again.
+#[test]
+fn a_full_listen_queue_of_a_unix_socket_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let server = with_a_short_queue(&folder.path().join("origin"), 2);
+    let mut policy = policy(&[server], 40);
+    // Much longer than the others take that are first.
+    policy.tables = "[timeouts]\nconnect = \"30s\"\n".into();
+    let gateway = Gateway::start(&policy);
+    let load = Load::start(gateway.address, 40, Habit::Keep);
+    std::thread::sleep(Duration::from_secs(3));
+    load.stop().assert_all(&[200]);
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_server_whose_listen_queue_is_full_is_not_left_out_while_it_takes_others() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let server = with_a_short_queue(&folder.path().join("origin"), 2);
+    let mut policy = policy(&[server], 40);
+    policy.tables = "[timeouts]\nconnect = \"150ms\"\n".into();
+    let gateway = Gateway::start(&policy);
+    let load = Load::start(gateway.address, 40, Habit::Keep);
+    std::thread::sleep(Duration::from_secs(3));
+    let seen = load.stop();
+    seen.assert_all(&[200, 503]);
+    assert!(seen.answers.contains_key(&503), "some waited in vain: {seen:#?}");
+    // What two workers do in three seconds, without the moments in which nobody was there to connect.
+    assert!(seen.answers[&200] > 150, "{:?}", seen.answers);
+    assert_eq!(gateway.status()["origin"][0]["failures"], 0);
+    gateway.assert_conserved();
+}
+
+#[test]
+fn a_server_that_takes_nobody_from_its_full_listen_queue_is_left_out() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let server = with_a_short_queue(&folder.path().join("origin"), 0);
+    let mut policy = policy(&[server], 40);
+    policy.tables = "[timeouts]\nconnect = \"60ms\"\nresponse_head = \"2s\"\n".into();
+    let gateway = Gateway::start(&policy);
+    let load = Load::start(gateway.address, 20, Habit::Keep);
+    eventually("it is left out", || gateway.status()["origin"][0]["health"] != "up");
+    load.stop().assert_all(&[503, 504]);
 }

@@ -7,6 +7,8 @@ use std::io;
 pub enum ConnectFault {
     /// The server's: it refuses, does not answer, is not there.
     Servers(&'static str),
+    /// Nobody's: the server takes connections, and others were first.
+    Full,
     /// The gateway's: it lacks descriptors, ports or memory. Says nothing about the server.
     Ours(&'static str),
 }
@@ -14,7 +16,10 @@ pub enum ConnectFault {
 impl ConnectFault {
     /// What an error means.
     pub fn of(error: &io::Error) -> Self {
-        use ConnectFault::{Ours, Servers};
+        use ConnectFault::{Full, Ours, Servers};
+        if is_full(error) {
+            return Full;
+        }
         match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
                 return Ours("the gateway has no file descriptor left");
@@ -22,8 +27,6 @@ impl ConnectFault {
             Some(libc::EADDRNOTAVAIL) => return Ours("the gateway has no local port left"),
             Some(libc::ENOMEM | libc::ENOBUFS) => return Ours("the gateway has no memory left"),
             Some(libc::EACCES | libc::EPERM) => return Servers("connecting is not permitted"),
-            // Of a UNIX socket: the listen queue is full.
-            Some(libc::EAGAIN) => return Servers("the server's listen queue is full"),
             _ => {}
         }
         Servers(match error.kind() {
@@ -39,8 +42,12 @@ impl ConnectFault {
     }
 }
 
-/// Whether it was known at once that nobody listens, as while a server restarts. Not that the listen queue of a UNIX
-/// socket is full: that server is there, and has too much to do.
+/// Whether the listen queue of a UNIX socket has no room.
+pub fn is_full(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EAGAIN)
+}
+
+/// Whether it was known at once that nobody listens, as while a server restarts.
 pub fn is_refused(error: &io::Error) -> bool {
     let refusals = [libc::ECONNREFUSED, libc::ECONNRESET, libc::ENOENT];
     error.raw_os_error().is_some_and(|errno| refusals.contains(&errno))

@@ -61,8 +61,12 @@ async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
             Ok(Ok(status)) => {
                 origin.checked(place, Check::Failed, Some(&format!("status {status}")));
             }
-            // A check that the gateway had no descriptor for says nothing about the server.
-            Ok(Err(error)) if matches!(ConnectFault::of(&error), ConnectFault::Ours(_)) => {}
+            // A check that the gateway had no descriptor for, or that others were before, says nothing about the server.
+            Ok(Err(error))
+                if matches!(
+                    ConnectFault::of(&error),
+                    ConnectFault::Ours(_) | ConnectFault::Full
+                ) => {}
             Ok(Err(error)) => {
                 let check = if !is_connected && is_refused(&error) {
                     Check::Refused
@@ -97,7 +101,7 @@ async fn check_once(
     is_connected: &mut bool,
 ) -> io::Result<u16> {
     let server = &origin.servers[place];
-    let mut stream: OriginStream = server.connect(check.timeout).await?;
+    let mut stream: OriginStream = server.connect(check.timeout - check.timeout / 8).await?;
     *is_connected = true;
     let host = match origin.named(place) {
         Server::Tcp(host, port) => format!("{host}:{port}"),

@@ -1,5 +1,6 @@
 //! All servers that a policy ever named, kept over reloads.
 
+use super::connect_fault::is_full;
 use super::names::Names;
 use super::stream::OriginStream;
 use crate::config::meant::Server;
@@ -8,12 +9,17 @@ use arc_swap::ArcSwap;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tiergate_core::origin::{ServerId, Servers};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// How long until a server whose listen queue is full is asked again: first, and at most.
+const FULL_PAUSE: Duration = Duration::from_millis(5);
+const FULL_PAUSE_MAX: Duration = Duration::from_millis(40);
 
 /// One server of the origin.
 #[derive(Debug)]
@@ -84,7 +90,8 @@ impl OriginServer {
         }
     }
 
-    /// Opens a connection, to the first of its addresses that takes one, each of which has its part of the time. That one
+    /// Opens a connection; where the listen queue of a UNIX socket is full, once it has room, and `WouldBlock` says that it took
+    /// others meanwhile. Over TCP, to the first of its addresses that takes one, each of which has its part of the time. That one
     /// is the first from then on.
     pub(super) async fn connect(&self, within: Duration) -> io::Result<OriginStream> {
         let ends = Instant::now() + within;
@@ -93,8 +100,7 @@ impl OriginServer {
             return connected.map(OriginStream::Memory);
         }
         if let Server::Unix(path) = &self.address {
-            let connected = timeout_at(ends, UnixStream::connect(path)).await;
-            return Ok(OriginStream::Unix(connected.map_err(|_| io::ErrorKind::TimedOut)??));
+            return self.connect_unix(path, ends).await.map(OriginStream::Unix);
         }
         let addresses = self.resolved.load_full();
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name is not resolved");
@@ -114,6 +120,30 @@ impl OriginServer {
             }
         }
         Err(last)
+    }
+
+    /// The system keeps nobody waiting for room in the listen queue of a UNIX socket, as it does over TCP, unless the caller
+    /// can block.
+    async fn connect_unix(&self, path: &Path, ends: Instant) -> io::Result<UnixStream> {
+        let connects = self.counters.connects.total();
+        let mut pause = FULL_PAUSE;
+        loop {
+            // The system answers at once.
+            match UnixStream::connect(path).await {
+                Err(error) if is_full(&error) => {
+                    let now = Instant::now();
+                    if now < ends {
+                        sleep_until(ends.min(now + pause)).await;
+                        pause = FULL_PAUSE_MAX.min(2 * pause);
+                    } else if self.counters.connects.total() > connects {
+                        return Err(error);
+                    } else {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                connected => return connected,
+            }
+        }
     }
 
     #[cold]

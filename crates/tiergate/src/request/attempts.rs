@@ -20,6 +20,8 @@ pub(super) struct Attempts {
     /// Servers that could not be reached, one bit each.
     tried: u64,
     timed_out: bool,
+    /// One of them had no room in its listen queue.
+    full: bool,
     /// Why the last of them could not be reached.
     why: &'static str,
     stale: Stale,
@@ -71,6 +73,12 @@ impl Attempts {
         let why = match ConnectFault::of(error) {
             ConnectFault::Ours(why) => return Err(Fault::Answer(503, why)),
             ConnectFault::Servers(why) => why,
+            ConnectFault::Full => {
+                self.full = true;
+                self.why = "the server's listen queue stayed full";
+                self.tried |= place.bit();
+                return Ok(());
+            }
         };
         self.timed_out = error.kind() == io::ErrorKind::TimedOut;
         self.tried |= place.bit();
@@ -81,7 +89,10 @@ impl Attempts {
 
     /// There is no next place: how long to wait until all servers are tried anew; `None`: it would be no use.
     pub(super) fn wait(&mut self, origin: &Origin) -> Option<Duration> {
-        if self.tried == 0 || !origin.may_wait(*self.refused.get_or_insert_with(clock::now)) {
+        if self.tried == 0
+            || self.full
+            || !origin.may_wait(*self.refused.get_or_insert_with(clock::now))
+        {
             return None;
         }
         self.tried = 0;
@@ -102,6 +113,9 @@ impl Attempts {
     /// What the client is told when there is no next place: what it would be told if the last attempt
     /// had been the only one.
     pub(super) fn fault(&self) -> Fault {
+        if self.full {
+            return Fault::Full;
+        }
         match (self.stale, self.timed_out) {
             // Nothing was tried since.
             (Stale::Found, _) => Fault::Origin,

@@ -10,6 +10,8 @@ pub(crate) enum Fault {
     Answer(u16, &'static str),
     /// The client has left, or does not take what is written.
     Client(io::Error),
+    /// The origin's listen queue had no room for the request while it took others.
+    Full,
     /// The origin closed the connection, or its answer is malformed.
     Origin,
     /// The origin did not go on in time.
@@ -59,6 +61,7 @@ impl Fault {
     pub(crate) fn answer(&self) -> (u16, &'static str) {
         match *self {
             Fault::Answer(status, why) => (status, why),
+            Fault::Full => (503, "the origin's listen queue stayed full"),
             Fault::OriginSlow => (504, "the origin did not answer in time"),
             _ => (502, "the origin closed the connection without an answer"),
         }

@@ -62,9 +62,10 @@ impl<C: Client> Request<'_, '_, C> {
             }
             Failure::Unanswered(fault) => {
                 // A fault of the client or of the gateway says nothing about the origin.
-                self.end(match fault.answer().0 {
-                    502 => End::Failed,
-                    504 => End::TimedOut,
+                self.end(match (&fault, fault.answer().0) {
+                    (Fault::Full, _) => End::Pushback,
+                    (_, 502) => End::Failed,
+                    (_, 504) => End::TimedOut,
                     _ => End::Cancelled,
                 });
                 self.fail(fault).await;
