@@ -24,8 +24,9 @@ use crate::outcome::End;
 use crate::time::Moment;
 use std::time::Duration;
 
-/// Answers that a share is taken of; half as many tell if a third of them are refusals.
+/// Answers that a share is taken of; half as many are enough where much is refused.
 const ANSWERS: u32 = 128;
+/// Much is refused: one of so many answers, or more.
 const MUCH: u32 = 3;
 /// Refusals after which one more was too many.
 const REFUSALS: u32 = 8;

@@ -22,7 +22,8 @@ section! {
         /// The TLS handshake and the PROXY header; then the connection is closed.
         /// Why: two round trips on a poor link, and some computing.
         handshake: Duration = TIME.or("10s");
-        /// Connecting to an origin server; then the next server, or 504.
+        /// Connecting to an origin server, with the wait for room in the listen queue of a UNIX socket; then the next server,
+        /// or 504, or 503 if only the queue was full.
         /// Why: two lost packets: TCP retransmits after 1 s and 3 s.
         connect: Duration = TIME.or("3s");
         /// From the end of the request to the head of the response; then 504.

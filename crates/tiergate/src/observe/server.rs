@@ -17,6 +17,13 @@ pub struct ServerCounters {
     pub retries: Tally,
 }
 
+impl ServerCounters {
+    /// How often the server took a request's connection, new or kept.
+    pub fn served(&self) -> u64 {
+        self.connects.total() + self.reuses.total()
+    }
+}
+
 /// Whether a server gets requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

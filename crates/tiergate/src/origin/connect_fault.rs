@@ -7,7 +7,7 @@ use std::io;
 pub enum ConnectFault {
     /// The server's: it refuses, does not answer, is not there.
     Servers(&'static str),
-    /// Nobody's: the server takes connections, and others were first.
+    /// Neither's: the server served others, but its listen queue stayed full.
     Full,
     /// The gateway's: it lacks descriptors, ports or memory. Says nothing about the server.
     Ours(&'static str),

@@ -3,7 +3,6 @@
 use super::Origin;
 use super::connect_fault::{ConnectFault, is_refused};
 use super::pools::Pools;
-use super::stream::OriginStream;
 use crate::config::meant::{HealthCheck, Server};
 use std::io;
 use std::sync::Arc;
@@ -61,7 +60,7 @@ async fn check_for_ever(origin: Arc<Origin>, place: usize, check: HealthCheck) {
             Ok(Ok(status)) => {
                 origin.checked(place, Check::Failed, Some(&format!("status {status}")));
             }
-            // A check that the gateway had no descriptor for, or that others were before, says nothing about the server.
+            // A check that the gateway had no descriptor for, or the listen queue no room, says nothing about the server.
             Ok(Err(error))
                 if matches!(
                     ConnectFault::of(&error),
@@ -101,7 +100,9 @@ async fn check_once(
     is_connected: &mut bool,
 ) -> io::Result<u16> {
     let server = &origin.servers[place];
-    let mut stream: OriginStream = server.connect(check.timeout - check.timeout / 8).await?;
+    // A little less than the whole, so that it can say that the listen queue was full.
+    let within = check.timeout - check.timeout / 8;
+    let mut stream = server.connect(within, || None).await?.stream;
     *is_connected = true;
     let host = match origin.named(place) {
         Server::Tcp(host, port) => format!("{host}:{port}"),

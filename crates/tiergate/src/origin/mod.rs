@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use stream::OriginStream;
+pub use stream::Lease;
 use tiergate_core::fault::Fault;
 use tiergate_core::origin::{
     Again, Change, Check, Finding, HealthRules, Leftover, Lineup, ServerState, Servers, Way,
@@ -186,15 +186,6 @@ fn same(one: &[SocketAddr], other: &[SocketAddr]) -> bool {
 /// How often all names are looked up.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(10);
 
-/// A connection to a server, held by one request. Dropped, it is closed; see [`Lease::give_back`].
-#[derive(Debug)]
-pub struct Lease {
-    /// The connection.
-    pub stream: OriginStream,
-    /// Whether an earlier request has used it: it may have been closed at the other end meanwhile.
-    pub reused: bool,
-}
-
 /// A request's place at a server: counted as outstanding there until it is dropped.
 #[derive(Debug)]
 pub struct Place {
@@ -313,14 +304,19 @@ impl Place {
         Some(Lease { stream, reused: true })
     }
 
-    /// A new connection to the server.
+    /// A new connection to the server; if it has no room for one in its listen queue, and the request `may_reuse` one, one that
+    /// becomes idle meanwhile.
     ///
     /// # Errors
-    /// What the system says; `TimedOut` after `within`; `NotFound` while its name is not resolved.
-    pub async fn connect(&self, within: Duration) -> io::Result<Lease> {
-        let stream = self.server().connect(within).await?;
-        self.server().counters.connects.one();
-        Ok(Lease { stream, reused: false })
+    /// What the system says; `TimedOut` after `within`, or `WouldBlock` if only its listen queue was full; `NotFound` while its
+    /// name is not resolved.
+    pub async fn connect(&self, within: Duration, may_reuse: bool) -> io::Result<Lease> {
+        let idle = || may_reuse.then(|| self.idle()).flatten();
+        let lease = self.server().connect(within, idle).await?;
+        if !lease.reused {
+            self.server().counters.connects.one();
+        }
+        Ok(lease)
     }
 
     /// Keeps the connection for the next request. Only where the whole answer was read.
@@ -385,7 +381,7 @@ mod tests {
         let origin = Origin::new(settings, None, &Counters::new(1)).expect("few");
         let server = &origin.servers[0];
         server.resolved.store(Arc::new(vec![down, up]));
-        server.connect(Duration::from_secs(1)).await.expect("one of them takes it");
+        server.connect(Duration::from_secs(1), || None).await.expect("one of them takes it");
         assert_eq!(**server.resolved.load(), [up, down]);
     }
 

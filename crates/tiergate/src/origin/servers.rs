@@ -2,7 +2,7 @@
 
 use super::connect_fault::is_full;
 use super::names::Names;
-use super::stream::OriginStream;
+use super::stream::{Lease, OriginStream};
 use crate::config::meant::Server;
 use crate::observe::server::ServerCounters;
 use arc_swap::ArcSwap;
@@ -17,7 +17,7 @@ use tiergate_core::origin::{ServerId, Servers};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// How long until a server whose listen queue is full is asked again: first, and at most.
+/// How long until a connect to a full listen queue is retried: first, and at most.
 const FULL_PAUSE: Duration = Duration::from_millis(5);
 const FULL_PAUSE_MAX: Duration = Duration::from_millis(40);
 
@@ -90,17 +90,23 @@ impl OriginServer {
         }
     }
 
-    /// Opens a connection; where the listen queue of a UNIX socket is full, once it has room, and `WouldBlock` says that it took
-    /// others meanwhile. Over TCP, to the first of its addresses that takes one, each of which has its part of the time. That one
-    /// is the first from then on.
-    pub(super) async fn connect(&self, within: Duration) -> io::Result<OriginStream> {
+    /// Opens a connection. Over TCP, to the first of its addresses that takes one, each of which has its part of the time; that
+    /// one is the first from then on. Over a UNIX socket, waits for room in the listen queue, or for `idle` to give a connection.
+    ///
+    /// # Errors
+    /// What the system says; `TimedOut` after `within`, or `WouldBlock` if the server served others meanwhile.
+    pub(super) async fn connect(
+        &self,
+        within: Duration,
+        idle: impl FnMut() -> Option<Lease>,
+    ) -> io::Result<Lease> {
         let ends = Instant::now() + within;
         #[cfg(feature = "memory")]
         if let Some(connected) = crate::memory::connect() {
-            return connected.map(OriginStream::Memory);
+            return connected.map(OriginStream::Memory).map(Lease::fresh);
         }
         if let Server::Unix(path) = &self.address {
-            return self.connect_unix(path, ends).await.map(OriginStream::Unix);
+            return self.connect_unix(path, ends, idle).await;
         }
         let addresses = self.resolved.load_full();
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name is not resolved");
@@ -113,7 +119,7 @@ impl OriginServer {
                     if place > 0 {
                         self.prefer(&addresses, place);
                     }
-                    return Ok(OriginStream::Tcp(stream));
+                    return Ok(Lease::fresh(OriginStream::Tcp(stream)));
                 }
                 Ok(Err(error)) => last = error,
                 Err(_) => last = io::ErrorKind::TimedOut.into(),
@@ -122,26 +128,30 @@ impl OriginServer {
         Err(last)
     }
 
-    /// The system keeps nobody waiting for room in the listen queue of a UNIX socket, as it does over TCP, unless the caller
-    /// can block.
-    async fn connect_unix(&self, path: &Path, ends: Instant) -> io::Result<UnixStream> {
-        let connects = self.counters.connects.total();
+    /// A non-blocking connect to a UNIX socket fails at once where its listen queue is full; over TCP the system retries.
+    async fn connect_unix(
+        &self,
+        path: &Path,
+        ends: Instant,
+        mut idle: impl FnMut() -> Option<Lease>,
+    ) -> io::Result<Lease> {
+        let served = self.counters.served();
         let mut pause = FULL_PAUSE;
         loop {
-            // The system answers at once.
-            match UnixStream::connect(path).await {
-                Err(error) if is_full(&error) => {
-                    let now = Instant::now();
-                    if now < ends {
-                        sleep_until(ends.min(now + pause)).await;
-                        pause = FULL_PAUSE_MAX.min(2 * pause);
-                    } else if self.counters.connects.total() > connects {
-                        return Err(error);
-                    } else {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                }
-                connected => return connected,
+            let full = match UnixStream::connect(path).await {
+                Ok(stream) => return Ok(Lease::fresh(OriginStream::Unix(stream))),
+                Err(error) if is_full(&error) => error,
+                Err(error) => return Err(error),
+            };
+            let now = Instant::now();
+            if now >= ends {
+                let is_alive = self.counters.served() > served;
+                return Err(if is_alive { full } else { io::ErrorKind::TimedOut.into() });
+            }
+            sleep_until(ends.min(now + pause)).await;
+            pause = FULL_PAUSE_MAX.min(2 * pause);
+            if let Some(lease) = idle() {
+                return Ok(lease);
             }
         }
     }

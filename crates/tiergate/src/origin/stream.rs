@@ -34,6 +34,22 @@ impl OriginStream {
     }
 }
 
+/// A connection to a server, held by one request. Dropped, it is closed; see [`Place::give_back`](super::Place::give_back).
+#[derive(Debug)]
+pub struct Lease {
+    /// The connection.
+    pub stream: OriginStream,
+    /// Whether an earlier request has used it: it may have been closed at the other end meanwhile.
+    pub reused: bool,
+}
+
+impl Lease {
+    /// A connection that no request has used.
+    pub(super) fn fresh(stream: OriginStream) -> Self {
+        Lease { stream, reused: false }
+    }
+}
+
 impl AsyncRead for OriginStream {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -20,7 +20,7 @@ pub(super) struct Attempts {
     /// Servers that could not be reached, one bit each.
     tried: u64,
     timed_out: bool,
-    /// One of them had no room in its listen queue.
+    /// The last of them had no room in its listen queue.
     full: bool,
     /// Why the last of them could not be reached.
     why: &'static str,
@@ -57,8 +57,13 @@ impl Attempts {
             self.stale = Stale::SentAgain;
             place.server().counters.retries.one();
         }
-        let idle = if self.stale == Stale::None { place.idle() } else { None };
+        let idle = if self.may_reuse() { place.idle() } else { None };
         Some((place, idle))
+    }
+
+    /// Whether an idle connection may be used: none was found closed so far.
+    pub(super) fn may_reuse(&self) -> bool {
+        self.stale == Stale::None
     }
 
     /// The server could not be reached: another one is next.
@@ -80,7 +85,7 @@ impl Attempts {
                 return Ok(());
             }
         };
-        self.timed_out = error.kind() == io::ErrorKind::TimedOut;
+        (self.timed_out, self.full) = (error.kind() == io::ErrorKind::TimedOut, false);
         self.tried |= place.bit();
         self.why = why;
         place.unreachable(why, is_refused(error));

@@ -10,7 +10,7 @@ pub(crate) enum Fault {
     Answer(u16, &'static str),
     /// The client has left, or does not take what is written.
     Client(io::Error),
-    /// The origin's listen queue had no room for the request while it took others.
+    /// The origin's listen queue stayed full while the origin served others.
     Full,
     /// The origin closed the connection, or its answer is malformed.
     Origin,

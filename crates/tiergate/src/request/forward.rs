@@ -103,7 +103,7 @@ impl<C: Client> Request<'_, '_, C> {
             };
             let lease = match idle {
                 Some(lease) => lease,
-                None => match self.connect(&place).await? {
+                None => match self.connect(&place, attempts.may_reuse()).await? {
                     Ok(lease) => lease,
                     Err(error) => {
                         attempts.unreachable(&mut place, &error)?;
@@ -131,9 +131,13 @@ impl<C: Client> Request<'_, '_, C> {
         Guard::into_inner(origin)
     }
 
-    /// A new connection to the server, unless the client leaves meanwhile.
-    async fn connect(&mut self, place: &Place) -> Result<io::Result<Lease>, Failure> {
-        self.unless_gone(place.connect(self.config.policy.timeouts.connect)).await
+    /// A connection to the server as by [`Place::connect`], unless the client leaves meanwhile.
+    async fn connect(
+        &mut self,
+        place: &Place,
+        may_reuse: bool,
+    ) -> Result<io::Result<Lease>, Failure> {
+        self.unless_gone(place.connect(self.config.policy.timeouts.connect, may_reuse)).await
     }
 
     /// Waits for something, unless the client leaves meanwhile.

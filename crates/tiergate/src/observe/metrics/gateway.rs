@@ -43,7 +43,7 @@ impl Readings<'_> {
             .value(counters.sum(|it| &it.connections_closed));
         page.counter(
             "connections_evicted_total",
-            "Client connections, idle or before their whole request had come, closed for others",
+            "Client connections, idle or with an incomplete request, closed to make room",
         )
         .value(counters.sum(|it| &it.connections_evicted));
         page.counter(
