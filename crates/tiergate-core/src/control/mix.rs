@@ -58,6 +58,11 @@ impl Mix {
         }
     }
 
+    /// Mean time that an answered request of the class holds its slot, seconds; 0 if none was seen.
+    pub(super) fn held_s(&self, class: ClassId) -> f64 {
+        self.kinds.get(class.index()).map_or(0.0, |kind| kind.held_s)
+    }
+
     /// A window begins.
     pub(super) fn open(&mut self) {
         for kind in &mut self.kinds {

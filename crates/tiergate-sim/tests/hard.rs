@@ -1,0 +1,43 @@
+//! Situations of `hard/` in which the adaptive limit once went wrong, and does no more.
+
+use std::path::Path;
+use tiergate_sim::hard::{Outcome, measure};
+use tiergate_sim::scenario::{LimitKind, Scenario};
+
+/// The last phase of each run, and the number of slots that is right.
+fn last_phases(name: &str, seeds: std::ops::Range<u64>) -> (Vec<Outcome>, f64) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("hard").join(name);
+    let text = std::fs::read_to_string(path).expect("it is there");
+    let scenario = Scenario::parse(&text).expect("it is valid");
+    let right = scenario.right.expect("it says so");
+    let last = |seed| *measure(&scenario, LimitKind::Adaptive, seed).last().expect("phases");
+    (seeds.map(last).collect(), f64::from(right))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn the_pauses_of_an_origin_raise_no_limit() {
+    let (runs, right) = last_phases("pauses.toml", 1..8);
+    for run in &runs {
+        assert!((0.8..1.25).contains(&(run.slots / right)), "{:.1} slots of {right}", run.slots);
+    }
+}
+
+#[test]
+fn late_errors_lower_a_limit_that_is_far_too_high() {
+    let (runs, _) = last_phases("late-answers.toml", 1..8);
+    let good = median(runs.iter().map(|run| run.good));
+    assert!(good >= 0.9, "{good:.3} of the important class are answered in time");
+}
+
+#[test]
+fn an_origin_that_warms_up_is_not_taken_for_one_that_needs_more_slots() {
+    let (runs, right) = last_phases("warm-up.toml", 300..312);
+    let most = runs.iter().map(|run| run.slots).fold(0.0, f64::max);
+    assert!(most <= 3.0 * right, "{most:.1} slots of {right}");
+}
