@@ -1,6 +1,7 @@
 //! Classes: tiers of service, ordered by importance.
 
 use crate::admit::trigger::Trigger;
+use crate::control::ServiceTarget;
 pub use crate::names::ClassId;
 use crate::names::{PolicerId, PoolId, SiteId};
 use crate::schedule::Terms;
@@ -99,6 +100,9 @@ pub struct Class {
     /// Whether a request of it that is in service may be preempted by one of a class above; only what
     /// is safe to repeat ever is.
     pub preemptible: bool,
+    /// How long the origin may take with its requests: bounds the limit of each pool where that is adaptive. `None`: as long
+    /// as it takes.
+    pub service_target: Option<ServiceTarget>,
     /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
     /// slot. What becomes a stream beyond keeps its slot, so that it is bounded by the slots.
     pub streams_max: u32,
@@ -141,6 +145,7 @@ impl Class {
             late: Late::Refuse,
             queue_bytes_max: Self::QUEUE_BYTES_MAX_DEFAULT,
             preemptible: false,
+            service_target: None,
             streams_max: Self::STREAMS_MAX_DEFAULT,
         }
     }

@@ -114,7 +114,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -482,6 +482,27 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         (
             "[[class]]\nname = \"ä\"\nnaem = \"b\"\nqueue = \"many\"",
             "policy.toml:4:8: class[1].name: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"ä\"\npolicy.toml:5:1: class[1].naem: unknown key, did you mean `name`?\npolicy.toml:6:9: class[1].queue: must be a whole number, 0 or more, got \"many\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = {}",
+            "policy.toml:5:18: class[1].service_target: must have one of p50, p90, p95, p99: write { p99 = \"200ms\" }",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = { p50 = \"10ms\", p99 = \"1s\" }",
+            "policy.toml:5:40: class[1].service_target.p99: must be the only quantile: remove it, or p50",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = { p99 = \"20h\" }",
+            "policy.toml:5:26: class[1].service_target.p99: must be at most \"10m\", got \"20h\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = { p75 = \"1s\" }",
+            "policy.toml:5:18: class[1].service_target: must have one of p50, p90, p95, p99: write { p99 = \"200ms\" }\n\
+             policy.toml:5:20: class[1].service_target.p75: unknown key, expected one of `p50`, `p90`, `p95`, `p99`",
+        ),
+        (
+            "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\nslots = 5\n[[class]]\nname = \"a\"\npool = \"r\"\nservice_target = { p99 = \"1s\" }",
+            "policy.toml:10:18: class[1].service_target: has no effect with slots = 5 in the class's pool: write slots = \"adaptive\" there, or remove this",
         ),
         ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
         ("[origin]", "policy.toml:3:2: duplicate key"),

@@ -33,6 +33,9 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         if plan.pool_name(class.pool).is_none() {
             return fault(format!("class `{name}`: there is no such pool"));
         }
+        if class.service_target.is_some_and(|target| target.time.is_zero()) {
+            return fault(format!("class `{name}`: its service target must be more than 0"));
+        }
         let is_known = |of: &Backlogs| match of {
             Backlogs::All => true,
             Backlogs::Of(classes) => classes.iter().all(|id| plan.rank(*id).is_some()),
