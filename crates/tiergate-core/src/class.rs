@@ -3,7 +3,7 @@
 use crate::admit::trigger::Trigger;
 use crate::control::ServiceTarget;
 pub use crate::names::ClassId;
-use crate::names::{PolicerId, PoolId, SiteId};
+use crate::names::{PolicerId, Route, SiteId};
 use crate::schedule::Terms;
 use std::time::Duration;
 
@@ -83,8 +83,8 @@ pub struct Class {
     pub reserve: f64,
     /// The site that it belongs to.
     pub site: SiteId,
-    /// The pool that takes its requests, unless their rule names another.
-    pub pool: PoolId,
+    /// Where its requests go, unless their rule says otherwise.
+    pub pool: Route,
     /// In which order its requests get slots.
     pub order: Order,
     /// Whether its flows are served in turn, so that one which sends much only makes itself wait.
@@ -137,7 +137,7 @@ impl Class {
             share: 0.0,
             reserve: 0.0,
             site: SiteId(0),
-            pool: PoolId::DEFAULT,
+            pool: Route::default(),
             order: Order::Fifo,
             fair: true,
             codel: None,

@@ -27,6 +27,26 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:8:8: class[1].pool: no pool is called \"x\", expected one of `default`, `reports`",
         ),
         (
+            "[[pool]]\nname = \"canary\"\nservers = [\"a:1\"]\n[[rule]]\npath = \"/x\"\npool = { default = 95, canari = 5 }",
+            "policy.toml:8:24: rule[1].pool.canari: no pool is called \"canari\", did you mean `canary`?",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = { default = 0 }",
+            "policy.toml:5:8: class[1].pool: must have a weight of more than 0",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = {}",
+            "policy.toml:5:8: class[1].pool: must name 1 to 16 pools, got 0",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = { default = -1 }",
+            "policy.toml:5:10: class[1].pool.default: must be a whole number, 0 or more, got -1",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = [\"default\"]",
+            "policy.toml:5:8: class[1].pool: must be a pool, or pools with weights: { stable = 95, canary = 5 }, got a list",
+        ),
+        (
             "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\n[[pool]]\nname = \"r\"\nservers = [\"a:2\"]",
             "policy.toml:7:8: pool[2].name: another pool is called \"r\" already",
         ),

@@ -6,6 +6,7 @@ use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
 use super::pool::Pools;
+use super::route::{self, To, ToKind, route};
 use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
 use super::section::{Kind, section, table};
@@ -17,7 +18,7 @@ use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
 use tiergate_core::control::{Quantile, ServiceTarget, Slots};
-use tiergate_core::names::PoolId;
+use tiergate_core::names::Route;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 
@@ -60,8 +61,9 @@ section! {
         flow: Option<Flow> = FLOW.optional("the policy's `flow`");
         /// The site that it belongs to. Required if there are several.
         site: Option<String> = TEXT.optional("the only one");
-        /// The pool that takes its requests, unless a rule names another; `"default"`: that of `[origin]`.
-        pool: Option<String> = TEXT.optional("`\"default\"`");
+        /// The pool that takes its requests, unless a rule names another; `"default"`: that of `[origin]`. Or several with
+        /// weights, `{ stable = 95, canary = 5 }`: see [pools by weight](#pools-by-weight).
+        pool: Option<To> = ToKind.optional("`\"default\"`");
         /// Its part of the work, relative to the other classes of its site, with `policy = "weighted"`; more
         /// than 0.
         weight: Points = POINTS.or(1);
@@ -198,7 +200,7 @@ pub(super) fn classes(
         let part = Part { weight, minimum, share, reserve };
         let part = part.resolve(of_site.policy, &mut sums[site], &place);
         let own = format!("class.{}", names[index]);
-        let pool = raw.pool.as_deref().and_then(|name| pools.named(name, &place.key("pool")));
+        let pool = raw.pool.as_ref().and_then(|to| route(to, pools, &place.key("pool")));
         let pool = pool.unwrap_or_default();
         let trigger = |raw| trigger(raw, index, (&names, &ids));
         let class = Class {
@@ -221,7 +223,7 @@ pub(super) fn classes(
             late: raw.late,
             queue_bytes_max: raw.queue_bytes,
             preemptible: raw.preemptible,
-            service_target: raw.service_target.and_then(|raw| target(raw, pools.slots(pool))),
+            service_target: raw.service_target.and_then(|raw| target(raw, pools, pool)),
             streams_max: raw.streams,
         };
         (class, raw.flow)
@@ -255,8 +257,12 @@ fn codel(At { value: raw, place }: At<CodelKeys>) -> Codel {
     Codel { target, interval }
 }
 
-/// How long the origin may take, where `slots` are those of the class's pool.
-fn target(At { value: raw, place }: At<TargetKeys>, slots: &Slots) -> Option<ServiceTarget> {
+/// How long the origin may take, where `route` is the class's.
+fn target(
+    At { value: raw, place }: At<TargetKeys>,
+    pools: &Pools,
+    route: Route,
+) -> Option<ServiceTarget> {
     let times = [raw.p50, raw.p90, raw.p95, raw.p99];
     let mut targets = Quantile::ALL.into_iter().zip(times);
     let mut given = targets.by_ref().filter_map(|(quantile, time)| Some((quantile, time?)));
@@ -273,7 +279,11 @@ fn target(At { value: raw, place }: At<TargetKeys>, slots: &Slots) -> Option<Ser
         return None;
     }
     // A number is the most that may be in progress, and what is typed in is not moved.
-    if let Slots::Fixed(slots) = slots {
+    let of = pools.splits.pools_of(route);
+    let mut of_all = of.into_iter().map(|pool| pools.slots(pool));
+    if let Some(Slots::Fixed(slots)) = of_all.next()
+        && of_all.all(|slots| matches!(slots, Slots::Fixed(_)))
+    {
         place.fault(format!(
             "has no effect with slots = {slots} in the class's pool: write slots = \"adaptive\" there, or remove this"
         ));
@@ -320,8 +330,8 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     if plan.sites.len() > 1 {
         words += &format!(", site {}", site.name);
     }
-    if class.pool != PoolId::DEFAULT {
-        words += &format!(", pool {}", plan.pool_name(class.pool).unwrap_or_default());
+    if class.pool != Route::default() {
+        words += &format!(", pool {}", route::words(class.pool, plan));
     }
     if site.policy != Policy::Strict {
         words += &parts::words(site.policy, &class.terms());

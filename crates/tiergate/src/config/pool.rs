@@ -7,6 +7,7 @@ use super::origin::{
 };
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
+use super::splits::Splits;
 use super::values::{Name, SHARE, TEXT, TIME, check_unique, whole};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -82,6 +83,8 @@ pub(super) struct Pools {
     pub(super) origins: Vec<Origin>,
     /// Of the default pool.
     default_slots: Slots,
+    /// What sends requests to several of them.
+    pub(super) splits: Splits,
 }
 
 impl Pools {
@@ -107,7 +110,13 @@ pub(super) fn pools(
     mut known: Interning<'_, PoolId>,
 ) -> Pools {
     let default_slots = origin.map(|origin| origin.slots.clone()).unwrap_or_default();
-    let mut pools = Pools { ids: Vec::new(), list: Vec::new(), origins: Vec::new(), default_slots };
+    let mut pools = Pools {
+        ids: Vec::new(),
+        list: Vec::new(),
+        origins: Vec::new(),
+        default_slots,
+        splits: Splits::default(),
+    };
     let mut fallbacks = Vec::new();
     // Without `[origin]`, which is a fault, there is nothing to inherit.
     let Some(origin) = origin else { return pools };
