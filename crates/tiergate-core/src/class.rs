@@ -1,8 +1,9 @@
 //! Classes: tiers of service, ordered by importance.
 
 use crate::admit::trigger::Trigger;
+use crate::control::ServiceTarget;
 pub use crate::names::ClassId;
-use crate::names::{PolicerId, PoolId, SiteId};
+use crate::names::{PolicerId, Route, SiteId};
 use crate::schedule::Terms;
 use std::time::Duration;
 
@@ -82,8 +83,8 @@ pub struct Class {
     pub reserve: f64,
     /// The site that it belongs to.
     pub site: SiteId,
-    /// The pool that takes its requests, unless their rule names another.
-    pub pool: PoolId,
+    /// Where its requests go, unless their rule says otherwise.
+    pub pool: Route,
     /// In which order its requests get slots.
     pub order: Order,
     /// Whether its flows are served in turn, so that one which sends much only makes itself wait.
@@ -99,6 +100,9 @@ pub struct Class {
     /// Whether a request of it that is in service may be preempted by one of a class above; only what
     /// is safe to repeat ever is.
     pub preemptible: bool,
+    /// How long the origin may take with its requests: bounds the limit of each pool where that is adaptive. `None`: as long
+    /// as it takes.
+    pub service_target: Option<ServiceTarget>,
     /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
     /// slot. What becomes a stream beyond keeps its slot, so that it is bounded by the slots.
     pub streams_max: u32,
@@ -133,7 +137,7 @@ impl Class {
             share: 0.0,
             reserve: 0.0,
             site: SiteId(0),
-            pool: PoolId::DEFAULT,
+            pool: Route::default(),
             order: Order::Fifo,
             fair: true,
             codel: None,
@@ -141,6 +145,7 @@ impl Class {
             late: Late::Refuse,
             queue_bytes_max: Self::QUEUE_BYTES_MAX_DEFAULT,
             preemptible: false,
+            service_target: None,
             streams_max: Self::STREAMS_MAX_DEFAULT,
         }
     }

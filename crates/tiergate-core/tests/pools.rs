@@ -10,9 +10,9 @@ use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::Match;
 use tiergate_core::control::{Bounds, Slots};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
-use tiergate_core::names::{Names, PoolId};
+use tiergate_core::names::{Names, PoolId, Route};
 use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::plan::{Plan, PoolSettings, Spec};
+use tiergate_core::plan::{Plan, PoolSettings, Spec, Split};
 use tiergate_core::reason::Reason;
 use tiergate_core::schedule::{Policy, Site};
 use tiergate_core::time::Moment;
@@ -414,14 +414,16 @@ fn the_slots_of_a_pool_begin_anew_only_where_the_plan_says_otherwise() {
 
 #[test]
 fn a_rules_pool_wins_over_its_classs_and_a_fallback_is_taken_if_none_is_usable() {
-    let class = Class { pool: REPORTS, ..Class::named("a") };
+    let class = Class { pool: Route::Pool(REPORTS), ..Class::named("a") };
     let pools = vec![
         PoolSettings { fallback: Some(MEDIA), ..pool("reports", Slots::Fixed(1)) },
         PoolSettings { fallback: Some(PoolId::DEFAULT), ..pool("media", Slots::Fixed(1)) },
     ];
     let spec = Spec { classes: vec![class, Class::named("b")], pools, ..Spec::protective() };
     let plan = spec.build().expect("a valid plan");
-    let pool_of = |class, pool| plan.pool_of(&Match { class, pool, ..Match::default() });
+    let pool_of = |class, pool: Option<PoolId>| {
+        plan.pool_of(&Match { class, pool: pool.map(Route::Pool), ..Match::default() })
+    };
     assert_eq!(pool_of(ClassId(0), None), REPORTS);
     assert_eq!(pool_of(ClassId(0), Some(PoolId::DEFAULT)), PoolId::DEFAULT);
     assert_eq!(pool_of(ClassId(1), None), PoolId::DEFAULT);
@@ -437,7 +439,7 @@ fn a_rules_pool_wins_over_its_classs_and_a_fallback_is_taken_if_none_is_usable()
 #[test]
 fn pools_that_do_not_fit_are_refused() {
     let fault = |pools: Vec<PoolSettings>, class: PoolId| {
-        let classes = vec![Class { pool: class, ..Class::named("a") }];
+        let classes = vec![Class { pool: Route::Pool(class), ..Class::named("a") }];
         let spec = Spec { classes, pools, ..Spec::protective() };
         spec.build().expect_err("it was made wrong").to_string()
     };
@@ -453,6 +455,55 @@ fn pools_that_do_not_fit_are_refused() {
     assert_eq!(fault(circle, PoolId::DEFAULT), "pool `q`: its fallbacks lead back to it");
     let own = vec![one("q", Some(REPORTS))];
     assert_eq!(fault(own, PoolId::DEFAULT), "pool `q`: its fallbacks lead back to it");
+}
+
+#[test]
+fn a_split_sends_each_flow_to_one_pool_and_a_fallback_takes_what_that_cannot_serve() {
+    let mut names = Names::default();
+    let mut plan = |canary: u32| {
+        let pools = vec![
+            PoolSettings { fallback: Some(PoolId::DEFAULT), ..pool("reports", Slots::Fixed(1)) },
+            pool("media", Slots::Fixed(1)),
+        ];
+        let class = Class { pool: Route::Split(0), ..Class::named("a") };
+        let parts = vec![(PoolId::DEFAULT, 100 - canary), (REPORTS, canary), (MEDIA, 0)];
+        let splits = vec![Split { parts }];
+        let spec = Spec { classes: vec![class], pools, splits, ..Spec::protective() };
+        Plan::build(spec, &mut names).expect("a valid plan")
+    };
+    let chosen = |plan: &Plan| {
+        let found = |flow| Match { class: ClassId(0), flow, ..Match::default() };
+        let pools = (0..10_000_u64).map(|flow| plan.pool_of(&found(flow)));
+        pools.collect::<Vec<_>>()
+    };
+    let [first, again, more] = [5, 5, 10].map(|canary| chosen(&plan(canary)));
+    let count = |pools: &[PoolId], pool| pools.iter().filter(|it| **it == pool).count();
+    assert!((400..600).contains(&count(&first, REPORTS)));
+    assert_eq!(count(&first, MEDIA), 0);
+    assert_eq!(first, again, "a reload moves no flow");
+    let moved = first.iter().zip(&more).filter(|(before, after)| before != after).count();
+    assert!((400..600).contains(&moved), "{moved}");
+    assert_eq!(count(&more, REPORTS), count(&first, REPORTS) + moved);
+    let is_usable = |pool| pool != REPORTS;
+    assert_eq!(plan(5).usable(REPORTS, is_usable), Some(PoolId::DEFAULT));
+    // A rule's pool wins over its class's split.
+    let rule = Match { class: ClassId(0), pool: Some(Route::Pool(MEDIA)), ..Match::default() };
+    assert_eq!(plan(5).pool_of(&rule), MEDIA);
+}
+
+#[test]
+fn splits_that_do_not_fit_are_refused() {
+    let fault = |parts: Vec<(PoolId, u32)>, split: u16| {
+        let classes = vec![Class { pool: Route::Split(split), ..Class::named("a") }];
+        let spec = Spec { classes, splits: vec![Split { parts }], ..Spec::protective() };
+        spec.build().expect_err("it was made wrong").to_string()
+    };
+    let default = (PoolId::DEFAULT, 1);
+    assert_eq!(fault(vec![], 0), "a split must have 1 to 16 pools");
+    assert_eq!(fault(vec![(PoolId::DEFAULT, 0)], 0), "one weight of a split must be more than 0");
+    assert_eq!(fault(vec![default, default], 0), "a split must name each pool once");
+    assert_eq!(fault(vec![default, (MEDIA, 1)], 0), "a split names a pool that does not exist");
+    assert_eq!(fault(vec![default], 1), "class `a`: there is no such pool");
 }
 
 #[test]

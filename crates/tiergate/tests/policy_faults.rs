@@ -27,6 +27,26 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:8:8: class[1].pool: no pool is called \"x\", expected one of `default`, `reports`",
         ),
         (
+            "[[pool]]\nname = \"canary\"\nservers = [\"a:1\"]\n[[rule]]\npath = \"/x\"\npool = { default = 95, canari = 5 }",
+            "policy.toml:8:24: rule[1].pool.canari: no pool is called \"canari\", did you mean `canary`?",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = { default = 0 }",
+            "policy.toml:5:8: class[1].pool: must have a weight of more than 0",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = {}",
+            "policy.toml:5:8: class[1].pool: must name 1 to 16 pools, got 0",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = { default = -1 }",
+            "policy.toml:5:10: class[1].pool.default: must be a whole number, 0 or more, got -1",
+        ),
+        (
+            "[[class]]\nname = \"a\"\npool = [\"default\"]",
+            "policy.toml:5:8: class[1].pool: must be a pool, or pools with weights: { stable = 95, canary = 5 }, got a list",
+        ),
+        (
             "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\n[[pool]]\nname = \"r\"\nservers = [\"a:2\"]",
             "policy.toml:7:8: pool[2].name: another pool is called \"r\" already",
         ),
@@ -114,7 +134,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -482,6 +502,27 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         (
             "[[class]]\nname = \"ä\"\nnaem = \"b\"\nqueue = \"many\"",
             "policy.toml:4:8: class[1].name: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"ä\"\npolicy.toml:5:1: class[1].naem: unknown key, did you mean `name`?\npolicy.toml:6:9: class[1].queue: must be a whole number, 0 or more, got \"many\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = {}",
+            "policy.toml:5:18: class[1].service_target: must have one of p50, p90, p95, p99: write { p99 = \"200ms\" }",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = { p50 = \"10ms\", p99 = \"1s\" }",
+            "policy.toml:5:40: class[1].service_target.p99: must be the only quantile: remove it, or p50",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = { p99 = \"20h\" }",
+            "policy.toml:5:26: class[1].service_target.p99: must be at most \"10m\", got \"20h\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nservice_target = { p75 = \"1s\" }",
+            "policy.toml:5:18: class[1].service_target: must have one of p50, p90, p95, p99: write { p99 = \"200ms\" }\n\
+             policy.toml:5:20: class[1].service_target.p75: unknown key, expected one of `p50`, `p90`, `p95`, `p99`",
+        ),
+        (
+            "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\nslots = 5\n[[class]]\nname = \"a\"\npool = \"r\"\nservice_target = { p99 = \"1s\" }",
+            "policy.toml:10:18: class[1].service_target: has no effect with slots = 5 in the class's pool: write slots = \"adaptive\" there, or remove this",
         ),
         ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
         ("[origin]", "policy.toml:3:2: duplicate key"),

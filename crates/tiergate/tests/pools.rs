@@ -271,6 +271,52 @@ fn a_fallback_takes_the_requests_of_a_pool_without_usable_servers_but_not_of_a_f
 }
 
 #[test]
+fn clients_are_split_over_pools_by_weight_and_stay_there() {
+    let naming = |name: &'static str| Origin::answering(move |_| ok(name));
+    let (stable, canary) = (naming("stable"), naming("canary"));
+    let policy = |weight: u32, server: &str| Policy {
+        top: "flow = \"header:x-user\"".into(),
+        tables: pool(
+            "canary",
+            server,
+            "fallback = \"default\"\nfailures_max = 1\nretry_after = \"1h\"",
+        ) + &format!(
+            "[[class]]\nname = \"a\"\npool = {{ default = {}, canary = {weight} }}\n",
+            100 - weight
+        ),
+        ..Policy::of(&[stable.server()])
+    };
+    let gateway = Gateway::start(&policy(20, &canary.server()));
+    let answers = || {
+        let ask = |user: u32| {
+            // Of its own: an error closes it.
+            let mut client = gateway.client();
+            client.send(format!("GET / HTTP/1.1\r\nhost: a\r\nx-user: {user}\r\n\r\n"));
+            client.answer().text() == "canary"
+        };
+        (0..500).map(ask).collect::<Vec<bool>>()
+    };
+    let first = answers();
+    let count = |answers: &[bool]| answers.iter().filter(|is_canary| **is_canary).count();
+    assert!((50..150).contains(&count(&first)), "{}", count(&first));
+    assert_eq!(answers(), first);
+    reload(&gateway, &policy(20, &canary.server()));
+    assert_eq!(answers(), first, "a reload moves nobody");
+    reload(&gateway, &policy(40, &canary.server()));
+    let more = answers();
+    assert!((120..280).contains(&count(&more)), "{}", count(&more));
+    assert!(first.iter().zip(&more).all(|(before, after)| *after || !*before));
+    reload(&gateway, &policy(0, &canary.server()));
+    assert_eq!(count(&answers()), 0);
+    // Where the canary is down, its clients are served as before, but for the one that finds out.
+    let nobody = Port::reserve();
+    reload(&gateway, &policy(40, &nobody.address.to_string()));
+    answers();
+    assert_eq!(count(&answers()), 0);
+    assert_eq!(gateway.get("/").text(), "stable");
+}
+
+#[test]
 fn a_pools_health_checks_go_on_while_reloads_change_another() {
     // It accepts, and says nothing.
     let hung = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -10,7 +10,7 @@ use super::search::RuleTrees;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::fault::Fault;
-use crate::names::PoolId;
+use crate::names::Route;
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Match {
     /// The policer to pass.
     pub policer: Option<PolicerId>,
     /// The pool that takes the request, where a rule says; else its class's.
-    pub pool: Option<PoolId>,
+    pub pool: Option<Route>,
     /// How much it matters that the session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// A rule's score, or that of the tables; 0 without either.

@@ -7,7 +7,7 @@ use super::score::Score;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::named::named;
-use crate::names::PoolId;
+use crate::names::Route;
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct Rule {
     /// The policer that the request must pass.
     pub policer: Option<PolicerId>,
     /// The pool that takes the request; `None`: its class's.
-    pub pool: Option<PoolId>,
+    pub pool: Option<Route>,
     /// How much it matters that the request's session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// The score, instead of the one that the tables give.

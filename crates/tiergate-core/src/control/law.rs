@@ -62,6 +62,8 @@ named! {
         Failures = "failures",
         /// The origin refused beyond so many (429 or 503), or one more is tried.
         Pushback = "pushback",
+        /// A class's requests take longer than its service target, or no longer.
+        Target = "target",
         /// Fewer slots were needed for a while.
         Unused = "unused",
         /// A plan with another limit came into force.

@@ -3,6 +3,9 @@
 use super::law::{Bounds, Cause, Completion, Law, Step};
 use super::pushback::Pushback;
 use super::slots::Slots;
+use super::target::{ServiceTarget, TargetState};
+use super::targets::Targets;
+use crate::names::ClassId;
 use crate::sense::Reading;
 use crate::time::Moment;
 
@@ -13,6 +16,8 @@ pub(crate) struct Limit {
     bounds: Bounds,
     /// What the origin lets requests have.
     pushback: Pushback,
+    /// What keeps classes at their service targets.
+    targets: Targets,
     /// What the law says, within the bounds. Every decision asks for it, so that it stands here.
     slots: u32,
     running: u32,
@@ -25,13 +30,36 @@ impl Limit {
     pub(crate) fn new(law: Box<dyn Law>, slots: &Slots) -> Self {
         let bounds = slots.bounds();
         let slots = bounds.clamp(law.slots());
-        let pushback = Pushback::default();
-        Limit { slots, bounds, pushback, law, running: 0, last_step: None, kept: false }
+        let (pushback, targets) = (Pushback::default(), Targets::default());
+        Limit { slots, bounds, pushback, targets, law, running: 0, last_step: None, kept: false }
     }
 
-    /// Begins anew with what a plan says; slots in use stay so.
+    /// Begins anew with what a plan says; slots in use stay so. [`Limit::set_targets`] follows.
     pub(crate) fn reconfigure(&mut self, slots: &Slots) {
         *self = Limit { running: self.running, ..Limit::new(slots.law(), slots) };
+    }
+
+    /// The service targets of classes; what was found for those that stay is kept. O(classes²).
+    pub(crate) fn set_targets(
+        &mut self,
+        now: Moment,
+        wanted: impl Iterator<Item = (ClassId, ServiceTarget)>,
+    ) {
+        let before = self.targets.most();
+        self.targets.reconfigure(now, wanted);
+        if self.targets.most() != before {
+            self.take(now, Some(Step { slots: self.law.slots(), cause: Cause::Reload }));
+        }
+    }
+
+    /// How the service target of a class fares; `None`: it has none here. O(targets).
+    pub(crate) fn target(&self, class: ClassId) -> Option<TargetState> {
+        self.targets.state(class)
+    }
+
+    /// The class whose target came to be missed (`true`), or is missed no longer; said once.
+    pub(crate) fn take_target_news(&mut self) -> Option<(ClassId, bool)> {
+        self.targets.take_news()
     }
 
     /// The number of slots in force.
@@ -102,11 +130,16 @@ impl Limit {
             let step = Step { slots: self.law.slots(), cause: Cause::Pushback };
             self.take(completion.now, Some(step));
         }
+        if self.targets.finished(completion, self.slots, self.bounds.clamp(0)) {
+            let step = Step { slots: self.law.slots(), cause: Cause::Target };
+            self.take(completion.now, Some(step));
+        }
     }
 
     /// The server is away; see [`Law::is_away`].
     pub(crate) fn is_away(&mut self, now: Moment) {
         self.law.is_away(now);
+        self.targets.is_away(now);
     }
 
     /// A sensor sent a reading.
@@ -124,8 +157,8 @@ impl Limit {
 
     fn take(&mut self, now: Moment, step: Option<Step>) {
         let Some(step) = step else { return };
-        let most = self.pushback.most().unwrap_or(u32::MAX);
-        let slots = self.bounds.clamp(step.slots.min(most));
+        let most = [self.pushback.most(), self.targets.most()].into_iter().flatten();
+        let slots = self.bounds.clamp(most.fold(step.slots, u32::min));
         if slots != self.slots {
             self.slots = slots;
             self.last_step = Some((now, Step { slots, ..step }));

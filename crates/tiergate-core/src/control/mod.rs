@@ -9,8 +9,11 @@ mod mix;
 mod pushback;
 mod regain;
 mod slots;
+mod target;
+mod targets;
 mod window;
 
 pub use law::{Bounds, Cause, Completion, Law, OriginLoad, Step};
 pub(crate) use limit::Limit;
 pub use slots::Slots;
+pub use target::{Quantile, ServiceTarget, TargetState};

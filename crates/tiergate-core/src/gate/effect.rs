@@ -1,7 +1,7 @@
 //! Effects: what the gate asks its shell to do.
 
 use crate::control::Cause;
-use crate::names::PoolId;
+use crate::names::{ClassId, PoolId};
 use crate::time::Moment;
 use std::collections::VecDeque;
 
@@ -18,6 +18,15 @@ pub enum Effect<T> {
         slots: u32,
         /// Why it changed last.
         cause: Cause,
+    },
+    /// A class's service target came to be missed although the limit does what it can, or is missed no longer.
+    TargetMissed {
+        /// In which pool.
+        pool: PoolId,
+        /// Whose target.
+        class: ClassId,
+        /// Whether it is missed now.
+        is_missed: bool,
     },
     /// The gate refuses what this flow sends until then, running sessions and the most important of
     /// several classes apart: it may be turned away earlier, where that costs less.

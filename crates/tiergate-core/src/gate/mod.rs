@@ -308,6 +308,11 @@ impl<T> Gate<T> {
             let cause = pool.last_step().map_or(Cause::Reload, |(_, step)| step.cause);
             return Some(Effect::SlotsChanged { pool: pool.id, slots: pool.slots_said, cause });
         }
+        let mut news = self.pools.iter_mut();
+        let news = news.find_map(|pool| Some((pool.id, pool.limit.take_target_news()?)));
+        if let Some((pool, (class, is_missed))) = news {
+            return Some(Effect::TargetMissed { pool, class, is_missed });
+        }
         self.common.effects.next_block()
     }
 

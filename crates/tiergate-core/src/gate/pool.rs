@@ -24,7 +24,7 @@ use crate::admit::stall::Stalls;
 use crate::admit::triggers::Triggers;
 use crate::backlog::Backlog;
 use crate::class::Class;
-use crate::control::{Law, Limit, Slots, Step};
+use crate::control::{Law, Limit, Slots, Step, TargetState};
 use crate::cost::Costs;
 use crate::names::{ClassId, PoolId};
 use crate::plan::Plan;
@@ -46,6 +46,8 @@ pub struct ClassState {
     /// After how long its clients leave, as far as that is known; `None` too where the policy does not want it
     /// learned.
     pub patience: Option<Duration>,
+    /// How its service target fares; `None`: it has none, or the number of slots is given.
+    pub target: Option<TargetState>,
 }
 
 /// What all pools share.
@@ -226,6 +228,7 @@ impl<T> Pool<T> {
                 .known()
                 .map(|known| known.min(record.settings.deadline))
                 .filter(|_| record.settings.patience && self.classes.is_planned(class)),
+            target: self.limit.target(class),
         }
     }
 

@@ -108,7 +108,18 @@ impl<T> Pool<T> {
             (shedding, aim) => *shedding = aim.map(|aim| Shedding::new(now, aim, classes)),
         }
         self.triggers.reconfigure(plan, self.classes.loads());
+        self.set_targets(now, plan);
         self.schedule.reconfigure(now, plan, self.classes.loads(), self.limit.slots());
+    }
+}
+
+impl<T> Pool<T> {
+    /// Puts the classes' service targets in force, where the number of slots is found while serving.
+    fn set_targets(&mut self, now: Moment, plan: &Plan) {
+        let is_adaptive = self.is_adaptive();
+        let classes = plan.class_ids().iter().zip(&plan.classes).filter(|_| is_adaptive);
+        let targets = classes.filter_map(|(id, class)| Some((*id, class.service_target?)));
+        self.limit.set_targets(now, targets);
     }
 }
 

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `id` | the ids, and how many there may be |
 //! | `interned` | the names of one kind |
+//! | `route` | a pool, or several by weight |
 //! | `rules` | ids of rules, which need no name |
 //! | `by_rule` | a table by rule, for what is learned and counted |
 //!
@@ -19,11 +20,13 @@
 mod by_rule;
 mod id;
 mod interned;
+mod route;
 mod rules;
 
 pub use by_rule::ByRule;
 pub use id::{ClassId, Id, PolicerId, PoolId, ServerId, SiteId};
 pub use interned::Interned;
+pub use route::Route;
 pub use rules::{RuleId, RuleIdentities, RuleKey, Rules};
 
 /// All names of the process.

@@ -2,11 +2,12 @@
 
 use super::places::Places;
 use super::spec::{PoolSettings, Spec};
+use super::split::Split;
 use crate::admit::policer;
 use crate::class::Class;
 use crate::classify::Match;
 use crate::control::Slots;
-use crate::names::{ClassId, PolicerId, PoolId, RuleId, RuleKey, SiteId};
+use crate::names::{ClassId, PolicerId, PoolId, Route, RuleId, RuleKey, SiteId};
 use crate::schedule::Site;
 use std::fmt;
 use std::ops::Deref;
@@ -123,13 +124,38 @@ impl Plan {
         }
     }
 
-    /// The pool that takes a request: the one that its rule names, or else its class's.
+    /// The pool that takes a request: as its rule says, or else its class; of several, the one of its flow.
     pub fn pool_of(&self, found: &Match) -> PoolId {
         if self.spec.pools.is_empty() {
             return PoolId::DEFAULT;
         }
-        let by_class = || self.class(found.class).map_or(PoolId::DEFAULT, |class| class.pool);
+        match self.route_of(found) {
+            Route::Pool(pool) => pool,
+            Route::Split(split) => {
+                self.split(split).map_or(PoolId::DEFAULT, |it| it.choose(found.flow))
+            }
+        }
+    }
+
+    /// Where a request goes: as its rule says, or else its class.
+    pub fn route_of(&self, found: &Match) -> Route {
+        let by_class = || self.class(found.class).map_or(Route::default(), |class| class.pool);
         found.pool.unwrap_or_else(by_class)
+    }
+
+    /// What a route by weight says.
+    pub fn split(&self, split: u16) -> Option<&Split> {
+        self.spec.splits.get(usize::from(split))
+    }
+
+    /// The pools that a route may lead to.
+    pub fn pools_of(&self, route: Route) -> impl Iterator<Item = PoolId> + '_ {
+        let (pool, split) = match route {
+            Route::Pool(pool) => (Some(pool), None),
+            Route::Split(split) => (None, self.split(split)),
+        };
+        let parts = split.into_iter().flat_map(|it| &it.parts);
+        pool.into_iter().chain(parts.map(|(pool, _)| *pool))
     }
 
     /// The pool that takes what is meant for `pool`: itself if it is usable, or else the first of its fallbacks

@@ -2,10 +2,11 @@
 
 use super::built::Plan;
 use super::spec::Spec;
+use super::split::Split;
 use crate::admit::policer;
 use crate::admit::trigger::{Backlogs, Trigger};
 use crate::fault::Fault;
-use crate::names::PoolId;
+use crate::names::{PoolId, Route};
 use crate::schedule::{Policy, Terms};
 
 /// Checks how many there are of everything.
@@ -14,6 +15,7 @@ pub(super) fn counts(spec: &Spec) -> Result<(), Fault> {
         ("classes", 1, Spec::CLASSES_MAX, spec.classes.len()),
         ("sites", 1, Spec::SITES_MAX, spec.sites.len()),
         ("policers", 0, policer::Settings::COUNT_MAX, spec.policers.len()),
+        ("splits", 0, Split::COUNT_MAX, spec.splits.len()),
         ("named pools", 0, Spec::POOLS_MAX, spec.pools.len()),
     ] {
         if !(least..=most).contains(&found) {
@@ -30,8 +32,15 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         if plan.site(class.site).is_none() {
             return fault(format!("class `{name}`: there is no such site"));
         }
-        if plan.pool_name(class.pool).is_none() {
+        let is_there = match class.pool {
+            Route::Pool(pool) => plan.pool_name(pool).is_some(),
+            Route::Split(split) => usize::from(split) < plan.splits.len(),
+        };
+        if !is_there {
             return fault(format!("class `{name}`: there is no such pool"));
+        }
+        if class.service_target.is_some_and(|target| target.time.is_zero()) {
+            return fault(format!("class `{name}`: its service target must be more than 0"));
         }
         let is_known = |of: &Backlogs| match of {
             Backlogs::All => true,
@@ -54,6 +63,14 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
 }
 
 fn pools(plan: &Plan) -> Result<(), Fault> {
+    for split in &plan.spec.splits {
+        if let Some(what) = split.fault() {
+            return fault(what);
+        }
+        if split.parts.iter().any(|(pool, _)| plan.pool_name(*pool).is_none()) {
+            return fault("a split names a pool that does not exist");
+        }
+    }
     for (pool, id) in plan.spec.pools.iter().zip(&plan.pool_ids()[1..]) {
         let name = &pool.name;
         if pool.fallback.is_some_and(|id| plan.pool_name(id).is_none()) {

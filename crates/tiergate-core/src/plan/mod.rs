@@ -16,7 +16,9 @@ mod built;
 mod check;
 mod places;
 mod spec;
+mod split;
 
 pub use built::{Plan, RuleLabel};
 pub use places::Places;
 pub use spec::{PoolSettings, Spec};
+pub use split::Split;

@@ -1,5 +1,6 @@
 //! What is wanted of a gate.
 
+use super::split::Split;
 use crate::admit::{block, policer};
 use crate::class::Class;
 use crate::control::Slots;
@@ -18,6 +19,8 @@ pub struct Spec {
     pub slots: Slots,
     /// The pools beside the default one: up to [`Spec::POOLS_MAX`].
     pub pools: Vec<PoolSettings>,
+    /// What sends requests to several pools by weight: up to [`Split::COUNT_MAX`].
+    pub splits: Vec<Split>,
     /// The policers.
     pub policers: Vec<policer::Settings>,
     /// The policer that every request is subject to.
@@ -68,6 +71,7 @@ impl Spec {
             rules: Vec::new(),
             slots: Slots::default(),
             pools: Vec::new(),
+            splits: Vec::new(),
             policers: Vec::new(),
             site_policer: None,
             shedding: None,

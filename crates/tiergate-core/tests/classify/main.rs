@@ -13,7 +13,7 @@ use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::classify::{Classifier, Condition, Match, Matcher, Output, Scratch};
-use tiergate_core::names::PoolId;
+use tiergate_core::names::{PoolId, Route};
 use tiergate_core::request::Part;
 
 const DEFAULT: ClassId = ClassId(9);
@@ -33,7 +33,7 @@ fn meant(rules: &[Vec<Spec>]) -> Vec<Rule> {
             deadline: sets(1).then_some(Duration::from_millis(index as u64)),
             refuse: sets(2),
             policer: sets(3).then_some(PolicerId(number)),
-            pool: sets(11).then_some(PoolId(number)),
+            pool: sets(11).then_some(Route::Pool(PoolId(number))),
             importance: sets(4).then_some(number as u8),
             score: sets(7).then(|| Score::of(Points::from_thousandths(index as u32).unwrap())),
             flow: sets(8).then_some(Flow::Client { v4: (number % 33) as u8, v6: 0 }),

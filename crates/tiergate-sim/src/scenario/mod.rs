@@ -22,7 +22,7 @@ use serde::Deserialize;
 use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::control::Slots;
+use tiergate_core::control::{Quantile, ServiceTarget, Slots};
 use tiergate_core::origin::OnCancel;
 use tiergate_core::plan::{Plan, Spec};
 
@@ -121,6 +121,9 @@ pub struct ClassShape {
     /// Backlogs at which it is refused.
     #[serde(default)]
     pub refuse_at: Vec<TriggerShape>,
+    /// Its service target: 99 of 100 requests are to take the server no longer. Absent: none.
+    #[serde(default)]
+    pub target_p99_ms: Option<f64>,
 }
 
 /// A trigger as written.
@@ -233,6 +236,9 @@ impl Scenario {
                     minimum: class.minimum,
                     queue_len_max: class.queue_len_max,
                     refuse_at: class.refuse_at.iter().map(|it| self.trigger(it, class)).collect(),
+                    service_target: class
+                        .target_p99_ms
+                        .map(|ms| ServiceTarget { time: millis(ms), quantile: Quantile::P99 }),
                     ..Class::named("")
                 })
                 .collect(),

@@ -157,6 +157,9 @@ pub struct ClassStatus {
     /// After how long its clients leave while they are served, learned from those that did; absent: not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub patience_seconds: Option<f64>,
+    /// Its service target, where the number of slots is adaptive; absent: none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub service_target: Option<TargetStatus>,
     /// Requests that arrived.
     pub arrived: u64,
     /// Of them, those that got a slot at once.
@@ -175,6 +178,23 @@ pub struct ClassStatus {
     pub wait: Spread,
     /// From the slot to the origin's first byte.
     pub first_byte: Spread,
+}
+
+/// How a class's service target fares.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetStatus {
+    /// `p50`, `p90`, `p95` or `p99`.
+    pub quantile: String,
+    /// How long the origin may take, to the first byte. Seconds.
+    pub seconds: f64,
+    /// The most slots by it; `null`: it does not bound them.
+    pub slots: Option<u32>,
+    /// Whether it is missed and fewer slots do not help.
+    pub missed: bool,
+    /// Answers that were compared with it.
+    pub answers: u64,
+    /// Those that took longer.
+    pub late: u64,
 }
 
 /// One policer.
@@ -361,6 +381,14 @@ fn class_status(class: &ClassSnapshot, window: Window) -> ClassStatus {
         in_service: class.state.requests,
         streams: class.state.streams,
         patience_seconds: class.state.patience.map(|it| it.as_secs_f64()),
+        service_target: class.state.target.map(|it| TargetStatus {
+            quantile: it.target.quantile.name().to_owned(),
+            seconds: it.target.time.as_secs_f64(),
+            slots: it.slots,
+            missed: it.is_missed,
+            answers: it.answers,
+            late: it.late,
+        }),
         arrived: account.arrived,
         admitted_at_once: account.admitted_at_once,
         queued: account.queued,

@@ -2,12 +2,12 @@
 
 use super::{outputs, words};
 use crate::config::meant::Policy;
-use crate::config::{class, load, scheduling, show};
+use crate::config::{class, load, route, scheduling, show};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::classify::path::{Ambiguity, Buffers, Paths, normalise};
 use tiergate_core::classify::{Condition, Match, Output, Scratch, Span};
-use tiergate_core::names::PoolId;
+use tiergate_core::names::Route;
 use tiergate_core::plan::Plan;
 use tiergate_core::request::{Field, Part, RequestView, Value};
 
@@ -296,12 +296,19 @@ fn pool(plan: &Plan, found: &Match) -> Option<String> {
     let name = plan.pool_name(id).filter(|_| !plan.pools.is_empty())?;
     let why = match found.pool {
         Some(_) => "a rule says so",
-        None if id == PoolId::DEFAULT => "neither a rule nor its class names one",
+        None if plan.route_of(found) == Route::default() => {
+            "neither a rule nor its class names one"
+        }
         None => "its class says so",
     };
     let fallback = plan.pool(id).and_then(|pool| plan.pool_name(pool.fallback?));
     let fallback = fallback
         .map_or(String::new(), |to| format!("; while no server of it is usable, {to} takes it"));
+    if let split @ Route::Split(_) = plan.route_of(found) {
+        // Which one depends on the secret that the gateway hashes flows with.
+        let weights = route::words(split, plan);
+        return Some(format!("it goes to one of the pools {weights}, by its flow: {why}"));
+    }
     Some(format!("it goes to pool {name}: {why}{fallback}"))
 }
 

@@ -271,7 +271,8 @@ fn idle_pools(policy: &Policy, warnings: &mut Vec<String>) {
     let by_rule = policy.rules.iter().filter_map(|rule| rule.rule.pool);
     let by_class = plan.classes.iter().map(|class| class.pool);
     let by_pool = plan.pools.iter().filter_map(|pool| pool.fallback);
-    let named: Vec<_> = by_rule.chain(by_class).chain(by_pool).collect();
+    let by_route = by_rule.chain(by_class).flat_map(|route| plan.pools_of(route));
+    let named: Vec<_> = by_route.chain(by_pool).collect();
     for id in &plan.pool_ids()[1..] {
         if !named.contains(id) {
             let name = plan.pool_name(*id).unwrap_or_default();
@@ -288,11 +289,13 @@ fn never_fit(policy: &Policy, warnings: &mut Vec<String>) {
             let class = rule.rule.class.unwrap_or(policy.classifier.default_class());
             policy.plan.class(class).map(|class| class.pool)
         });
-        let slots = pool.and_then(|pool| policy.plan.pool_slots(pool));
-        if let (Some(takes), Some(Slots::Fixed(slots))) = (rule.rule.slots, slots)
-            && u32::from(takes) > *slots
-        {
-            warnings.push(format!("{name}: takes {takes} slots, and there are only {slots}"));
+        let pools = pool.into_iter().flat_map(|route| policy.plan.pools_of(route));
+        for slots in pools.filter_map(|pool| policy.plan.pool_slots(pool)) {
+            if let (Some(takes), Slots::Fixed(slots)) = (rule.rule.slots, slots)
+                && u32::from(takes) > *slots
+            {
+                warnings.push(format!("{name}: takes {takes} slots, and there are only {slots}"));
+            }
         }
         if let Some(header) = rule.rule.deadline_header.as_ref()
             && policy.trusted.is_empty()

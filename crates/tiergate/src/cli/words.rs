@@ -1,7 +1,7 @@
 //! Rules in words.
 
 use crate::config::meant::Policy;
-use crate::config::{rule, show};
+use crate::config::{route, rule, show};
 use std::fmt::Display;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::rule::Rule;
@@ -78,8 +78,8 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
             format!("policed by {}", policer.map_or("", |policer| &policer.name))
         }
         Output::Pool => {
-            let pool = rule.pool.and_then(|pool| policy.plan.pool_name(pool));
-            format!("pool {}", pool.unwrap_or_default())
+            let words = rule.pool.map(|to| route::words(to, &policy.plan));
+            format!("pool {}", words.unwrap_or_default())
         }
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),

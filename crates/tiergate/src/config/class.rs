@@ -1,11 +1,12 @@
 //! `[[class]]`: tiers of service.
 
-use super::kind::{Choice, list, one_or_many};
+use super::kind::{Choice, Scalar, list, one_or_many};
 use super::lookup::{Classes, Interning, class_name, find};
 use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
 use super::pool::Pools;
+use super::route::{self, To, ToKind, route};
 use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
 use super::section::{Kind, section, table};
@@ -16,7 +17,8 @@ use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId, Codel, Late, Order, WhenFull};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::score::Points;
-use tiergate_core::names::PoolId;
+use tiergate_core::control::{Quantile, ServiceTarget, Slots};
+use tiergate_core::names::Route;
 use tiergate_core::plan::Plan;
 use tiergate_core::schedule::{Policy, Site, SiteId};
 
@@ -59,8 +61,9 @@ section! {
         flow: Option<Flow> = FLOW.optional("the policy's `flow`");
         /// The site that it belongs to. Required if there are several.
         site: Option<String> = TEXT.optional("the only one");
-        /// The pool that takes its requests, unless a rule names another; `"default"`: that of `[origin]`.
-        pool: Option<String> = TEXT.optional("`\"default\"`");
+        /// The pool that takes its requests, unless a rule names another; `"default"`: that of `[origin]`. Or several with
+        /// weights, `{ stable = 95, canary = 5 }`: see [pools by weight](#pools-by-weight).
+        pool: Option<To> = ToKind.optional("`\"default\"`");
         /// Its part of the work, relative to the other classes of its site, with `policy = "weighted"`; more
         /// than 0.
         weight: Points = POINTS.or(1);
@@ -104,6 +107,10 @@ section! {
         /// Whether its GET and HEAD requests in service may be preempted by more important classes: see
         /// [preemption](#preemption).
         preemptible: bool = FLAG.or(false);
+        /// How long the origin may take with its requests, `{ p99 = "200ms" }`, from the slot to the first byte of the response:
+        /// the limit is kept so low that it does, see [service targets](#service-targets). Only with `slots = "adaptive"`.
+        /// Why: less time at the origin may cost throughput, and nobody but you knows what it is worth.
+        service_target: Option<At<TargetKeys>> = table().placed().optional("none");
         /// How many concurrent [streams](#streams) hold no slot, in each pool; further streams keep their slots.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
@@ -137,6 +144,25 @@ section! {
             TIME.optional("`\"100ms\"`, or twenty times `target` if that is more");
     }
 }
+
+section! {
+    /// How long the origin may take with a class's requests; exactly one of these. As many requests may take longer as the
+    /// quantile leaves.
+    pub(super) struct TargetKeys {
+        /// The median.
+        p50: Option<Duration> = TARGET.optional("none");
+        /// The time of nine requests of ten.
+        p90: Option<Duration> = TARGET.optional("none");
+        /// The time of nineteen requests of twenty.
+        p95: Option<Duration> = TARGET.optional("none");
+        /// The time of 99 requests of 100.
+        p99: Option<Duration> = TARGET.optional("none");
+    }
+}
+
+/// Shorter ones are within what clocks and the network do; longer ones are a mistake in the unit.
+const TARGET: Scalar<Duration, (Duration, Duration)> =
+    Scalar { bounds: (Duration::from_millis(1), Duration::from_secs(600)), ..TIME };
 
 /// The classes, most important first; one class with every default if none is given, `place` being that of
 /// the policy.
@@ -174,7 +200,8 @@ pub(super) fn classes(
         let part = Part { weight, minimum, share, reserve };
         let part = part.resolve(of_site.policy, &mut sums[site], &place);
         let own = format!("class.{}", names[index]);
-        let pool = raw.pool.as_deref().and_then(|name| pools.named(name, &place.key("pool")));
+        let pool = raw.pool.as_ref().and_then(|to| route(to, pools, &place.key("pool")));
+        let pool = pool.unwrap_or_default();
         let trigger = |raw| trigger(raw, index, (&names, &ids));
         let class = Class {
             name: names[index].clone(),
@@ -188,7 +215,7 @@ pub(super) fn classes(
             share: part.share,
             reserve: part.reserve,
             site: site_ids[site],
-            pool: pool.unwrap_or_default(),
+            pool,
             order: raw.order.unwrap_or_else(|| default_order(of_site, between)),
             fair: raw.fair,
             codel: raw.codel.map(codel),
@@ -196,6 +223,7 @@ pub(super) fn classes(
             late: raw.late,
             queue_bytes_max: raw.queue_bytes,
             preemptible: raw.preemptible,
+            service_target: raw.service_target.and_then(|raw| target(raw, pools, pool)),
             streams_max: raw.streams,
         };
         (class, raw.flow)
@@ -227,6 +255,41 @@ fn codel(At { value: raw, place }: At<CodelKeys>) -> Codel {
         place.fault_at("interval", message);
     }
     Codel { target, interval }
+}
+
+/// How long the origin may take, where `route` is the class's.
+fn target(
+    At { value: raw, place }: At<TargetKeys>,
+    pools: &Pools,
+    route: Route,
+) -> Option<ServiceTarget> {
+    let times = [raw.p50, raw.p90, raw.p95, raw.p99];
+    let mut targets = Quantile::ALL.into_iter().zip(times);
+    let mut given = targets.by_ref().filter_map(|(quantile, time)| Some((quantile, time?)));
+    let Some((quantile, time)) = given.next() else {
+        // One that is wrong has been reported.
+        if !Quantile::ALL.iter().any(|it| place.has(it.name())) {
+            place.fault("must have one of p50, p90, p95, p99: write { p99 = \"200ms\" }");
+        }
+        return None;
+    };
+    if let Some((other, _)) = given.next() {
+        let [one, other] = [quantile, other].map(Quantile::name);
+        place.fault_at(other, format!("must be the only quantile: remove it, or {one}"));
+        return None;
+    }
+    // A number is the most that may be in progress, and what is typed in is not moved.
+    let of = pools.splits.pools_of(route);
+    let mut of_all = of.into_iter().map(|pool| pools.slots(pool));
+    if let Some(Slots::Fixed(slots)) = of_all.next()
+        && of_all.all(|slots| matches!(slots, Slots::Fixed(_)))
+    {
+        place.fault(format!(
+            "has no effect with slots = {slots} in the class's pool: write slots = \"adaptive\" there, or remove this"
+        ));
+        return None;
+    }
+    Some(ServiceTarget { time, quantile })
 }
 
 /// A backlog at which the class `own` is refused.
@@ -267,8 +330,8 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     if plan.sites.len() > 1 {
         words += &format!(", site {}", site.name);
     }
-    if class.pool != PoolId::DEFAULT {
-        words += &format!(", pool {}", plan.pool_name(class.pool).unwrap_or_default());
+    if class.pool != Route::default() {
+        words += &format!(", pool {}", route::words(class.pool, plan));
     }
     if site.policy != Policy::Strict {
         words += &parts::words(site.policy, &class.terms());
@@ -323,6 +386,10 @@ fn served_words(class: &Class, site: &Site) -> String {
     }
     if class.preemptible {
         words += ", GET and HEAD preempted by classes above";
+    }
+    if let Some(ServiceTarget { time, quantile }) = class.service_target {
+        let (quantile, time) = (quantile.name(), show::time(time));
+        words += &format!(", {quantile} at the origin kept at {time}");
     }
     if class.streams_max != Class::STREAMS_MAX_DEFAULT {
         words += &format!(", at most {} streams", class.streams_max);

@@ -30,6 +30,7 @@ mod pool;
 pub(crate) mod quantities;
 mod refusal;
 mod reverse_dns;
+pub(crate) mod route;
 pub(crate) mod rule;
 mod rule_values;
 mod rules;
@@ -40,6 +41,7 @@ mod section;
 pub(crate) mod session;
 pub(crate) mod shedding;
 pub(crate) mod show;
+mod splits;
 mod timeouts;
 mod values;
 

@@ -267,6 +267,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         classes: classes.list,
         rules: rule_keys,
         slots,
+        splits: pools.splits.take(),
         pools: pools.list,
         policers: policers.settings,
         site_policer,

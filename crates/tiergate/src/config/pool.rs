@@ -7,6 +7,7 @@ use super::origin::{
 };
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
+use super::splits::Splits;
 use super::values::{Name, SHARE, TEXT, TIME, check_unique, whole};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -80,9 +81,19 @@ pub(super) struct Pools {
     pub(super) list: Vec<PoolSettings>,
     /// Their servers, in the same order.
     pub(super) origins: Vec<Origin>,
+    /// Of the default pool.
+    default_slots: Slots,
+    /// What sends requests to several of them.
+    pub(super) splits: Splits,
 }
 
 impl Pools {
+    /// How many requests the servers of a pool work on at once.
+    pub(super) fn slots(&self, pool: PoolId) -> &Slots {
+        let place = self.ids.iter().position(|id| *id == pool);
+        place.and_then(|place| self.list.get(place)).map_or(&self.default_slots, |it| &it.slots)
+    }
+
     /// The pool of this name; reports one that does not exist.
     pub(super) fn named(&self, name: &str, place: &Place) -> Option<PoolId> {
         let names = self.list.iter().map(|pool| pool.name.as_str());
@@ -98,7 +109,14 @@ pub(super) fn pools(
     origin: Option<&OriginKeys>,
     mut known: Interning<'_, PoolId>,
 ) -> Pools {
-    let mut pools = Pools { ids: Vec::new(), list: Vec::new(), origins: Vec::new() };
+    let default_slots = origin.map(|origin| origin.slots.clone()).unwrap_or_default();
+    let mut pools = Pools {
+        ids: Vec::new(),
+        list: Vec::new(),
+        origins: Vec::new(),
+        default_slots,
+        splits: Splits::default(),
+    };
     let mut fallbacks = Vec::new();
     // Without `[origin]`, which is a fault, there is nothing to inherit.
     let Some(origin) = origin else { return pools };

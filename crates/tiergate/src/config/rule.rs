@@ -5,6 +5,7 @@ use super::kind::Named;
 use super::listener::Listener;
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind};
+use super::route::{To, ToKind};
 use super::rule_values::{
     ASN, COUNTRY, DOMAIN, DSCP, EXTENSION, FLOW, HOST, MEDIA_TYPE, METHOD, PATH, REGEX, SIZES,
     URGENCY, Values, any_of,
@@ -112,8 +113,9 @@ section! {
         deadline: Option<Duration> = TIME.optional("the class's");
         /// The policer that it is subject to: its name, or `{ rate = "60/s", burst = 10 }`; beyond it 429.
         police: Option<At<Police>> = PoliceKind.placed().optional("none");
-        /// The pool that takes it, instead of its class's; `"default"`: that of `[origin]`.
-        pool: Option<String> = TEXT.optional("the class's");
+        /// The pool that takes it, instead of its class's; `"default"`: that of `[origin]`. Or several with weights,
+        /// `{ stable = 95, canary = 5 }`: see [pools by weight](#pools-by-weight).
+        pool: Option<To> = ToKind.optional("the class's");
         /// How many slots it takes, for requests that occupy several of the origin's workers. When it is
         /// next, free slots are held for it until there are enough; a request that needs more slots than the
         /// limit runs alone.

@@ -5,6 +5,7 @@ use super::lookup::Classes;
 use super::place::{At, Place};
 use super::policer::Policers;
 use super::pool::Pools;
+use super::route::route;
 use super::rule::{RuleKeys, conditions};
 use std::collections::HashSet;
 use tiergate_core::class::ClassId;
@@ -111,13 +112,13 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         place.missing("class", "write class = \"…\", or refuse = true");
     }
     let class = raw.class.as_ref();
-    let pool = raw.pool.as_deref();
+    let pool = raw.pool.as_ref();
     Rule {
         conditions: conditions(&raw, place, references.listeners),
         importance: raw.importance,
         score: raw.score.map(Score::of),
         class: class.and_then(|name| references.classes.named(name, &place.key("class"))),
-        pool: pool.and_then(|name| references.pools.named(name, &place.key("pool"))),
+        pool: pool.and_then(|to| route(to, references.pools, &place.key("pool"))),
         flow: raw.flow,
         deadline: raw.deadline,
         refuse,

@@ -13,9 +13,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Gauge, Paragraph, Row, Sparkline, Table};
 
-/// Most pools beside the default one that have a line.
+/// Most pools beside the default one that have a line, and most service targets.
 const POOLS_MAX: usize = 4;
-/// Lines of the part above the tables without those of pools, with the empty one below it.
+const TARGETS_MAX: usize = 3;
+/// Lines of the part above the tables without those of pools and targets, with the empty one below it.
 const HEAD_LINES: u16 = 5;
 /// Columns of the class table without the names, with the space before each.
 const FIGURES_WIDTH: u16 = 69;
@@ -38,7 +39,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         return;
     };
     let servers = view.servers.len().min(SERVERS_SHORT) as u16 + 2;
-    let head_lines = HEAD_LINES + view.reading.status.pools.len().min(POOLS_MAX) as u16;
+    let head_lines = HEAD_LINES + head_rest(view).count() as u16;
     let rest = main.height.saturating_sub(head_lines + servers + REFUSAL_LINES_MIN);
     // A head line, the rows, an empty line.
     let classes = (view.classes.len() as u16).saturating_add(2).min(rest.max(4));
@@ -53,6 +54,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     class_table(frame, class_area, view, paint);
     server_table(frame, server_area, view, paint);
     refusal_list(frame, refusal_area, &view.reading.refusals, paint);
+}
+
+/// What is said of pools beside the default one, and of service targets.
+fn head_rest(view: &View) -> impl Iterator<Item = String> {
+    plain::pools(view).take(POOLS_MAX).chain(plain::targets(view).take(TARGETS_MAX))
 }
 
 /// Colours, or none of them.
@@ -102,7 +108,7 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
         Constraint::Fill(1),
     ])
     .areas(area);
-    let lines: Vec<Line<'_>> = plain::pools(view).take(POOLS_MAX).map(Line::raw).collect();
+    let lines: Vec<Line<'_>> = head_rest(view).map(Line::raw).collect();
     frame.render_widget(Text::from(lines), pools);
     let path = status.config.path.as_deref().unwrap_or("no policy file");
     let state = plain::state(view);

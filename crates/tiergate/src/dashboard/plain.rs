@@ -1,7 +1,7 @@
 //! One aligned table, for pipes and for `--once`.
 
 use super::rates::{ClassRow, ServerRow, View};
-use crate::admin::status::{PoolStatus, Quantiles};
+use crate::admin::status::{ClassStatus, PoolStatus, Quantiles, TargetStatus};
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
 use tiergate_draw::{Paint, Table};
@@ -33,6 +33,7 @@ pub(super) fn table(view: &View) -> String {
         status.clients.connections_active
     ));
     pools(view).for_each(&mut put);
+    targets(view).for_each(&mut put);
     let streams: u32 = status.classes.iter().map(|class| class.streams).sum();
     if streams > 0 {
         put(format!("streams {streams}, which hold no slot"));
@@ -81,6 +82,37 @@ pub(super) fn pools(view: &View) -> impl Iterator<Item = String> {
             limit.waiting
         )
     })
+}
+
+/// The service targets, a line each.
+pub(super) fn targets(view: &View) -> impl Iterator<Item = String> {
+    let status = &view.reading.status;
+    let of_pool = |pool: &'_ str, classes: &[ClassStatus]| -> Vec<String> {
+        classes.iter().filter_map(|class| target(pool, class)).collect()
+    };
+    let default = of_pool("", &status.classes);
+    let others = status.pools.iter().flat_map(move |it| of_pool(&it.name, &it.classes));
+    default.into_iter().chain(others)
+}
+
+fn target(pool: &str, class: &ClassStatus) -> Option<String> {
+    let TargetStatus { quantile, seconds, slots, missed, .. } = class.service_target.as_ref()?;
+    let found = class.first_byte.window;
+    // Others are not kept for a window.
+    let found = match quantile.as_str() {
+        "p50" => found.p50_seconds,
+        "p99" => found.p99_seconds,
+        _ => None,
+    };
+    let found = found.map_or(String::new(), |found| format!(", is {}", span(found)));
+    let state = match (missed, slots) {
+        (true, _) => "missed, fewer slots do not help".to_owned(),
+        (false, Some(slots)) => format!("at most {slots} slots"),
+        (false, None) => "met".to_owned(),
+    };
+    let of = if pool.is_empty() { String::new() } else { format!("{}/", harmless(pool)) };
+    let name = harmless(&class.name);
+    Some(format!("target {of}{name}: {quantile} {}{found}  {state}", span(*seconds)))
 }
 
 /// What the gateway is doing, in words.
@@ -172,6 +204,29 @@ mod tests {
         assert!(lines[6].starts_with("browse") && lines[6].contains("deadline_expired"));
         assert!(lines[9].starts_with("10.0.0.5:8080") && lines[9].ends_with("99%"), "{text}");
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn service_targets_have_a_line() {
+        let line = |slots, missed| {
+            let mut reading = reading(11);
+            let target = TargetStatus {
+                quantile: "p99".to_owned(),
+                seconds: 0.2,
+                slots,
+                missed,
+                answers: 100,
+                late: 1,
+            };
+            reading.status.classes[0].service_target = Some(target);
+            let text = table(&View::new(None, reading));
+            text.lines().find(|line| line.starts_with("target ")).expect("a line").to_owned()
+        };
+        let name = reading(11).status.classes[0].name.clone();
+        let found = [line(Some(40), false), line(None, false), line(Some(40), true)];
+        let start = format!("target {name}: p99 200ms, is 400ms  ");
+        let ends = ["at most 40 slots", "met", "missed, fewer slots do not help"];
+        assert_eq!(found, ends.map(|end| format!("{start}{end}")));
     }
 
     #[test]

@@ -149,6 +149,7 @@ pub(super) mod tests {
             in_service: 4,
             streams: 0,
             patience_seconds: None,
+            service_target: None,
             arrived: served + full + expired + 16,
             admitted_at_once: served,
             queued: 12,

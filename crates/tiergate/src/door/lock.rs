@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use tiergate_core::gate::{Arrival, Effect, Gate};
-use tiergate_core::names::{Id, PoolId};
+use tiergate_core::names::{ClassId, Id, PoolId};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
@@ -84,6 +84,7 @@ impl Door {
         let mut first = None;
         // The usual case, one slot for one waiter, allocates nothing.
         let mut rest = Vec::new();
+        let mut missed = Vec::new();
         while let Some(effect) = gate.next_effect() {
             match effect {
                 Effect::Wake(waker) if first.is_none() => first = Some(waker),
@@ -91,12 +92,16 @@ impl Door {
                 Effect::SlotsChanged { pool, slots, .. } => {
                     self.slots[pool.index()].store(slots, Ordering::Relaxed);
                 }
+                Effect::TargetMissed { pool, class, is_missed } => {
+                    missed.push(Missed::of(&gate, pool, class, is_missed));
+                }
                 // Nothing in front of the gateway could refuse a flow for it: the gate does.
                 Effect::Block { .. } | Effect::UnblockAll => {}
             }
         }
         drop(gate);
         first.into_iter().chain(rest).for_each(Waker::wake);
+        missed.into_iter().for_each(Missed::log);
     }
 
     /// Ticks the gate; returns when it wants the next tick, unless [`Door::poll_earlier`] says otherwise.
@@ -117,6 +122,34 @@ impl Door {
         match self.is_wanted_earlier.swap(false, Ordering::Acquire) {
             true => Poll::Ready(()),
             false => Poll::Pending,
+        }
+    }
+}
+
+/// What has become of a service target, to be logged without the lock.
+struct Missed {
+    pool: String,
+    class: String,
+    is_missed: bool,
+}
+
+impl Missed {
+    fn of(gate: &Gate<Waker>, pool: PoolId, class: ClassId, is_missed: bool) -> Self {
+        let pool = gate.pool(pool).filter(|it| it.id() != PoolId::DEFAULT);
+        let pool = pool.map_or(PoolId::DEFAULT_NAME, |pool| pool.name()).to_owned();
+        let class = gate.plan().class(class).map_or_else(String::new, |it| it.name.clone());
+        Missed { pool, class, is_missed }
+    }
+
+    fn log(self) {
+        let Missed { pool, class, is_missed } = self;
+        match is_missed {
+            true => tracing::warn!(
+                class,
+                pool,
+                "service target missed: the origin takes longer, and fewer slots do not help"
+            ),
+            false => tracing::info!(class, pool, "service target met again"),
         }
     }
 }

@@ -38,6 +38,7 @@ pub fn cause(name: &str) -> String {
         "failures" => "nearly every request failed or took too long".to_owned(),
         "reload" => "the configuration changed it".to_owned(),
         "adjusted" => "a controller changed its bounds".to_owned(),
+        "target" => "a class's service target".to_owned(),
         "unused" => "more were not needed for a while".to_owned(),
         other => harmless(other).replace('_', " "),
     }

@@ -230,7 +230,8 @@ fn the_pool_is_explained() {
          [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\npool = \"reports\"\n\
          [[rule]]\npath = \"/a\"\nclass = \"a\"\n\
          [[rule]]\npath = [\"/r\", \"/a/r\"]\npool = \"reports\"\n\
-         [[rule]]\npath = \"/d\"\npool = \"default\"\n",
+         [[rule]]\npath = \"/d\"\npool = \"default\"\n\
+         [[rule]]\npath = \"/s\"\npool = { default = 190, reports = 10 }\n",
         "p.toml",
     );
     let policy = policy.expect("a policy");
@@ -240,6 +241,11 @@ fn the_pool_is_explained() {
         ("/x", format!("it goes to pool reports: its class says so{fallback}")),
         ("/r", format!("it goes to pool reports: a rule says so{fallback}")),
         ("/d", "it goes to pool default: a rule says so".to_owned()),
+        (
+            "/s",
+            "it goes to one of the pools default 95 %, reports 5 %, by its flow: a rule says so"
+                .to_owned(),
+        ),
     ] {
         let question = Question { request: format!("GET {path}"), ..Question::default() };
         let text = explain(&policy, "p.toml", &question).expect("a question");

@@ -6,6 +6,7 @@ use crate::observe::snapshot::{ClassSnapshot, PoolSnapshot};
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::admit::session::{SessionAccount, SessionEnd};
+use tiergate_core::control::TargetState;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 
@@ -43,6 +44,7 @@ impl Readings<'_> {
                 self.by_class(|it| it.state.patience)
                     .filter_map(|(labels, patience)| Some((labels, patience?.as_secs_f64()))),
             );
+        self.service_targets(page);
         page.gauge("class_info", "The site and order of a class; always 1").each(
             self.planned_classes().map(|it| {
                 let labels = [("class", &*it.class.name), ("site", &*it.site), ("order", it.order)];
@@ -61,6 +63,31 @@ impl Readings<'_> {
             .durations(self.by_class(|it| &it.account.first_byte));
         page.histogram("service_seconds", "From the slot to the origin's last byte")
             .durations(self.by_class(|it| &it.account.service));
+    }
+
+    /// Nothing without a target, or where the number of slots is given.
+    fn service_targets(&self, page: &mut Page) {
+        let targets = || {
+            self.by_class(|it| it.state.target)
+                .filter_map(|(labels, target)| Some((labels, target?)))
+        };
+        if targets().next().is_none() {
+            return;
+        }
+        page.gauge("service_target_seconds", "Time that the origin may take, by quantile").each(
+            targets().map(|([class, pool], TargetState { target, .. })| {
+                let quantile = ("quantile", target.quantile.name());
+                ([class, pool, quantile], target.time.as_secs_f64())
+            }),
+        );
+        page.gauge("service_target_slots", "Most slots by the service target, if it bounds them")
+            .each(targets().filter_map(|(labels, it)| Some((labels, it.slots?))));
+        page.gauge("service_target_missed", "Whether it is missed and fewer slots do not help (1)")
+            .each(targets().map(|(labels, it)| (labels, u32::from(it.is_missed))));
+        page.counter("service_target_answers_total", "Answers compared with the service target")
+            .each(targets().map(|(labels, it)| (labels, it.answers)));
+        page.counter("service_target_late_total", "Those that took longer")
+            .each(targets().map(|(labels, it)| (labels, it.late)));
     }
 
     pub(super) fn limit(&self, page: &mut Page) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tiergate_core::admit::session::{Bounds, Sessions};
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::control::{Cause, Slots, Step};
+use tiergate_core::control::{Cause, Quantile, ServiceTarget, Slots, Step, TargetState};
 use tiergate_core::gate::{Arrival, Gate, Verdict};
 use tiergate_core::names::{RuleId, RuleKey};
 use tiergate_core::outcome::{End, Outcome};
@@ -44,6 +44,13 @@ fn encoded(format: Format) -> String {
     let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
     let cause = Cause::Grew;
     snapshot.default.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
+    snapshot.default.classes[0].state.target = Some(TargetState {
+        target: ServiceTarget { time: Duration::from_millis(200), quantile: Quantile::P99 },
+        slots: Some(40),
+        is_missed: false,
+        answers: 1000,
+        late: 7,
+    });
     let counters = Counters::new(2);
     counters.thread(0).request(Protocol::Http11);
     counters.thread(1).response(503);
@@ -175,6 +182,10 @@ fn the_values_are_the_gate_s_own() {
         r#"tiergate_queue_wait_seconds_bucket{le="0.016384",class="browse"} 0"#,
         r#"tiergate_slots_last_change{cause="grew"} 2"#,
         r#"tiergate_rule_hits_total{rule="pages"} 3"#,
+        r#"tiergate_service_target_seconds{class="check\"out\\",quantile="p99"} 0.2"#,
+        r#"tiergate_service_target_slots{class="check\"out\\"} 40"#,
+        r#"tiergate_service_target_missed{class="check\"out\\"} 0"#,
+        r#"tiergate_service_target_late_total{class="check\"out\\"} 7"#,
         "tiergate_rule_unmatched_total 3",
         "tiergate_shed_fraction 0.0",
         r#"tiergate_bad_requests_total{code="431"} 1"#,
