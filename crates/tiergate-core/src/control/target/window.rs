@@ -8,7 +8,7 @@ const GAIN: f64 = 0.1;
 /// So many times the target is no reason for fewer slots: where they make no difference, the limit would go anywhere.
 const BORNE: f64 = 1.02;
 /// How far one step goes down at most.
-const LN_DOWN: f64 = 0.5;
+const LN_STEP_DOWN: f64 = 0.5;
 /// By how much, as ln, the limit must have come down for times to be compared: if they are known so well that what they follow
 /// by has no greater error, and in any case.
 pub(super) const LN_JUDGED: (f64, f64) = (0.2, 0.5);
@@ -157,7 +157,7 @@ impl Window {
         let allowed = share * f64::from(self.times.answers) + 0.5;
         // How many are late when an exponential tail is that much longer.
         let borne = share.powf(1.0 / BORNE - 1.0);
-        (GAIN * (borne - late / allowed)).max(-LN_DOWN)
+        (GAIN * (borne - late / allowed)).max(-LN_STEP_DOWN)
     }
 
     /// By how many standard deviations more are late than may be.
