@@ -233,7 +233,11 @@ pub fn scenario_of(subject: &Subject, situation: Situation, limit: LimitKind) ->
 }
 
 /// Law × server × situation as a table: the worst and the median over the seeds.
-pub fn table(laws: &[(&str, LimitKind)], situations: &[Situation], seeds: u64) -> String {
+pub fn table(
+    laws: &[(&str, LimitKind)],
+    situations: &[Situation],
+    seeds: std::ops::Range<u64>,
+) -> String {
     let mut table = Table::new([
         "<server",
         "<situation",
@@ -249,11 +253,11 @@ pub fn table(laws: &[(&str, LimitKind)], situations: &[Situation], seeds: u64) -
     for subject in subjects() {
         for &situation in situations {
             let after = scaled(&subject, situation.factor());
-            let bests: Vec<Best> = (1..=seeds).map(|seed| best_fixed(&after, seed)).collect();
+            let bests: Vec<Best> = seeds.clone().map(|seed| best_fixed(&after, seed)).collect();
             for (name, limit) in laws {
                 let all: Vec<Ratios> = bests
                     .iter()
-                    .zip(1..)
+                    .zip(seeds.clone())
                     .map(|(best, seed)| judge(&subject, situation, *limit, seed, best))
                     .collect();
                 let range = |value: fn(&Ratios) -> f64| {

@@ -112,10 +112,11 @@ fn laws(options: &Options, all: bool) -> Result<Vec<(&'static str, LimitKind)>> 
 
 fn compare_laws(options: &Options) -> Result<()> {
     let laws = laws(options, !options.quick)?;
-    print!("{}", table(&laws, &Situation::ALL[..3], options.seeds));
+    let first = options.seed.unwrap_or(1);
+    print!("{}", table(&laws, &Situation::ALL[..3], first..first + options.seeds));
     if !options.quick {
         // Half an hour holds as much as many seeds.
-        print!("{}", table(&laws, &[Situation::Lasting], options.seeds.div_ceil(3)));
+        print!("{}", table(&laws, &[Situation::Lasting], first..first + options.seeds.div_ceil(3)));
     }
     Ok(())
 }
