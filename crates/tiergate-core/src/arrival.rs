@@ -2,7 +2,7 @@
 
 use crate::classify::Match;
 use crate::classify::score::Score;
-use crate::names::{ClassId, PolicerId, PoolId, RuleId};
+use crate::names::{ClassId, PolicerId, PoolId, ResourceId, RuleId};
 use std::time::Duration;
 
 /// A classified request, at the gate.
@@ -13,6 +13,9 @@ pub struct Arrival {
     /// The pool whose slots it needs ([`crate::plan::Plan::pool_of`]). If that is gone from the plan, it is served by
     /// the limit that the pool had.
     pub pool: PoolId,
+    /// What it needs beside a slot of the pool ([`crate::plan::Plan::resource_of`]). Of another pool, or gone from the plan: it
+    /// needs nothing.
+    pub resource: Option<ResourceId>,
     /// The rule that decided the class; `None` if none matched.
     pub rule: Option<RuleId>,
     /// How long it may wait, where its rule says; else its class's deadline.
@@ -49,6 +52,7 @@ impl Arrival {
         Arrival {
             class,
             pool: PoolId::DEFAULT,
+            resource: None,
             rule: None,
             deadline: None,
             policer: None,

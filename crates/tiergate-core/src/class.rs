@@ -3,7 +3,7 @@
 use crate::admit::trigger::Trigger;
 use crate::control::ServiceTarget;
 pub use crate::names::ClassId;
-use crate::names::{PolicerId, Route, SiteId};
+use crate::names::{PolicerId, ResourceId, Route, SiteId};
 use crate::schedule::Terms;
 use std::time::Duration;
 
@@ -85,6 +85,8 @@ pub struct Class {
     pub site: SiteId,
     /// Where its requests go, unless their rule says otherwise.
     pub pool: Route,
+    /// What its requests need beside a slot, unless their rule says otherwise.
+    pub resource: Option<ResourceId>,
     /// In which order its requests get slots.
     pub order: Order,
     /// Whether its flows are served in turn, so that one which sends much only makes itself wait.
@@ -138,6 +140,7 @@ impl Class {
             reserve: 0.0,
             site: SiteId(0),
             pool: Route::default(),
+            resource: None,
             order: Order::Fifo,
             fair: true,
             codel: None,

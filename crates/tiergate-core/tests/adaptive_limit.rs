@@ -5,6 +5,7 @@ use std::time::Duration;
 use tiergate_core::class::ClassId;
 use tiergate_core::control::adaptive::AdaptiveLimit;
 use tiergate_core::control::{Bounds, Cause, Completion, Law, OriginLoad};
+use tiergate_core::names::LaneId;
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -15,7 +16,16 @@ fn completion(
     outcome: &Outcome,
     load: OriginLoad,
 ) -> Completion<'_> {
-    Completion { now, class: ClassId(0), flow: 0, admitted, found: load.running, outcome, load }
+    Completion {
+        now,
+        class: ClassId(0),
+        lane: LaneId(0),
+        flow: 0,
+        admitted,
+        found: load.running,
+        outcome,
+        load,
+    }
 }
 
 /// An origin with `workers` that each take `service`; every slot is used all the time.
@@ -252,7 +262,11 @@ fn swinging(seed: u64, told: bool) -> f64 {
         now = end;
         let class = ClassId(u16::from(slow && told));
         let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
-        limit.finished(&Completion { class, ..completion(now, begun, &outcome, running) });
+        limit.finished(&Completion {
+            class,
+            lane: LaneId(class.0.into()),
+            ..completion(now, begun, &outcome, running)
+        });
         ends += 1;
         slots += u64::from(limit.slots()) * u64::from(ends > 20_000);
     }

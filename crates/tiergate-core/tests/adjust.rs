@@ -190,7 +190,12 @@ fn bounds_of_the_slots_hold_at_once_and_are_said() {
     let now = Moment::from_millis(5);
     gate.adjust(now, "me", at_once(Setting::SlotsMax, 4.0)).expect("free");
     assert_eq!(gate.slots(), 4);
-    let said = Effect::SlotsChanged { pool: PoolId::DEFAULT, slots: 4, cause: Cause::Adjusted };
+    let said = Effect::SlotsChanged {
+        pool: PoolId::DEFAULT,
+        resource: None,
+        slots: 4,
+        cause: Cause::Adjusted,
+    };
     assert_eq!(gate.next_effect(), Some(said));
     gate.reconfigure(now, Spec::protective().build().expect("a valid plan"));
     assert_eq!((gate.slots(), gate.next_effect()), (4, None), "a reload leaves it");

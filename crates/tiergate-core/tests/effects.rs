@@ -37,7 +37,12 @@ fn wakes_come_before_the_slots_that_a_reload_brings_and_each_is_said_once() {
     gate.reconfigure(now, plan(7));
     gate.reconfigure(now, plan(3));
     let said = effects(&mut gate);
-    let slots = Effect::SlotsChanged { pool: PoolId::DEFAULT, slots: 3, cause: Cause::Reload };
+    let slots = Effect::SlotsChanged {
+        pool: PoolId::DEFAULT,
+        resource: None,
+        slots: 3,
+        cause: Cause::Reload,
+    };
     assert_eq!(said, [Effect::Wake(2), Effect::Wake(1), slots]);
     assert_eq!(effects(&mut gate), []);
     gate.reconfigure(now, plan(9));

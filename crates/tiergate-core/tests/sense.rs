@@ -100,8 +100,9 @@ fn a_law_may_go_by_readings() {
         gate.observe(Moment::ZERO, reading("cpu", Quantity::Utilization(share))).expect("possible");
         (gate.slots(), gate.next_effect())
     };
-    let changed =
-        |slots, cause| (slots, Some(Effect::SlotsChanged { pool: PoolId::DEFAULT, slots, cause }));
+    let changed = |slots, cause| {
+        (slots, Some(Effect::SlotsChanged { pool: PoolId::DEFAULT, resource: None, slots, cause }))
+    };
     assert_eq!(slots(0.5), changed(9, Cause::Grew));
     assert_eq!(slots(0.9), (9, None));
     assert_eq!(slots(1.0), changed(4, Cause::Shrank));

@@ -134,6 +134,7 @@ pub fn saturated(subject: &Subject, overload: f64, limit: LimitKind, seconds: f6
             queue_len_max: 10_000,
             refuse_at: Vec::new(),
             target_p99_ms: None,
+            resource: None,
         }],
         server: subject.shape.clone(),
         population: vec![Population::of(

@@ -1,17 +1,24 @@
 //! Situations of `hard/` in which the adaptive limit once went wrong, and does no more.
 
+use std::ops::Range;
 use std::path::Path;
 use tiergate_sim::hard::{Outcome, measure};
 use tiergate_sim::scenario::{LimitKind, Scenario};
 
 /// The last phase of each run, and the number of slots that is right.
-fn last_phases(name: &str, seeds: std::ops::Range<u64>) -> (Vec<Outcome>, f64) {
+fn last_phases(name: &str, seeds: Range<u64>) -> (Vec<Outcome>, f64) {
+    let (runs, right) = phases(name, seeds);
+    (runs.iter().map(|phases| *phases.last().expect("phases")).collect(), right)
+}
+
+/// Every phase of each run, and the number of slots that is right.
+fn phases(name: &str, seeds: Range<u64>) -> (Vec<Vec<Outcome>>, f64) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("hard").join(name);
     let text = std::fs::read_to_string(path).expect("it is there");
     let scenario = Scenario::parse(&text).expect("it is valid");
     let right = scenario.right.expect("it says so");
-    let last = |seed| *measure(&scenario, LimitKind::Adaptive, seed).last().expect("phases");
-    (seeds.map(last).collect(), f64::from(right))
+    let run = |seed| measure(&scenario, LimitKind::Adaptive, seed);
+    (seeds.map(run).collect(), f64::from(right))
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -33,6 +40,24 @@ fn late_errors_lower_a_limit_that_is_far_too_high() {
     let (runs, _) = last_phases("late-answers.toml", 1..8);
     let good = median(runs.iter().map(|run| run.good));
     assert!(good >= 0.9, "{good:.3} of the important class are answered in time");
+}
+
+#[test]
+fn a_part_that_is_slow_takes_no_slots_of_the_rest_if_it_is_named() {
+    let good = |name| {
+        let (runs, _) = phases(name, 1..6);
+        runs.into_iter().map(|phases| phases[1].good).fold(1.0, f64::min)
+    };
+    assert!(good("slow-part.toml") < 0.8, "so bad it is without");
+    assert!(good("slow-part-named.toml") >= 0.99);
+}
+
+#[test]
+fn the_size_of_a_resource_is_found() {
+    let (runs, _) = last_phases("few-connections-named.toml", 1..6);
+    for run in &runs {
+        assert!(run.good >= 0.99 && run.goodput >= 470.0, "{run:?}");
+    }
 }
 
 #[test]

@@ -27,10 +27,10 @@ impl Counted {
         self == Counted::ALL || rank < 64 && self.0 & 1 << rank != 0
     }
 
-    /// How many requests wait. O(classes).
+    /// How many requests wait, those left out that stand apart: what they wait for concerns no others. O(classes).
     fn waiting(self, loads: &[Load]) -> u32 {
         let counted = loads.iter().enumerate().filter(|(rank, _)| self.has(*rank));
-        counted.map(|(_, load)| load.waiting).sum()
+        counted.map(|(_, load)| load.all_waiting() - load.apart).sum()
     }
 }
 

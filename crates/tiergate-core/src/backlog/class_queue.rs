@@ -19,24 +19,24 @@
 use super::codel::Shared;
 use super::flows::Flow;
 use crate::admit::sketch::Sketch;
-use crate::names::ClassId;
+use crate::names::LaneId;
 
 /// Queues of a class.
 pub(super) const QUEUES: usize = 3;
 
 /// The queue of a class's waiter: of running sessions, of all others, of the late.
-pub(super) const fn queue_of(class: ClassId, running: bool, late: bool) -> u32 {
+pub(super) const fn queue_of(lane: LaneId, running: bool, late: bool) -> u32 {
     let queue = match (late, running) {
         (true, _) => 2,
         (false, true) => 0,
         (false, false) => 1,
     };
-    class.0 as u32 * QUEUES as u32 + queue
+    lane.0 * QUEUES as u32 + queue
 }
 
 /// The class of a queue.
-pub(super) const fn class_of(queue: u32) -> ClassId {
-    ClassId((queue as usize / QUEUES) as u16)
+pub(super) const fn lane_of(queue: u32) -> LaneId {
+    LaneId(queue / QUEUES as u32)
 }
 
 /// One queue of a class.
@@ -121,15 +121,15 @@ impl Served {
 
     /// A service of a flow of the class has ended, and has cost `actual`. O(1).
     pub(super) fn ended(&mut self, flow: &mut Flow, charged: f64, actual: f64) {
-        let class = class_of(flow.queue);
+        let lane = lane_of(flow.queue);
         if self.usual == 0.0 {
             // None of a running session was served yet.
-        } else if flow.queue == queue_of(class, true, false) {
+        } else if flow.queue == queue_of(lane, true, false) {
             let more = actual - charged;
             self.usual = (self.usual + more / f64::from(FADES_AFTER * FADES_AFTER)).max(COST_MIN);
             self.flows.add(flow.key, (more / self.usual) as f32);
             flow.cost = smoothed(flow.cost, actual);
-        } else if flow.queue == queue_of(class, false, false) {
+        } else if flow.queue == queue_of(lane, false, false) {
             self.others = smoothed(self.others, actual);
         }
     }

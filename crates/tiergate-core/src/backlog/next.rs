@@ -1,23 +1,32 @@
 //! Which request of a class is next, what its service is charged, and which has waited too long.
 
-use super::class_queue::{COST_MIN, QUEUES, Served, class_of, queue_of};
+use super::class_queue::{COST_MIN, QUEUES, Served, lane_of, queue_of};
 use super::flows::{Flow, FlowTurn};
 use super::queues::Backlog;
 use super::waiter::{Ticket, Waiter};
 use crate::arrival::Arrival;
 use crate::class::{Late, Order};
-use crate::names::ClassId;
+use crate::collections::Rank;
+use crate::names::LaneId;
 use crate::schedule::Next;
 use crate::time::Moment;
 
+/// What the next of a lane is compared by with those of others of its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Standing {
+    late: bool,
+    newcomer: bool,
+    rank: Rank,
+}
+
 impl<T> Backlog<T> {
     /// The request that the class's order serves next. O(1); the order of a list may change by it.
-    pub(crate) fn first(&mut self, now: Moment, class: ClassId) -> Option<Ticket> {
+    pub(crate) fn first(&mut self, now: Moment, lane: LaneId) -> Option<Ticket> {
         self.now = now;
-        let place = self.queues_of(class).iter().position(|queue| queue.len > 0)?;
-        let mut queue = (class.index() * QUEUES + place) as u32;
+        let place = self.queues_of(lane).iter().position(|queue| queue.len > 0)?;
+        let mut queue = (lane.index() * QUEUES + place) as u32;
         if self.gives_way(queue) {
-            queue = queue_of(class, false, false);
+            queue = queue_of(lane, false, false);
         }
         let index = match self.heaps.order.first(queue) {
             Some(index) => index,
@@ -29,13 +38,13 @@ impl<T> Backlog<T> {
     /// Whether the flow that is next in a queue, that of running sessions, leaves its turn to those of its class
     /// that belong to none. O(1).
     fn gives_way(&self, queue: u32) -> bool {
-        let class = class_of(queue);
-        let others = queue_of(class, false, false);
-        if queue != queue_of(class, true, false) || self.queue(others).len == 0 {
+        let lane = lane_of(queue);
+        let others = queue_of(lane, false, false);
+        if queue != queue_of(lane, true, false) || self.queue(others).len == 0 {
             return false;
         }
         let flow = self.flows.at(self.flow_in_turn(queue));
-        let served = self.served[class.index()].as_ref();
+        let served = self.served[lane.index()].as_ref();
         let turns = served.map_or(1, |served| served.turns_to_leave(flow.cost));
         flow.gave_way < turns
             && self.asks_much(queue, flow)
@@ -44,7 +53,7 @@ impl<T> Backlog<T> {
 
     /// Whether a flow of running sessions has much of what they ask for, or was served much lately.
     fn asks_much(&self, queue: u32, flow: &Flow) -> bool {
-        let served = self.served[class_of(queue).index()].as_ref();
+        let served = self.served[lane_of(queue).index()].as_ref();
         self.queue(queue).is_crowded_by(flow) || served.is_some_and(|it| it.is_much(flow.key))
     }
 
@@ -55,22 +64,38 @@ impl<T> Backlog<T> {
     }
 
     /// What the class's next is chosen by, among other classes'. As [`Backlog::first`].
-    pub(crate) fn key(&mut self, now: Moment, class: ClassId) -> Option<Next> {
-        let ticket = self.first(now, class)?;
+    pub(crate) fn key(&mut self, now: Moment, lane: LaneId) -> Option<Next> {
+        let ticket = self.first(now, lane)?;
         let waiter = &self.waiters[ticket.0.index()];
         let Waiter { slots, late, arrived, deadline, score, sequence: number, .. } = *waiter;
         Some(Next { slots, late, arrived, number, deadline, score })
+    }
+
+    /// Where the one that is next in a lane stands among those that are next in others of its class, whose order is the same: the least
+    /// goes first. `turn`: where the lane's turns have got to. As [`Backlog::first`].
+    pub(crate) fn standing(&mut self, now: Moment, lane: LaneId, turn: f64) -> Option<Standing> {
+        let ticket = self.first(now, lane)?;
+        let waiter = &self.waiters[ticket.0.index()];
+        let discipline = &self.disciplines[lane.index()];
+        let turns = if discipline.has_turns() { turn.to_bits() } else { 0 };
+        let rank = discipline.rank(waiter).unwrap_or((turns, waiter.sequence));
+        Some(Standing { late: waiter.late, newcomer: !waiter.running, rank })
+    }
+
+    /// How many flows wait in a lane. O(1).
+    pub(crate) fn flows_of(&self, lane: LaneId) -> u32 {
+        self.queues_of(lane).iter().map(|queue| queue.flows).sum()
     }
 
     /// How many of its list would be served before an arrival, at most, if they all cost the same: all
     /// that wait; but where flows take turns only so many of each other flow as of its own, itself
     /// counted. Nothing where the order may put it before all others: by deadline, by score, or last come
     /// first served. O(1).
-    pub(crate) fn ahead(&self, class: ClassId, arrival: &Arrival) -> u32 {
-        if matches!(self.disciplines[class.index()].order, Order::Deadline | Order::Score) {
+    pub(crate) fn ahead(&self, lane: LaneId, arrival: &Arrival) -> u32 {
+        if matches!(self.disciplines[lane.index()].order, Order::Deadline | Order::Score) {
             return 0;
         }
-        let place = queue_of(class, arrival.running, false);
+        let place = queue_of(lane, arrival.running, false);
         let queue = self.queue(place);
         let flow = self.flow_of(place, arrival).map(|number| self.flows.at(number));
         if flow.is_some_and(|flow| flow.is_lifo) {
@@ -82,13 +107,13 @@ impl<T> Backlog<T> {
     }
 
     /// How many of a class wait, of each other flow at most as many as of this one with one more where flows take turns. O(1).
-    pub(crate) fn turns(&self, class: ClassId, flow: u64) -> u32 {
-        let len = self.len_of(class);
-        if !self.disciplines[class.index()].has_turns() {
+    pub(crate) fn turns(&self, lane: LaneId, flow: u64) -> u32 {
+        let len = self.len_of(lane);
+        if !self.disciplines[lane.index()].has_turns() {
             return len;
         }
         let lists = [(true, false), (false, false), (false, true)];
-        let lists = lists.map(|(running, late)| queue_of(class, running, late));
+        let lists = lists.map(|(running, late)| queue_of(lane, running, late));
         let own_of = |list| self.waiting_flow(list, flow).map(|it| self.flows.at(it).waiters.len());
         let own: u32 = lists.into_iter().filter_map(own_of).sum();
         let flows: u32 = lists.into_iter().map(|list| self.queue(list).flows).sum();
@@ -111,7 +136,7 @@ impl<T> Backlog<T> {
         let flow = self.flows.at_mut(number);
         let first = flow.waiters.first().expect("a flow with a turn has waiters");
         let waiter = &self.waiters[first];
-        let is_adaptive = self.disciplines[waiter.class.index()].order == Order::AdaptiveLifo;
+        let is_adaptive = self.disciplines[waiter.lane.index()].order == Order::AdaptiveLifo;
         let waited = now.since(waiter.arrived);
         let patience = waiter.deadline.since(waiter.arrived);
         flow.is_lifo = is_adaptive && waited > patience / if flow.is_lifo { 8 } else { 4 };
@@ -120,13 +145,13 @@ impl<T> Backlog<T> {
 
     /// The one that CoDel drops before another of the class is served. Call up to
     /// [`super::DROPS_MAX`] times, each time after the one is settled. O(1).
-    pub(crate) fn delayed(&mut self, now: Moment, class: ClassId) -> Option<Ticket> {
-        let codel = self.disciplines[class.index()].codel?;
-        let next = self.first(now, class)?;
+    pub(crate) fn delayed(&mut self, now: Moment, lane: LaneId) -> Option<Ticket> {
+        let codel = self.disciplines[lane.index()].codel?;
+        let next = self.first(now, lane)?;
         let waiter = &self.waiters[next.0.index()];
         let place = waiter.queue();
         // Without turns the delay is of all that wait, and made by the flow with the most.
-        let biggest = match self.disciplines[class.index()].has_turns() {
+        let biggest = match self.disciplines[lane.index()].has_turns() {
             true => None,
             false => self.heaps.biggest.first(place),
         };
@@ -155,7 +180,7 @@ impl<T> Backlog<T> {
         self.now = now;
         let index = ticket.0.index();
         let waiter = &self.waiters[index];
-        let late = self.disciplines[waiter.class.index()].late;
+        let late = self.disciplines[waiter.lane.index()].late;
         if late == Late::Refuse || waiter.late {
             return false;
         }
@@ -182,7 +207,7 @@ impl<T> Backlog<T> {
         waiter.estimate = cost;
         self.note_turn(ticket, cost.max(COST_MIN), sequence);
         let waiter = &mut self.waiters[ticket.0.index()];
-        if !self.disciplines[waiter.class.index()].has_turns() {
+        if !self.disciplines[waiter.lane.index()].has_turns() {
             return;
         }
         let (place, number) = (waiter.queue(), waiter.account);
@@ -197,19 +222,19 @@ impl<T> Backlog<T> {
     /// A waiter is served: in its own turn, or in that of a flow of a running session, which then has had it.
     fn note_turn(&mut self, ticket: Ticket, cost: f64, sequence: u64) {
         let waiter = &self.waiters[ticket.0.index()];
-        let (class, place, account) = (waiter.class, waiter.queue(), waiter.account);
-        let running = queue_of(class, true, false);
+        let (lane, place, account) = (waiter.lane, waiter.queue(), waiter.account);
+        let running = queue_of(lane, true, false);
         if place == running {
             let flow = self.flows.at_mut(account);
             flow.gave_way = 0;
-            let served = &mut self.served[class.index()];
+            let served = &mut self.served[lane.index()];
             served.get_or_insert_with(|| Box::new(Served::new())).note(Some(flow.key), cost);
         } else if self.queue(running).len > 0 {
             let number = self.flow_in_turn(running);
             let flow = self.flows.at_mut(number);
             flow.gave_way += 1;
-            self.served[class.index()].iter_mut().for_each(|served| served.note(None, cost));
-            if self.disciplines[class.index()].has_turns() {
+            self.served[lane.index()].iter_mut().for_each(|served| served.note(None, cost));
+            if self.disciplines[lane.index()].has_turns() {
                 self.queues[running as usize].passes(flow, cost, sequence);
                 self.heaps.turns.put(running, number, flow.rank());
             }
@@ -224,7 +249,7 @@ impl<T> Backlog<T> {
             return;
         };
         let flow = self.flows.at_mut(number);
-        if let Some(served) = &mut self.served[class_of(flow.queue).index()] {
+        if let Some(served) = &mut self.served[lane_of(flow.queue).index()] {
             served.ended(flow, charged.max(COST_MIN), actual);
         }
         flow.ended(charged.max(COST_MIN), actual);

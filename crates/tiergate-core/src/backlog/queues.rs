@@ -1,6 +1,6 @@
 //! The backlog's queues: a waiter joins all that it belongs to, and leaves them.
 
-use super::class_queue::{ClassQueue, QUEUES, Served, class_of, queue_of};
+use super::class_queue::{ClassQueue, QUEUES, Served, lane_of, queue_of};
 use super::discipline::Discipline;
 use super::flows::Flows;
 use super::waiter::{State, Ticket, Waiter};
@@ -8,7 +8,7 @@ use crate::admit::lasting::Lasting;
 use crate::arrival::Arrival;
 use crate::class::WhenFull;
 use crate::collections::{Earliest, Heaps, Slab};
-use crate::names::ClassId;
+use crate::names::LaneId;
 use crate::time::Moment;
 
 /// Everything that waits.
@@ -67,20 +67,20 @@ impl<T> Backlog<T> {
     }
 
     /// How many of the class wait. O(1).
-    pub(crate) fn len_of(&self, class: ClassId) -> u32 {
-        self.queues_of(class).iter().map(|queue| queue.len).sum()
+    pub(crate) fn len_of(&self, lane: LaneId) -> u32 {
+        self.queues_of(lane).iter().map(|queue| queue.len).sum()
     }
 
     /// How many wait in one of the class's lists, late ones left out. O(1).
-    pub(crate) fn len_of_list(&self, class: ClassId, running: bool) -> u32 {
-        self.queue(queue_of(class, running, false)).len
+    pub(crate) fn len_of_list(&self, lane: LaneId, running: bool) -> u32 {
+        self.queue(queue_of(lane, running, false)).len
     }
 
     /// Adds a waiter. O(log n).
     pub(crate) fn push(
         &mut self,
         now: Moment,
-        class: ClassId,
+        lane: LaneId,
         arrival: &Arrival,
         deadline: Moment,
         wake: T,
@@ -89,7 +89,8 @@ impl<T> Backlog<T> {
         let sequence = self.next_sequence();
         let key = self.waiters.insert(Waiter {
             state: State::Waiting,
-            class,
+            class: arrival.class,
+            lane,
             running: arrival.running,
             late: false,
             again: false,
@@ -150,7 +151,7 @@ impl<T> Backlog<T> {
 
     /// The arrival's flow, if it has requests waiting in the queue.
     pub(super) fn flow_of(&self, queue: u32, arrival: &Arrival) -> Option<u32> {
-        let discipline = &self.disciplines[class_of(queue).index()];
+        let discipline = &self.disciplines[lane_of(queue).index()];
         self.waiting_flow(queue, discipline.flow_key(arrival.flow))
     }
 
@@ -162,19 +163,19 @@ impl<T> Backlog<T> {
 
     /// The refusals that were due to deadlines of the flow that the arrival is of, while others of it wait.
     /// O(1).
-    pub(crate) fn lasting(&self, arrival: &Arrival) -> Option<&Lasting> {
-        let number = self.flow_of(queue_of(arrival.class, arrival.running, false), arrival)?;
+    pub(crate) fn lasting(&self, lane: LaneId, arrival: &Arrival) -> Option<&Lasting> {
+        let number = self.flow_of(queue_of(lane, arrival.running, false), arrival)?;
         Some(&self.flows.at(number).lasting)
     }
 
     /// The same, to be told.
-    pub(crate) fn lasting_mut(&mut self, arrival: &Arrival) -> Option<&mut Lasting> {
-        let number = self.flow_of(queue_of(arrival.class, arrival.running, false), arrival)?;
+    pub(crate) fn lasting_mut(&mut self, lane: LaneId, arrival: &Arrival) -> Option<&mut Lasting> {
+        let number = self.flow_of(queue_of(lane, arrival.running, false), arrival)?;
         Some(&mut self.flows.at_mut(number).lasting)
     }
 
-    pub(super) fn queues_of(&self, class: ClassId) -> &[ClassQueue] {
-        &self.queues[class.index() * QUEUES..][..QUEUES]
+    pub(super) fn queues_of(&self, lane: LaneId) -> &[ClassQueue] {
+        &self.queues[lane.index() * QUEUES..][..QUEUES]
     }
 
     pub(super) fn next_sequence(&mut self) -> u64 {
@@ -185,7 +186,7 @@ impl<T> Backlog<T> {
     /// Puts a waiter in every queue that it belongs to.
     pub(super) fn join(&mut self, index: u32) {
         let waiter = &mut self.waiters[index];
-        let discipline = &self.disciplines[waiter.class.index()];
+        let discipline = &self.disciplines[waiter.lane.index()];
         let place = waiter.queue();
         let queue = &mut self.queues[place as usize];
         let heaps = &mut self.heaps;
@@ -237,7 +238,7 @@ impl<T> Backlog<T> {
     /// Takes a waiter out of every queue that it is in.
     pub(super) fn leave(&mut self, index: u32) {
         let waiter = &self.waiters[index];
-        let discipline = &self.disciplines[waiter.class.index()];
+        let discipline = &self.disciplines[waiter.lane.index()];
         let (place, number) = (waiter.queue(), waiter.account);
         let queue = &mut self.queues[place as usize];
         let heaps = &mut self.heaps;

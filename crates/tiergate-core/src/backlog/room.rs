@@ -14,13 +14,13 @@
 //! A request that leaves by bytes may be smaller than the arrival: then the next of its flow go with it, up
 //! to [`VICTIMS_MAX`] in all. If they would not do, the arrival is refused and none leaves.
 
-use super::class_queue::{ClassQueue, class_of, queue_of};
+use super::class_queue::{ClassQueue, lane_of, queue_of};
 use super::discipline::Discipline;
 use super::queues::Backlog;
 use super::waiter::Ticket;
 use crate::arrival::Arrival;
 use crate::class::WhenFull;
-use crate::names::ClassId;
+use crate::names::LaneId;
 
 /// Most waiters that make room for one, which bounds how long the caller's lock is held: a body of 1 MiB finds room
 /// among requests of 1 KiB.
@@ -40,17 +40,17 @@ pub(crate) enum Room {
 impl<T> Backlog<T> {
     /// Whether an arrival may wait in the class. By count, one that leaves is enough: after a reload more
     /// may wait than the bound, and they stay. O(1), and by bytes O(those that leave).
-    pub(crate) fn room(&self, class: ClassId, arrival: &Arrival) -> Room {
-        let discipline = &self.disciplines[class.index()];
-        let bytes: u64 = self.queues_of(class).iter().map(|queue| queue.bytes).sum();
+    pub(crate) fn room(&self, lane: LaneId, arrival: &Arrival) -> Room {
+        let discipline = &self.disciplines[lane.index()];
+        let bytes: u64 = self.queues_of(lane).iter().map(|queue| queue.bytes).sum();
         let excess = (bytes + u64::from(arrival.bytes)).saturating_sub(discipline.bytes_max);
-        if self.len_of(class) < discipline.len_max && excess == 0 {
+        if self.len_of(lane) < discipline.len_max && excess == 0 {
             return Room::Free;
         }
         if u64::from(arrival.bytes) > discipline.bytes_max {
             return Room::None;
         }
-        let Some(victim) = self.displaced(class, arrival) else {
+        let Some(victim) = self.displaced(lane, arrival) else {
             return Room::None;
         };
         self.leaving(victim, excess).map_or(Room::None, |count| Room::After(victim, count))
@@ -59,8 +59,8 @@ impl<T> Backlog<T> {
     /// The request that leaves after this one for the same arrival, if one does: the next of its flow.
     pub(crate) fn beside(&self, ticket: Ticket) -> Option<Ticket> {
         let index = ticket.0.index();
-        let class = self.waiters[index].class;
-        let beside = match self.disciplines[class.index()].when_full {
+        let lane = self.waiters[index].lane;
+        let beside = match self.disciplines[lane.index()].when_full {
             WhenFull::RefuseNew => self.waiters.previous(index),
             WhenFull::DropOldest => self.waiters.next(index),
             WhenFull::DropLeast => None,
@@ -69,23 +69,23 @@ impl<T> Backlog<T> {
     }
 
     /// The request that leaves the class if one must; `None` if none of it waits. O(1).
-    pub(crate) fn worst(&self, class: ClassId) -> Option<Ticket> {
+    pub(crate) fn worst(&self, lane: LaneId) -> Option<Ticket> {
         let queues = [(false, true), (false, false), (true, false)];
-        let queues = queues.map(|(running, late)| queue_of(class, running, late));
+        let queues = queues.map(|(running, late)| queue_of(lane, running, late));
         let queue = queues.into_iter().find(|&queue| self.queue(queue).len > 0)?;
         Some(self.ticket(self.worst_of_queue(queue)))
     }
 
     /// The request of the class that leaves for the arrival if one must; `None` if the arrival is refused.
-    pub(crate) fn displaced(&self, class: ClassId, arrival: &Arrival) -> Option<Ticket> {
-        self.victim(class, arrival).map(|index| self.ticket(index))
+    pub(crate) fn displaced(&self, lane: LaneId, arrival: &Arrival) -> Option<Ticket> {
+        self.victim(lane, arrival).map(|index| self.ticket(index))
     }
 
     /// The last of another flow that has more waiting than the arrival's would: of those without a session, or of
     /// running sessions if that flow has much, else of the arrival's own list; `None` if none has. O(1).
-    pub(crate) fn outnumbering(&self, class: ClassId, arrival: &Arrival) -> Option<Ticket> {
-        let own = queue_of(class, arrival.running, false);
-        let other = self.bigger(queue_of(class, !arrival.running, false), arrival);
+    pub(crate) fn outnumbering(&self, lane: LaneId, arrival: &Arrival) -> Option<Ticket> {
+        let own = queue_of(lane, arrival.running, false);
+        let other = self.bigger(queue_of(lane, !arrival.running, false), arrival);
         let other = other.filter(|&number| arrival.running || self.has_much(number));
         let bigger = other.or_else(|| self.bigger(own, arrival))?;
         Some(self.ticket(self.worst_of_flow(bigger)))
@@ -94,22 +94,22 @@ impl<T> Backlog<T> {
     /// Whether a flow that has requests waiting has much of its class, or was served much lately.
     fn has_much(&self, number: u32) -> bool {
         let flow = self.flows.at(number);
-        self.is_much(class_of(flow.queue), flow.waiters.len(), flow.key)
+        self.is_much(lane_of(flow.queue), flow.waiters.len(), flow.key)
     }
 
     /// Whether so many are much of what waits of the class, or their flow was served much lately.
-    fn is_much(&self, class: ClassId, waiting: u32, flow: u64) -> bool {
-        let served = self.served[class.index()].as_ref();
-        ClassQueue::is_much(waiting, self.len_of(class))
+    fn is_much(&self, lane: LaneId, waiting: u32, flow: u64) -> bool {
+        let served = self.served[lane.index()].as_ref();
+        ClassQueue::is_much(waiting, self.len_of(lane))
             || served.is_some_and(|served| served.is_much(flow))
     }
 
     /// The waiter that would leave for the arrival; `None` if the arrival is refused.
-    fn victim(&self, class: ClassId, arrival: &Arrival) -> Option<u32> {
-        let Discipline { when_full, fair, .. } = self.disciplines[class.index()];
-        let own = queue_of(class, arrival.running, false);
-        let (others, late) = (queue_of(class, false, false), queue_of(class, false, true));
-        let is_much = fair && self.is_much(class, self.with_arrival(own, arrival), arrival.flow);
+    fn victim(&self, lane: LaneId, arrival: &Arrival) -> Option<u32> {
+        let Discipline { when_full, fair, .. } = self.disciplines[lane.index()];
+        let own = queue_of(lane, arrival.running, false);
+        let (others, late) = (queue_of(lane, false, false), queue_of(lane, false, true));
+        let is_much = fair && self.is_much(lane, self.with_arrival(own, arrival), arrival.flow);
         if arrival.running && is_much && self.queue(late).len == 0 {
             // Of those without a session, only its own flow's leave for it.
             if let Some(number) = self.flow_of(others, arrival) {
@@ -118,7 +118,7 @@ impl<T> Backlog<T> {
             return self.victim_beside(own, arrival);
         }
         if !arrival.running
-            && let Some(number) = self.bigger(queue_of(class, true, false), arrival)
+            && let Some(number) = self.bigger(queue_of(lane, true, false), arrival)
             && self.has_much(number)
         {
             return Some(self.worst_of_flow(number));
@@ -139,7 +139,7 @@ impl<T> Backlog<T> {
         if self.queue(queue).len == 0 {
             return None;
         }
-        let discipline = &self.disciplines[class_of(queue).index()];
+        let discipline = &self.disciplines[lane_of(queue).index()];
         let own = self.flow_of(queue, arrival);
         let worst = match own {
             Some(number) => self.worst_of_flow(number),
@@ -162,7 +162,7 @@ impl<T> Backlog<T> {
     /// The flow of a queue with the most waiting, if the arrival is of another that would have fewer in the arrival's
     /// own queue, with it; `None` where flows are not told apart.
     fn bigger(&self, queue: u32, arrival: &Arrival) -> Option<u32> {
-        let own = queue_of(class_of(queue), arrival.running, false);
+        let own = queue_of(lane_of(queue), arrival.running, false);
         let biggest = self.heaps.biggest.first(queue)?;
         let flow = self.flows.at(biggest);
         let is_bigger = flow.waiters.len() > self.with_arrival(own, arrival);
@@ -183,7 +183,7 @@ impl<T> Backlog<T> {
 
     fn worst_of_flow(&self, number: u32) -> u32 {
         let flow = self.flows.at(number);
-        let discipline = &self.disciplines[class_of(flow.queue).index()];
+        let discipline = &self.disciplines[lane_of(flow.queue).index()];
         let worst = match discipline.when_full {
             WhenFull::RefuseNew => flow.waiters.last(),
             WhenFull::DropOldest => flow.waiters.first(),

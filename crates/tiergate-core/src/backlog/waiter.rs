@@ -4,7 +4,7 @@ use super::class_queue::queue_of;
 use super::flows::FlowTurn;
 use crate::classify::score::Score;
 use crate::collections::Key;
-use crate::names::{ClassId, RuleId};
+use crate::names::{ClassId, LaneId, RuleId};
 use crate::reason::Reason;
 use crate::time::Moment;
 
@@ -28,6 +28,8 @@ pub(crate) struct Granted {
     pub(crate) at: Moment,
     /// Slots in use then, its own included.
     pub(crate) found: u32,
+    /// The same, of the resource that it needs.
+    pub(crate) found_there: u32,
     /// Of the pool's line-ups, the one in force then.
     pub(crate) lineup: u32,
     /// What the request is named by among those in progress, where the limit is adaptive.
@@ -39,6 +41,8 @@ pub(crate) struct Granted {
 pub(crate) struct Waiter<T> {
     pub(crate) state: State,
     pub(crate) class: ClassId,
+    /// In which it waits.
+    pub(crate) lane: LaneId,
     /// Whether its session runs already.
     pub(crate) running: bool,
     /// Whether its deadline has passed, and it waits on.
@@ -69,6 +73,6 @@ pub(crate) struct Waiter<T> {
 impl<T> Waiter<T> {
     /// The queue that it waits in.
     pub(super) fn queue(&self) -> u32 {
-        queue_of(self.class, self.running, self.late)
+        queue_of(self.lane, self.running, self.late)
     }
 }

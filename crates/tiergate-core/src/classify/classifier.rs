@@ -10,7 +10,7 @@ use super::search::RuleTrees;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::fault::Fault;
-use crate::names::Route;
+use crate::names::{ResourceId, Route};
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub struct Match {
     pub policer: Option<PolicerId>,
     /// The pool that takes the request, where a rule says; else its class's.
     pub pool: Option<Route>,
+    /// What the request needs beside a slot of its pool, where a rule says; else what its class says.
+    pub resource: Option<ResourceId>,
     /// How much it matters that the session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// A rule's score, or that of the tables; 0 without either.
@@ -184,6 +186,7 @@ impl Classifier {
                 Output::Verdict => {}
                 Output::Policer => found.policer = rule.policer,
                 Output::Pool => found.pool = rule.pool,
+                Output::Resource => found.resource = rule.resource,
                 Output::Importance => found.importance = rule.importance,
                 Output::Score => score = rule.score,
                 Output::Flow => flow = rule.flow.as_ref(),

@@ -7,7 +7,7 @@ use super::score::Score;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::named::named;
-use crate::names::Route;
+use crate::names::{ResourceId, Route};
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct Rule {
     pub policer: Option<PolicerId>,
     /// The pool that takes the request; `None`: its class's.
     pub pool: Option<Route>,
+    /// What the request needs beside a slot of its pool ([`ResourceId::NONE`]: nothing); `None`: what its class says.
+    pub resource: Option<ResourceId>,
     /// How much it matters that the request's session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// The score, instead of the one that the tables give.
@@ -52,6 +54,8 @@ named! {
         Policer = "policer",
         /// The pool.
         Pool = "pool",
+        /// The resource.
+        Resource = "resource",
         /// The importance.
         Importance = "importance",
         /// The score.
@@ -102,6 +106,7 @@ impl Rule {
             Output::Verdict => self.class.is_some() || self.refuse || self.deadline.is_some(),
             Output::Policer => self.policer.is_some(),
             Output::Pool => self.pool.is_some(),
+            Output::Resource => self.resource.is_some(),
             Output::Importance => self.importance.is_some(),
             Output::Score => self.score.is_some(),
             Output::Flow => self.flow.is_some(),

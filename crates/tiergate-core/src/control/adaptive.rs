@@ -152,17 +152,17 @@ impl Law for AdaptiveLimit {
 
     /// A few nanoseconds; 20 µs at the end of a window, at most 40 times a second. Never allocates.
     fn finished(&mut self, completion: &Completion<'_>) -> Option<Step> {
-        let Completion { now, class, admitted, outcome, load, .. } = *completion;
+        let Completion { now, lane, admitted, outcome, load, .. } = *completion;
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
         // The number in progress only falls at an end, so that its peaks are seen here.
         self.peak = self.peak.max(load.running);
-        let counts = self.window.count(completion, self.held_s, self.mix.held_s(class));
+        let counts = self.window.count(completion, self.held_s, self.mix.held_s(lane));
         if outcome.is_answer() {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
             self.held_s += (held_s - self.held_s) * factor;
-            self.mix.answered(class, held_s, counts);
+            self.mix.answered(lane, held_s, counts);
         }
         if self.window_is_over() {
             return self.conclude(now);

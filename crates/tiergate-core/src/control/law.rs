@@ -13,7 +13,7 @@
 //! | [`Law::set_bounds`] | a controller changed the bounds |
 
 use crate::named::named;
-use crate::names::ClassId;
+use crate::names::{ClassId, LaneId};
 use crate::outcome::Outcome;
 use crate::sense::Reading;
 use crate::time::Moment;
@@ -106,6 +106,8 @@ pub struct Completion<'a> {
     pub now: Moment,
     /// Its class.
     pub class: ClassId,
+    /// What takes about as long as it: requests of its class that need the same.
+    pub lane: LaneId,
     /// Its flow.
     pub flow: u64,
     /// When its slots were granted.

@@ -136,6 +136,13 @@ impl Limit {
         }
     }
 
+    /// The same, of a request that also needed a slot of another limit, which it tells what the origin refused and whether it
+    /// met its target.
+    pub(crate) fn finished_elsewhere(&mut self, completion: &Completion<'_>) {
+        let step = self.law.finished(completion);
+        self.take(completion.now, step);
+    }
+
     /// The server is away; see [`Law::is_away`].
     pub(crate) fn is_away(&mut self, now: Moment) {
         self.law.is_away(now);

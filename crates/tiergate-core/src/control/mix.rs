@@ -5,7 +5,7 @@
 //! class, or a constant mix, the sum of the weights is the number of answers.
 
 use crate::collections::grown;
-use crate::names::ClassId;
+use crate::names::LaneId;
 
 /// Weight of the latest answer in a mean.
 const LATEST_WEIGHT: f64 = 1.0 / 128.0;
@@ -14,7 +14,7 @@ const CHANGED_COUNT: u32 = 8;
 /// Answers that the usual mix is estimated from; a window of that many replaces half of it.
 const USUAL_COUNT: f64 = 128.0;
 
-/// Classes that there is room for from the start.
+/// Lanes that there is room for from the start.
 const ROOM: usize = 64;
 
 /// What is known of one class.
@@ -32,7 +32,7 @@ struct Kind {
 /// The mix of the answers in this window, and the usual one.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
-    /// By class id.
+    /// By lane.
     kinds: Vec<Kind>,
     /// Mean square of how far the times of requests are off their class's mean, seconds squared.
     off_square: f64,
@@ -45,8 +45,8 @@ impl Mix {
     }
 
     /// Takes in how long an answered request held its slot; `counts`: in this window. O(1).
-    pub(super) fn answered(&mut self, class: ClassId, held_s: f64, counts: bool) {
-        let kind = grown(&mut self.kinds, class.index());
+    pub(super) fn answered(&mut self, lane: LaneId, held_s: f64, counts: bool) {
+        let kind = grown(&mut self.kinds, lane.index());
         kind.answers += u32::from(counts);
         kind.count = kind.count.saturating_add(1);
         let off = held_s - kind.held_s;
@@ -59,8 +59,8 @@ impl Mix {
     }
 
     /// Mean time that an answered request of the class holds its slot, seconds; 0 if none was seen.
-    pub(super) fn held_s(&self, class: ClassId) -> f64 {
-        self.kinds.get(class.index()).map_or(0.0, |kind| kind.held_s)
+    pub(super) fn held_s(&self, lane: LaneId) -> f64 {
+        self.kinds.get(lane.index()).map_or(0.0, |kind| kind.held_s)
     }
 
     /// A window begins.

@@ -474,7 +474,7 @@ fn nearly(slots: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::ClassId;
+    use crate::names::{ClassId, LaneId};
     use crate::outcome::Outcome;
 
     /// An origin with endless work before it, which takes 40 ms for an answer, and what it refuses.
@@ -511,6 +511,7 @@ mod tests {
             let completion = Completion {
                 now: Moment::from_millis(self.now_ms),
                 class: ClassId(0),
+                lane: LaneId(0),
                 flow,
                 admitted: Moment::from_millis(admitted_ms),
                 found,
@@ -758,6 +759,7 @@ mod tests {
                     let completion = Completion {
                         now: Moment::from_millis(self.now_ms),
                         class: ClassId(0),
+                        lane: LaneId(0),
                         flow: ask.flow,
                         admitted: Moment::from_millis(admitted),
                         found,

@@ -138,7 +138,7 @@ impl Window {
 mod tests {
     use super::*;
     use crate::control::OriginLoad;
-    use crate::names::ClassId;
+    use crate::names::{ClassId, LaneId};
     use crate::outcome::Outcome;
 
     const SLOTS: u32 = 4;
@@ -155,6 +155,7 @@ mod tests {
             let completion = Completion {
                 now,
                 class: ClassId(0),
+                lane: LaneId(0),
                 flow: 0,
                 admitted: Moment::ZERO,
                 found: SLOTS,

@@ -5,7 +5,7 @@ use super::{Arrival, Gate, Slot, Ticket, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
 use crate::backlog;
-use crate::names::{ClassId, PolicerId};
+use crate::names::{ClassId, LaneId, PolicerId};
 use crate::reason::Reason;
 use crate::schedule::Next;
 use crate::time::Moment;
@@ -104,13 +104,14 @@ impl<T> Pool<T> {
         wake: impl FnOnce() -> T,
     ) -> backlog::Ticket {
         let (class, deadline) = (arrival.class, now + self.patience(arrival));
-        if self.backlog.len() == 0 {
+        let lane = self.lane_of(arrival);
+        if self.ready() == 0 {
             self.let_time_pass(now);
         }
-        self.classes.load_mut(class).waiting += 1;
+        self.joins(lane);
         // After a displacement as many wait as before: triggers see no shorter backlog in between.
         self.note_waiting(class);
-        let ticket = self.backlog.push(now, class, arrival, deadline, wake());
+        let ticket = self.backlog.push(now, lane, arrival, deadline, wake());
         if again {
             self.backlog.waits_again(ticket);
         }
@@ -127,7 +128,10 @@ impl<T> Pool<T> {
         if !self.limit.has_free() || !self.limit.fits(arrival.width()) {
             return false;
         }
-        if self.backlog.len() == 0 && !self.schedule.keeps_free() {
+        if !self.has_resource(self.lane_of(arrival)) {
+            return false;
+        }
+        if self.ready() == 0 && !self.schedule.keeps_free() {
             return true;
         }
         // A class's own order is kept by its backlog alone.
@@ -162,23 +166,26 @@ impl<T> Pool<T> {
         record.patience.idle();
         self.account.classes[class.index()].admitted_at_once += 1;
         self.account.granted(class, Duration::ZERO);
-        self.has_waited(class, arrival.flow, arrival.running, Duration::ZERO);
+        self.has_waited(now, self.lane_of(arrival), arrival.flow, arrival.running, Duration::ZERO);
         self.grant_at_once(now, arrival)
     }
 
     #[inline]
     pub(super) fn grant_at_once(&mut self, now: Moment, arrival: &Arrival) -> Slot {
         let class = arrival.class;
-        let grant = self.grant(now, class, arrival.rule, arrival.width());
-        let place = self.begins(now, class, grant.slots);
+        let lane = self.lane_of(arrival);
+        let (grant, found_there) = self.grant(now, lane, arrival.rule, arrival.width());
+        let place = self.begins(now, lane, grant.slots);
         Slot {
             flow: arrival.flow,
             pool: self.id,
             class,
+            lane,
             rule: arrival.rule,
             admitted: now,
             lineup: self.lineup,
             found: self.limit.running(),
+            found_there,
             arrived: now,
             grant,
             turn: None,
@@ -187,6 +194,11 @@ impl<T> Pool<T> {
             place,
             lent: None,
         }
+    }
+
+    /// The lane that the request waits in.
+    pub(super) fn lane_of(&self, arrival: &Arrival) -> LaneId {
+        self.lanes.of(arrival.class, arrival.resource)
     }
 
     /// How long the request may wait.
@@ -198,7 +210,7 @@ impl<T> Pool<T> {
     /// kept for.
     pub(super) fn catch_up(&mut self, common: &mut Common<T>, now: Moment) {
         self.advance(now);
-        if self.schedule.keeps_free() && self.backlog.len() > 0 {
+        if self.schedule.keeps_free() && self.ready() > 0 {
             self.dispatch(common, now);
         }
     }
@@ -251,7 +263,6 @@ impl<T> Pool<T> {
         arrival: &Arrival,
         at_once: bool,
     ) -> Option<Reason> {
-        let class = arrival.class;
         if common.draining {
             return Some(Reason::Draining);
         }
@@ -261,7 +272,7 @@ impl<T> Pool<T> {
         if let Err(reason) = self.room(arrival, common.plan.queue_len_max) {
             return Some(reason);
         }
-        self.count_drain(now, class, arrival.running);
+        self.count_drain(now, self.lane_of(arrival), arrival.running);
         let reason = self.infeasible(now, arrival)?;
         self.note_infeasible(now, arrival, reason);
         Some(reason)
@@ -299,7 +310,9 @@ impl<T> Pool<T> {
         let loads = self.classes.loads();
         let is_within_part = self.schedule.is_within_part(rank, loads);
         let waiting = (0..loads.len()).filter(|&rank| loads[rank].waiting > 0);
-        let ahead = waiting.map(|rank| self.backlog.turns(self.classes.of_rank(rank), flow)).sum();
+        let lanes = waiting.flat_map(|rank| self.lanes.of_class(self.classes.of_rank(rank)));
+        let ready = lanes.filter(|lane| !self.is_held_up(*lane));
+        let ahead = ready.map(|lane| self.backlog.turns(lane, flow)).sum();
         Candidate { importance, rank, flow, is_within_part, ahead, running, requests, connection }
     }
 }

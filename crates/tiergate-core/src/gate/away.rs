@@ -5,7 +5,7 @@
 
 use super::pool::Pool;
 use super::{Gate, Slot};
-use crate::names::ClassId;
+use crate::names::LaneId;
 use crate::time::Moment;
 
 impl<T> Gate<T> {
@@ -18,31 +18,31 @@ impl<T> Gate<T> {
         pool.overtaken.is_away(slot.place, until);
         pool.away_until = pool.away_until.max(until);
         pool.limit.is_away(now);
+        pool.resources.iter_mut().for_each(|resource| resource.limit.is_away(now));
     }
 }
 
 impl<T> Pool<T> {
     /// Lets time pass for what is known of how fast a list is served; before the list changes.
-    pub(super) fn count_drain(&mut self, now: Moment, class: ClassId, running: bool) {
-        let waiting = self.backlog.len_of_list(class, running) > 0;
-        let drain = self.classes.at_mut(class).drain_mut(running);
+    pub(super) fn count_drain(&mut self, now: Moment, lane: LaneId, running: bool) {
+        let waiting = self.backlog.len_of_list(lane, running) > 0;
+        let drain = self.lanes.at_mut(lane).drain_mut(running);
         drain.skip(now.min(self.away_until));
         drain.pass(now, waiting, self.stalls.progress());
     }
 
     /// A request begins or ends at the origin. If that ends a stall, no time has passed in it for how fast queues are
-    /// served. O(1), at the end of a stall O(classes).
+    /// served. O(1), at the end of a stall O(lanes).
     pub(super) fn progressed(&mut self, now: Moment) {
         let before = self.stalls.progress();
-        let stalled = self.stalls.progressed(now, self.backlog.len() > 0);
+        let stalled = self.stalls.progressed(now, self.ready() > 0);
         if stalled.is_zero() {
             return;
         }
-        for rank in 0..self.classes.ranked().len() {
-            let class = self.classes.of_rank(rank);
+        for lane in self.lanes.ids() {
             for running in [true, false] {
-                let waiting = self.backlog.len_of_list(class, running) > 0;
-                let drain = self.classes.at_mut(class).drain_mut(running);
+                let waiting = self.backlog.len_of_list(lane, running) > 0;
+                let drain = self.lanes.at_mut(lane).drain_mut(running);
                 drain.pass(now, waiting, before);
                 drain.excuse(stalled);
             }

@@ -10,8 +10,6 @@
 //! A class that is gone keeps its settings, its queue and its counters; a name that comes back to the plan
 //! finds them again.
 
-use crate::admit::feasible::DrainRate;
-use crate::admit::lasting::Lasting;
 use crate::admit::patience::Patience;
 use crate::class::{Class, Order};
 use crate::collections::grown;
@@ -36,12 +34,10 @@ pub(super) struct ClassRecord {
     pub(super) requests: u32,
     /// Streams that are open.
     pub(super) streams: u32,
-    /// How fast its two lists are served: of running sessions, of all others.
-    drains: [DrainRate; 2],
+    /// Where the turns among its lanes have got to.
+    pub(super) turn: f64,
     /// How long its clients wait.
     pub(super) patience: Patience,
-    /// Refusals due to deadlines of requests that no other of their flow waited beside.
-    pub(super) lasting: Lasting,
     /// When one of its requests last found a free slot.
     pub(super) idle: Moment,
 }
@@ -54,9 +50,8 @@ impl ClassRecord {
             charged_since: now,
             requests: 0,
             streams: 0,
-            drains: [DrainRate::since(now); 2],
+            turn: 0.0,
             patience: Patience::default(),
-            lasting: Lasting::default(),
             idle: now,
         }
     }
@@ -81,16 +76,6 @@ impl ClassRecord {
     /// Whether requests of it run or streams of it are open.
     fn is_held(&self) -> bool {
         self.requests > 0 || self.streams > 0
-    }
-
-    /// How fast the list of running sessions, or of all others, is served.
-    pub(super) fn drain(&self, running: bool) -> &DrainRate {
-        &self.drains[usize::from(!running)]
-    }
-
-    /// The same, to be told.
-    pub(super) fn drain_mut(&mut self, running: bool) -> &mut DrainRate {
-        &mut self.drains[usize::from(!running)]
     }
 }
 
@@ -134,7 +119,7 @@ impl Classes {
             former.split_at(std::mem::replace(&mut self.planned, self.order.len()));
         for &id in gone.iter().chain(in_plan) {
             let (record, load) = (self.at(id), loads[id.index()]);
-            if record.rank == NO_RANK && (load.waiting > 0 || record.is_held()) {
+            if record.rank == NO_RANK && (load.all_waiting() > 0 || record.is_held()) {
                 self.join(id, load);
             }
         }
@@ -169,7 +154,7 @@ impl Classes {
         let loads = self.loads.split_off(self.planned);
         for (id, load) in gone.into_iter().zip(loads) {
             self.at_mut(id).rank = NO_RANK;
-            if load.waiting > 0 || self.at(id).is_held() {
+            if load.all_waiting() > 0 || self.at(id).is_held() {
                 self.join(id, load);
             }
         }

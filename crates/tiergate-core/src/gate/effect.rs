@@ -1,7 +1,7 @@
 //! Effects: what the gate asks its shell to do.
 
 use crate::control::Cause;
-use crate::names::{ClassId, PoolId};
+use crate::names::{ClassId, PoolId, ResourceId};
 use crate::time::Moment;
 use std::collections::VecDeque;
 
@@ -10,10 +10,12 @@ use std::collections::VecDeque;
 pub enum Effect<T> {
     /// Wake the owner of a ticket that is settled, or of a slot that is to be given back: its `T`.
     Wake(T),
-    /// A pool's number of slots is another one since this was last said.
+    /// The number of slots of a pool, or of a resource of it, is another one since this was last said.
     SlotsChanged {
         /// Whose.
         pool: PoolId,
+        /// Of which of its resources; `None`: its own.
+        resource: Option<ResourceId>,
         /// The number of slots in force.
         slots: u32,
         /// Why it changed last.

@@ -3,7 +3,7 @@
 use super::Slot;
 use super::pool::Pool;
 use crate::backlog::{Granted, Waiter};
-use crate::names::{ClassId, RuleId};
+use crate::names::{LaneId, RuleId};
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
 use crate::time::Moment;
@@ -11,7 +11,7 @@ use crate::time::Moment;
 impl<T> Pool<T> {
     /// Lets time pass for the schedule; before a load changes.
     pub(super) fn advance(&mut self, now: Moment) {
-        if self.backlog.len() == 0 && self.schedule.rests() {
+        if self.ready() == 0 && self.schedule.rests() {
             return;
         }
         self.let_time_pass(now);
@@ -22,14 +22,16 @@ impl<T> Pool<T> {
         self.schedule.advance(now, self.classes.loads(), self.limit.slots());
     }
 
-    /// Gives slots to a request of the class that waits no more; after [`Pool::advance`].
+    /// Gives slots to a request of the lane that waits no more; after [`Pool::advance`]. Also how many of its resource are in
+    /// use with it.
     pub(super) fn grant(
         &mut self,
         now: Moment,
-        class: ClassId,
+        lane: LaneId,
         rule: Option<RuleId>,
         slots: u16,
-    ) -> Grant {
+    ) -> (Grant, u32) {
+        let class = self.lanes.at(lane).class;
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         let rank = self.classes.rank(class);
         self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
@@ -37,20 +39,22 @@ impl<T> Pool<T> {
         self.progressed(now);
         self.classes.loads_mut()[rank].running += u32::from(slots);
         self.classes.at_mut(class).requests += 1;
-        grant
+        (grant, self.takes_resource(now, lane))
     }
 
     /// The slot of a waiter that was granted one, when so many slots were in use with it.
     pub(super) fn slot_of(&self, waiter: &Waiter<T>, granted: Granted) -> Slot {
-        let Granted { at: admitted, found, lineup, place } = granted;
+        let Granted { at: admitted, found, found_there, lineup, place } = granted;
         Slot {
             pool: self.id,
             class: waiter.class,
+            lane: waiter.lane,
             rule: waiter.rule,
             flow: waiter.flow,
             admitted,
             lineup,
             found,
+            found_there,
             arrived: waiter.arrived,
             grant: Grant { slots: waiter.slots, estimate: waiter.estimate },
             turn: waiter.turn,
@@ -88,6 +92,7 @@ impl<T> Pool<T> {
     pub(super) fn take_back(&mut self, now: Moment, slot: &mut Slot) {
         if !self.gives_up_lent(slot) && !self.is_written_off(slot) {
             self.limit.take_back(slot.grant.slots);
+            self.gives_resource(slot.lane);
             self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         }
         self.overtaken.ends(now, slot.place);

@@ -6,7 +6,7 @@
 //! where none of them ends, nothing shows that there may be more. Clients that are slower than is worth a connection are
 //! another matter (`slow`).
 //!
-//! Only where the limit is found while serving. A number that a policy gives is the most that may be in progress at the origin.
+//! Only where the limit is found while serving, that of a resource that the request needs, too. A number that a policy gives is the most that may be in progress at the origin.
 //!
 //! An upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
 //! a client that ends many uploads at the same moment would have the origin work on all of them, whatever the limit and its
@@ -17,7 +17,7 @@ use super::pool::{Common, Pool};
 use super::{Arrival, Gate, Slot, Ticket, Verdict};
 use crate::collections::Key;
 use crate::control::{Completion, OriginLoad};
-use crate::names::ClassId;
+use crate::names::LaneId;
 use crate::outcome::Outcome;
 use crate::time::Moment;
 
@@ -30,7 +30,7 @@ impl<T> Gate<T> {
         if slot.lent.is_some() || pool.overtaken.lent(slot.place).is_some() {
             return false;
         }
-        if !pool.is_adaptive() || pool.is_written_off(slot) || !pool.lent.one_more(lends) {
+        if !pool.is_lendable(slot.lane) || pool.is_written_off(slot) || !pool.lent.one_more(lends) {
             return false;
         }
         pool.lend(now, slot, lends, outcome);
@@ -75,17 +75,18 @@ impl<T> Pool<T> {
 
     fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) {
         self.advance(now);
-        let waiting = self.backlog.len() as u32;
-        let load = OriginLoad { running: self.limit.running(), waiting };
+        let load = OriginLoad { running: self.limit.running(), waiting: self.ready() };
         self.progressed(now);
         self.overtaken.pauses(slot.place);
         self.limit.lend(now, slot.grant.slots);
+        self.lends_resource(now, slot.lane);
         self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         slot.lent = Some((lends, now));
         if lends == Lends::Takes {
             // The origin has done its work but for the rest of the answer.
-            let Slot { class, admitted, flow, found, .. } = *slot;
-            self.completed(&Completion { now, class, flow, admitted, found, outcome, load });
+            let Slot { class, lane, admitted, flow, found, found_there, .. } = *slot;
+            let completion = Completion { now, class, lane, flow, admitted, found, outcome, load };
+            self.completed(&completion, found_there);
         }
     }
 
@@ -126,8 +127,8 @@ impl<T> Pool<T> {
     }
 
     /// A request gets its slot. `None` where the limit is given, and nothing is lent.
-    pub(super) fn begins(&mut self, now: Moment, class: ClassId, slots: u16) -> Option<Key> {
-        self.is_adaptive().then(|| self.overtaken.begins(now, class, slots))
+    pub(super) fn begins(&mut self, now: Moment, lane: LaneId, slots: u16) -> Option<Key> {
+        self.is_lendable(lane).then(|| self.overtaken.begins(now, lane, slots))
     }
 
     /// What a completion says of what is usual; slots of requests that it shows to be overtaken are lent. O(1), and O(1) for
@@ -147,7 +148,7 @@ impl<T> Pool<T> {
 
     /// When a slot is to be lent to see what happens, if nothing else does and others wait.
     pub(super) fn probe_due(&self) -> Moment {
-        if !self.is_adaptive() || self.backlog.len() == 0 || self.limit.has_free() {
+        if !self.is_adaptive() || self.ready() == 0 || self.limit.has_free() {
             return Moment::NEVER;
         }
         self.overtaken.probe_due(self.away_until, self.limit.slots())
@@ -170,8 +171,10 @@ impl<T> Pool<T> {
         if !self.lent.one_more(Lends::Waits) {
             return false;
         }
-        let (class, slots) = self.overtaken.lend(now, index);
+        let (lane, slots) = self.overtaken.lend(now, index);
         self.limit.lend(now, slots);
+        self.lends_resource(now, lane);
+        let class = self.lanes.at(lane).class;
         self.classes.load_mut(class).running -= u32::from(slots);
         true
     }

@@ -24,6 +24,7 @@ mod away;
 mod classes;
 mod effect;
 mod grant;
+mod lanes;
 mod lend;
 mod lent;
 mod moved;
@@ -32,6 +33,7 @@ mod pace;
 mod pool;
 mod preempt;
 mod reload;
+mod resource;
 mod revocable;
 mod signal;
 mod slow;
@@ -47,7 +49,7 @@ use crate::backlog::{self, FlowTurn, State};
 use crate::class::Class;
 use crate::collections::Key;
 use crate::control::{Cause, Completion, Law, OriginLoad, Step};
-use crate::names::{ClassId, PolicerId, PoolId, RuleId};
+use crate::names::{ClassId, LaneId, PolicerId, PoolId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
@@ -60,6 +62,7 @@ pub use lent::{ClientTime, Lends};
 pub use pace::{Delivered, Pace, Progress};
 use pool::Common;
 pub use pool::{ClassState, Pool};
+pub use resource::ResourceState;
 use std::time::Duration;
 
 /// Names one waiting request. Stale tickets are recognised.
@@ -98,14 +101,16 @@ pub enum Claim {
 pub struct Slot {
     pool: PoolId,
     class: ClassId,
+    lane: LaneId,
     rule: Option<RuleId>,
     flow: u64,
     arrived: Moment,
     admitted: Moment,
     /// Of the pool's line-ups, the one that it was granted for.
     lineup: u32,
-    /// Slots in use when it was granted, itself included.
+    /// Slots in use when it was granted, itself included; and those of the resource that it needs.
     found: u32,
+    found_there: u32,
     grant: Grant,
     /// The flow that it was charged to, if it waited.
     turn: Option<FlowTurn>,
@@ -306,10 +311,17 @@ impl<T> Gate<T> {
         if let Some(pool) = changed {
             pool.slots_said = pool.limit.slots();
             let cause = pool.last_step().map_or(Cause::Reload, |(_, step)| step.cause);
-            return Some(Effect::SlotsChanged { pool: pool.id, slots: pool.slots_said, cause });
+            let (slots, resource) = (pool.slots_said, None);
+            return Some(Effect::SlotsChanged { pool: pool.id, resource, slots, cause });
         }
         let mut news = self.pools.iter_mut();
-        let news = news.find_map(|pool| Some((pool.id, pool.limit.take_target_news()?)));
+        let news = news.find_map(|pool| Some((pool.id, pool.resource_news()?)));
+        if let Some((pool, (resource, slots, step))) = news {
+            let cause = step.map_or(Cause::Reload, |step| step.cause);
+            return Some(Effect::SlotsChanged { pool, resource: Some(resource), slots, cause });
+        }
+        let mut news = self.pools.iter_mut();
+        let news = news.find_map(|pool| Some((pool.id, pool.take_target_news()?)));
         if let Some((pool, (class, is_missed))) = news {
             return Some(Effect::TargetMissed { pool, class, is_missed });
         }
@@ -400,14 +412,15 @@ impl<T> Pool<T> {
         let Some(waiter) = self.backlog.waiter(ticket) else {
             return;
         };
-        let (class, running, state) = (waiter.class, waiter.running, waiter.state);
+        let (class, lane) = (waiter.class, waiter.lane);
+        let (running, state) = (waiter.running, waiter.state);
         let (again, flow, waited) = (waiter.again, waiter.flow, now.since(waiter.arrived));
         match state {
             State::Waiting => {
                 self.advance(now);
-                self.has_waited(class, flow, running, waited);
-                self.count_drain(now, class, running);
-                self.leaves(class);
+                self.has_waited(now, lane, flow, running, waited);
+                self.count_drain(now, lane, running);
+                self.leaves(lane);
                 self.account.classes[class.index()].cancelled_waiting += u64::from(!again);
                 self.backlog.remove(ticket);
                 // It may have been the next, and wider than those behind it.
@@ -433,9 +446,8 @@ impl<T> Pool<T> {
     fn finish(&mut self, common: &mut Common<T>, now: Moment, mut slot: Slot, outcome: &Outcome) {
         let class = slot.class;
         self.advance(now);
-        let waiting = self.backlog.len() as u32;
-        let load = OriginLoad { running: self.limit.running(), waiting };
-        let Slot { admitted, flow, found, .. } = slot;
+        let load = OriginLoad { running: self.limit.running(), waiting: self.ready() };
+        let Slot { lane, admitted, flow, found, found_there, .. } = slot;
         let held = now.since(admitted);
         self.settle_cost(now, &slot, outcome);
         if self.is_written_off(&slot) || self.lent_since(&slot).is_some() {
@@ -451,14 +463,14 @@ impl<T> Pool<T> {
         patience.finished(now, flow, slot.waited(), held, outcome);
         self.take_back(now, &mut slot);
         self.account.finished(class, held, outcome);
-        let completion = Completion { now, class, flow, admitted, found, outcome, load };
-        self.completed(&completion);
+        let completion = Completion { now, class, lane, flow, admitted, found, outcome, load };
+        self.completed(&completion, found_there);
         self.overtakes(&completion);
         self.dispatch(common, now);
     }
 
     /// What a slot that comes free tells of the origin.
-    fn completed(&mut self, completion: &Completion<'_>) {
+    fn completed(&mut self, completion: &Completion<'_>, found_there: u32) {
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
@@ -466,6 +478,6 @@ impl<T> Pool<T> {
         {
             shedding.finished();
         }
-        self.limit.finished(completion);
+        self.tell_limits(completion, found_there);
     }
 }

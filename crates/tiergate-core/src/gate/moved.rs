@@ -6,7 +6,6 @@
 use super::lent::Lent;
 use super::pool::Pool;
 use super::{Gate, Slot};
-use crate::admit::feasible::DrainRate;
 use crate::admit::stall::Stalls;
 use crate::names::PoolId;
 use crate::time::Moment;
@@ -36,11 +35,9 @@ impl<T> Pool<T> {
         self.overtaken.forget();
         self.classes.loads_mut().iter_mut().for_each(|load| load.running = 0);
         (self.stalls, self.away_until) = (Stalls::default(), Moment::ZERO);
-        for rank in 0..self.classes.ranked().len() {
-            let class = self.classes.of_rank(rank);
-            for running in [true, false] {
-                *self.classes.at_mut(class).drain_mut(running) = DrainRate::since(now);
-            }
+        self.resources.iter_mut().for_each(|resource| resource.limit.write_off(now));
+        for lane in self.lanes.ids() {
+            self.lanes.at_mut(lane).forget_drains(now);
         }
     }
 
@@ -55,6 +52,7 @@ impl<T> Pool<T> {
             (slot.lineup, slot.lent) = (self.lineup, None);
             self.overtaken.goes_on(now, slot.place);
             self.limit.grant(now, slot.grant.slots);
+            self.takes_resource(now, slot.lane);
             self.classes.load_mut(slot.class).running += u32::from(slot.grant.slots);
         }
     }

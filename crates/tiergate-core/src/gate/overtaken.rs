@@ -13,11 +13,11 @@
 
 use crate::collections::{Key, List, Slab};
 use crate::control::Completion;
-use crate::names::ClassId;
+use crate::names::LaneId;
 use crate::time::Moment;
 use std::time::Duration;
 
-/// A request is overtaken that has been at the origin for so long, and for so many times as long as those of its class that came
+/// A request is overtaken that has been at the origin for so long, and for so many times as long as those of its class, needing the same, that came
 /// later and were answered; of which there are so many.
 const AGE_MIN: Duration = Duration::from_secs(1);
 const AGE_OTHERS: f64 = 8.0;
@@ -47,7 +47,7 @@ const ROOM: usize = 256;
 /// A request in its slot.
 #[derive(Debug)]
 struct Entry {
-    class: ClassId,
+    lane: LaneId,
     slots: u16,
     admitted: Moment,
     /// Answers of requests of its class that were admitted later, and how long these took.
@@ -126,9 +126,9 @@ impl Overtaken {
     }
 
     /// A request gets its slot.
-    pub(super) fn begins(&mut self, now: Moment, class: ClassId, slots: u16) -> Key {
+    pub(super) fn begins(&mut self, now: Moment, lane: LaneId, slots: u16) -> Key {
         let (others, others_s) = (0, 0.0);
-        let entry = Entry { class, slots, admitted: now, others, others_s, lent: None };
+        let entry = Entry { lane, slots, admitted: now, others, others_s, lent: None };
         let key = self.slab.insert(entry);
         self.slab.append(&mut self.order, key.index());
         self.progress = self.progress.max(now);
@@ -184,7 +184,7 @@ impl Overtaken {
 
     /// A request was answered that held its slot to the end.
     pub(super) fn answered(&mut self, completion: &Completion<'_>, is_any_lent: bool) {
-        let Completion { now, class, admitted, .. } = *completion;
+        let Completion { now, lane, admitted, .. } = *completion;
         let held_s = now.since(admitted).as_secs_f64();
         self.probes = 0;
         self.usual.add(held_s, is_any_lent);
@@ -195,7 +195,7 @@ impl Overtaken {
             if entry.admitted >= admitted {
                 break;
             }
-            if entry.class == class {
+            if entry.lane == lane {
                 entry.others += 1;
                 entry.others_s += held_s;
             }
@@ -222,11 +222,11 @@ impl Overtaken {
     }
 
     /// Takes the slot of a request.
-    pub(super) fn lend(&mut self, now: Moment, index: u32) -> (ClassId, u16) {
+    pub(super) fn lend(&mut self, now: Moment, index: u32) -> (LaneId, u16) {
         self.slab.unlink(&mut self.order, index);
         let entry = &mut self.slab[index];
         entry.lent = Some(now.max(Moment::from_nanos(1)));
-        (entry.class, entry.slots)
+        (entry.lane, entry.slots)
     }
 
     /// The one that has held its slot for longest.

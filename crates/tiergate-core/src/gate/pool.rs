@@ -2,9 +2,9 @@
 //!
 //! | of a pool | common to all |
 //! |---|---|
-//! | the limit, and slots in use | the plan, and what controllers adjust |
+//! | the limit, and slots in use; the same of each resource | the plan, and what controllers adjust |
 //! | the backlog, the schedule and its balances | policers and their tokens |
-//! | loads, drain rates and patience by class, learned costs | which flows are blocked |
+//! | loads and patience by class, drain rates by lane, learned costs | which flows are blocked |
 //! | triggers, shedding, slots that may be taken back | what the shell is to do |
 //! | what was counted by class and by rule | the time |
 //!
@@ -13,8 +13,10 @@
 
 use super::classes::{ClassRecord, Classes};
 use super::effect::Effects;
+use super::lanes::Lanes;
 use super::lent::Lent;
 use super::overtaken::Overtaken;
+use super::resource::Resources;
 use super::revocable::Revocable;
 use crate::account::Account;
 use crate::admit::block::Blocking;
@@ -37,6 +39,8 @@ use std::time::Duration;
 pub struct ClassState {
     /// Requests that wait.
     pub waiting: u32,
+    /// Those of them that wait for a resource of which no slot is free.
+    pub held_up: u32,
     /// Slots held.
     pub running: u32,
     /// Requests that hold them: as many, unless some take several.
@@ -92,6 +96,8 @@ pub struct Pool<T> {
     pub(super) costs: Costs,
     pub(super) backlog: Backlog<T>,
     pub(super) classes: Classes,
+    pub(super) lanes: Lanes,
+    pub(super) resources: Resources,
     pub(super) preemptible: Revocable<T>,
     pub(super) slow: Revocable<T>,
     pub(super) lent: Lent,
@@ -118,6 +124,8 @@ impl<T> Pool<T> {
             costs: Costs::new(plan.cost),
             backlog: Backlog::new(),
             classes: Classes::default(),
+            lanes: Lanes::default(),
+            resources: Resources::default(),
             preemptible: Revocable::new(),
             slow: Revocable::new(),
             lent: Lent::default(),
@@ -135,7 +143,7 @@ impl<T> Pool<T> {
         self.probe(now);
         self.dispatch(common, now);
         self.classes.let_go();
-        let waiting = self.backlog.len() as u32;
+        let waiting = self.ready();
         let shed = self.shedding.as_mut().map_or(Moment::NEVER, |it| it.tick(now, waiting));
         shed.min(self.next_due(now))
     }
@@ -143,7 +151,7 @@ impl<T> Pool<T> {
     /// When those who wait here want the next tick. O(1); O(classes) while slots are kept free.
     pub(super) fn next_due(&mut self, now: Moment) -> Moment {
         let deadline = self.backlog.next_deadline().min(self.probe_due());
-        if !self.schedule.keeps_free() || self.backlog.len() == 0 || !self.limit.has_free() {
+        if !self.schedule.keeps_free() || self.ready() == 0 || !self.limit.has_free() {
             return deadline;
         }
         self.advance(now);
@@ -219,7 +227,8 @@ impl<T> Pool<T> {
     pub fn state(&self, class: ClassId) -> ClassState {
         let (record, load) = (self.classes.at(class), self.classes.load(class));
         ClassState {
-            waiting: load.waiting,
+            waiting: load.all_waiting(),
+            held_up: load.held_up,
             running: load.running,
             requests: record.requests,
             streams: record.streams,
@@ -228,7 +237,7 @@ impl<T> Pool<T> {
                 .known()
                 .map(|known| known.min(record.settings.deadline))
                 .filter(|_| record.settings.patience && self.classes.is_planned(class)),
-            target: self.limit.target(class),
+            target: self.target(class),
         }
     }
 

@@ -25,7 +25,7 @@ impl<T> Gate<T> {
         if !pool.classes.at(class).settings.preemptible || slot.preemptible.is_some() {
             return false;
         }
-        slot.preemptible = Some(pool.preemptible.add(class, slot.slots(), wake));
+        slot.preemptible = Some(pool.preemptible.add(class.index(), slot.slots(), wake));
         pool.advance(now);
         pool.reclaim(common, now);
         true
@@ -56,6 +56,10 @@ impl<T> Pool<T> {
         if self.backlog.len() == 0 || self.preemptible.is_empty() && self.slow.is_empty() {
             return;
         }
+        self.end_slow_at_resources(common);
+        if self.ready() == 0 {
+            return;
+        }
         // Who takes the place of one whose time is over is known at the tick that is due.
         if let Some(next) = self.next(now)
             && !next.is_over
@@ -74,7 +78,8 @@ impl<T> Pool<T> {
         }
         let mut below = (rank + 1..self.classes.loads().len()).rev();
         if let Some(victim) = below.find(|&victim| self.may_give(victim, rank))
-            && let Some(wake) = self.preemptible.mark(self.classes.of_rank(victim), Which::Youngest)
+            && let Some(wake) =
+                self.preemptible.mark(self.classes.of_rank(victim).index(), Which::Youngest)
         {
             common.effects.wake(wake);
         }
@@ -83,12 +88,12 @@ impl<T> Pool<T> {
     /// Whether the youngest request of the class can be preempted for one of a class above. Those that are being ended hold
     /// nothing any more.
     fn may_give(&self, rank: usize, to: usize) -> bool {
-        let Some(slots) = self.preemptible.youngest(self.classes.of_rank(rank)) else {
+        let Some(slots) = self.preemptible.youngest(self.classes.of_rank(rank).index()) else {
             return false;
         };
         let loads = self.classes.loads();
         let left = |other: usize| {
-            let marked = self.preemptible.marked_of(self.classes.of_rank(other));
+            let marked = self.preemptible.marked_of(self.classes.of_rank(other).index());
             let held = loads[other].running.saturating_sub(marked);
             if other == rank { held.saturating_sub(slots) } else { held }
         };

@@ -84,10 +84,13 @@ impl<T> Pool<T> {
     /// classes.
     fn put_in_force(&mut self, now: Moment, former: &Plan, plan: &Plan) {
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
+        self.reconfigure_resources(now, plan);
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
-            self.backlog.reconfigure(*id, Discipline::of_plan(plan, class));
-            self.preemptible.make_room(*id);
-            self.slow.make_room(*id);
+            for lane in self.lanes.of_class(*id) {
+                self.backlog.reconfigure(lane, Discipline::of_plan(plan, class));
+                self.slow.make_room(lane.index());
+            }
+            self.preemptible.make_room(id.index());
         }
         let (classes, rules) = (plan.class_ids(), plan.rule_ids());
         self.costs.reconfigure(plan.cost, classes, rules);
@@ -116,10 +119,14 @@ impl<T> Pool<T> {
 impl<T> Pool<T> {
     /// Puts the classes' service targets in force, where the number of slots is found while serving.
     fn set_targets(&mut self, now: Moment, plan: &Plan) {
-        let is_adaptive = self.is_adaptive();
-        let classes = plan.class_ids().iter().zip(&plan.classes).filter(|_| is_adaptive);
-        let targets = classes.filter_map(|(id, class)| Some((*id, class.service_target?)));
-        self.limit.set_targets(now, targets);
+        let targets = |is_adaptive: bool| {
+            let classes = plan.class_ids().iter().zip(&plan.classes).filter(move |_| is_adaptive);
+            classes.filter_map(|(id, class)| Some((*id, class.service_target?)))
+        };
+        self.limit.set_targets(now, targets(self.is_adaptive()));
+        for resource in self.resources.iter_mut() {
+            resource.limit.set_targets(now, targets(resource.is_adaptive()));
+        }
     }
 }
 

@@ -1,13 +1,12 @@
-//! Slots that may be taken back before their requests have ended, by class, and those that are being given
+//! Slots that may be taken back before their requests have ended, by group (a class, or a lane), and those that are being given
 //! back: because their requests are preemptible, or because their clients are too slow or have left.
 
 use crate::collections::{Key, List, Slab, grown};
-use crate::names::ClassId;
 
 /// One slot that may be taken back.
 #[derive(Debug)]
 struct Entry<T> {
-    class: ClassId,
+    group: usize,
     slots: u16,
     /// Gone once it has been marked.
     wake: Option<T>,
@@ -22,9 +21,9 @@ pub(super) enum Which {
     Oldest,
 }
 
-/// What is known of one class.
+/// What is known of one group.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfClass {
+struct OfGroup {
     /// Those that are not marked, the oldest first.
     unmarked: List,
     /// Slots that are marked and not back.
@@ -37,49 +36,49 @@ pub(super) struct Revocable<T> {
     slab: Slab<Entry<T>>,
     /// How many are not marked.
     unmarked: u32,
-    /// By class id.
-    classes: Vec<OfClass>,
+    /// By number.
+    groups: Vec<OfGroup>,
 }
 
 impl<T> Revocable<T> {
     pub(super) fn new() -> Self {
-        Revocable { slab: Slab::default(), unmarked: 0, classes: Vec::new() }
+        Revocable { slab: Slab::default(), unmarked: 0, groups: Vec::new() }
     }
 
-    /// Makes room for a class.
-    pub(super) fn make_room(&mut self, class: ClassId) {
-        grown(&mut self.classes, class.index());
+    /// Makes room for a group.
+    pub(super) fn make_room(&mut self, group: usize) {
+        grown(&mut self.groups, group);
     }
 
     /// Names a slot, as the youngest. O(1). Bounded by the slots.
-    pub(super) fn add(&mut self, class: ClassId, slots: u16, wake: T) -> Key {
-        let key = self.insert(class, slots, wake);
-        self.slab.append(&mut self.classes[class.index()].unmarked, key.index());
+    pub(super) fn add(&mut self, group: usize, slots: u16, wake: T) -> Key {
+        let key = self.insert(group, slots, wake);
+        self.slab.append(&mut self.groups[group].unmarked, key.index());
         key
     }
 
     /// The same, as the oldest.
-    pub(super) fn add_oldest(&mut self, class: ClassId, slots: u16, wake: T) -> Key {
-        let key = self.insert(class, slots, wake);
-        self.slab.prepend(&mut self.classes[class.index()].unmarked, key.index());
+    pub(super) fn add_oldest(&mut self, group: usize, slots: u16, wake: T) -> Key {
+        let key = self.insert(group, slots, wake);
+        self.slab.prepend(&mut self.groups[group].unmarked, key.index());
         key
     }
 
-    fn insert(&mut self, class: ClassId, slots: u16, wake: T) -> Key {
+    fn insert(&mut self, group: usize, slots: u16, wake: T) -> Key {
         self.unmarked += 1;
-        self.slab.insert(Entry { class, slots, wake: Some(wake) })
+        self.slab.insert(Entry { group, slots, wake: Some(wake) })
     }
 
     /// The slot is back, or may not be taken back any more. O(1).
     pub(super) fn remove(&mut self, key: Key) {
         let entry = &self.slab[key.index()];
-        let of_class = &mut self.classes[entry.class.index()];
+        let of_group = &mut self.groups[entry.group];
         match entry.wake {
             Some(_) => {
-                self.slab.unlink(&mut of_class.unmarked, key.index());
+                self.slab.unlink(&mut of_group.unmarked, key.index());
                 self.unmarked -= 1;
             }
-            None => of_class.marked -= u32::from(entry.slots),
+            None => of_group.marked -= u32::from(entry.slots),
         }
         self.slab.remove(key.index());
     }
@@ -98,39 +97,44 @@ impl<T> Revocable<T> {
         self.unmarked
     }
 
-    /// Marks one of the class, the one that was named last or first. Returns what wakes its owner; `None` if
-    /// the class has none.
-    pub(super) fn mark(&mut self, class: ClassId, which: Which) -> Option<T> {
-        let of_class = &mut self.classes[class.index()];
+    /// Marks one of the group, the one that was named last or first. Returns what wakes its owner; `None` if
+    /// the group has none.
+    pub(super) fn mark(&mut self, group: usize, which: Which) -> Option<T> {
+        let of_group = &mut self.groups[group];
         let chosen = match which {
-            Which::Youngest => of_class.unmarked.last()?,
-            Which::Oldest => of_class.unmarked.first()?,
+            Which::Youngest => of_group.unmarked.last()?,
+            Which::Oldest => of_group.unmarked.first()?,
         };
-        self.slab.unlink(&mut of_class.unmarked, chosen);
+        self.slab.unlink(&mut of_group.unmarked, chosen);
         self.unmarked -= 1;
         let entry = &mut self.slab[chosen];
-        of_class.marked += u32::from(entry.slots);
+        of_group.marked += u32::from(entry.slots);
         entry.wake.take()
     }
 
-    /// Whether a slot of the class could be marked.
-    pub(super) fn has(&self, class: ClassId) -> bool {
-        self.classes[class.index()].unmarked.len() > 0
+    /// Whether a slot of the group could be marked.
+    pub(super) fn has(&self, group: usize) -> bool {
+        self.groups[group].unmarked.len() > 0
     }
 
-    /// How many slots the youngest request of the class that could be marked holds.
-    pub(super) fn youngest(&self, class: ClassId) -> Option<u32> {
-        let youngest = self.classes[class.index()].unmarked.last()?;
+    /// How many slots the youngest request of the group that could be marked holds.
+    pub(super) fn youngest(&self, group: usize) -> Option<u32> {
+        let youngest = self.groups[group].unmarked.last()?;
         Some(u32::from(self.slab[youngest].slots))
     }
 
-    /// Slots of the class that are marked and not back.
-    pub(super) fn marked_of(&self, class: ClassId) -> u32 {
-        self.classes[class.index()].marked
+    /// Slots of the group that are marked and not back.
+    pub(super) fn marked_of(&self, group: usize) -> u32 {
+        self.groups[group].marked
     }
 
-    /// Slots of all classes that are marked and not back.
+    /// How many requests of the group could be marked.
+    pub(super) fn unmarked_of(&self, group: usize) -> u32 {
+        self.groups[group].unmarked.len()
+    }
+
+    /// Slots of all groups that are marked and not back.
     pub(super) fn marked(&self) -> u32 {
-        self.classes.iter().map(|of_class| of_class.marked).sum()
+        self.groups.iter().map(|of_group| of_group.marked).sum()
     }
 }

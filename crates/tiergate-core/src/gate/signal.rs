@@ -4,7 +4,7 @@
 use super::pool::{Common, Pool};
 use super::{Arrival, Gate, Refused};
 use crate::admit::policer::Quota;
-use crate::names::{ClassId, PolicerId};
+use crate::names::{ClassId, LaneId, PolicerId};
 use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
@@ -24,7 +24,8 @@ impl<T> Gate<T> {
             | Reason::QueueDelay
             | Reason::Shed
             | Reason::Preempted => {
-                refused.wait = pool.drain_time(now, class, arrival.running);
+                refused.wait =
+                    pool.drain_time(now, pool.lanes.of(class, arrival.resource), arrival.running);
             }
             Reason::BacklogTrigger => refused.wait = pool.trigger_time(now, class),
             Reason::Policed | Reason::SitePoliced => {
@@ -110,25 +111,26 @@ impl<T> Pool<T> {
     }
 
     /// How long it takes to serve what waits in a list.
-    fn drain_time(&mut self, now: Moment, class: ClassId, running: bool) -> Duration {
-        self.count_drain(now, class, running);
-        let waiting = self.backlog.len_of_list(class, running);
-        time_to_serve(waiting, self.classes.at(class).drain(running).per_second())
+    fn drain_time(&mut self, now: Moment, lane: LaneId, running: bool) -> Duration {
+        self.count_drain(now, lane, running);
+        let waiting = self.backlog.len_of_list(lane, running);
+        time_to_serve(waiting, self.lanes.at(lane).drain(running).per_second())
     }
 
     /// How long it takes until the backlogs for which the class is refused are short enough.
     fn trigger_time(&mut self, now: Moment, class: ClassId) -> Duration {
-        let lists = |rank: usize| [(rank, true), (rank, false)];
-        let ranks = 0..self.classes.ranked().len();
-        for (rank, running) in ranks.clone().flat_map(lists) {
-            self.count_drain(now, self.classes.of_rank(rank), running);
+        let lists = |lane: LaneId| [(lane, true), (lane, false)];
+        for (lane, running) in self.lanes.ids().flat_map(lists) {
+            self.count_drain(now, lane, running);
         }
         let rank = self.classes.rank(class);
         let times = self.triggers.excess(rank, self.classes.loads()).map(|(of, excess)| {
-            let rates = ranks.clone().flat_map(lists).filter_map(|(rank, running)| {
-                let class = self.classes.of_rank(rank);
-                let waits = of.has(rank) && self.backlog.len_of_list(class, running) > 0;
-                waits.then(|| self.classes.at(class).drain(running).per_second()).flatten()
+            let rates = self.lanes.ids().flat_map(lists).filter_map(|(id, running)| {
+                let lane = self.lanes.at(id);
+                let waits = self.backlog.len_of_list(id, running) > 0;
+                let waits =
+                    waits && lane.resource.is_none() && of.has(self.classes.rank(lane.class));
+                waits.then(|| lane.drain(running).per_second()).flatten()
             });
             time_to_serve(excess, rates.reduce(|sum, rate| sum + rate))
         });

@@ -5,7 +5,8 @@
 //! ([`Gate::slows`]). Beyond a share of the slots ([`Spec::slow_slots_max`]) such requests are ended as soon
 //! as others wait: the least important class first, and of that the client that has been slow for longest. (The youngest
 //! would lose least, but that is the client that stumbles for a moment beside others who are slow for ever.)
-//! While nobody waits, they are let be: ending them would serve no one.
+//! While nobody waits, they are let be: ending them would serve no one. Those that hold a slot of a resource may hold the same share of its
+//! slots, and end as soon as others wait for it.
 //!
 //! A request whose client has left holds its slot until the origin is done. One that takes so long that it
 //! likely never ends ([`Gate::overstays`]) shares the bound of the slow ones. Of a class it ends before them, since
@@ -19,6 +20,7 @@ use super::pool::{Common, Pool};
 use super::revocable::Which;
 use super::wait::Chosen;
 use super::{Gate, Slot};
+use crate::names::LaneId;
 use crate::time::Moment;
 
 impl<T> Gate<T> {
@@ -28,7 +30,7 @@ impl<T> Gate<T> {
     pub fn slows(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
         if slot.slow.is_none() {
-            slot.slow = Some(pool.slow.add(slot.class, slot.slots(), wake));
+            slot.slow = Some(pool.slow.add(slot.lane.index(), slot.slots(), wake));
             pool.advance(now);
             pool.reclaim(common, now);
         }
@@ -39,7 +41,7 @@ impl<T> Gate<T> {
     pub fn overstays(&mut self, now: Moment, slot: &mut Slot, wake: T) {
         let (now, pool, common) = self.at(now, slot.pool);
         if slot.slow.is_none() {
-            slot.slow = Some(pool.slow.add_oldest(slot.class, slot.slots(), wake));
+            slot.slow = Some(pool.slow.add_oldest(slot.lane.index(), slot.slots(), wake));
             pool.advance(now);
             pool.reclaim(common, now);
         }
@@ -66,15 +68,43 @@ impl<T> Pool<T> {
     /// for each that waits, or as many as the next one takes. O(classes) for each.
     pub(super) fn end_slow(&mut self, common: &mut Common<T>, next: &Chosen) {
         let share = f64::from(self.limit.slots()) * common.plan.slow_slots_max;
-        let waiting = self.backlog.len() as u32;
+        let waiting = self.ready();
         while self.slow.unmarked() > share as u32
             && self.slow.marked() < waiting.max(u32::from(next.slots))
         {
-            let least = self.classes.ranked().iter().rev().find(|class| self.slow.has(**class));
-            let Some(wake) = least.and_then(|class| self.slow.mark(*class, Which::Oldest)) else {
+            let classes = self.classes.ranked().iter().rev();
+            let mut lanes = classes.flat_map(|class| self.lanes.of_class(*class));
+            let least = lanes.find(|lane| self.slow.has(lane.index()));
+            let Some(wake) = least.and_then(|lane| self.slow.mark(lane.index(), Which::Oldest))
+            else {
                 return;
             };
             common.effects.wake(wake);
+        }
+    }
+
+    /// The same of each resource that requests wait for: they hold the part of its slots that they may hold of the pool's.
+    pub(super) fn end_slow_at_resources(&mut self, common: &mut Common<T>) {
+        if self.slow.is_empty() {
+            return;
+        }
+        for resource in self.resources.iter().filter(|it| it.holds_up_any()) {
+            let share = f64::from(resource.limit.slots()) * common.plan.slow_slots_max;
+            let lanes = || resource.lanes().map(LaneId::index);
+            let mut unmarked: u32 = lanes().map(|lane| self.slow.unmarked_of(lane)).sum();
+            // Requests, though it counts slots of the pool: no more of them are ended than wait.
+            let mut marked: u32 = lanes().map(|lane| self.slow.marked_of(lane)).sum();
+            while unmarked > share as u32 && marked < resource.waiting() {
+                let with_any = resource.lanes().filter(|lane| self.slow.has(lane.index()));
+                let least =
+                    with_any.max_by_key(|lane| self.classes.rank(self.lanes.at(*lane).class));
+                let Some(wake) = least.and_then(|lane| self.slow.mark(lane.index(), Which::Oldest))
+                else {
+                    break;
+                };
+                common.effects.wake(wake);
+                (unmarked, marked) = (unmarked - 1, marked + 1);
+            }
         }
     }
 }

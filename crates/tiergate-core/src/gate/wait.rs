@@ -4,7 +4,7 @@ use super::Arrival;
 use super::pool::{Common, Pool};
 use crate::admit::feasible;
 use crate::backlog::{DROPS_MAX, Granted, Room, State, Ticket};
-use crate::names::ClassId;
+use crate::names::{ClassId, LaneId, ResourceId};
 use crate::reason::Reason;
 use crate::time::Moment;
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub(super) struct Leaving {
 pub(super) struct Chosen {
     pub(super) class: ClassId,
     pub(super) rank: usize,
+    lane: LaneId,
     pub(super) ticket: Ticket,
     /// How many slots it takes.
     pub(super) slots: u16,
@@ -50,7 +51,8 @@ impl<T> Pool<T> {
         } else {
             None
         };
-        let own = match self.backlog.room(arrival.class, arrival) {
+        let lane = self.lane_of(arrival);
+        let own = match self.backlog.room(lane, arrival) {
             Room::Free => outnumbering.map(|ticket| (ticket, 1, Reason::BacklogTrigger)),
             Room::After(first, count) => Some((first, count, Reason::QueueFull)),
             Room::None => return Err(Reason::QueueFull),
@@ -62,15 +64,16 @@ impl<T> Pool<T> {
             }
             None => queue_len_max,
         };
-        let waiting = self.backlog.len() - own.map_or(0, |(_, count, _)| count);
+        let resource = self.lanes.at(lane).resource;
+        let waiting = self.waiting_beside(resource) - own.map_or(0, |(_, count, _)| count);
         let below = if waiting >= queue_len_max as usize {
-            let other = self.below(arrival.class, queue_len_max);
+            let other = self.below(arrival.class, resource, queue_len_max);
             let ticket = match other {
-                Some(class) => self.backlog.worst(class),
+                Some(class) => self.backlog.worst(self.lanes.of(class, resource)),
                 None if own.is_some() => None,
-                None => match self.above_part(arrival.class, queue_len_max) {
-                    Some(class) => self.backlog.worst(class),
-                    None => self.backlog.displaced(arrival.class, arrival),
+                None => match self.above_part(arrival.class, resource, queue_len_max) {
+                    Some(class) => self.backlog.worst(self.lanes.of(class, resource)),
+                    None => self.backlog.displaced(lane, arrival),
                 },
             };
             Some(ticket.ok_or(Reason::QueueFull)?)
@@ -85,14 +88,14 @@ impl<T> Pool<T> {
     /// its own requests refused, and not those of others.
     fn outnumbering(&self, arrival: &Arrival) -> Option<Ticket> {
         let is_own = self.triggers.are_own(self.classes.rank(arrival.class));
-        is_own.then(|| self.backlog.outnumbering(arrival.class, arrival))?
+        is_own.then(|| self.backlog.outnumbering(self.lane_of(arrival), arrival))?
     }
 
     /// Of the classes below this one, of its site or gone from the plan, the least important that has
-    /// anybody waiting and more than its part of so many places. O(classes²).
-    fn below(&self, class: ClassId, places: u32) -> Option<ClassId> {
+    /// anybody waiting for the same and more than its part of so many places. O(classes²).
+    fn below(&self, class: ClassId, resource: Option<ResourceId>, places: u32) -> Option<ClassId> {
         let (rank, site) = (self.classes.rank(class), self.classes.at(class).settings.site);
-        let loads = self.classes.loads();
+        let loads = &*self.loads_beside(resource);
         let below = self.classes.ranked().iter().enumerate().skip(rank + 1);
         let mut waits = below.filter(|&(rank, id)| {
             let other = &self.classes.at(*id).settings;
@@ -105,9 +108,14 @@ impl<T> Pool<T> {
 
     /// The class that makes room for one of this class, which has fewer than its part of so many places; `None` if
     /// none does. O(classes²).
-    fn above_part(&self, class: ClassId, places: u32) -> Option<ClassId> {
-        let rank = self.classes.rank(class);
-        let other = self.schedule.makes_room(rank, self.classes.loads(), places)?;
+    fn above_part(
+        &self,
+        class: ClassId,
+        resource: Option<ResourceId>,
+        places: u32,
+    ) -> Option<ClassId> {
+        let (rank, loads) = (self.classes.rank(class), self.loads_beside(resource));
+        let other = self.schedule.makes_room(rank, &loads, places)?;
         Some(self.classes.of_rank(other))
     }
 
@@ -115,9 +123,10 @@ impl<T> Pool<T> {
     /// not much sooner. It stands behind those of its own list that its class's order puts before it; that those of
     /// running sessions go first shows in how fast the other list is served.
     pub(super) fn infeasible(&self, now: Moment, arrival: &Arrival) -> Option<Reason> {
-        let ahead = self.backlog.ahead(arrival.class, arrival);
-        let record = self.classes.at(arrival.class);
-        let (drain, slots) = (record.drain(arrival.running), self.limit.slots());
+        let id = self.lane_of(arrival);
+        let ahead = self.backlog.ahead(id, arrival);
+        let (record, lane) = (self.classes.at(arrival.class), self.lanes.at(id));
+        let (drain, slots) = (lane.drain(arrival.running), self.slots_for(id));
         let pause = self.stalls.pause(now);
         let is_newcomer = is_newcomer(arrival);
         let patience = feasible::patience(self.patience(arrival), is_newcomer);
@@ -127,7 +136,7 @@ impl<T> Pool<T> {
         if !self.keeps_short(arrival) {
             return None;
         }
-        let lasting = self.backlog.lasting(arrival).unwrap_or(&record.lasting);
+        let lasting = self.backlog.lasting(id, arrival).unwrap_or(&lane.lasting);
         let (deadline, answer) = (record.settings.deadline, record.patience.answer());
         let short = lasting.deadline(now, deadline, answer, is_newcomer, record.idle);
         let waits = short >= patience || drain.is_feasible(ahead, short, slots, pause);
@@ -146,9 +155,11 @@ impl<T> Pool<T> {
     pub(super) fn note_infeasible(&mut self, now: Moment, arrival: &Arrival, reason: Reason) {
         self.classes.at_mut(arrival.class).patience.refused();
         if self.keeps_short(arrival) {
-            let record = self.classes.at_mut(arrival.class);
+            let record = self.classes.at(arrival.class);
             let (deadline, idle) = (record.settings.deadline, record.idle);
-            let lasting = self.backlog.lasting_mut(arrival).unwrap_or(&mut record.lasting);
+            let id = self.lane_of(arrival);
+            let lane = self.lanes.at_mut(id);
+            let lasting = self.backlog.lasting_mut(id, arrival).unwrap_or(&mut lane.lasting);
             let is_short = reason == Reason::LastingOverload;
             lasting.refused(now, deadline, is_newcomer(arrival), is_short, idle);
         }
@@ -164,34 +175,42 @@ impl<T> Pool<T> {
     /// whose time is over, slots stay free until the tick that is due.
     pub(super) fn dispatch(&mut self, common: &mut Common<T>, now: Moment) {
         let mut overdue_left = OVERDUE_MAX;
+        self.look_at_resources(now);
         while self.limit.has_free() {
             let Some(next) = self.next_in_time(common, now, &mut overdue_left) else {
                 break;
             };
-            let Chosen { class, ticket, slots, .. } = next;
+            let Chosen { class, lane, ticket, slots, .. } = next;
             let waiter = self.backlog.waiter(ticket).expect("just found");
             let (flow, running, rule, arrived) =
                 (waiter.flow, waiter.running, waiter.rule, waiter.arrived);
             let (late, again) = (waiter.late, waiter.again);
-            self.count_drain(now, class, running);
+            self.count_drain(now, lane, running);
             if !late {
-                self.classes.at_mut(class).drain_mut(running).served();
+                self.lanes.at_mut(lane).drain_mut(running).served();
             }
-            self.leaves(class);
-            let grant = self.grant(now, class, rule, slots);
+            self.leaves(lane);
+            if !again {
+                self.has_waited(now, lane, flow, running, now.since(arrived));
+            }
+            if self.lanes.only(class).is_none() {
+                let estimate = self.costs.estimate(class, rule, slots);
+                self.note_lane_turn(class, lane, estimate);
+            }
+            let (grant, found_there) = self.grant(now, lane, rule, slots);
             if !again {
                 self.account.granted(class, now.since(arrived));
-                self.has_waited(class, flow, running, now.since(arrived));
             }
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
             let (found, lineup) = (self.limit.running(), self.lineup);
-            let place = self.begins(now, class, slots);
-            let granted = Granted { at: now, found, lineup, place };
+            let place = self.begins(now, lane, slots);
+            let granted = Granted { at: now, found, found_there, lineup, place };
             let wake = self.backlog.settle(ticket, State::Granted(granted));
             common.effects.wake(wake);
         }
-        self.limit.note_kept(now, self.backlog.len() > 0);
+        self.limit.note_kept(now, self.ready() > 0);
+        self.note_kept_resources(now);
         self.reclaim(common, now);
     }
 
@@ -202,16 +221,19 @@ impl<T> Pool<T> {
         }
         let rank = self.schedule.pick(self.classes.loads(), self.limit.slots())?;
         let class = self.classes.of_rank(rank);
-        let ticket = self.backlog.first(now, class).expect("the load counts its waiters");
+        let lane = self.lane_in_turn(now, class);
+        let ticket = self.backlog.first(now, lane).expect("the load counts its waiters");
         let waiter = self.backlog.waiter(ticket).expect("just found");
-        Some(Chosen { class, rank, ticket, slots: waiter.slots, is_over: waiter.deadline < now })
+        let (slots, is_over) = (waiter.slots, waiter.deadline < now);
+        Some(Chosen { class, rank, lane, ticket, slots, is_over })
     }
 
     /// Brings up to date whom each class would serve next. O(classes).
     pub(super) fn look_at_requests(&mut self, now: Moment) {
         for rank in 0..self.classes.loads().len() {
             if self.classes.loads()[rank].waiting > 0 {
-                let next = self.backlog.key(now, self.classes.of_rank(rank));
+                let lane = self.lane_in_turn(now, self.classes.of_rank(rank));
+                let next = self.backlog.key(now, lane);
                 self.classes.loads_mut()[rank].next = next.expect("the load counts its waiters");
             }
         }
@@ -230,19 +252,21 @@ impl<T> Pool<T> {
     /// The time of a waiter is over: it is refused, or late from now on.
     fn time_is_over(&mut self, common: &mut Common<T>, now: Moment, ticket: Ticket) {
         let waiter = self.backlog.waiter(ticket).expect("it waits");
-        let (class, running, waited) = (waiter.class, waiter.running, now.since(waiter.arrived));
-        self.count_drain(now, class, running);
+        let (class, lane, running) = (waiter.class, waiter.lane, waiter.running);
+        let waited = now.since(waiter.arrived);
+        self.count_drain(now, lane, running);
         if self.backlog.stays_late(now, ticket) {
             return;
         }
-        let waiting = self.backlog.len_of_list(class, running);
+        let waiting = self.backlog.len_of_list(lane, running);
         self.refuse_waiter(common, now, ticket, Reason::DeadlineExpired);
-        let (record, slots) = (self.classes.at_mut(class), self.limit.slots());
-        let deadline = record.deadline(None);
+        let slots = self.slots_for(lane);
+        let deadline = self.classes.at(class).deadline(None);
         if !self.stalls.is_stalled(now) {
-            record.drain_mut(running).expired(now, waited, deadline, waiting, slots);
+            let drain = self.lanes.at_mut(lane).drain_mut(running);
+            drain.expired(now, waited, deadline, waiting, slots);
         }
-        record.patience.refused();
+        self.classes.at_mut(class).patience.refused();
         self.note_waiting(class);
     }
 
@@ -266,7 +290,7 @@ impl<T> Pool<T> {
             if !self.limit.fits(next.slots) {
                 return None;
             }
-            let delayed = if drops_left > 0 { self.backlog.delayed(now, next.class) } else { None };
+            let delayed = if drops_left > 0 { self.backlog.delayed(now, next.lane) } else { None };
             let Some(delayed) = delayed else {
                 return Some(next);
             };
@@ -302,22 +326,25 @@ impl<T> Pool<T> {
     /// running sessions, which go first, nothing of the others.
     pub(super) fn has_waited(
         &mut self,
-        class: ClassId,
+        now: Moment,
+        lane: LaneId,
         flow: u64,
         running: bool,
         waited: Duration,
     ) {
-        if let Some(shedding) = &mut self.shedding
-            && !running
-        {
+        if running || self.shedding.is_none() || self.was_held_up(lane, now - waited) {
+            return;
+        }
+        let class = self.lanes.at(lane).class;
+        if let Some(shedding) = &mut self.shedding {
             shedding.waited(self.classes.rank(class), flow, waited);
         }
     }
 
-    /// One fewer of the class waits.
-    pub(super) fn leaves(&mut self, class: ClassId) {
-        self.classes.load_mut(class).waiting -= 1;
-        self.note_waiting(class);
+    /// One fewer waits in the lane.
+    pub(super) fn leaves(&mut self, lane: LaneId) {
+        self.parts(lane);
+        self.note_waiting(self.lanes.at(lane).class);
     }
 
     /// Tells the triggers that more or fewer of the class wait.
@@ -335,12 +362,13 @@ impl<T> Pool<T> {
     ) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
+        let lane = waiter.lane;
         let (again, waited) = (waiter.again, now.since(waiter.arrived));
         if matches!(reason, Reason::DeadlineExpired | Reason::QueueDelay) {
-            self.has_waited(class, flow, running, waited);
+            self.has_waited(now, lane, flow, running, waited);
         }
-        self.count_drain(now, class, running);
-        self.classes.load_mut(class).waiting -= 1;
+        self.count_drain(now, lane, running);
+        self.parts(lane);
         if !again {
             self.account.refused(class, reason);
         }

@@ -60,9 +60,30 @@ id!(
     PoolId(u16), "pools", 256
 );
 id!(
+    /// A resource that requests of a pool share beside its slots, by its name.
+    ResourceId(u16), "resources", 256
+);
+id!(
     /// A server of the origin, by its address.
     ServerId(u16), "servers", 65_535
 );
+
+/// A lane of a pool: the requests of a class that need the same resource, or none. They wait for the same, and take about
+/// as long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub u32);
+
+impl LaneId {
+    /// The place in tables by lane.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl ResourceId {
+    /// None: what a rule says of requests that need nothing, whatever their class does.
+    pub const NONE: ResourceId = ResourceId(u16::MAX);
+}
 
 impl PoolId {
     /// The pool that takes requests which neither rule nor class sends to another.

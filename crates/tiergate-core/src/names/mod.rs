@@ -1,4 +1,4 @@
-//! Names and their ids: classes, sites, pools, policers, rules and servers are interned by name to ids that
+//! Names and their ids: classes, sites, pools, resources, policers, rules and servers are interned by name to ids that
 //! never change meaning while the process lives.
 //!
 //! A plan orders what it names as it likes; the ids stay. So what is counted, learned and given out by
@@ -24,7 +24,7 @@ mod route;
 mod rules;
 
 pub use by_rule::ByRule;
-pub use id::{ClassId, Id, PolicerId, PoolId, ServerId, SiteId};
+pub use id::{ClassId, Id, LaneId, PolicerId, PoolId, ResourceId, ServerId, SiteId};
 pub use interned::Interned;
 pub use route::Route;
 pub use rules::{RuleId, RuleIdentities, RuleKey, Rules};
@@ -40,6 +40,8 @@ pub struct Names {
     pub policers: Interned<PolicerId>,
     /// Pools.
     pub pools: Interned<PoolId>,
+    /// Resources.
+    pub resources: Interned<ResourceId>,
     /// Rules.
     pub rules: Rules,
 }
@@ -55,6 +57,7 @@ impl Default for Names {
             sites: Interned::default(),
             policers: Interned::default(),
             pools,
+            resources: Interned::default(),
             rules: Rules::default(),
         }
     }
@@ -68,6 +71,7 @@ impl Names {
     /// Those of `act`.
     pub fn attempt<T, E>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let before = (self.classes.len(), self.sites.len(), self.policers.len(), self.pools.len());
+        let resources = self.resources.len();
         let rules = self.rules.mark();
         let done = act(self);
         if done.is_err() {
@@ -75,6 +79,7 @@ impl Names {
             self.sites.truncate(before.1);
             self.policers.truncate(before.2);
             self.pools.truncate(before.3);
+            self.resources.truncate(resources);
             self.rules.restore(rules);
         }
         done

@@ -1,13 +1,13 @@
 //! A valid plan, to be read.
 
 use super::places::Places;
-use super::spec::{PoolSettings, Spec};
+use super::spec::{PoolSettings, ResourceSettings, Spec};
 use super::split::Split;
 use crate::admit::policer;
 use crate::class::Class;
 use crate::classify::Match;
 use crate::control::Slots;
-use crate::names::{ClassId, PolicerId, PoolId, Route, RuleId, RuleKey, SiteId};
+use crate::names::{ClassId, PolicerId, PoolId, ResourceId, Route, RuleId, RuleKey, SiteId};
 use crate::schedule::Site;
 use std::fmt;
 use std::ops::Deref;
@@ -31,6 +31,7 @@ pub struct Plan {
     pub(super) sites: Places<SiteId>,
     pub(super) policers: Places<PolicerId>,
     pub(super) pools: Places<PoolId>,
+    pub(super) resources: Places<ResourceId>,
     pub(super) rules: Places<RuleId>,
 }
 
@@ -165,6 +166,35 @@ impl Plan {
         let mut chain = std::iter::successors(Some(pool), fallback);
         // `Plan::build` refuses circles.
         chain.find(|id| is_usable(*id))
+    }
+
+    /// The ids of the resources, in the plan's order.
+    pub fn resource_ids(&self) -> &[ResourceId] {
+        self.resources.ids()
+    }
+
+    /// What the plan says of a resource, unless it is not in this plan.
+    pub fn resource(&self, id: ResourceId) -> Option<&ResourceSettings> {
+        self.resources.place(id).map(|place| &self.spec.resources[place])
+    }
+
+    /// The resources of a pool, with what the plan says of them.
+    pub fn resources_of(
+        &self,
+        pool: PoolId,
+    ) -> impl Iterator<Item = (ResourceId, &ResourceSettings)> + '_ {
+        let all = self.resource_ids().iter().copied().zip(&self.spec.resources);
+        all.filter(move |(_, settings)| settings.pool == pool)
+    }
+
+    /// The resource that a request needs: as its rule says, or else its class. It counts only in the pool that the resource
+    /// is of.
+    pub fn resource_of(&self, found: &Match) -> Option<ResourceId> {
+        if self.spec.resources.is_empty() {
+            return None;
+        }
+        let named = found.resource.or_else(|| self.class(found.class)?.resource);
+        named.filter(|id| *id != ResourceId::NONE)
     }
 
     /// The ids of the rules, in the plan's order.

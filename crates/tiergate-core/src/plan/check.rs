@@ -16,6 +16,7 @@ pub(super) fn counts(spec: &Spec) -> Result<(), Fault> {
         ("sites", 1, Spec::SITES_MAX, spec.sites.len()),
         ("policers", 0, policer::Settings::COUNT_MAX, spec.policers.len()),
         ("splits", 0, Split::COUNT_MAX, spec.splits.len()),
+        ("resources", 0, Spec::RESOURCES_MAX, spec.resources.len()),
         ("named pools", 0, Spec::POOLS_MAX, spec.pools.len()),
     ] {
         if !(least..=most).contains(&found) {
@@ -38,6 +39,9 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         };
         if !is_there {
             return fault(format!("class `{name}`: there is no such pool"));
+        }
+        if class.resource.is_some_and(|id| plan.resource(id).is_none()) {
+            return fault(format!("class `{name}`: there is no such resource"));
         }
         if class.service_target.is_some_and(|target| target.time.is_zero()) {
             return fault(format!("class `{name}`: its service target must be more than 0"));
@@ -69,6 +73,11 @@ fn pools(plan: &Plan) -> Result<(), Fault> {
         }
         if split.parts.iter().any(|(pool, _)| plan.pool_name(*pool).is_none()) {
             return fault("a split names a pool that does not exist");
+        }
+    }
+    for resource in &plan.spec.resources {
+        if plan.pool_name(resource.pool).is_none() {
+            return fault(format!("resource `{}`: there is no such pool", resource.name));
         }
     }
     for (pool, id) in plan.spec.pools.iter().zip(&plan.pool_ids()[1..]) {

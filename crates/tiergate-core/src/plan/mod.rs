@@ -20,5 +20,5 @@ mod split;
 
 pub use built::{Plan, RuleLabel};
 pub use places::Places;
-pub use spec::{PoolSettings, Spec};
+pub use spec::{PoolSettings, ResourceSettings, Spec};
 pub use split::Split;

@@ -21,6 +21,8 @@ pub struct Spec {
     pub pools: Vec<PoolSettings>,
     /// What sends requests to several pools by weight: up to [`Split::COUNT_MAX`].
     pub splits: Vec<Split>,
+    /// What requests of a pool share beside its slots: up to [`Spec::RESOURCES_MAX`].
+    pub resources: Vec<ResourceSettings>,
     /// The policers.
     pub policers: Vec<policer::Settings>,
     /// The policer that every request is subject to.
@@ -56,7 +58,21 @@ pub struct PoolSettings {
     pub fallback: Option<PoolId>,
 }
 
+/// What a plan says of a resource: something behind a pool's servers that only some requests need, such as a database, and
+/// how many may use it at once. Such a request needs a slot of the resource beside that of the pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceSettings {
+    /// The name in the policy, in logs and in metrics.
+    pub name: String,
+    /// The pool whose requests may need it.
+    pub pool: PoolId,
+    /// How many requests may use it at once.
+    pub slots: Slots,
+}
+
 impl Spec {
+    /// Most resources that a plan may have, in all pools. Each adds a queue a class to its pool.
+    pub const RESOURCES_MAX: usize = 16;
     /// Most pools that a plan may have beside the default one. A look at what is due asks each.
     pub const POOLS_MAX: usize = 32;
     /// Most classes that a plan may have. Every grant looks at each class, so this bounds its cost.
@@ -72,6 +88,7 @@ impl Spec {
             slots: Slots::default(),
             pools: Vec::new(),
             splits: Vec::new(),
+            resources: Vec::new(),
             policers: Vec::new(),
             site_policer: None,
             shedding: None,

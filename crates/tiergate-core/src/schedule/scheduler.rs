@@ -25,13 +25,29 @@ pub struct Next {
 /// One child's part in a scheduling decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Requests that wait.
+    /// Requests that wait and may have a slot.
     pub waiting: u32,
+    /// Requests that wait for something else first, and are no matter of a policy.
+    pub held_up: u32,
+    /// Those among all that wait that need something that not all requests need.
+    pub apart: u32,
     /// Slots held.
     pub running: u32,
     /// Who is next; means nothing where nobody waits. Kept only for policies that look at it
     /// ([`Schedule::looks_at_requests`]).
     pub next: Next,
+}
+
+impl Load {
+    /// All that wait.
+    pub fn all_waiting(&self) -> u32 {
+        self.waiting + self.held_up
+    }
+
+    /// Those that are held up, or those that are not, to be changed.
+    pub(crate) fn part(&mut self, held_up: bool) -> &mut u32 {
+        if held_up { &mut self.held_up } else { &mut self.waiting }
+    }
 }
 
 /// A policy: which child is served next. `slots`, here, is how many slots the children share, which need

@@ -23,8 +23,9 @@ use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::control::{Quantile, ServiceTarget, Slots};
+use tiergate_core::names::{PoolId, ResourceId};
 use tiergate_core::origin::OnCancel;
-use tiergate_core::plan::{Plan, Spec};
+use tiergate_core::plan::{Plan, ResourceSettings, Spec};
 
 /// Everything that one simulation is made of.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -124,6 +125,18 @@ pub struct ClassShape {
     /// Its service target: 99 of 100 requests are to take the server no longer. Absent: none.
     #[serde(default)]
     pub target_p99_ms: Option<f64>,
+    /// What the gateway is told that its requests need beside a slot. Absent: nothing.
+    #[serde(default)]
+    pub resource: Option<NamedResource>,
+}
+
+/// A resource as the gateway knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedResource {
+    /// So many slots. Absent: it finds how many.
+    #[serde(default)]
+    pub slots: Option<u32>,
 }
 
 /// A trigger as written.
@@ -239,9 +252,11 @@ impl Scenario {
                     service_target: class
                         .target_p99_ms
                         .map(|ms| ServiceTarget { time: millis(ms), quantile: Quantile::P99 }),
+                    resource: self.resource_of(class),
                     ..Class::named("")
                 })
                 .collect(),
+            resources: self.resources().map(|(_, settings)| settings).collect(),
             slots: match self.limit {
                 LimitKind::Fixed(slots) => Slots::Fixed(slots),
                 LimitKind::None => Slots::Fixed(u32::MAX),
@@ -250,6 +265,23 @@ impl Scenario {
             shedding: self.shed_aim_ms.map(millis),
             ..Spec::protective()
         }
+    }
+
+    /// The resources by class.
+    fn resources(&self) -> impl Iterator<Item = (&ClassShape, ResourceSettings)> {
+        self.class.iter().filter_map(|class| {
+            let slots = match class.resource?.slots {
+                Some(slots) => Slots::Fixed(slots),
+                None => Slots::default(),
+            };
+            let (name, pool) = (class.name.clone(), PoolId::DEFAULT);
+            Some((class, ResourceSettings { name, pool, slots }))
+        })
+    }
+
+    fn resource_of(&self, class: &ClassShape) -> Option<ResourceId> {
+        let place = self.resources().position(|(of, _)| of.name == class.name)?;
+        Some(ResourceId(place as u16))
     }
 
     fn trigger(&self, shape: &TriggerShape, own: &ClassShape) -> Trigger {
@@ -272,6 +304,11 @@ impl Scenario {
             let class = self.class_index(&population.class).expect("checked by `parse`");
             Mix::single(class as u32)
         };
+        let demand = |class: u16| {
+            let mut demand = Demand::of(ClassId(class));
+            demand.arrival.resource = self.resource_of(&self.class[usize::from(class)]);
+            demand
+        };
         let timeout = Duration::from_secs_f64(self.origin_timeout_ms / 1e3);
         Trial {
             seconds: self.seconds,
@@ -289,7 +326,7 @@ impl Scenario {
             server: self.server.clone(),
             populations: self.population.clone(),
             mixes: self.population.iter().map(mix).collect(),
-            demands: classes.map(|class| Demand::of(ClassId(class))).collect(),
+            demands: classes.map(demand).collect(),
             replay: Vec::new(),
         }
     }

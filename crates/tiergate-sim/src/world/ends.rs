@@ -115,12 +115,15 @@ impl World<'_> {
         class.wasted_s += if wasted { seconds } else { 0.0 };
     }
 
-    /// What must hold after every event; O(gateways).
+    /// What must hold after every event; O(gateways × classes).
     pub(super) fn check(&mut self) {
         for door in &mut self.doors {
             let gate = &door.gate;
+            let held_up: u32 = gate.states().map(|class| class.held_up).sum();
             assert!(
-                !self.lends_all || gate.waiting() == 0 || gate.running() >= gate.slots(),
+                !self.lends_all
+                    || gate.waiting() == held_up as usize
+                    || gate.running() >= gate.slots(),
                 "at {} ns a slot is idle while {} wait",
                 self.now,
                 gate.waiting()

@@ -1,7 +1,7 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
 use super::context::Phase;
-use super::status::{ClassStatus, PoolStatus, Quantiles, Status};
+use super::status::{ClassStatus, PoolStatus, Quantiles, ResourceStatus, Status};
 use crate::observe::server::{Health, ServerStatus};
 use crate::observe::words::{self, span};
 use std::fmt::Write;
@@ -31,8 +31,15 @@ pub(super) const ENDPOINTS: [(&str, &str); 7] = [
 /// The page for this state.
 pub(super) fn page(status: &Status) -> String {
     let mut page = String::with_capacity(8 * 1024);
-    let parts =
-        [head(status), classes(status), pools(status), origin(status), config(status), endpoints()];
+    let parts = [
+        head(status),
+        classes(status),
+        pools(status),
+        resources(status),
+        origin(status),
+        config(status),
+        endpoints(),
+    ];
     page.push_str("<!doctype html><html lang=en><meta charset=utf-8><title>Tiergate</title>");
     page.push_str("<meta name=viewport content=\"width=device-width\">");
     page.push_str("<meta http-equiv=refresh content=5>");
@@ -121,6 +128,21 @@ fn pools(status: &Status) -> String {
     };
     let head = ["pool", "slots in use", "waiting", "arrived", "refused"];
     table("Other pools", head, status.pools.iter().map(row))
+}
+
+/// What some requests need beside a slot.
+fn resources(status: &Status) -> String {
+    if status.resources.is_empty() {
+        return String::new();
+    }
+    let row = |it: &ResourceStatus| {
+        let kind = if it.adaptive { "adaptive" } else { "fixed" };
+        let pool = if it.pool.is_empty() { "default".to_owned() } else { escaped(&it.pool) };
+        let slots = format!("{} of {} ({kind})", it.running, it.slots);
+        [escaped(&it.name), pool, slots, it.waiting.to_string()]
+    };
+    let head = ["resource", "pool", "slots in use", "waiting"];
+    table("Resources", head, status.resources.iter().map(row))
 }
 
 fn origin(status: &Status) -> String {

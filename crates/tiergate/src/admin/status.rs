@@ -6,11 +6,14 @@ use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point, Window};
 use crate::observe::server::ServerStatus;
-use crate::observe::snapshot::{ClassSnapshot, PoolSnapshot, SheddingSnapshot, Snapshot};
+use crate::observe::snapshot::{
+    ClassSnapshot, PoolSnapshot, ResourceSnapshot, SheddingSnapshot, Snapshot,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
+use tiergate_core::control::Step;
 use tiergate_core::gate::ClassState;
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
@@ -42,6 +45,9 @@ pub struct Status {
     /// The other pools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<PoolStatus>,
+    /// What some requests need beside a slot, in all pools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ResourceStatus>,
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
@@ -92,6 +98,26 @@ pub struct PoolStatus {
     pub shedding: Option<SheddingSnapshot>,
     /// The classes of the policy, as far as requests of them have come to this pool, most important first.
     pub classes: Vec<ClassStatus>,
+}
+
+/// A resource that only some requests need.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResourceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its pool; empty: the default one.
+    #[serde(default)]
+    pub pool: String,
+    /// Whether its number of slots is adaptive.
+    pub adaptive: bool,
+    /// Slots in force.
+    pub slots: u32,
+    /// Slots in use.
+    pub running: u32,
+    /// Requests in the queues that need one.
+    pub waiting: u32,
+    /// The last change of the number of slots.
+    pub last_change: Option<LastChange>,
 }
 
 /// The number of slots, now and over the last minute.
@@ -146,6 +172,9 @@ pub struct ClassStatus {
     pub deadline_seconds: f64,
     /// Requests in the queue.
     pub waiting: u32,
+    /// Those of them that wait for a resource of which no slot is free.
+    #[serde(default)]
+    pub held_up: u32,
     /// Slots in use.
     pub running: u32,
     /// Requests that hold them; fewer than slots if some take several.
@@ -295,6 +324,7 @@ impl Status {
             shedding: snapshot.default.shedding,
             classes: classes(&snapshot.default, &snapshot, history).collect(),
             pools: snapshot.others.iter().map(|it| pool_status(it, &snapshot, history)).collect(),
+            resources: resources(&snapshot).collect(),
             policers: snapshot.policers.iter().map(policer_status).collect(),
             adjustments: control::adjustments(&snapshot),
             sources: control::sources(&snapshot),
@@ -332,6 +362,23 @@ fn pool_status(pool: &PoolSnapshot, snapshot: &Snapshot, history: &History) -> P
     }
 }
 
+/// The resources of all pools.
+fn resources(snapshot: &Snapshot) -> impl Iterator<Item = ResourceStatus> + '_ {
+    let of_pool = |pool: &'_ PoolSnapshot| -> Vec<ResourceStatus> {
+        let status = |it: &ResourceSnapshot| ResourceStatus {
+            name: it.name.clone(),
+            pool: pool.name.clone(),
+            adaptive: it.adaptive,
+            slots: it.slots,
+            running: it.running,
+            waiting: it.waiting,
+            last_change: last_change(it.last_step, snapshot.at),
+        };
+        pool.resources.iter().map(status).collect()
+    };
+    snapshot.pools().flat_map(of_pool)
+}
+
 /// The classes in a pool.
 fn classes(
     pool: &PoolSnapshot,
@@ -345,20 +392,23 @@ fn classes(
 }
 
 fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitStatus {
-    let last_change = pool.last_step.map(|(at, step)| LastChange {
-        age_seconds: now.since(at).as_secs_f64(),
-        slots: step.slots,
-        cause: step.cause.name().to_owned(),
-    });
     LimitStatus {
         adaptive: pool.adaptive,
         slots: pool.slots,
         running: pool.running,
         lent: pool.lent,
         waiting: pool.waiting as u64,
-        last_change,
+        last_change: last_change(pool.last_step, now),
         course,
     }
+}
+
+fn last_change(step: Option<(Moment, Step)>, now: Moment) -> Option<LastChange> {
+    step.map(|(at, step)| LastChange {
+        age_seconds: now.since(at).as_secs_f64(),
+        slots: step.slots,
+        cause: step.cause.name().to_owned(),
+    })
 }
 
 fn class_status(class: &ClassSnapshot, window: Window) -> ClassStatus {
@@ -377,6 +427,7 @@ fn class_status(class: &ClassSnapshot, window: Window) -> ClassStatus {
         queue_len_max: settings.queue_len_max,
         deadline_seconds: settings.deadline.as_secs_f64(),
         waiting: class.state.waiting,
+        held_up: class.state.held_up,
         running: class.state.running,
         in_service: class.state.requests,
         streams: class.state.streams,

@@ -5,7 +5,8 @@ use super::words;
 use crate::config::meant::{Listener, Origin, Policy};
 use crate::config::origin::slots_words;
 use crate::config::{
-    ConfigError, block, class, forwarding, load, policer, scheduling, score, session, shedding,
+    ConfigError, block, class, forwarding, load, policer, resource, scheduling, score, session,
+    shedding,
 };
 use std::path::Path;
 use tiergate_core::plan::PoolSettings;
@@ -33,6 +34,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Clients connect to", listeners(policy)),
         ("Requests go to", origin(policy)),
         ("Pools, for requests whose rule or class names one", pools(policy)),
+        ("Resources, for requests whose rule or class names one", resource::words(plan)),
         ("Classes, most important first", classes(policy)),
         ("The next free slot goes to", scheduling::words(plan)),
         ("Policers", policers(policy)),
@@ -213,6 +215,41 @@ mod tests {
             "rule 2 (line 25): takes 6 slots, and there are only 5",
         ];
         assert_eq!(crate::cli::warn::warnings(&policy), expected);
+    }
+
+    #[test]
+    fn resources_in_words_and_those_that_bound_nothing() {
+        let policy = parse(
+            "[origin]\nservers = [\"a:1\"]\n\
+             [[pool]]\nname = \"reports\"\nservers = [\"b:1\"]\n\
+             [[resource]]\nname = \"db\"\nslots = 4\n\
+             [[resource]]\nname = \"far\"\nslots = \"adaptive\"\npool = \"reports\"\n\
+             [[resource]]\nname = \"idle\"\nslots = 3\n\
+             [[class]]\nname = \"a\"\nresource = \"db\"\n\
+             [[rule]]\npath = \"/x\"\nclass = \"a\"\nresource = \"far\"\n",
+            "p.toml",
+        );
+        let policy = policy.unwrap();
+        let words = meaning(&policy, "p.toml");
+        for line in [
+            "  db, of pool default: at most 4 at once (fixed)",
+            "  far, of pool reports: as many at once as it can take, measured continuously (adaptive)",
+            "  1  a  waits at most 2s, at most 10000 in the queue, needs db; takes requests that no rule matches",
+            "  1  (line 19)  path /x → a, needs far",
+        ] {
+            assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
+        }
+        let expected = [
+            "pool reports: never referenced",
+            "resource far: is of pool reports, and the requests that need it go to others",
+            "resource idle: never referenced",
+        ];
+        assert_eq!(crate::cli::warn::warnings(&policy), expected);
+        let twice = "[origin]\nservers = [\"a:1\"]\n[[resource]]\nname = \"db\"\nslots = 1\n[[resource]]\nname = \"db\"\nslots = 1\n\
+                     [[class]]\nname = \"a\"\nresource = \"bd\"\n";
+        let fault = parse(twice, "p.toml").unwrap_err().to_string();
+        assert!(fault.contains("another resource is called \"db\" already"), "{fault}");
+        assert!(fault.contains("no resource is called \"bd\", expected one of"), "{fault}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use tiergate_core::classify::path::{Ambiguity, Buffers, Paths, normalise};
 use tiergate_core::classify::{Condition, Match, Output, Scratch, Span};
-use tiergate_core::names::Route;
+use tiergate_core::names::{ResourceId, Route};
 use tiergate_core::plan::Plan;
 use tiergate_core::request::{Field, Part, RequestView, Value};
 
@@ -279,6 +279,7 @@ fn consequence(policy: &Policy, found: &Match) -> String {
 fn served(policy: &Policy, found: &Match) -> Vec<String> {
     let mut lines = scheduling::request_words(&policy.plan, found);
     lines.extend(pool(&policy.plan, found));
+    lines.extend(resource(&policy.plan, found));
     if let Some(header) = policy.deadline_header(found) {
         let class = policy.plan.class(found.class).expect("the plan has those of its rules");
         let most = show::time(found.deadline.unwrap_or(class.deadline));
@@ -310,6 +311,22 @@ fn pool(plan: &Plan, found: &Match) -> Option<String> {
         return Some(format!("it goes to one of the pools {weights}, by its flow: {why}"));
     }
     Some(format!("it goes to pool {name}: {why}{fallback}"))
+}
+
+/// What it needs beside a slot.
+fn resource(plan: &Plan, found: &Match) -> Option<String> {
+    if found.resource == Some(ResourceId::NONE) && plan.class(found.class)?.resource.is_some() {
+        return Some("it needs no resource: a rule says so".to_owned());
+    }
+    let id = plan.resource_of(found)?;
+    let settings = plan.resource(id)?;
+    let why = if found.resource.is_some() { "a rule says so" } else { "its class says so" };
+    let name = &settings.name;
+    if plan.pools_of(plan.route_of(found)).all(|pool| pool != settings.pool) {
+        let pool = plan.pool_name(settings.pool).unwrap_or_default();
+        return Some(format!("{why} that it needs {name}, but that is of pool {pool}: no effect"));
+    }
+    Some(format!("it needs a slot of {name}, too: {why}"))
 }
 
 /// Earlier rules of which all conditions but one hold.

@@ -5,11 +5,13 @@ use super::words;
 use crate::config::meant::{Listener, Policy, PolicyRule};
 use crate::config::scheduling;
 use tiergate_core::admit::bucket::PARTS;
-use tiergate_core::class::ClassId;
+use tiergate_core::class::{Class, ClassId};
 use tiergate_core::classify::pattern::Pattern;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::{Condition, Matcher, Output};
 use tiergate_core::control::Slots;
+use tiergate_core::names::Route;
+use tiergate_core::plan::Plan;
 use tiergate_core::request::{Part, RequestView, Value};
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
@@ -33,6 +35,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     unreached(policy, &deciding, &mut warnings);
     idle_policers(policy, &mut warnings);
     idle_pools(policy, &mut warnings);
+    resources(policy, &mut warnings);
     importance(policy, &mut warnings);
     let scored = policy.score.is_some() || policy.rules.iter().any(|it| it.rule.score.is_some());
     scheduling::warn(&policy.plan, scored, &mut warnings);
@@ -277,6 +280,69 @@ fn idle_pools(policy: &Policy, warnings: &mut Vec<String>) {
         if !named.contains(id) {
             let name = plan.pool_name(*id).unwrap_or_default();
             warnings.push(format!("pool {name}: never referenced"));
+        }
+    }
+}
+
+/// Resources that no rule or class names, or none whose requests go to their pool.
+fn resources(policy: &Policy, warnings: &mut Vec<String>) {
+    let plan = &policy.plan;
+    let class = |id| plan.class(id);
+    let by_rule = policy.rules.iter().filter_map(|PolicyRule { rule, .. }| {
+        let route = rule.pool.or_else(|| {
+            // Another rule may decide the class.
+            rule.class.and_then(class).map(|class| class.pool)
+        });
+        Some((rule.resource?, route))
+    });
+    let by_class = plan.classes.iter().filter_map(|it| Some((it.resource?, Some(it.pool))));
+    let uses: Vec<_> = by_rule.chain(by_class).collect();
+    for (id, settings) in plan.resource_ids().iter().zip(&plan.resources) {
+        let name = &settings.name;
+        let mut own = uses.iter().filter(|(of, _)| of == id).map(|(_, route)| route).peekable();
+        if own.peek().is_none() {
+            warnings.push(format!("resource {name}: never referenced"));
+            continue;
+        }
+        let leads = |route: Route| plan.pools_of(route).any(|pool| pool == settings.pool);
+        // A rule that leaves the pool open may be of any that something leads to.
+        let routes = policy.rules.iter().filter_map(|it| it.rule.pool);
+        let mut routes = routes.chain(plan.classes.iter().map(|class| class.pool));
+        let is_reached = routes.any(leads);
+        let reaches = |route: &Option<Route>| route.map_or(is_reached, leads);
+        if !own.any(reaches) {
+            let pool = plan.pool_name(settings.pool).unwrap_or_default();
+            warnings.push(format!(
+                "resource {name}: is of pool {pool}, and the requests that need it go to others"
+            ));
+        }
+        if let (Slots::Fixed(own), Some(Slots::Fixed(of_pool))) =
+            (&settings.slots, plan.pool_slots(settings.pool))
+            && own >= of_pool
+        {
+            warnings.push(format!(
+                "resource {name}: has {own} slots, as many as its pool or more ({of_pool}): nothing is left for the rest"
+            ));
+        }
+    }
+    for class in &plan.classes {
+        mixed_target(class, plan, warnings);
+    }
+}
+
+/// A service target where some of the class's pools have a number of slots, which is not moved.
+fn mixed_target(class: &Class, plan: &Plan, warnings: &mut Vec<String>) {
+    if class.service_target.is_none() || class.resource.is_some() {
+        return;
+    }
+    for pool in plan.pools_of(class.pool) {
+        if let (Some(Slots::Fixed(slots)), Some(pool)) =
+            (plan.pool_slots(pool), plan.pool_name(pool))
+        {
+            let name = &class.name;
+            warnings.push(format!(
+                "class {name}: its service target has no effect in pool {pool}, which has slots = {slots}"
+            ));
         }
     }
 }

@@ -6,6 +6,7 @@ use super::parts::{self, Part, Sums};
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, Policers};
 use super::pool::Pools;
+use super::resource::{self, Resources};
 use super::route::{self, To, ToKind, route};
 use super::rule_values::FLOW;
 use super::scheduling::{QUEUE_MAX, default_order};
@@ -64,6 +65,8 @@ section! {
         /// The pool that takes its requests, unless a rule names another; `"default"`: that of `[origin]`. Or several with
         /// weights, `{ stable = 95, canary = 5 }`: see [pools by weight](#pools-by-weight).
         pool: Option<To> = ToKind.optional("`\"default\"`");
+        /// The [resource](#resource-what-only-some-requests-need) that its requests need, unless a rule names another.
+        resource: Option<String> = TEXT.optional("none");
         /// Its part of the work, relative to the other classes of its site, with `policy = "weighted"`; more
         /// than 0.
         weight: Points = POINTS.or(1);
@@ -171,7 +174,7 @@ pub(super) fn classes(
     sites: &[Site],
     between: Policy,
     (mut known, site_ids): (Interning<'_, ClassId>, &[SiteId]),
-    pools: &Pools,
+    (pools, resources): (&Pools, &Resources),
     place: &Place,
     policers: &mut Policers<'_>,
 ) -> Classes {
@@ -202,6 +205,7 @@ pub(super) fn classes(
         let own = format!("class.{}", names[index]);
         let pool = raw.pool.as_ref().and_then(|to| route(to, pools, &place.key("pool")));
         let pool = pool.unwrap_or_default();
+        let resource = raw.resource.and_then(|name| resources.named(&name, &place.key("resource")));
         let trigger = |raw| trigger(raw, index, (&names, &ids));
         let class = Class {
             name: names[index].clone(),
@@ -216,6 +220,7 @@ pub(super) fn classes(
             reserve: part.reserve,
             site: site_ids[site],
             pool,
+            resource,
             order: raw.order.unwrap_or_else(|| default_order(of_site, between)),
             fair: raw.fair,
             codel: raw.codel.map(codel),
@@ -223,7 +228,9 @@ pub(super) fn classes(
             late: raw.late,
             queue_bytes_max: raw.queue_bytes,
             preemptible: raw.preemptible,
-            service_target: raw.service_target.and_then(|raw| target(raw, pools, pool)),
+            service_target: raw.service_target.and_then(|raw| {
+                target(raw, pools, pool, resource.and_then(|id| resources.slots(id)))
+            }),
             streams_max: raw.streams,
         };
         (class, raw.flow)
@@ -257,11 +264,12 @@ fn codel(At { value: raw, place }: At<CodelKeys>) -> Codel {
     Codel { target, interval }
 }
 
-/// How long the origin may take, where `route` is the class's.
+/// How long the origin may take, where `route` is the class's, and its requests need something of so many slots.
 fn target(
     At { value: raw, place }: At<TargetKeys>,
     pools: &Pools,
     route: Route,
+    resource: Option<&Slots>,
 ) -> Option<ServiceTarget> {
     let times = [raw.p50, raw.p90, raw.p95, raw.p99];
     let mut targets = Quantile::ALL.into_iter().zip(times);
@@ -279,6 +287,16 @@ fn target(
         return None;
     }
     // A number is the most that may be in progress, and what is typed in is not moved.
+    match resource {
+        Some(Slots::Fixed(slots)) => {
+            place.fault(format!(
+                "has no effect with slots = {slots} of the resource that the class needs: write slots = \"adaptive\" there, or remove this"
+            ));
+            return None;
+        }
+        Some(_) => return Some(ServiceTarget { time, quantile }),
+        None => {}
+    }
     let of = pools.splits.pools_of(route);
     let mut of_all = of.into_iter().map(|pool| pools.slots(pool));
     if let Some(Slots::Fixed(slots)) = of_all.next()
@@ -332,6 +350,9 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     }
     if class.pool != Route::default() {
         words += &format!(", pool {}", route::words(class.pool, plan));
+    }
+    if let Some(id) = class.resource {
+        words += &format!(", needs {}", resource::name(id, plan));
     }
     if site.policy != Policy::Strict {
         words += &parts::words(site.policy, &class.terms());

@@ -29,6 +29,7 @@ mod policy;
 mod pool;
 pub(crate) mod quantities;
 mod refusal;
+pub(crate) mod resource;
 mod reverse_dns;
 pub(crate) mod route;
 pub(crate) mod rule;

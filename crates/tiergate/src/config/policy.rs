@@ -13,6 +13,7 @@ use super::place::{At, Place};
 use super::policer::{Police, PoliceKind, PolicerKeys, Policers};
 use super::pool::{PoolKeys, pools};
 use super::refusal::{Refusal, RefusalConnection, RefusalKeys, refusal};
+use super::resource::{ResourceKeys, resources};
 use super::reverse_dns::{ReverseDns, reverse_dns};
 use super::rule::RuleKeys;
 use super::rule_values::FLOW;
@@ -58,6 +59,9 @@ section! {
         /// Further sets of servers, each with its own concurrency limit, for requests whose rule or class names it.
         pool: Vec<At<PoolKeys>> =
             list(table(), Spec::POOLS_MAX, "pools").or_none("none: all requests go to `[origin]`");
+        /// What only some requests need beside a slot, each with its own concurrency limit.
+        resource: Vec<At<ResourceKeys>> = list(table(), Spec::RESOURCES_MAX, "resources")
+            .or_none("none: requests need nothing but a slot");
         /// Tiers of service, most important first.
         class: Vec<At<ClassKeys>> =
             list(table(), Spec::CLASSES_MAX, "classes").or_none("one, `default`");
@@ -228,13 +232,22 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
     let pools = pools(raw.pool, raw.origin.as_ref(), Interning::of(&mut names.pools));
+    let resources = resources(raw.resource, &pools, Interning::of(&mut names.resources));
     let mut interning = Interning::of(&mut names.sites);
     // A site without a name has none of its own, but is a fault anyway.
     let site_places = site_places.iter().chain(std::iter::repeat(place));
     let site_id = |(site, place): (&Site, &Place)| interning.id(&site.name, place);
     let site_ids: Vec<SiteId> = sites.iter().zip(site_places).map(site_id).collect();
     let known = (Interning::of(&mut names.classes), &site_ids[..]);
-    let classes = classes(raw.class, &sites, between_sites, known, &pools, place, &mut policers);
+    let classes = classes(
+        raw.class,
+        &sites,
+        between_sites,
+        known,
+        (&pools, &resources),
+        place,
+        &mut policers,
+    );
     policers.share_out(&classes);
     let site_policer = raw.police.and_then(|police| policers.find(police, "site", None));
     let last = classes.ids.last().copied().unwrap_or_default();
@@ -245,6 +258,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         classes: &classes,
         listeners: &listeners,
         pools: &pools,
+        resources: &resources,
         policers: &mut policers,
     };
     let (rules, rule_keys) = rules(raw.rule, &mut references);
@@ -269,6 +283,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         slots,
         splits: pools.splits.take(),
         pools: pools.list,
+        resources: resources.list,
         policers: policers.settings,
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),

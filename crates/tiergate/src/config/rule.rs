@@ -5,6 +5,7 @@ use super::kind::Named;
 use super::listener::Listener;
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind};
+use super::resource::NeedKind;
 use super::route::{To, ToKind};
 use super::rule_values::{
     ASN, COUNTRY, DOMAIN, DSCP, EXTENSION, FLOW, HOST, MEDIA_TYPE, METHOD, PATH, REGEX, SIZES,
@@ -25,7 +26,7 @@ const SLOTS_MAX: u64 = 10_000;
 
 section! {
     /// All conditions given must hold; of a list, one is enough.
-    #[not_yet("level", "resource")]
+    #[not_yet("level")]
     pub(super) struct RuleKeys {
         /// Its name in logs, metrics and `explain`; unique, and not a number. A reload recognises a rule by
         /// its name, or else by its conditions.
@@ -116,6 +117,9 @@ section! {
         /// The pool that takes it, instead of its class's; `"default"`: that of `[origin]`. Or several with weights,
         /// `{ stable = 95, canary = 5 }`: see [pools by weight](#pools-by-weight).
         pool: Option<To> = ToKind.optional("the class's");
+        /// The [resource](#resource-what-only-some-requests-need) that it needs beside a slot of its pool, instead of its class's;
+        /// `false`: none.
+        resource: Option<Option<String>> = NeedKind.optional("the class's");
         /// How many slots it takes, for requests that occupy several of the origin's workers. When it is
         /// next, free slots are held for it until there are enough; a request that needs more slots than the
         /// limit runs alone.

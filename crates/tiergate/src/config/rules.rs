@@ -5,6 +5,7 @@ use super::lookup::Classes;
 use super::place::{At, Place};
 use super::policer::Policers;
 use super::pool::Pools;
+use super::resource::Resources;
 use super::route::route;
 use super::rule::{RuleKeys, conditions};
 use std::collections::HashSet;
@@ -41,6 +42,7 @@ pub(super) struct References<'p, 'n> {
     pub(super) classes: &'p Classes,
     pub(super) listeners: &'p [Listener],
     pub(super) pools: &'p Pools,
+    pub(super) resources: &'p Resources,
     pub(super) policers: &'p mut Policers<'n>,
 }
 
@@ -85,6 +87,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
             ("police", polices),
             ("deadline", raw.deadline.is_some()),
             ("pool", raw.pool.is_some()),
+            ("resource", raw.resource.is_some()),
             ("slots", raw.slots.is_some()),
             ("deadline_header", raw.deadline_header.is_some()),
         ];
@@ -113,12 +116,14 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
     }
     let class = raw.class.as_ref();
     let pool = raw.pool.as_ref();
+    let resource = raw.resource.as_ref();
     Rule {
         conditions: conditions(&raw, place, references.listeners),
         importance: raw.importance,
         score: raw.score.map(Score::of),
         class: class.and_then(|name| references.classes.named(name, &place.key("class"))),
         pool: pool.and_then(|to| route(to, references.pools, &place.key("pool"))),
+        resource: resource.and_then(|need| references.resources.need(need, &place.key("resource"))),
         flow: raw.flow,
         deadline: raw.deadline,
         refuse,

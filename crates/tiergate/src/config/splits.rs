@@ -15,13 +15,14 @@ impl Splits {
         self.0.take()
     }
 
-    /// The pools that a route may lead to.
+    /// The pools that a route leads to: those of some weight.
     pub(super) fn pools_of(&self, route: Route) -> Vec<PoolId> {
         match route {
             Route::Pool(pool) => vec![pool],
             Route::Split(split) => {
                 let splits = self.0.borrow();
-                splits[usize::from(split)].parts.iter().map(|(pool, _)| *pool).collect()
+                let parts = splits[usize::from(split)].parts.iter();
+                parts.filter(|(_, weight)| *weight > 0).map(|(pool, _)| *pool).collect()
             }
         }
     }

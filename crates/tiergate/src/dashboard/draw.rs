@@ -56,9 +56,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     refusal_list(frame, refusal_area, &view.reading.refusals, paint);
 }
 
-/// What is said of pools beside the default one, and of service targets.
+/// What is said of pools beside the default one, of resources and of service targets.
 fn head_rest(view: &View) -> impl Iterator<Item = String> {
-    plain::pools(view).take(POOLS_MAX).chain(plain::targets(view).take(TARGETS_MAX))
+    let rest = plain::resources(view).take(POOLS_MAX).chain(plain::targets(view).take(TARGETS_MAX));
+    plain::pools(view).take(POOLS_MAX).chain(rest)
 }
 
 /// Colours, or none of them.

@@ -33,6 +33,7 @@ pub(super) fn table(view: &View) -> String {
         status.clients.connections_active
     ));
     pools(view).for_each(&mut put);
+    resources(view).for_each(&mut put);
     targets(view).for_each(&mut put);
     let streams: u32 = status.classes.iter().map(|class| class.streams).sum();
     if streams > 0 {
@@ -84,6 +85,22 @@ pub(super) fn pools(view: &View) -> impl Iterator<Item = String> {
     })
 }
 
+/// What some requests need beside a slot, a line each.
+pub(super) fn resources(view: &View) -> impl Iterator<Item = String> {
+    view.reading.status.resources.iter().map(|it| {
+        let of =
+            if it.pool.is_empty() { String::new() } else { format!("{}/", harmless(&it.pool)) };
+        format!(
+            "resource {of}{}: slots {} ({})  running {}  waiting {}",
+            harmless(&it.name),
+            it.slots,
+            if it.adaptive { "adaptive" } else { "fixed" },
+            it.running,
+            it.waiting
+        )
+    })
+}
+
 /// The service targets, a line each.
 pub(super) fn targets(view: &View) -> impl Iterator<Item = String> {
     let status = &view.reading.status;
@@ -96,7 +113,7 @@ pub(super) fn targets(view: &View) -> impl Iterator<Item = String> {
 }
 
 fn target(pool: &str, class: &ClassStatus) -> Option<String> {
-    let TargetStatus { quantile, seconds, slots, missed, .. } = class.service_target.as_ref()?;
+    let TargetStatus { quantile, seconds, slots, missed, answers, .. } = class.service_target.as_ref()?;
     let found = class.first_byte.window;
     // Others are not kept for a window.
     let found = match quantile.as_str() {
@@ -108,6 +125,7 @@ fn target(pool: &str, class: &ClassStatus) -> Option<String> {
     let state = match (missed, slots) {
         (true, _) => "missed, fewer slots do not help".to_owned(),
         (false, Some(slots)) => format!("at most {slots} slots"),
+        (false, None) if *answers == 0 => "no request yet".to_owned(),
         (false, None) => "met".to_owned(),
     };
     let of = if pool.is_empty() { String::new() } else { format!("{}/", harmless(pool)) };

@@ -89,12 +89,14 @@ impl Door {
             match effect {
                 Effect::Wake(waker) if first.is_none() => first = Some(waker),
                 Effect::Wake(waker) => rest.push(waker),
-                Effect::SlotsChanged { pool, slots, .. } => {
+                Effect::SlotsChanged { pool, resource: None, slots, .. } => {
                     self.slots[pool.index()].store(slots, Ordering::Relaxed);
                 }
                 Effect::TargetMissed { pool, class, is_missed } => {
                     missed.push(Missed::of(&gate, pool, class, is_missed));
                 }
+                // Nobody asks for those of a resource without the lock.
+                Effect::SlotsChanged { .. } => {}
                 // Nothing in front of the gateway could refuse a flow for it: the gate does.
                 Effect::Block { .. } | Effect::UnblockAll => {}
             }

@@ -6,7 +6,7 @@ use tiergate_core::adjust::Adjusted;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::Step;
-use tiergate_core::gate::{ClassState, Gate, Pool};
+use tiergate_core::gate::{ClassState, Gate, Pool, ResourceState};
 use tiergate_core::names::{ClassId, PoolId, RuleId};
 use tiergate_core::plan::Plan;
 use tiergate_core::sense::Source;
@@ -74,6 +74,25 @@ pub struct PoolSnapshot {
     pub last_step: Option<(Moment, Step)>,
     /// Shedding; `None`: the policy sheds nothing.
     pub shedding: Option<SheddingSnapshot>,
+    /// What some of its requests need beside a slot.
+    pub resources: Vec<ResourceSnapshot>,
+}
+
+/// A resource of a pool at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Whether the limit is adaptive.
+    pub adaptive: bool,
+    /// The number of slots in force.
+    pub slots: u32,
+    /// Slots in use.
+    pub running: u32,
+    /// Requests in the queues that need one.
+    pub waiting: u32,
+    /// The last change of the limit, and when.
+    pub last_step: Option<(Moment, Step)>,
 }
 
 /// The gate at one moment.
@@ -175,12 +194,21 @@ impl PoolSnapshot {
                 overload: shedding.overload(),
                 fraction: shedding.fraction(),
             }),
+            resources: pool.resources().map(ResourceSnapshot::of).collect(),
         }
     }
 
     /// The class called `name`.
     pub fn class(&self, name: &str) -> Option<&ClassSnapshot> {
         self.classes.iter().find(|it| it.class.name == name)
+    }
+}
+
+impl ResourceSnapshot {
+    fn of(state: ResourceState<'_>) -> Self {
+        let ResourceState { slots, is_adaptive: adaptive, running, waiting, last_step, .. } = state;
+        let name = state.name.to_owned();
+        ResourceSnapshot { name, adaptive, slots, running, waiting, last_step }
     }
 }
 

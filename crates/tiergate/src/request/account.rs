@@ -123,6 +123,11 @@ fn log(
         waited: record.waited,
         first_byte: record.first_byte,
         class: Some(class_name(config, &facts.arrival)),
+        resource: facts
+            .arrival
+            .resource
+            .and_then(|id| plan.resource(id))
+            .map(|it| it.name.as_str()),
         pool: if pool == PoolId::DEFAULT { None } else { plan.pool_name(pool) },
         rule: rule_label(config, &facts.arrival),
         verdict: match (record.reason, record.waited) {

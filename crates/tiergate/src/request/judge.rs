@@ -117,6 +117,7 @@ fn arrival(
     let RequestInput { peer, trusted, .. } = *input;
     let mut arrival = Arrival {
         pool: config.policy.plan.pool_of(found),
+        resource: config.policy.plan.resource_of(found),
         deadline: deadline_of(config, input, found),
         running: session.is_some_and(SessionGuard::is_running),
         // A trusted peer's connection is many clients': nothing is known of this one's past. A body that

@@ -8,14 +8,14 @@ use super::*;
 use crate::arrival::Arrival;
 use crate::class::{Class, ClassId, Codel};
 use crate::classify::score::{Points, Score};
-use crate::names::Names;
+use crate::names::{LaneId, Names};
 use crate::plan::{Plan, Spec};
 use crate::reason::Reason;
 use crate::schedule::{Policy, Site};
 use crate::time::Moment;
 use std::time::Duration;
 
-pub(super) const C: ClassId = ClassId(0);
+pub(super) const C: LaneId = LaneId(0);
 
 pub(super) fn at(ms: u64) -> Moment {
     Moment::from_millis(ms)
@@ -35,7 +35,7 @@ pub(super) fn disciplines(classes: &[Class], ageing: f64) -> Vec<Discipline> {
 pub(super) fn backlog_of(classes: &[Class], ageing: f64) -> Backlog<u32> {
     let mut backlog = Backlog::new();
     for (class, discipline) in (0..).zip(disciplines(classes, ageing)) {
-        backlog.reconfigure(ClassId(class), discipline);
+        backlog.reconfigure(LaneId(class), discipline);
     }
     backlog
 }
@@ -45,14 +45,14 @@ pub(super) fn backlog(class: Class) -> Backlog<u32> {
 }
 
 pub(super) fn of_flow(flow: u64) -> Arrival {
-    Arrival { flow, ..Arrival::of(C) }
+    Arrival { flow, ..Arrival::of(ClassId(0)) }
 }
 
 /// Serves the next of the class at that cost, as the gate does; it ends at once. Its waker.
 pub(super) fn serve(
     backlog: &mut Backlog<u32>,
     now: Moment,
-    class: ClassId,
+    class: LaneId,
     cost: f64,
 ) -> Option<u32> {
     let (wake, turn) = begin(backlog, now, class, cost)?;
@@ -64,13 +64,13 @@ pub(super) fn serve(
 pub(super) fn begin(
     backlog: &mut Backlog<u32>,
     now: Moment,
-    class: ClassId,
+    class: LaneId,
     cost: f64,
 ) -> Option<(u32, Option<FlowTurn>)> {
     let ticket = backlog.first(now, class)?;
     backlog.served(ticket, cost);
     let turn = backlog.waiter(ticket).expect("it waits").turn;
-    let granted = Granted { at: now, found: 1, lineup: 0, place: None };
+    let granted = Granted { at: now, found: 1, found_there: 0, lineup: 0, place: None };
     let wake = backlog.settle(ticket, State::Granted(granted));
     backlog.remove(ticket);
     Some((wake, turn))

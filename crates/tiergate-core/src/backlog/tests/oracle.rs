@@ -279,7 +279,7 @@ impl Oracle {
     /// What was served to `flow` of that class and kind has ended.
     pub(super) fn ended(&mut self, now: Moment, of: (usize, usize, u64), charged: f64, cost: f64) {
         let account = self.account(of);
-        let queue = queue_of(ClassId(of.0 as u16), of.1 == 0, of.1 == 2);
+        let queue = queue_of(LaneId(of.0 as u32), of.1 == 0, of.1 == 2);
         let mut flow = Flow { queue, key: of.2, cost: account.cost, ..Flow::default() };
         self.served[of.0].ended(&mut flow, charged, cost);
         let account = self.account(of);

@@ -246,7 +246,8 @@ fn idle_flows_are_remembered_within_a_bound() {
     for flow in crowd..crowd + IDLE_MAX as u64 + 5000 {
         // Another of its flow waits, and leaves: the debt stays.
         let next = backlog.first(at(0), C).expect("waits");
-        let of = Arrival { flow: backlog.waiter(next).expect("waits").flow, ..Arrival::of(C) };
+        let of =
+            Arrival { flow: backlog.waiter(next).expect("waits").flow, ..Arrival::of(ClassId(0)) };
         let other = backlog.push(at(0), C, &of, at(0) + LONG, 0);
         serve(&mut backlog, at(0), C, 1.0);
         backlog.remove(other);

@@ -102,7 +102,7 @@ impl Both {
                     flow: flow.into(),
                     score: score(points.into()),
                     bytes: bytes.into(),
-                    ..Arrival::of(C)
+                    ..Arrival::of(ClassId(0))
                 };
                 self.push(self.class(class), &arrival, patience);
             }
@@ -134,7 +134,7 @@ impl Both {
                 let all: Vec<Class> = classes.iter().cycle().take(3).cloned().collect();
                 let new = disciplines(&all, AGEING as f64);
                 for (class, new) in new.into_iter().enumerate().take(self.naive.classes.len()) {
-                    self.real.reconfigure(ClassId(class as u16), new);
+                    self.real.reconfigure(LaneId(class as u32), new);
                     self.naive.reconfigure(class, all[class].clone());
                 }
             }
@@ -143,7 +143,7 @@ impl Both {
     }
 
     fn push(&mut self, class: usize, arrival: &Arrival, patience: u16) {
-        let id = ClassId(class as u16);
+        let id = LaneId(class as u32);
         let real = self.real.room(id, arrival);
         match self.naive.may_wait(class, arrival) {
             May::Wait => assert_eq!(real, Room::Free),
@@ -173,7 +173,7 @@ impl Both {
     }
 
     fn serve(&mut self, class: usize, cost: f64) {
-        let id = ClassId(class as u16);
+        let id = LaneId(class as u32);
         let first = self.real.first(self.now, id);
         let of = first.map(|ticket| {
             let waiter = self.real.waiter(ticket).expect("it waits");
@@ -202,7 +202,7 @@ impl Both {
         let next = self.naive.waiting.iter().map(|it| it.deadline).min();
         assert_eq!(self.real.next_deadline(), next.unwrap_or(Moment::NEVER));
         for class in 0..self.naive.classes.len() {
-            let id = ClassId(class as u16);
+            let id = LaneId(class as u32);
             let lens = [0, 1, 2].map(|kind| self.naive.of_kind(class, kind).len() as u32);
             assert_eq!(self.real.len_of(id), lens.iter().sum::<u32>());
             assert_eq!(self.real.len_of_list(id, true), lens[0]);

@@ -77,6 +77,19 @@ pub struct TargetState {
     pub late: u64,
 }
 
+impl TargetState {
+    /// Of the same target at two limits together.
+    pub(crate) fn with(self, other: TargetState) -> Self {
+        TargetState {
+            target: self.target,
+            slots: self.slots.into_iter().chain(other.slots).min(),
+            is_missed: self.is_missed || other.is_missed,
+            answers: self.answers + other.answers,
+            late: self.late + other.late,
+        }
+    }
+}
+
 /// A window has so many answers, and so many that may be late: then ln of the quantile is known to a tenth or so.
 const ANSWERS: f64 = 200.0;
 const LATE_ALLOWED: f64 = 5.0;

@@ -1,7 +1,7 @@
 use super::super::law::OriginLoad;
 use super::super::targets::Targets;
 use super::*;
-use crate::names::ClassId;
+use crate::names::{ClassId, LaneId};
 use crate::outcome::Outcome;
 use proptest::prelude::*;
 
@@ -38,7 +38,8 @@ impl Origin {
         let now = Moment::from_millis(self.now_ms as u64);
         let admitted = Moment::from_millis((self.now_ms - took_ms).max(0.0) as u64);
         let load = OriginLoad { running: found, waiting: 100 };
-        let completion = Completion { now, class, flow: 1, admitted, found, outcome, load };
+        let lane = LaneId(class.0.into());
+        let completion = Completion { now, class, lane, flow: 1, admitted, found, outcome, load };
         let (slots, floor) = (self.limit(), self.floor);
         self.targets.finished(&completion, slots, floor);
     }

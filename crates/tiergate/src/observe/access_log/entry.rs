@@ -64,6 +64,8 @@ pub struct Entry<'a> {
     pub class: Option<&'a str>,
     /// The name of the pool that it went to, unless that is the default pool.
     pub pool: Option<&'a str>,
+    /// The name of the resource that it needed.
+    pub resource: Option<&'a str>,
     /// The rule that decided the class.
     pub rule: Option<RuleLabel<'a>>,
     /// What was decided.

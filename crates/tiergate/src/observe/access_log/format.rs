@@ -46,6 +46,7 @@ impl Formatter {
         seconds(line, "first_byte_seconds", entry.first_byte);
         text(line, "class", entry.class.unwrap_or_default().as_bytes());
         text(line, "pool", entry.pool.unwrap_or_default().as_bytes());
+        text(line, "resource", entry.resource.unwrap_or_default().as_bytes());
         if let Some(RuleLabel { number, name }) = entry.rule {
             put(line, format_args!(",\"rule\":{number}"));
             text(line, "rule_name", name.unwrap_or_default().as_bytes());
@@ -168,6 +169,7 @@ pub(super) mod tests {
             first_byte: Some(Duration::from_millis(38)),
             class: Some("checkout"),
             pool: None,
+            resource: None,
             rule: Some(RuleLabel { number: 2, name: None }),
             verdict: Verdict::Queued,
             reason: None,

@@ -2,7 +2,7 @@
 
 use super::Readings;
 use super::page::{Page, Rows};
-use crate::observe::snapshot::{ClassSnapshot, PoolSnapshot};
+use crate::observe::snapshot::{ClassSnapshot, PoolSnapshot, ResourceSnapshot};
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::admit::session::{SessionAccount, SessionEnd};
@@ -113,6 +113,7 @@ impl Readings<'_> {
             page.gauge("slots_last_change_timestamp_seconds", "UNIX time of the last change")
                 .each(steps.map(|(labels, (changed, _))| (labels, at(changed))));
         }
+        self.resources(page);
         let shedding = self.by_pool(|it| it.shedding);
         let shedding = shedding.filter_map(|(labels, shedding)| Some((labels, shedding?)));
         if shedding.clone().next().is_some() {
@@ -121,6 +122,23 @@ impl Readings<'_> {
             page.gauge("shed_overload", "Queue delay against its target; 0.5 at the target")
                 .each(shedding.map(|(labels, it)| (labels, it.overload)));
         }
+    }
+
+    /// Nothing without resources.
+    fn resources(&self, page: &mut Page) {
+        if self.by_resource(|_| ()).next().is_none() {
+            return;
+        }
+        page.gauge("resource_slots", "Concurrent requests that may use the resource")
+            .each(self.by_resource(|it| it.slots));
+        page.gauge("resource_slots_running", "Slots of the resource in use")
+            .each(self.by_resource(|it| it.running));
+        page.gauge("resource_slots_adaptive", "Whether their number is adaptive (1) or fixed (0)")
+            .each(self.by_resource(|it| u32::from(it.adaptive)));
+        page.gauge("resource_waiting", "Requests in the queue that need the resource")
+            .each(self.by_resource(|it| it.waiting));
+        page.gauge("requests_held_up", "Requests in the queue whose resource has no free slot")
+            .each(self.by_class(|it| it.state.held_up));
     }
 
     pub(super) fn rules(&self, page: &mut Page) {
@@ -176,6 +194,16 @@ impl Readings<'_> {
         value: impl Fn(&'a PoolSnapshot) -> V + Clone,
     ) -> impl Rows<'a, V, 1> + Clone {
         self.snapshot.pools().map(move |it| ([("pool", it.name.as_str())], value(it)))
+    }
+
+    fn by_resource<'a, V>(
+        &'a self,
+        value: impl Fn(&'a ResourceSnapshot) -> V,
+    ) -> impl Rows<'a, V, 2> {
+        let all = |pool: &'a PoolSnapshot| pool.resources.iter().map(move |it| (pool, it));
+        self.snapshot.pools().flat_map(all).map(move |(pool, it)| {
+            ([("resource", it.name.as_str()), ("pool", pool.name.as_str())], value(it))
+        })
     }
 
     fn by_class<'a, V>(&'a self, value: impl Fn(&'a ClassSnapshot) -> V) -> impl Rows<'a, V, 2> {

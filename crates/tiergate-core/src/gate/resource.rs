@@ -1,0 +1,393 @@
+//! Resources: what only some requests of a pool need, such as a database behind one part of a site, each with a limit of its own.
+//!
+//! A request that needs one gets its slot of the pool and that of the resource at one moment, so that nothing is held while it waits
+//! for the other. While no slot of a resource is free, the requests that need it are held up: no policy sees them, no slot of the
+//! pool is kept for them, and what they wait for is no sign of what the pool's servers can do. They have their
+//! own queues ([`super::lanes`]) and their own places there.
+//!
+//! What a resource is told by ends of requests is not told to the pool's limit, but for the time that they took: refusals of the origin
+//! ([`crate::control`]'s pushback) and service targets concern the resource that was needed.
+
+use super::pool::Pool;
+use crate::control::{Completion, Limit, OriginLoad, Slots, Step, TargetState};
+use crate::names::{ClassId, LaneId, ResourceId};
+use crate::plan::Plan;
+use crate::schedule::Load;
+use crate::time::Moment;
+use std::borrow::Cow;
+
+/// A resource's state at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResourceState<'p> {
+    /// Its id.
+    pub id: ResourceId,
+    /// Its name in the latest plan that had it.
+    pub name: &'p str,
+    /// The number of slots in force.
+    pub slots: u32,
+    /// Whether that is found while serving.
+    pub is_adaptive: bool,
+    /// Requests that hold one.
+    pub running: u32,
+    /// Requests that wait and need one.
+    pub waiting: u32,
+    /// The last change of the limit, and when.
+    pub last_step: Option<(Moment, Step)>,
+}
+
+/// One resource of a pool.
+#[derive(Debug)]
+pub(super) struct Resource {
+    name: Box<str>,
+    given: Slots,
+    /// One that is gone from the plan bounds nothing any more.
+    is_planned: bool,
+    pub(super) limit: Limit,
+    /// The number of slots that the shell was told last.
+    said: u32,
+    /// Whether those that need it are held up, as far as loads say.
+    is_full: bool,
+    /// Until when they last were.
+    full_until: Moment,
+    /// Requests that wait and need it.
+    waiting: u32,
+    lanes: Vec<LaneId>,
+}
+
+impl Resource {
+    fn new(settings: &Slots) -> Self {
+        Resource {
+            name: Box::default(),
+            given: settings.clone(),
+            is_planned: true,
+            limit: Limit::new(settings.law(), settings),
+            said: 0,
+            is_full: false,
+            full_until: Moment::ZERO,
+            waiting: 0,
+            lanes: Vec::new(),
+        }
+    }
+
+    /// Whether any request waits for it.
+    pub(super) fn holds_up_any(&self) -> bool {
+        self.is_full && self.waiting > 0
+    }
+
+    /// Requests that wait and need it.
+    pub(super) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// The lanes of the requests that need it.
+    pub(super) fn lanes(&self) -> impl Iterator<Item = LaneId> + '_ {
+        self.lanes.iter().copied()
+    }
+
+    fn has_free(&self) -> bool {
+        !self.is_planned || self.limit.has_free()
+    }
+
+    pub(super) fn is_adaptive(&self) -> bool {
+        matches!(self.given, Slots::Adaptive(_))
+    }
+}
+
+/// The resources of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Resources {
+    /// By id; `None`: of another pool.
+    all: Vec<Option<Box<Resource>>>,
+    /// Requests that wait and need any, and those of them that are held up.
+    waiting: u32,
+    held_up: u32,
+}
+
+impl Resources {
+    #[inline]
+    pub(super) fn get(&self, id: ResourceId) -> Option<&Resource> {
+        self.all.get(id.index())?.as_deref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: ResourceId) -> Option<&mut Resource> {
+        self.all.get_mut(id.index())?.as_deref_mut()
+    }
+
+    /// Whether requests that need it, if anything, are held up.
+    #[inline]
+    pub(super) fn holds_up(&self, id: Option<ResourceId>) -> bool {
+        id.and_then(|id| self.get(id)).is_some_and(|resource| resource.is_full)
+    }
+
+    /// One more waits and needs it, if anything. Whether it is held up.
+    #[inline]
+    fn joins(&mut self, id: Option<ResourceId>) -> bool {
+        let Some(id) = id else { return false };
+        let resource = self.all[id.index()].as_mut().expect("a lane's resource is there");
+        resource.waiting += 1;
+        self.waiting += 1;
+        self.held_up += u32::from(resource.is_full);
+        resource.is_full
+    }
+
+    /// One fewer waits and needs it, if anything. Whether it was held up.
+    #[inline]
+    fn parts(&mut self, id: Option<ResourceId>) -> bool {
+        let Some(id) = id else { return false };
+        let resource = self.all[id.index()].as_mut().expect("a lane's resource is there");
+        resource.waiting -= 1;
+        self.waiting -= 1;
+        self.held_up -= u32::from(resource.is_full);
+        resource.is_full
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Resource> + '_ {
+        self.all.iter().flatten().map(|resource| &**resource)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Resource> + '_ {
+        self.all.iter_mut().flatten().map(|resource| &mut **resource)
+    }
+
+    /// Puts those of a plan in force. The limit of one that stays is kept while it is set in the same way.
+    fn reconfigure<'p>(
+        &mut self,
+        planned: impl Iterator<Item = (ResourceId, &'p crate::plan::ResourceSettings)>,
+    ) {
+        self.iter_mut().for_each(|it| it.is_planned = false);
+        for (id, settings) in planned {
+            if self.all.len() <= id.index() {
+                self.all.resize_with(id.index() + 1, || None);
+            }
+            let slots = &settings.slots;
+            let resource =
+                self.all[id.index()].get_or_insert_with(|| Box::new(Resource::new(slots)));
+            if resource.given != *slots {
+                resource.given = slots.clone();
+                resource.limit.reconfigure(slots);
+            }
+            (resource.is_planned, resource.name) = (true, settings.name.as_str().into());
+        }
+    }
+}
+
+impl<T> Pool<T> {
+    /// The resources of the pool that the plan in force has, and those that are gone but have requests left. By age.
+    pub fn resources(&self) -> impl Iterator<Item = ResourceState<'_>> + '_ {
+        let all = (0..).map(ResourceId).zip(&self.resources.all);
+        let all = all.filter_map(|(id, it)| Some((id, it.as_deref()?)));
+        let here = all.filter(|(_, it)| it.is_planned || it.limit.running() + it.waiting > 0);
+        here.map(|(id, it)| ResourceState {
+            id,
+            name: &it.name,
+            slots: it.limit.slots(),
+            is_adaptive: it.is_adaptive(),
+            running: it.limit.running(),
+            waiting: it.waiting,
+            last_step: it.limit.last_step(),
+        })
+    }
+
+    /// How the service target of a class fares, at the resources that its requests need and where they need none; `None`: it has
+    /// none, or the numbers of slots are given.
+    pub(super) fn target(&self, class: ClassId) -> Option<TargetState> {
+        let limits = std::iter::once(&self.limit).chain(self.resources.iter().map(|it| &it.limit));
+        limits.filter_map(|limit| limit.target(class)).reduce(TargetState::with)
+    }
+
+    /// The class whose target came to be missed (`true`), or is missed no longer; said once.
+    pub(super) fn take_target_news(&mut self) -> Option<(ClassId, bool)> {
+        let limits = self.resources.iter_mut().map(|it| &mut it.limit);
+        std::iter::once(&mut self.limit).chain(limits).find_map(Limit::take_target_news)
+    }
+
+    /// The loads of the classes as far as their requests wait in the same places as those that need this resource, or none. Where the
+    /// pool has no resources, all do.
+    pub(super) fn loads_beside(&self, resource: Option<ResourceId>) -> Cow<'_, [Load]> {
+        if self.resources.all.is_empty() {
+            return Cow::Borrowed(self.classes.loads());
+        }
+        let classes = self.classes.ranked().iter().zip(self.classes.loads());
+        let load = |(class, load): (&ClassId, &Load)| {
+            let lanes = self.lanes.of_class(*class).map(|lane| self.lanes.at(lane));
+            let beside = lanes.filter(|lane| lane.resource == resource);
+            Load { waiting: beside.map(|lane| lane.waiting).sum(), ..*load }
+        };
+        Cow::Owned(classes.map(load).collect())
+    }
+
+    /// Requests that wait and may have a slot of the pool.
+    pub(super) fn ready(&self) -> u32 {
+        self.backlog.len() as u32 - self.resources.held_up
+    }
+
+    /// Requests that wait in the same places as those that need this resource, or none.
+    pub(super) fn waiting_beside(&self, resource: Option<ResourceId>) -> usize {
+        match resource.and_then(|id| self.resources.get(id)) {
+            Some(resource) => resource.waiting as usize,
+            None => self.backlog.len() - self.resources.waiting as usize,
+        }
+    }
+
+    fn resource_of(&self, lane: LaneId) -> Option<&Resource> {
+        self.resources.get(self.lanes.at(lane).resource?)
+    }
+
+    fn resource_of_mut(&mut self, lane: LaneId) -> Option<&mut Resource> {
+        self.resources.get_mut(self.lanes.at(lane).resource?)
+    }
+
+    /// Whether a slot of what requests of the lane need is free.
+    pub(super) fn has_resource(&self, lane: LaneId) -> bool {
+        self.resource_of(lane).is_none_or(Resource::has_free)
+    }
+
+    /// Whether the lane's requests wait for their resource, as far as loads say.
+    pub(super) fn is_held_up(&self, lane: LaneId) -> bool {
+        self.resource_of(lane).is_some_and(|resource| resource.is_full)
+    }
+
+    /// Whether a request of the lane that came then has waited for its resource, at least for a while.
+    pub(super) fn was_held_up(&self, lane: LaneId, arrived: Moment) -> bool {
+        self.resource_of(lane).is_some_and(|it| it.is_full || it.full_until > arrived)
+    }
+
+    /// How many requests of the lane may be in progress.
+    pub(super) fn slots_for(&self, lane: LaneId) -> u32 {
+        let of_resource = self.resource_of(lane).filter(|it| it.is_planned);
+        of_resource.map_or(u32::MAX, |it| it.limit.slots()).min(self.limit.slots())
+    }
+
+    /// Whether the slots of a request of the lane may be lent: not if a policy says how many there are.
+    pub(super) fn is_lendable(&self, lane: LaneId) -> bool {
+        self.is_adaptive() && self.resource_of(lane).is_none_or(Resource::is_adaptive)
+    }
+
+    /// One more waits in the lane.
+    pub(super) fn joins(&mut self, lane: LaneId) {
+        let lane = self.lanes.at_mut(lane);
+        lane.waiting += 1;
+        let load = self.classes.load_mut(lane.class);
+        load.apart += u32::from(lane.resource.is_some());
+        *load.part(self.resources.joins(lane.resource)) += 1;
+    }
+
+    /// One fewer waits in the lane; the caller tells the triggers.
+    pub(super) fn parts(&mut self, lane: LaneId) {
+        let lane = self.lanes.at_mut(lane);
+        lane.waiting -= 1;
+        let load = self.classes.load_mut(lane.class);
+        load.apart -= u32::from(lane.resource.is_some());
+        *load.part(self.resources.parts(lane.resource)) -= 1;
+    }
+
+    /// A request of the lane takes a slot of its resource. How many are in use there with it.
+    pub(super) fn takes_resource(&mut self, now: Moment, lane: LaneId) -> u32 {
+        let Some(id) = self.lanes.at(lane).resource else { return 0 };
+        let Some(resource) = self.resources.get_mut(id) else { return 0 };
+        resource.limit.grant(now, 1);
+        let found = resource.limit.running();
+        self.look_at_resource(now, id);
+        found
+    }
+
+    /// It gives that slot back; [`Pool::look_at_resources`] follows.
+    pub(super) fn gives_resource(&mut self, lane: LaneId) {
+        if let Some(resource) = self.resource_of_mut(lane) {
+            resource.limit.take_back(1);
+        }
+    }
+
+    /// It lends that slot; [`Pool::look_at_resources`] follows.
+    pub(super) fn lends_resource(&mut self, now: Moment, lane: LaneId) {
+        if let Some(resource) = self.resource_of_mut(lane) {
+            resource.limit.lend(now, 1);
+        }
+    }
+
+    /// Who is held up is as the resources' limits say. O(resources), and O(classes) for each that changed.
+    pub(super) fn look_at_resources(&mut self, now: Moment) {
+        for id in (0..self.resources.all.len() as u16).map(ResourceId) {
+            self.look_at_resource(now, id);
+        }
+    }
+
+    fn look_at_resource(&mut self, now: Moment, id: ResourceId) {
+        let Some(resource) = self.resources.get(id) else { return };
+        let is_full = !resource.has_free();
+        if resource.is_full == is_full {
+            return;
+        }
+        if resource.waiting > 0 && self.ready() == 0 {
+            // Time that nobody waited in has not passed for the schedule yet.
+            self.let_time_pass(now);
+        }
+        let resource = self.resources.get_mut(id).expect("just seen");
+        resource.is_full = is_full;
+        if !is_full {
+            resource.full_until = now;
+        }
+        for &lane in &resource.lanes {
+            let lane = self.lanes.at(lane);
+            if lane.waiting == 0 {
+                continue;
+            }
+            let load = self.classes.load_mut(lane.class);
+            *load.part(!is_full) -= lane.waiting;
+            *load.part(is_full) += lane.waiting;
+        }
+        match is_full {
+            true => self.resources.held_up += resource.waiting,
+            false => self.resources.held_up -= resource.waiting,
+        }
+    }
+
+    /// A request of the lane has given its slots back: tells the limits. `found`: slots of the resource that were in use when its own was granted.
+    pub(super) fn tell_limits(&mut self, completion: &Completion<'_>, found: u32) {
+        let Some(resource) = self.resource_of_mut(completion.lane) else {
+            return self.limit.finished(completion);
+        };
+        // Its own is back already.
+        let running = resource.limit.running() + 1;
+        let load = OriginLoad { running, waiting: resource.waiting };
+        resource.limit.finished(&Completion { found, load, ..*completion });
+        self.limit.finished_elsewhere(completion);
+    }
+
+    /// Tells the resources' limits whether slots are kept from those that wait.
+    pub(super) fn note_kept_resources(&mut self, now: Moment) {
+        for resource in self.resources.iter_mut() {
+            let waits = resource.waiting > 0;
+            resource.limit.note_kept(now, waits);
+        }
+    }
+
+    /// Puts the resources of a plan in force, and makes their lanes.
+    pub(super) fn reconfigure_resources(&mut self, now: Moment, plan: &Plan) {
+        if self.is_planned {
+            self.resources.reconfigure(plan.resources_of(self.id));
+        }
+        for class in plan.class_ids() {
+            self.lanes.make(now, *class, None);
+            for (id, _) in plan.resources_of(self.id) {
+                self.lanes.make(now, *class, Some(id));
+            }
+        }
+        self.resources.iter_mut().for_each(|resource| resource.lanes.clear());
+        for lane in self.lanes.ids() {
+            if let Some(resource) = self.resource_of_mut(lane) {
+                resource.lanes.push(lane);
+            }
+        }
+    }
+
+    /// The resource whose number of slots the shell does not know yet, that number, and why.
+    pub(super) fn resource_news(&mut self) -> Option<(ResourceId, u32, Option<Step>)> {
+        let all = (0..).map(ResourceId).zip(&mut self.resources.all);
+        let mut all = all.filter_map(|(id, it)| Some((id, it.as_deref_mut()?)));
+        let (id, resource) = all.find(|(_, it)| it.is_planned && it.said != it.limit.slots())?;
+        resource.said = resource.limit.slots();
+        Some((id, resource.said, resource.limit.last_step().map(|(_, step)| step)))
+    }
+}
