@@ -74,6 +74,28 @@ fn the_quantile_is_at_its_target_and_no_throughput_is_lost() {
     }
 }
 
+/// A limit that begins above what is needed, and is bounded before it was learned from.
+#[test]
+fn a_target_that_more_slots_than_are_needed_would_meet_raises_no_limit() {
+    let (mut few, _) = origins().swap_remove(1);
+    few.shape.workers = Some(4);
+    few.shape.wait = Distribution::Lognormal { mean_ms: 20.0, cv: 0.4 };
+    few.capacity = 200.0;
+    for seed in 101..=104 {
+        let of = |target| {
+            let mut scenario = saturated(&few, 1.3, LimitKind::Adaptive, 60.0);
+            scenario.cuts_s = vec![SETTLED_S];
+            scenario.class[0].target_p99_ms = target;
+            settled(&scenario, seed).slots()
+        };
+        let eight = saturated(&few, 1.3, LimitKind::Fixed(8), 60.0);
+        let eight = Scenario { cuts_s: vec![SETTLED_S], ..eight };
+        let (without, with) = (of(None), of(Some(p99_ms(&settled(&eight, seed)))));
+        println!("{seed}: {without:.1} slots without, {with:.1} with");
+        assert!(with <= 1.25 * without, "{seed}: {with:.1} slots, {without:.1} without");
+    }
+}
+
 #[test]
 fn a_target_that_cannot_be_met_costs_no_throughput() {
     for (subject, full) in origins() {

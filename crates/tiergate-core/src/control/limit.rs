@@ -9,6 +9,9 @@ use crate::names::ClassId;
 use crate::sense::Reading;
 use crate::time::Moment;
 
+/// The law may go beyond what service targets allow by one slot in so many.
+const SLACK: u32 = 8;
+
 /// The number of slots in force, the law that finds it, and how many are in use.
 #[derive(Debug)]
 pub(crate) struct Limit {
@@ -48,13 +51,16 @@ impl Limit {
         let before = self.targets.most();
         self.targets.reconfigure(now, wanted);
         if self.targets.most() != before {
+            self.tell_bounds(now);
             self.take(now, Some(Step { slots: self.law.slots(), cause: Cause::Reload }));
         }
     }
 
     /// How the service target of a class fares; `None`: it has none here. O(targets).
     pub(crate) fn target(&self, class: ClassId) -> Option<TargetState> {
-        self.targets.state(class)
+        let state = self.targets.state(class)?;
+        // Where the law needs fewer, it is not the target that bounds them.
+        Some(TargetState { slots: state.slots.filter(|most| *most <= self.slots), ..state })
     }
 
     /// The class whose target came to be missed (`true`), or is missed no longer; said once.
@@ -114,7 +120,7 @@ impl Limit {
     /// Slots that are free now are kept from the requests that wait, if any do: time in which they are says
     /// nothing of an idle origin.
     pub(crate) fn note_kept(&mut self, now: Moment, anybody_waits: bool) {
-        let kept = anybody_waits && self.has_free();
+        let kept = anybody_waits && (self.has_free() || self.slots < self.law.slots());
         let was_kept = std::mem::replace(&mut self.kept, kept);
         if kept || was_kept {
             self.law.pass(now, self.running);
@@ -131,6 +137,7 @@ impl Limit {
             self.take(completion.now, Some(step));
         }
         if self.targets.finished(completion, self.slots, self.bounds.clamp(0)) {
+            self.tell_bounds(completion.now);
             let step = Step { slots: self.law.slots(), cause: Cause::Target };
             self.take(completion.now, Some(step));
         }
@@ -158,8 +165,17 @@ impl Limit {
     /// The limit has other bounds from now on; what the law has learned stays.
     pub(crate) fn set_bounds(&mut self, now: Moment, slots: &Slots) {
         self.bounds = slots.bounds();
-        self.law.set_bounds(now, &self.bounds);
+        self.tell_bounds(now);
         self.take(now, Some(Step { slots: self.law.slots(), cause: Cause::Adjusted }));
+    }
+
+    /// Tells the law where it may go: hardly higher than the targets let it. Else it would wait for slots to be used that nobody
+    /// gets before it learns anything, and would not find that fewer are enough; exactly as high, it would begin anew with each
+    /// small step of theirs.
+    fn tell_bounds(&mut self, now: Moment) {
+        let most = self.targets.most().map_or(u32::MAX, |most| most.saturating_add(most / SLACK));
+        let slots_max = self.bounds.slots_max.min(most).max(self.bounds.slots_min);
+        self.law.set_bounds(now, &Bounds { slots_max, ..self.bounds.clone() });
     }
 
     fn take(&mut self, now: Moment, step: Option<Step>) {
