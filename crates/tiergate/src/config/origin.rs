@@ -242,6 +242,11 @@ pub(crate) fn slots_words(slots: &Slots) -> String {
         Slots::Adaptive(_) => {
             "as many at once as it can take, measured continuously (adaptive)".to_owned()
         }
+        Slots::Shared(_) => {
+            "as many at once as it can take beside the requests of other gateways, measured \
+                             continuously and at the same times as they do (adaptive, shared)"
+                .to_owned()
+        }
     }
 }
 

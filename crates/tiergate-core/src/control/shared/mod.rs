@@ -16,13 +16,13 @@ mod belief;
 mod rise;
 mod times;
 
+use crate::control::{Bounds, Cause, Completion, Law, Step};
+use crate::outcome::{End, Outcome};
+use crate::time::Moment;
 use belief::Belief;
 use rise::{Answer, Rise, Say, Seen};
 use std::collections::VecDeque;
 use std::time::Duration;
-use tiergate_core::control::{Bounds, Cause, Completion, Law, Step};
-use tiergate_core::outcome::{End, Outcome};
-use tiergate_core::time::Moment;
 use times::{ByClass, CLASSES, Point, Usual, VARIES_MIN};
 
 /// What time in service costs: the limit stands where a hundredth more slots are expected to give this part of a hundredth
@@ -148,7 +148,7 @@ impl Held {
 
 /// Finds how many requests the origin can work on at once.
 #[derive(Clone, Debug)]
-pub(super) struct Knee {
+pub struct SharedLimit {
     bounds: Bounds,
     belief: Belief,
     /// ln of the limit, and how far looks go from it.
@@ -189,9 +189,9 @@ pub(super) struct Knee {
     rise: Rise,
 }
 
-impl Knee {
+impl SharedLimit {
     /// A limit that knows nothing yet.
-    pub(super) fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: Bounds) -> Self {
         let slots = bounds.clamp(bounds.slots_start);
         let ln_slots = f64::from(bounds.slots_start.max(1)).ln();
         let held = Held {
@@ -201,7 +201,7 @@ impl Knee {
             of_class: [(0.0, 0.0); CLASSES],
             turnover: (0.0, 0.0),
         };
-        Knee {
+        SharedLimit {
             bounds,
             belief: Belief::new(ln_slots),
             ln_slots,
@@ -489,7 +489,7 @@ impl Knee {
     }
 }
 
-impl Law for Knee {
+impl Law for SharedLimit {
     fn slots(&self) -> u32 {
         self.slots
     }
