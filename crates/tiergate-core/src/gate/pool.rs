@@ -61,6 +61,8 @@ pub(super) struct Common<T> {
     pub(super) effects: Effects<T>,
     /// The latest moment that was told.
     pub(super) now: Moment,
+    /// By how much the wall clock is ahead of moments.
+    pub(super) ahead: Duration,
 }
 
 impl<T> Common<T> {

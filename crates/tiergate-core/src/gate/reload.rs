@@ -37,7 +37,9 @@ impl<T> Gate<T> {
             // An id between may belong to a plan that never came in force: its pool stays empty.
             while self.pools.len() <= id.index() {
                 let next = PoolId(self.pools.len() as u16);
-                self.pools.push(Pool::new(next, plan, slots, slots.law()));
+                let mut pool = Pool::new(next, plan, slots, slots.law());
+                pool.limit.set_clock(self.common.ahead);
+                self.pools.push(pool);
             }
             let pool = &mut self.pools[id.index()];
             if pool.given != *slots {
