@@ -99,6 +99,9 @@ pub struct PoolStatus {
 pub struct LimitStatus {
     /// Whether it is adaptive.
     pub adaptive: bool,
+    /// Whether it is found together with other gateways.
+    #[serde(default)]
+    pub shared: bool,
     /// Slots in force.
     pub slots: u32,
     /// Slots in use.
@@ -344,6 +347,17 @@ fn classes(
     classes.map(|class| class_status(class, history.window(snapshot, pool, &class.class.name).0))
 }
 
+impl LimitStatus {
+    /// How the number of slots is set, in a word.
+    pub fn kind(&self) -> &'static str {
+        match (self.adaptive, self.shared) {
+            (_, true) => "shared",
+            (true, false) => "adaptive",
+            (false, false) => "fixed",
+        }
+    }
+}
+
 fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitStatus {
     let last_change = pool.last_step.map(|(at, step)| LastChange {
         age_seconds: now.since(at).as_secs_f64(),
@@ -352,6 +366,7 @@ fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitSt
     });
     LimitStatus {
         adaptive: pool.adaptive,
+        shared: pool.shared,
         slots: pool.slots,
         running: pool.running,
         lent: pool.lent,

@@ -27,7 +27,7 @@ pub(super) fn table(view: &View) -> String {
     put(format!(
         "slots {} ({})  running {}  waiting {}  connections {}",
         limit.slots,
-        if limit.adaptive { "adaptive" } else { "fixed" },
+        limit.kind(),
         limit.running,
         limit.waiting,
         status.clients.connections_active
@@ -77,7 +77,7 @@ pub(super) fn pools(view: &View) -> impl Iterator<Item = String> {
             "pool {}: slots {} ({})  running {}  waiting {}",
             harmless(name),
             limit.slots,
-            if limit.adaptive { "adaptive" } else { "fixed" },
+            limit.kind(),
             limit.running,
             limit.waiting
         )

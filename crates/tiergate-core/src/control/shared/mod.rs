@@ -53,8 +53,8 @@ const FURTHER: f64 = 0.4;
 
 /// Finds how many requests the origin can work on at once, together with other gateways that do the same.
 ///
-/// About 40 KB. The end of a request costs some 100 ns, the end of a cycle, at most five or ten times a second, about as much as
-/// `docs/adr/0025` says; nothing is allocated after the start.
+/// About 35 KB. The end of a request costs some 100 ns, the end of a cycle, at most ten times a second, 60 to 200 µs; nothing is
+/// allocated after the start.
 #[derive(Clone, Debug)]
 pub struct SharedLimit {
     bounds: Bounds,
