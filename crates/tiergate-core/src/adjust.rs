@@ -48,9 +48,13 @@ impl Setting {
     pub(crate) fn read(self, plan: &Plan) -> Option<f64> {
         let class = |id: ClassId| plan.class(id);
         match (self, &plan.slots) {
-            (Setting::SlotsMin, Slots::Adaptive(bounds)) => Some(bounds.slots_min.into()),
+            (Setting::SlotsMin, Slots::Adaptive(bounds) | Slots::Shared(bounds)) => {
+                Some(bounds.slots_min.into())
+            }
             (Setting::SlotsMin, Slots::Fixed(_)) => None,
-            (Setting::SlotsMax, Slots::Adaptive(bounds)) => Some(bounds.slots_max.into()),
+            (Setting::SlotsMax, Slots::Adaptive(bounds) | Slots::Shared(bounds)) => {
+                Some(bounds.slots_max.into())
+            }
             (Setting::SlotsMax, Slots::Fixed(slots)) => Some((*slots).into()),
             (Setting::PolicerRate(id), _) => plan.policer(id).map(|it| it.rate.tokens_per_second()),
             (Setting::TriggerLen(id, place), _) => {
@@ -67,9 +71,13 @@ impl Setting {
         let rank = |id: ClassId| base.rank(id).expect("the plan has the setting");
         let whole = value.round().max(0.0) as u32;
         match (self, &mut plan.slots) {
-            (Setting::SlotsMin, Slots::Adaptive(bounds)) => bounds.slots_min = whole.max(1),
+            (Setting::SlotsMin, Slots::Adaptive(bounds) | Slots::Shared(bounds)) => {
+                bounds.slots_min = whole.max(1);
+            }
             (Setting::SlotsMin, Slots::Fixed(_)) => {}
-            (Setting::SlotsMax, Slots::Adaptive(bounds)) => bounds.slots_max = whole.max(1),
+            (Setting::SlotsMax, Slots::Adaptive(bounds) | Slots::Shared(bounds)) => {
+                bounds.slots_max = whole.max(1);
+            }
             (Setting::SlotsMax, Slots::Fixed(slots)) => *slots = whole.max(1),
             (Setting::PolicerRate(id), _) => {
                 let place = base.policer_ids().iter().position(|it| *it == id);

@@ -59,8 +59,10 @@ fn in_force(gate: &Gate<u32>, setting: Setting) -> f64 {
     match setting {
         Setting::SlotsMin | Setting::SlotsMax => match &plan.slots {
             Slots::Fixed(slots) => f64::from(*slots),
-            Slots::Adaptive(bounds) if setting == Setting::SlotsMin => bounds.slots_min.into(),
-            Slots::Adaptive(bounds) => bounds.slots_max.into(),
+            Slots::Adaptive(bounds) | Slots::Shared(bounds) if setting == Setting::SlotsMin => {
+                bounds.slots_min.into()
+            }
+            Slots::Adaptive(bounds) | Slots::Shared(bounds) => bounds.slots_max.into(),
         },
         Setting::PolicerRate(id) => plan.policers[id.index()].rate.tokens_per_second(),
         Setting::TriggerLen(id, place) => plan.classes[id.index()].refuse_at[place].waiting.into(),

@@ -35,7 +35,8 @@ struct Options {
     /// Compares laws with the right number of slots in these scenarios, which say what that is
     #[arg(long, value_name = "SCENARIO", num_args = 1..)]
     hard: Vec<String>,
-    /// A law to be compared: adaptive (the product's) or another [default: with --laws all, with --hard the product's]
+    /// A law to be compared: adaptive, shared (the product's for one gateway and for several) or another [default: with
+    /// --laws all, with --hard adaptive]
     #[arg(long)]
     law: Vec<String>,
     /// Overloads random servers so many times
@@ -96,7 +97,8 @@ fn read(file: &str) -> Result<Scenario> {
 /// The laws that are named, or, where none is, the product's and perhaps all others.
 fn laws(options: &Options, all: bool) -> Result<Vec<(&'static str, LimitKind)>> {
     let others = LawKind::NAMED.map(|(name, law)| (name, LimitKind::Law(law)));
-    let known: Vec<_> = [("adaptive", LimitKind::Adaptive)].into_iter().chain(others).collect();
+    let own = [("adaptive", LimitKind::Adaptive), ("shared", LimitKind::Shared)];
+    let known: Vec<_> = own.into_iter().chain(others).collect();
     if options.law.is_empty() {
         return Ok(known[..if all { known.len() } else { 1 }].to_vec());
     }

@@ -504,6 +504,14 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:4:8: class[1].name: must be 1 to 64 letters, digits, `-`, `_` or `.`, got \"ä\"\npolicy.toml:5:1: class[1].naem: unknown key, did you mean `name`?\npolicy.toml:6:9: class[1].queue: must be a whole number, 0 or more, got \"many\"",
         ),
         (
+            "slots = 64\nshared = true",
+            "policy.toml:4:10: origin.shared: has no effect with slots = 64: write slots = \"adaptive\", or divide the slots among the gateways and remove this",
+        ),
+        (
+            "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\nslots = 5\nshared = true",
+            "policy.toml:7:10: pool[1].shared: has no effect with slots = 5: write slots = \"adaptive\", or divide the slots among the gateways and remove this",
+        ),
+        (
             "[[class]]\nname = \"a\"\nservice_target = {}",
             "policy.toml:5:18: class[1].service_target: must have one of p50, p90, p95, p99: write { p99 = \"200ms\" }",
         ),
@@ -685,6 +693,32 @@ format = "combined"
 path = "decoded"
 via = false
 "#;
+
+#[test]
+fn gateways_share_the_limit_of_the_pools_that_say_so() {
+    use tiergate_core::control::{Bounds, Slots};
+
+    let text = |shared: &str| {
+        format!(
+            "[[listener]]\naddress = \"0.0.0.0:80\"\n[origin]\nservers = [\"a:1\"]\n{shared}\n\
+             [[pool]]\nname = \"inherits\"\nservers = [\"b:1\"]\n\
+             [[pool]]\nname = \"does\"\nservers = [\"c:1\"]\nshared = true\n\
+             [[pool]]\nname = \"does-not\"\nservers = [\"d:1\"]\nshared = false\n\
+             [[pool]]\nname = \"fixed\"\nservers = [\"e:1\"]\nslots = 5\n"
+        )
+    };
+    let slots = |key: &str| {
+        let policy = parse(&text(key), "policy.toml").unwrap();
+        let pools = policy.plan.pools.iter().map(|pool| pool.slots.clone());
+        std::iter::once(policy.plan.slots.clone()).chain(pools).collect::<Vec<_>>()
+    };
+    let (adaptive, shared) = (Slots::Adaptive(Bounds::default()), Slots::Shared(Bounds::default()));
+    let [of, fixed] = [&shared, &Slots::Fixed(5)];
+    assert_eq!(slots("shared = true"), [of, of, of, &adaptive, fixed].map(Clone::clone));
+    for without in ["", "shared = false"] {
+        assert_eq!(slots(without), [&adaptive, &adaptive, of, &adaptive, fixed].map(Clone::clone));
+    }
+}
 
 #[test]
 fn every_key_reaches_what_it_means() {

@@ -11,6 +11,7 @@
 //! | [`Law::is_away`] | the server refuses connections, and requests wait for it in their slots |
 //! | [`Law::observe`] | a sensor sent a reading |
 //! | [`Law::set_bounds`] | a controller changed the bounds |
+//! | [`Law::set_clock`] | the shell has compared the clocks; also before anything else |
 
 use crate::named::named;
 use crate::names::{ClassId, LaneId};
@@ -18,6 +19,7 @@ use crate::outcome::Outcome;
 use crate::sense::Reading;
 use crate::time::Moment;
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// Where a law may go, and where it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,4 +151,8 @@ pub trait Law: Debug + Send {
     /// The limit has other bounds from now on. The gate keeps it within them whatever the law says; a law
     /// that knows them tries nothing beyond.
     fn set_bounds(&mut self, _now: Moment, _bounds: &Bounds) {}
+
+    /// By how much the wall clock is ahead of moments: UNIX time at [`Moment::ZERO`]. Changes when the wall clock is set. Only
+    /// laws that act together with other gateways have a use for it. O(1).
+    fn set_clock(&mut self, _ahead: Duration) {}
 }

@@ -8,6 +8,7 @@ use super::targets::Targets;
 use crate::names::ClassId;
 use crate::sense::Reading;
 use crate::time::Moment;
+use std::time::Duration;
 
 /// The law may go beyond what service targets allow by one slot in so many.
 const SLACK: u32 = 8;
@@ -27,6 +28,8 @@ pub(crate) struct Limit {
     last_step: Option<(Moment, Step)>,
     /// Whether slots are free that no waiting request may have.
     kept: bool,
+    /// By how much the wall clock is ahead of moments.
+    ahead: Duration,
 }
 
 impl Limit {
@@ -34,12 +37,21 @@ impl Limit {
         let bounds = slots.bounds();
         let slots = bounds.clamp(law.slots());
         let (pushback, targets) = (Pushback::default(), Targets::default());
-        Limit { slots, bounds, pushback, targets, law, running: 0, last_step: None, kept: false }
+        let (running, last_step, kept, ahead) = (0, None, false, Duration::ZERO);
+        Limit { slots, bounds, pushback, targets, law, running, last_step, kept, ahead }
     }
 
     /// Begins anew with what a plan says; slots in use stay so. [`Limit::set_targets`] follows.
     pub(crate) fn reconfigure(&mut self, slots: &Slots) {
-        *self = Limit { running: self.running, ..Limit::new(slots.law(), slots) };
+        let (running, ahead) = (self.running, self.ahead);
+        *self = Limit { running, ..Limit::new(slots.law(), slots) };
+        self.set_clock(ahead);
+    }
+
+    /// The wall clock is ahead of moments by so much; see [`Law::set_clock`].
+    pub(crate) fn set_clock(&mut self, ahead: Duration) {
+        self.ahead = ahead;
+        self.law.set_clock(ahead);
     }
 
     /// The service targets of classes; what was found for those that stay is kept. O(classes²).

@@ -8,6 +8,7 @@ mod limit;
 mod mix;
 mod pushback;
 mod regain;
+pub mod shared;
 mod slots;
 mod target;
 mod targets;

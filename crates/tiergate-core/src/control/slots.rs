@@ -2,6 +2,7 @@
 
 use super::adaptive::AdaptiveLimit;
 use super::law::{Bounds, Law};
+use super::shared::SharedLimit;
 
 /// How the number of slots is set.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +11,8 @@ pub enum Slots {
     Fixed(u32),
     /// Found while serving, within bounds.
     Adaptive(Bounds),
+    /// Found while serving, within bounds, at servers that get requests from other gateways, too.
+    Shared(Bounds),
 }
 
 impl Default for Slots {
@@ -25,8 +28,18 @@ impl Slots {
             Slots::Fixed(slots) => {
                 Bounds { slots_min: *slots, slots_max: *slots, slots_start: *slots }
             }
-            Slots::Adaptive(bounds) => bounds.clone(),
+            Slots::Adaptive(bounds) | Slots::Shared(bounds) => bounds.clone(),
         }
+    }
+
+    /// Whether it is found while serving.
+    pub fn is_adaptive(&self) -> bool {
+        !matches!(self, Slots::Fixed(_))
+    }
+
+    /// Whether it is found together with other gateways.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Slots::Shared(_))
     }
 
     /// The law that sets it; it knows nothing of the origin yet.
@@ -34,6 +47,7 @@ impl Slots {
         match self {
             Slots::Fixed(slots) => Box::new(Fixed(*slots)),
             Slots::Adaptive(bounds) => Box::new(AdaptiveLimit::new(bounds.clone())),
+            Slots::Shared(bounds) => Box::new(SharedLimit::new(bounds.clone())),
         }
     }
 }

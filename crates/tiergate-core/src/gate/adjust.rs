@@ -1,4 +1,4 @@
-//! What comes in beside requests: readings of sensors, and adjustments of controllers.
+//! What comes in beside requests: readings of sensors, adjustments of controllers, and the wall clock.
 
 use super::Gate;
 use crate::adjust::{AdjustError, Adjustment, Adjustments, Applied};
@@ -25,6 +25,19 @@ impl<T> Gate<T> {
         pool.limit.observe(now, &reading);
         pool.dispatch(common, now);
         Ok(())
+    }
+
+    /// By how much the wall clock is ahead of moments: UNIX time at [`Moment::ZERO`]. To be told before the first request and
+    /// again now and then, since clocks are set. What several gateways do together ([`Slots::Shared`]) they do at moments
+    /// of the wall clock; where it is never told, they find each other by chance. O(pools).
+    ///
+    /// [`Slots::Shared`]: crate::control::Slots::Shared
+    pub fn set_clock(&mut self, ahead: Duration) {
+        self.common.ahead = ahead;
+        for pool in &mut self.pools {
+            pool.limit.set_clock(ahead);
+            pool.resources.iter_mut().for_each(|resource| resource.limit.set_clock(ahead));
+        }
     }
 
     /// The last reading of each source.

@@ -202,6 +202,7 @@ impl<T> Gate<T> {
                 draining: false,
                 effects: Effects::new(),
                 now: Moment::ZERO,
+                ahead: Duration::ZERO,
             },
         };
         gate.make_pools(&plan);

@@ -65,6 +65,8 @@ pub(super) struct Common<T> {
     pub(super) effects: Effects<T>,
     /// The latest moment that was told.
     pub(super) now: Moment,
+    /// By how much the wall clock is ahead of moments.
+    pub(super) ahead: Duration,
 }
 
 impl<T> Common<T> {
@@ -190,7 +192,12 @@ impl<T> Pool<T> {
 
     /// Whether the number of slots is found while serving.
     pub fn is_adaptive(&self) -> bool {
-        matches!(self.given, Slots::Adaptive(_))
+        self.given.is_adaptive()
+    }
+
+    /// Whether it is found together with other gateways.
+    pub fn is_shared(&self) -> bool {
+        self.given.is_shared()
     }
 
     /// The last change of the limit, and when.

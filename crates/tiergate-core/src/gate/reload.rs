@@ -13,6 +13,7 @@ use crate::names::{ClassId, PoolId};
 use crate::plan::Plan;
 use crate::time::Moment;
 use std::mem::discriminant;
+use std::time::Duration;
 
 impl<T> Gate<T> {
     /// Puts a new plan in force; nobody waiting or running is lost. The limit that each pool has found is kept as
@@ -37,7 +38,9 @@ impl<T> Gate<T> {
             // An id between may belong to a plan that never came in force: its pool stays empty.
             while self.pools.len() <= id.index() {
                 let next = PoolId(self.pools.len() as u16);
-                self.pools.push(Pool::new(next, plan, slots, slots.law()));
+                let mut pool = Pool::new(next, plan, slots, slots.law());
+                pool.limit.set_clock(self.common.ahead);
+                self.pools.push(pool);
             }
             let pool = &mut self.pools[id.index()];
             if pool.given != *slots {
@@ -63,7 +66,7 @@ impl<T> Gate<T> {
         }
         let former = std::mem::replace(&mut common.plan, plan);
         let plan = &common.plan;
-        pools.iter_mut().for_each(|pool| pool.put_in_force(now, &former, plan));
+        pools.iter_mut().for_each(|pool| pool.put_in_force(now, &former, plan, common.ahead));
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
         common.policers.reconfigure(now, policers, plan.site_policer);
         let is_kept = match (&mut common.blocking, plan.block) {
@@ -82,9 +85,9 @@ impl<T> Gate<T> {
 impl<T> Pool<T> {
     /// Puts every part under a plan, but for the limit. A pool that is gone from the plan goes on with its
     /// classes.
-    fn put_in_force(&mut self, now: Moment, former: &Plan, plan: &Plan) {
+    fn put_in_force(&mut self, now: Moment, former: &Plan, plan: &Plan, ahead: Duration) {
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
-        self.reconfigure_resources(now, plan);
+        self.reconfigure_resources(now, plan, ahead);
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {
             for lane in self.lanes.of_class(*id) {
                 self.backlog.reconfigure(lane, Discipline::of_plan(plan, class));
@@ -152,7 +155,6 @@ mod tests {
     use crate::plan::Spec;
     use crate::reason::Reason;
     use crate::schedule::Costing;
-    use std::time::Duration;
 
     #[test]
     fn costs_by_rule_survive_another_order_of_rules_and_classes() {

@@ -11,10 +11,11 @@
 use super::pool::Pool;
 use crate::control::{Completion, Limit, OriginLoad, Slots, Step, TargetState};
 use crate::names::{ClassId, LaneId, ResourceId};
-use crate::plan::Plan;
+use crate::plan::{Plan, ResourceSettings};
 use crate::schedule::Load;
 use crate::time::Moment;
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// A resource's state at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,12 +56,14 @@ pub(super) struct Resource {
 }
 
 impl Resource {
-    fn new(settings: &Slots) -> Self {
+    fn new(settings: &Slots, ahead: Duration) -> Self {
+        let mut limit = Limit::new(settings.law(), settings);
+        limit.set_clock(ahead);
         Resource {
             name: Box::default(),
             given: settings.clone(),
             is_planned: true,
-            limit: Limit::new(settings.law(), settings),
+            limit,
             said: 0,
             is_full: false,
             full_until: Moment::ZERO,
@@ -89,7 +92,7 @@ impl Resource {
     }
 
     pub(super) fn is_adaptive(&self) -> bool {
-        matches!(self.given, Slots::Adaptive(_))
+        self.given.is_adaptive()
     }
 }
 
@@ -153,7 +156,8 @@ impl Resources {
     /// Puts those of a plan in force. The limit of one that stays is kept while it is set in the same way.
     fn reconfigure<'p>(
         &mut self,
-        planned: impl Iterator<Item = (ResourceId, &'p crate::plan::ResourceSettings)>,
+        planned: impl Iterator<Item = (ResourceId, &'p ResourceSettings)>,
+        ahead: Duration,
     ) {
         self.iter_mut().for_each(|it| it.is_planned = false);
         for (id, settings) in planned {
@@ -162,7 +166,7 @@ impl Resources {
             }
             let slots = &settings.slots;
             let resource =
-                self.all[id.index()].get_or_insert_with(|| Box::new(Resource::new(slots)));
+                self.all[id.index()].get_or_insert_with(|| Box::new(Resource::new(slots, ahead)));
             if resource.given != *slots {
                 resource.given = slots.clone();
                 resource.limit.reconfigure(slots);
@@ -364,9 +368,9 @@ impl<T> Pool<T> {
     }
 
     /// Puts the resources of a plan in force, and makes their lanes.
-    pub(super) fn reconfigure_resources(&mut self, now: Moment, plan: &Plan) {
+    pub(super) fn reconfigure_resources(&mut self, now: Moment, plan: &Plan, ahead: Duration) {
         if self.is_planned {
-            self.resources.reconfigure(plan.resources_of(self.id));
+            self.resources.reconfigure(plan.resources_of(self.id), ahead);
         }
         for class in plan.class_ids() {
             self.lanes.make(now, *class, None);

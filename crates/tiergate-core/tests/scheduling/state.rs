@@ -91,7 +91,7 @@ impl State {
     pub(crate) fn slots(&self) -> u32 {
         match self.plan.slots {
             Slots::Fixed(slots) => slots,
-            Slots::Adaptive(_) => unreachable!("these tests have fixed slots"),
+            Slots::Adaptive(_) | Slots::Shared(_) => unreachable!("these tests have fixed slots"),
         }
     }
 

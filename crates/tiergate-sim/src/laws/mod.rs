@@ -4,7 +4,6 @@ mod aimd;
 mod climb;
 mod envoy;
 mod gradient2;
-mod knee;
 mod sampled;
 mod vegas;
 
@@ -26,20 +25,16 @@ pub enum LawKind {
     Aimd,
     /// Hill climbing on throughput by paired windows.
     Climb,
-    /// Looks below and above the limit at moments that gateways share, and a belief of where the knee is. A candidate
-    /// for the product.
-    Knee,
 }
 
 impl LawKind {
     /// Every law, with its name.
-    pub const NAMED: [(&str, LawKind); 6] = [
+    pub const NAMED: [(&str, LawKind); 5] = [
         ("gradient2", LawKind::Gradient2),
         ("envoy", LawKind::Envoy),
         ("vegas", LawKind::Vegas),
         ("aimd", LawKind::Aimd),
         ("climb", LawKind::Climb),
-        ("knee", LawKind::Knee),
     ];
 
     /// The law within the default bounds; it knows nothing of the origin yet.
@@ -50,7 +45,6 @@ impl LawKind {
             LawKind::Envoy => Box::new(envoy::Envoy::new(&bounds)),
             LawKind::Vegas => Box::new(Sampled::new(bounds, vegas::Vegas::default())),
             LawKind::Aimd => Box::new(Sampled::new(bounds, aimd::Aimd::default())),
-            LawKind::Knee => Box::new(knee::Knee::new(bounds)),
             LawKind::Climb => Box::new(climb::Climb::new(bounds)),
         }
     }

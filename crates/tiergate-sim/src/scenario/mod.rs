@@ -22,7 +22,7 @@ use serde::Deserialize;
 use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
-use tiergate_core::control::{Quantile, ServiceTarget, Slots};
+use tiergate_core::control::{Bounds, Quantile, ServiceTarget, Slots};
 use tiergate_core::names::{PoolId, ResourceId};
 use tiergate_core::origin::OnCancel;
 use tiergate_core::plan::{Plan, ResourceSettings, Spec};
@@ -98,6 +98,8 @@ pub enum LimitKind {
     None,
     /// Tiergate with its adaptive limit.
     Adaptive,
+    /// Tiergate with its adaptive limit for servers that get requests from other gateways, too.
+    Shared,
     /// Tiergate with so many slots.
     Fixed(u32),
     /// Tiergate with another law, for comparison.
@@ -261,6 +263,7 @@ impl Scenario {
                 LimitKind::Fixed(slots) => Slots::Fixed(slots),
                 LimitKind::None => Slots::Fixed(u32::MAX),
                 LimitKind::Adaptive | LimitKind::Policy | LimitKind::Law(_) => Slots::default(),
+                LimitKind::Shared => Slots::Shared(Bounds::default()),
             },
             shedding: self.shed_aim_ms.map(millis),
             ..Spec::protective()

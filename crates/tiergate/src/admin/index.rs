@@ -54,7 +54,7 @@ fn head(status: &Status) -> String {
         (None, Phase::Serving) => "serving".to_owned(),
         (None, phase) => format!("{phase:?}").to_lowercase(),
     };
-    let kind = if limit.adaptive { "adaptive" } else { "fixed" };
+    let kind = limit.kind();
     let change = limit.last_change.as_ref().map_or(String::new(), |change| {
         format!(
             "; set to {} {} ago: {}",
@@ -115,7 +115,7 @@ fn pools(status: &Status) -> String {
     }
     let row = |pool: &PoolStatus| {
         let limit = &pool.limit;
-        let kind = if limit.adaptive { "adaptive" } else { "fixed" };
+        let kind = limit.kind();
         let arrived: u64 = pool.classes.iter().map(|class| class.arrived).sum();
         let refused: u64 = pool.classes.iter().flat_map(|class| class.refused.values()).sum();
         [

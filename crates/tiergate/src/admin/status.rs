@@ -125,6 +125,9 @@ pub struct ResourceStatus {
 pub struct LimitStatus {
     /// Whether it is adaptive.
     pub adaptive: bool,
+    /// Whether it is found together with other gateways.
+    #[serde(default)]
+    pub shared: bool,
     /// Slots in force.
     pub slots: u32,
     /// Slots in use.
@@ -391,9 +394,21 @@ fn classes(
     classes.map(|class| class_status(class, history.window(snapshot, pool, &class.class.name).0))
 }
 
+impl LimitStatus {
+    /// How the number of slots is set, in a word.
+    pub fn kind(&self) -> &'static str {
+        match (self.adaptive, self.shared) {
+            (_, true) => "shared",
+            (true, false) => "adaptive",
+            (false, false) => "fixed",
+        }
+    }
+}
+
 fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitStatus {
     LimitStatus {
         adaptive: pool.adaptive,
+        shared: pool.shared,
         slots: pool.slots,
         running: pool.running,
         lent: pool.lent,

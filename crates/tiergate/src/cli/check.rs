@@ -192,7 +192,7 @@ mod tests {
              [[pool]]\nname = \"reports\"\nservers = [\"b:1\", \"b:2\"]\nslots = 5\nfallback = \"spare\"\n\
              failures_max = 7\n\
              [[pool]]\nname = \"spare\"\nservers = [\"a:1\"]\nhealth = false\n\
-             [[pool]]\nname = \"idle\"\nservers = [\"c:1\"]\n\
+             [[pool]]\nname = \"idle\"\nservers = [\"c:1\"]\nshared = true\n\
              [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\npool = \"reports\"\n\
              [[rule]]\npath = \"/x\"\npool = \"default\"\n[[rule]]\npath = \"/r\"\npool = \"reports\"\nslots = 6\n",
             "p.toml",
@@ -204,15 +204,16 @@ mod tests {
             "    a server is left out after 7 failures in a row, and tried again after 1s",
             "  spare: a:1; as many at once as it can take, measured continuously (adaptive)",
             "    health: no active checks",
+            "  idle: c:1; as many at once as it can take with the requests of other gateways, measured at the same moments of the wall clock as they do (adaptive, shared)",
             "  2  b  waits at most 2s, at most 10000 in the queue, pool reports; takes requests that no rule matches",
-            "  1  (line 22)  path /x → pool default",
+            "  1  (line 23)  path /x → pool default",
         ] {
             assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
         }
         let expected = [
             "class a: no rule leads to it",
             "pool idle: never referenced",
-            "rule 2 (line 25): takes 6 slots, and there are only 5",
+            "rule 2 (line 26): takes 6 slots, and there are only 5",
         ];
         assert_eq!(crate::cli::warn::warnings(&policy), expected);
     }

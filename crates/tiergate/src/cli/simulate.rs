@@ -222,6 +222,9 @@ impl Prepared {
         let slots = match &policy.plan.slots {
             tiergate_core::control::Slots::Fixed(slots) => format!("at most {slots} at once"),
             tiergate_core::control::Slots::Adaptive(_) => "a limit that adapts".to_owned(),
+            tiergate_core::control::Slots::Shared(_) => {
+                "a limit that adapts and is shared with other gateways".to_owned()
+            }
         };
         if !policy.plan.pools.is_empty() {
             let line = "pools are not simulated: every request goes to one server, by the limit of [origin]";

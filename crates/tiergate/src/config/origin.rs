@@ -4,7 +4,7 @@ use super::kind::{Choice, Parsed, Scalar, Text, list};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::show;
-use super::values::{SHARE, TIME, whole};
+use super::values::{FLAG, SHARE, TIME, whole};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +26,11 @@ section! {
         /// number up to 1000000.
         /// Why: the capacity of a server is rarely known, and it changes.
         slots: Slots = SlotsKind.or("adaptive");
+        /// Whether other gateways send requests to these servers, too: write it in all of them. The limit is then found together
+        /// with them, without a connection between them, see [shared origins](#shared-origins). Only with
+        /// `slots = "adaptive"`.
+        /// Why: with one gateway the usual limit follows changes sooner, and needs no clock.
+        shared: Option<At<bool>> = FLAG.placed().optional("`false`");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
@@ -152,6 +157,13 @@ pub enum Server {
     Unix(PathBuf),
 }
 
+impl OriginKeys {
+    /// How the number of slots is set.
+    pub(super) fn limit(&self) -> Slots {
+        limit(&self.slots, self.shared.as_ref(), false)
+    }
+}
+
 /// The origin; without servers only after a fault.
 pub(super) fn origin(raw: OriginKeys) -> Origin {
     Origin {
@@ -163,6 +175,24 @@ pub(super) fn origin(raw: OriginKeys) -> Origin {
         retries: Allowance { share: raw.retry_budget, floor: raw.retry_budget_min },
         on_cancel: raw.on_cancel,
         idle_connections_max: raw.idle_connections_max,
+    }
+}
+
+/// How the number of slots is set, where `shared` says whether other gateways have the same servers; reports a number of
+/// slots that they are to find together.
+pub(super) fn limit(slots: &Slots, shared: Option<&At<bool>>, inherited: bool) -> Slots {
+    match (slots, shared) {
+        (Slots::Fixed(slots), Some(At { value: true, place })) => {
+            place.fault(format!(
+                "has no effect with slots = {slots}: write slots = \"adaptive\", or divide the slots among \
+                 the gateways and remove this"
+            ));
+            Slots::Fixed(*slots)
+        }
+        (Slots::Adaptive(bounds), given) if given.map_or(inherited, |it| it.value) => {
+            Slots::Shared(bounds.clone())
+        }
+        (slots, _) => slots.clone(),
     }
 }
 
@@ -241,6 +271,11 @@ pub(crate) fn slots_words(slots: &Slots) -> String {
         Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
         Slots::Adaptive(_) => {
             "as many at once as it can take, measured continuously (adaptive)".to_owned()
+        }
+        Slots::Shared(_) => {
+            "as many at once as it can take with the requests of other gateways, measured at the \
+             same moments of the wall clock as they do (adaptive, shared)"
+                .to_owned()
         }
     }
 }

@@ -265,7 +265,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
-    let slots = raw.origin.as_ref().map(|origin| origin.slots.clone()).unwrap_or_default();
+    let slots = raw.origin.as_ref().map(OriginKeys::limit).unwrap_or_default();
     let origin = raw.origin.map(origin);
     let limits = limits(raw.limits);
     let Resolved { paths, forwarding, buffering, spooling } = forwarding(raw.forwarding);

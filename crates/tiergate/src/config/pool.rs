@@ -3,12 +3,12 @@
 use super::kind::{Choice, list};
 use super::lookup::{Interning, find};
 use super::origin::{
-    HealthCheck, ON_CANCEL, Origin, OriginKeys, SERVER, Server, SlotsKind, servers,
+    HealthCheck, ON_CANCEL, Origin, OriginKeys, SERVER, Server, SlotsKind, limit, servers,
 };
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
 use super::splits::Splits;
-use super::values::{Name, SHARE, TEXT, TIME, check_unique, whole};
+use super::values::{FLAG, Name, SHARE, TEXT, TIME, check_unique, whole};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 use tiergate_core::control::Slots;
@@ -33,6 +33,8 @@ section! {
         /// `"adaptive"`, or a number up to 1000000.
         /// Why: as for `[origin]`, from which it is not inherited: a number says something about particular servers.
         slots: Slots = SlotsKind.or("adaptive");
+        /// Whether other gateways send requests to these servers, too: write it in all of them. Only with `slots = "adaptive"`.
+        shared: Option<At<bool>> = FLAG.placed().optional("`[origin]`'s; with a number of slots `false`");
         /// The pool that takes its requests while none of its servers is usable; `"default"`: that of `[origin]`. Not
         /// while it is merely full. A request that already waits or has a slot stays.
         fallback: Option<String> = TEXT.optional("none: requests are refused with `origin_down`");
@@ -146,7 +148,9 @@ pub(super) fn pools(
             on_cancel: raw.on_cancel.unwrap_or(origin.on_cancel),
             idle_connections_max: raw.idle_connections_max.unwrap_or(origin.idle_connections_max),
         });
-        pools.list.push(PoolSettings { name, slots: raw.slots, fallback: None });
+        let is_shared = origin.shared.as_ref().is_some_and(|it| it.value);
+        let slots = limit(&raw.slots, raw.shared.as_ref(), is_shared);
+        pools.list.push(PoolSettings { name, slots, fallback: None });
     }
     for (index, (fallback, place)) in fallbacks.into_iter().enumerate() {
         let fallback = fallback.and_then(|name| Some((pools.named(&name, &place)?, place)));

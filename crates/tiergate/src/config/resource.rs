@@ -85,12 +85,16 @@ pub(super) fn resources(
 ) -> Resources {
     let mut resources = Resources::default();
     for At { value: raw, place } in raw {
-        let Some((name, slots)) = raw.name.zip(raw.slots) else { continue };
+        let Some((name, mut slots)) = raw.name.zip(raw.slots) else { continue };
         let name_place = place.key("name");
         let before = resources.list.iter().map(|it| it.name.as_str());
         check_unique("resource", &name, before, &name_place);
         let pool = raw.pool.and_then(|pool| pools.named(&pool, &place.key("pool")));
         let pool = pool.unwrap_or(PoolId::DEFAULT);
+        // What other gateways' requests need, too.
+        if let (Slots::Adaptive(bounds), true) = (&slots, pools.slots(pool).is_shared()) {
+            slots = Slots::Shared(bounds.clone());
+        }
         resources.ids.push(known.id(&name, &name_place));
         resources.list.push(ResourceSettings { name, pool, slots });
     }

@@ -125,7 +125,7 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     ]);
     frame.render_widget(line, title);
 
-    let kind = if limit.adaptive { "adaptive" } else { "fixed" };
+    let kind = limit.kind();
     let [numbers, gauge] =
         Layout::horizontal([Constraint::Length(NUMBERS_WIDTH), Constraint::Fill(1)]).areas(slots);
     let line = Line::from(vec![

@@ -27,7 +27,7 @@ pub(super) fn table(view: &View) -> String {
     put(format!(
         "slots {} ({})  running {}  waiting {}  connections {}",
         limit.slots,
-        if limit.adaptive { "adaptive" } else { "fixed" },
+        limit.kind(),
         limit.running,
         limit.waiting,
         status.clients.connections_active
@@ -78,7 +78,7 @@ pub(super) fn pools(view: &View) -> impl Iterator<Item = String> {
             "pool {}: slots {} ({})  running {}  waiting {}",
             harmless(name),
             limit.slots,
-            if limit.adaptive { "adaptive" } else { "fixed" },
+            limit.kind(),
             limit.running,
             limit.waiting
         )
@@ -113,7 +113,8 @@ pub(super) fn targets(view: &View) -> impl Iterator<Item = String> {
 }
 
 fn target(pool: &str, class: &ClassStatus) -> Option<String> {
-    let TargetStatus { quantile, seconds, slots, missed, answers, .. } = class.service_target.as_ref()?;
+    let TargetStatus { quantile, seconds, slots, missed, answers, .. } =
+        class.service_target.as_ref()?;
     let found = class.first_byte.window;
     // Others are not kept for a window.
     let found = match quantile.as_str() {

@@ -212,6 +212,7 @@ pub(super) mod tests {
                 },
                 limit: LimitStatus {
                     adaptive: true,
+                    shared: false,
                     slots: 40,
                     running: 38,
                     lent: 0,

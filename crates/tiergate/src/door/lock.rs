@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tiergate_core::gate::{Arrival, Effect, Gate};
 use tiergate_core::names::{ClassId, Id, PoolId};
 use tiergate_core::plan::Plan;
@@ -104,6 +105,11 @@ impl Door {
         drop(gate);
         first.into_iter().chain(rest).for_each(Waker::wake);
         missed.into_iter().for_each(Missed::log);
+    }
+
+    /// The wall clock is ahead of moments by so much; see [`Gate::set_clock`].
+    pub fn set_clock(&self, ahead: Duration) {
+        self.gate().set_clock(ahead);
     }
 
     /// Ticks the gate; returns when it wants the next tick, unless [`Door::poll_earlier`] says otherwise.

@@ -62,6 +62,8 @@ pub struct PoolSnapshot {
     pub classes: Vec<ClassSnapshot>,
     /// Whether the limit is adaptive.
     pub adaptive: bool,
+    /// Whether it is found together with other gateways.
+    pub shared: bool,
     /// The number of slots in force.
     pub slots: u32,
     /// Slots in use.
@@ -185,6 +187,7 @@ impl PoolSnapshot {
                 })
                 .collect(),
             adaptive: pool.is_adaptive(),
+            shared: pool.is_shared(),
             slots: pool.slots(),
             running: pool.running(),
             lent: pool.lent(),

@@ -99,6 +99,11 @@ impl Readings<'_> {
             .each(self.by_pool(|it| it.lent));
         page.gauge("slots_adaptive", "Whether the number of slots is adaptive (1) or fixed (0)")
             .each(self.by_pool(|it| u32::from(it.adaptive)));
+        page.gauge(
+            "slots_shared",
+            "Whether the number of slots is found together with other gateways (1)",
+        )
+        .each(self.by_pool(|it| u32::from(it.shared)));
         let steps = self.by_pool(|it| it.last_step);
         let steps = steps.filter_map(|(labels, step)| Some((labels, step?)));
         if steps.clone().next().is_some() {

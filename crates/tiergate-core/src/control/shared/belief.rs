@@ -7,6 +7,10 @@
 
 use super::times::Point;
 
+/// What time in service costs: the limit stands where a hundredth more slots are expected to give this part of a hundredth
+/// more throughput; and how much more for each unit of doubt (ln of the knee), so that a knee that is sought is not sought
+/// far above.
+pub(super) const PRICE: (f64, f64) = (0.25, 0.3);
 /// ln of slots on the grid: of the first place, places for each factor of e, and all: from 0.5 to 30,000 slots.
 const FROM: f64 = -0.7;
 const PER_ONE: f64 = 16.0;
@@ -211,7 +215,7 @@ fn spread_by(mut line: [f64; PLACES], mean: f64) -> [f64; PLACES] {
 mod tests {
     use super::*;
 
-    const PRICE: f64 = 0.25;
+    const PRICE: f64 = super::PRICE.0;
 
     /// Observes so many cycles at an origin with such a knee, with looks around the best of what is believed.
     fn observe(belief: &mut Belief, cycles: u32, knee: f64, width: f64) -> f64 {

@@ -7,7 +7,7 @@
 //! Throughput is no evidence otherwise: before an origin that others share it follows the limit because they lose what
 //! is won. Times that jump are seen by all of them, so that all go up together.
 
-use tiergate_core::time::Moment;
+use crate::time::Moment;
 
 /// Far longer: so many times the usual time of its class, and of that times how many more slots there are than usual. And
 /// so many requests, of which this part took far longer; and by Little's law so do those that have not ended: many that one
