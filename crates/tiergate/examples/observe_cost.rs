@@ -98,6 +98,7 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         first_byte: Some(Duration::from_millis(38)),
         class: Some("checkout"),
         pool: None,
+        resource: None,
         rule: Some(RuleLabel { number: 2, name: None }),
         verdict: Verdict::Queued,
         reason: None,

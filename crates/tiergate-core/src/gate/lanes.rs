@@ -2,12 +2,7 @@
 //!
 //! They wait for the same, so that each lane has its queue, its bounds and its pace of service: those that wait for a resource
 //! stand in the way of no others, and how slowly they are served says nothing of these.
-//!
-//! Which of a class's lanes goes first: one whose next is of a running session, one whose next is late last; then by the
-//! class's order. Where its flows take turns, so do its lanes, by what they cost and how many flows wait in each (start-time fair
-//! queueing, as between flows).
 
-use super::pool::Pool;
 use crate::admit::feasible::DrainRate;
 use crate::admit::lasting::Lasting;
 use crate::collections::grown;
@@ -129,35 +124,5 @@ impl Lanes {
     #[inline]
     pub(super) fn at_mut(&mut self, lane: LaneId) -> &mut Lane {
         &mut self.all[lane.index()]
-    }
-}
-
-/// A service that costs nothing would leave its lane's turn where it is.
-const COST_MIN: f64 = 1e-6;
-
-impl<T> Pool<T> {
-    /// The lane of which a class serves the next that may have a slot; any, if none has one. O(lanes of the class).
-    pub(super) fn lane_in_turn(&mut self, now: Moment, class: ClassId) -> LaneId {
-        if let Some(only) = self.lanes.only(class) {
-            return only;
-        }
-        let Pool { lanes, backlog, resources, classes, .. } = self;
-        let reached = classes.at(class).turn;
-        let ready = lanes.of_class(class).filter(|id| !resources.holds_up(lanes.at(*id).resource));
-        let first = ready
-            .filter_map(|id| {
-                let turn = lanes.at(id).turn.max(reached);
-                Some((backlog.standing(now, id, turn)?, id))
-            })
-            .min();
-        first.map_or_else(|| lanes.of(class, None), |(_, id)| id)
-    }
-
-    /// The next of the lane is about to be served, at such a cost; of a class that has several lanes.
-    pub(super) fn note_lane_turn(&mut self, class: ClassId, id: LaneId, cost: f64) {
-        let flows = self.backlog.flows_of(id).max(1);
-        let (reached, lane) = (&mut self.classes.at_mut(class).turn, self.lanes.at_mut(id));
-        *reached = reached.max(lane.turn);
-        lane.turn = *reached + cost.max(COST_MIN) / f64::from(flows);
     }
 }

@@ -24,6 +24,7 @@ mod away;
 mod classes;
 mod effect;
 mod grant;
+mod lane_turns;
 mod lanes;
 mod lend;
 mod lent;
@@ -34,6 +35,7 @@ mod pool;
 mod preempt;
 mod reload;
 mod resource;
+mod resources;
 mod revocable;
 mod signal;
 mod slow;
@@ -62,7 +64,7 @@ pub use lent::{ClientTime, Lends};
 pub use pace::{Delivered, Pace, Progress};
 use pool::Common;
 pub use pool::{ClassState, Pool};
-pub use resource::ResourceState;
+pub use resources::ResourceState;
 use std::time::Duration;
 
 /// Names one waiting request. Stale tickets are recognised.

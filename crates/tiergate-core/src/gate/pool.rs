@@ -16,7 +16,7 @@ use super::effect::Effects;
 use super::lanes::Lanes;
 use super::lent::Lent;
 use super::overtaken::Overtaken;
-use super::resource::Resources;
+use super::resources::Resources;
 use super::revocable::Revocable;
 use crate::account::Account;
 use crate::admit::block::Blocking;
