@@ -134,7 +134,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -320,7 +320,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[rule]]\nresource = \"disk\"",
-            "policy.toml:4:1: rule[1].resource: is not supported yet; leave it out",
+            "policy.toml:4:12: rule[1].resource: no resource is called \"disk\"; there is no resource",
         ),
         (
             "[[rule]]\nscore = 8.5001",

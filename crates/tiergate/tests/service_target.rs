@@ -71,8 +71,8 @@ fn the_limit_comes_down_to_a_target_and_goes_up_without_it() {
     gateway.write_policy(&target.text(&[gateway.address], gateway.admin));
     assert_eq!(gateway.reload().0, 200);
     eventually("the target bounds it", || gateway.number("/limit/slots") <= 20);
-    let bound = metric(&gateway, "tiergate_service_target_slots{class=\"shop\"}");
-    assert!(bound.is_some_and(|bound| (1.0..=24.0).contains(&bound)), "{bound:?}");
+    let bound = || metric(&gateway, "tiergate_service_target_slots{class=\"shop\"}");
+    eventually("the bound is told", || bound().is_some_and(|it| (1.0..=24.0).contains(&it)));
     let line = "tiergate_service_target_seconds{class=\"shop\",quantile=\"p50\"}";
     assert_eq!(metric(&gateway, line), Some(0.04));
     let status = gateway.status();

@@ -71,8 +71,11 @@ impl Limit {
     /// How the service target of a class fares; `None`: it has none here. O(targets).
     pub(crate) fn target(&self, class: ClassId) -> Option<TargetState> {
         let state = self.targets.state(class)?;
-        // Where the law needs fewer, it is not the target that bounds them.
-        Some(TargetState { slots: state.slots.filter(|most| *most <= self.slots), ..state })
+        // Where the law needs clearly fewer (a look below is not that), it is not the target that bounds them.
+        Some(TargetState {
+            slots: state.slots.filter(|most| *most <= self.slots + self.slots / 4 + 1),
+            ..state
+        })
     }
 
     /// The class whose target came to be missed (`true`), or is missed no longer; said once.

@@ -16,7 +16,10 @@ pub(super) fn find<'n>(
 ) -> Option<usize> {
     let found = names.clone().position(|known| known == name);
     if found.is_none() {
-        let instead = instead(name, names);
+        let instead = match names.clone().next() {
+            Some(_) => instead(name, names),
+            None => format!("; there is no {kind}"),
+        };
         place.fault(format!("no {kind} is called {:?}{instead}", shortened(name)));
     }
     found
