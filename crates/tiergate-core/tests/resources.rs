@@ -125,8 +125,17 @@ fn how_slowly_a_resource_is_served_has_no_other_request_refused() {
     let spec =
         Spec { classes: vec![class], slots: Slots::Fixed(50), resources, ..Spec::protective() };
     let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
-    let (mut running, mut refused) = (Vec::new(), [0, 0]);
+    let (mut running, mut waiting, mut refused) = (Vec::new(), Vec::new(), [0, 0]);
     for ms in (0..30_000).step_by(10) {
+        // The database takes half a second, all else no time to speak of.
+        waiting.retain(|(place, ticket)| match gate.claim(*ticket) {
+            Claim::Admitted(slot) => {
+                running.push((ms + [500, 20][*place], Some(slot)));
+                false
+            }
+            Claim::Waiting => true,
+            Claim::Rejected(_) => false,
+        });
         running.retain_mut(|it: &mut (u64, Option<Slot>)| {
             let ends = it.0 <= ms;
             if ends {
@@ -138,19 +147,16 @@ fn how_slowly_a_resource_is_served_has_no_other_request_refused() {
         while gate.next_effect().is_some() {}
         for (place, needs) in [Some(DB), None].into_iter().enumerate() {
             match gate.arrive(at(ms), needing(PREMIUM, needs), || ()) {
-                Verdict::Admit(slot) => {
-                    running.push((ms + if needs.is_some() { 500 } else { 20 }, Some(slot)));
-                }
-                // Whoever is granted a slot of the database holds it for half a second.
-                Verdict::Queue(ticket) => gate.cancel(at(ms), ticket),
+                Verdict::Admit(slot) => running.push((ms + [500, 20][place], Some(slot))),
+                Verdict::Queue(ticket) => waiting.push((place, ticket)),
                 Verdict::Reject(reason) => {
-                    assert_eq!((reason, place), (Reason::DeadlineInfeasible, 0));
+                    assert!(place == 0, "{reason:?}");
                     refused[place] += 1;
                 }
             }
         }
     }
-    assert_eq!(refused[1], 0);
+    assert!(refused[0] > 2_000 && refused[1] == 0, "{refused:?}");
 }
 
 #[test]

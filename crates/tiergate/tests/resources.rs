@@ -134,7 +134,8 @@ fn a_reload_changes_and_removes_a_resource_and_loses_no_request() {
     }
     // What ran by the former number has ended.
     searches.most.store(0, Ordering::SeqCst);
-    thread::sleep(3 * SEARCH);
+    let before = searchers.answered.load(Ordering::SeqCst);
+    eventually("searches go on", || searchers.answered.load(Ordering::SeqCst) > before + 5);
     assert_eq!(searches.most.load(Ordering::SeqCst), 1);
     searchers.stop();
     eventually_is("all is given back", 0, || gateway.number("/resources/0/running"));

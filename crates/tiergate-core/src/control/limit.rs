@@ -135,7 +135,9 @@ impl Limit {
     /// Slots that are free now are kept from the requests that wait, if any do: time in which they are says
     /// nothing of an idle origin.
     pub(crate) fn note_kept(&mut self, now: Moment, anybody_waits: bool) {
-        let kept = anybody_waits && (self.has_free() || self.slots < self.law.slots());
+        // At a target's bound the law may have more than anybody gets.
+        let is_bounded = self.targets.most().is_some_and(|most| most <= self.slots);
+        let kept = anybody_waits && (is_bounded || self.has_free());
         let was_kept = std::mem::replace(&mut self.kept, kept);
         if kept || was_kept {
             self.law.pass(now, self.running);
@@ -152,9 +154,7 @@ impl Limit {
             self.take(completion.now, Some(step));
         }
         if self.targets.finished(completion, self.slots, self.bounds.clamp(0)) {
-            self.tell_bounds(completion.now);
-            let step = Step { slots: self.law.slots(), cause: Cause::Target };
-            self.take(completion.now, Some(step));
+            self.take_targets(completion.now);
         }
     }
 
@@ -163,6 +163,15 @@ impl Limit {
     pub(crate) fn finished_elsewhere(&mut self, completion: &Completion<'_>) {
         let step = self.law.finished(completion);
         self.take(completion.now, step);
+        if self.targets.passes(completion.now) {
+            self.take_targets(completion.now);
+        }
+    }
+
+    /// The bound of targets is another one.
+    fn take_targets(&mut self, now: Moment) {
+        self.tell_bounds(now);
+        self.take(now, Some(Step { slots: self.law.slots(), cause: Cause::Target }));
     }
 
     /// The server is away; see [`Law::is_away`].

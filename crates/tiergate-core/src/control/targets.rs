@@ -73,6 +73,12 @@ impl Targets {
         is_other && self.look()
     }
 
+    /// A request has ended that is none of theirs here. Whether the bound has changed. O(targets).
+    pub(super) fn passes(&mut self, now: Moment) -> bool {
+        let passes = |is_other, (_, target): &mut (ClassId, Target)| target.passes(now) | is_other;
+        self.all.iter_mut().fold(false, passes) && self.look()
+    }
+
     fn look(&mut self) -> bool {
         let most = self.all.iter().filter_map(|(_, target)| target.most()).min();
         std::mem::replace(&mut self.most, most) != most

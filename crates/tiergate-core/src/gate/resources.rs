@@ -66,16 +66,6 @@ impl Resource {
         self.is_full && self.waiting > 0
     }
 
-    /// Requests that wait and need it.
-    pub(super) fn waiting(&self) -> u32 {
-        self.waiting
-    }
-
-    /// The lanes of the requests that need it.
-    pub(super) fn lanes(&self) -> impl Iterator<Item = LaneId> + '_ {
-        self.lanes.iter().copied()
-    }
-
     pub(super) fn has_free(&self) -> bool {
         !self.is_planned || self.limit.has_free()
     }

@@ -20,7 +20,6 @@ use super::pool::{Common, Pool};
 use super::revocable::Which;
 use super::wait::Chosen;
 use super::{Gate, Slot};
-use crate::names::LaneId;
 use crate::time::Moment;
 
 impl<T> Gate<T> {
@@ -90,14 +89,14 @@ impl<T> Pool<T> {
         }
         for resource in self.resources.iter().filter(|it| it.holds_up_any()) {
             let share = f64::from(resource.limit.slots()) * common.plan.slow_slots_max;
-            let lanes = || resource.lanes().map(LaneId::index);
+            let lanes = || resource.lanes.iter().map(|lane| lane.index());
             let mut unmarked: u32 = lanes().map(|lane| self.slow.unmarked_of(lane)).sum();
             // Requests, though it counts slots of the pool: no more of them are ended than wait.
             let mut marked: u32 = lanes().map(|lane| self.slow.marked_of(lane)).sum();
-            while unmarked > share as u32 && marked < resource.waiting() {
-                let with_any = resource.lanes().filter(|lane| self.slow.has(lane.index()));
+            while unmarked > share as u32 && marked < resource.waiting {
+                let with_any = resource.lanes.iter().filter(|lane| self.slow.has(lane.index()));
                 let least =
-                    with_any.max_by_key(|lane| self.classes.rank(self.lanes.at(*lane).class));
+                    with_any.max_by_key(|lane| self.classes.rank(self.lanes.at(**lane).class));
                 let Some(wake) = least.and_then(|lane| self.slow.mark(lane.index(), Which::Oldest))
                 else {
                     break;

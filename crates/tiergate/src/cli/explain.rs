@@ -320,13 +320,15 @@ fn resource(plan: &Plan, found: &Match) -> Option<String> {
     }
     let id = plan.resource_of(found)?;
     let settings = plan.resource(id)?;
-    let why = if found.resource.is_some() { "a rule says so" } else { "its class says so" };
+    let who = if found.resource.is_some() { "a rule" } else { "its class" };
     let name = &settings.name;
     if plan.pools_of(plan.route_of(found)).all(|pool| pool != settings.pool) {
         let pool = plan.pool_name(settings.pool).unwrap_or_default();
-        return Some(format!("{why} that it needs {name}, but that is of pool {pool}: no effect"));
+        return Some(format!(
+            "{who} says that it needs {name}, which is of pool {pool}: no effect"
+        ));
     }
-    Some(format!("it needs a slot of {name}, too: {why}"))
+    Some(format!("it needs a slot of {name}, too: {who} says so"))
 }
 
 /// Earlier rules of which all conditions but one hold.

@@ -149,6 +149,17 @@ fn a_class_that_is_gone_bounds_nobody_and_is_bounded_again_when_it_is_back() {
     assert_eq!(origin.targets.most(), Some(before));
 }
 
+/// As are those whose requests all go by another limit.
+#[test]
+fn ends_of_requests_that_another_limit_is_told_of_let_a_bound_go_as_well() {
+    let mut origin = Origin::new(60, &[(CLASS, p99(100))]);
+    origin.run(60.0, 800.0, CLASS, full_from_8);
+    let ends = origin.now_ms as u64;
+    assert!(!origin.targets.passes(Moment::from_millis(ends + 59_000)));
+    assert!(origin.targets.passes(Moment::from_millis(ends + 61_000)), "it has changed");
+    assert_eq!(origin.targets.most(), None);
+}
+
 #[test]
 fn the_strictest_target_counts_and_each_is_judged_by_its_own_requests() {
     let mut origin = Origin::new(60, &[(CLASS, p99(200)), (OTHER, p99(100))]);

@@ -252,3 +252,26 @@ fn the_pool_is_explained() {
         assert!(text.lines().any(|line| line.trim() == said), "{path}: {said}\n{text}");
     }
 }
+
+#[test]
+fn what_a_request_needs_is_explained() {
+    let policy = "[origin]\nservers = [\"a:1\"]\n\
+         [[pool]]\nname = \"reports\"\nservers = [\"b:1\"]\n\
+         [[resource]]\nname = \"db\"\nslots = 4\n\
+         [[resource]]\nname = \"search\"\nslots = 2\n\
+         [[class]]\nname = \"a\"\nresource = \"db\"\n\
+         [[rule]]\npath = \"/s\"\nresource = \"search\"\n\
+         [[rule]]\npath = \"/n\"\nresource = false\n\
+         [[rule]]\npath = \"/r\"\npool = \"reports\"\n";
+    let policy = parse(policy, "p.toml").unwrap();
+    for (path, expected) in [
+        ("/", "it needs a slot of db, too: its class says so"),
+        ("/s", "it needs a slot of search, too: a rule says so"),
+        ("/n", "it needs no resource: a rule says so"),
+        ("/r", "its class says that it needs db, which is of pool default: no effect"),
+    ] {
+        let question = Question { request: format!("GET {path}"), ..Question::default() };
+        let said = explain(&policy, "p.toml", &question).unwrap();
+        assert!(said.lines().any(|line| line.trim() == expected), "{expected}\n{said}");
+    }
+}

@@ -229,6 +229,13 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn the_resource_of_a_request_is_logged() {
+        let needing = Entry { resource: Some("db"), ..entry() };
+        let line = line(LogFormat::Json, &needing);
+        assert!(line.contains(",\"class\":\"checkout\",\"resource\":\"db\","), "{line}");
+    }
+
+    #[test]
     fn queries_are_never_logged() {
         for format in [LogFormat::Json, LogFormat::Combined] {
             let line = line(format, &entry());
