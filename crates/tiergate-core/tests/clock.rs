@@ -230,7 +230,7 @@ proptest! {
             prop_assert_eq!(&late.log, &latest.log);
         }
         let running = late.running.len() as u32;
-        prop_assert_eq!(late.gate.running(), running);
+        prop_assert_eq!(late.gate.running() + late.gate.lent(), running);
         prop_assert_eq!(late.gate.waiting(), late.waiting.len());
         let states: Vec<_> = late.gate.states().collect();
         for (state, account) in states.into_iter().zip(&late.gate.account().classes) {
