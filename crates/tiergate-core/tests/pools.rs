@@ -23,7 +23,7 @@ const MEDIA: PoolId = PoolId(2);
 const NAMES: [&str; 3] = ["default", "reports", "media"];
 
 fn pool(name: &str, slots: Slots) -> PoolSettings {
-    PoolSettings { name: name.to_owned(), slots, fallback: None }
+    PoolSettings::named(name, slots)
 }
 
 fn served() -> Outcome {

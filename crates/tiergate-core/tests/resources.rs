@@ -247,7 +247,7 @@ fn a_resource_that_is_gone_bounds_nothing_and_one_that_comes_back_knows_who_has_
 #[test]
 fn only_requests_of_its_pool_need_it() {
     let mut names = Names::default();
-    let pools = vec![PoolSettings { name: "other".into(), slots: Slots::Fixed(9), fallback: None }];
+    let pools = vec![PoolSettings::named("other", Slots::Fixed(9))];
     let classes = vec![Class { resource: Some(DB), ..spec(9, Vec::new()).classes[0].clone() }];
     let resources = vec![resource("db", 1), resource("search", 2)];
     let spec = Spec { pools, classes, ..spec(9, resources) };

@@ -24,7 +24,7 @@ fn shared() -> Slots {
 /// One class; a second pool, perhaps.
 fn plan(names: &mut Names, first: Slots, second: Option<Slots>) -> Plan {
     let class = Class { deadline: Duration::from_secs(3600), ..Class::named("a") };
-    let pool = |slots| PoolSettings { name: "second".to_owned(), slots, fallback: None };
+    let pool = |slots| PoolSettings::named("second", slots);
     let pools = second.map(pool).into_iter().collect();
     let spec = Spec { classes: vec![class], slots: first, pools, ..Spec::protective() };
     Plan::build(spec, names).expect("a valid plan")

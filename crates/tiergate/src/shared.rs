@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tiergate_core::classify::flow::FlowKey;
 use tiergate_core::fault::Fault;
+use tiergate_core::gate::Gate;
 use tiergate_core::names::PoolId;
 use tiergate_core::time::Moment;
 use tokio::sync::watch;
@@ -71,6 +72,11 @@ fn flow_key() -> FlowKey {
     *KEY.get_or_init(|| FlowKey([random(), random()]))
 }
 
+/// Tells the gate which servers the pools have.
+fn tell_servers<T>(gate: &mut Gate<T>, now: Moment, pools: &Pools) {
+    pools.with_ids().for_each(|(pool, origin)| gate.set_servers(now, pool, origin.ids()));
+}
+
 /// Refusals that the admin listener can show.
 const REFUSALS_KEPT: usize = 256;
 
@@ -117,8 +123,10 @@ pub fn set_thread(index: usize) {
 impl Shared {
     /// The state of a process that starts with this configuration.
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
+        let door = Door::new(config.policy.plan.clone(), crate::clock::now);
+        tell_servers(&mut door.gate(), crate::clock::now(), &config.pools);
         Shared {
-            door: Door::new(config.policy.plan.clone(), crate::clock::now),
+            door,
             sessions: Arc::new(SessionTable::new(config.policy.session.as_ref())),
             connections: Arc::new(Connections::new(counters.connections.clone())),
             counters,
@@ -143,6 +151,7 @@ impl Shared {
         let now = crate::clock::now();
         gate.reconfigure(now, config.policy.plan.clone());
         config.pools.moved_from(&self.config.load().pools).for_each(|pool| gate.moved(now, pool));
+        tell_servers(&mut gate, now, &config.pools);
         self.config.store(Arc::new(config));
         self.door.wake(gate);
     }
@@ -154,6 +163,7 @@ impl Shared {
         for (pool, _) in changed.iter().filter(|(_, is_moved)| *is_moved) {
             gate.moved(now, *pool);
         }
+        tell_servers(&mut gate, now, &self.config.load().pools);
         self.door.wake(gate);
     }
 

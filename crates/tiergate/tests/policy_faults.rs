@@ -745,6 +745,7 @@ fn every_key_reaches_what_it_means() {
     };
     assert_eq!(policy.listeners, [listener]);
     let origin = Origin {
+        slots_per_server: false,
         servers: vec![
             Server::Tcp("10.0.0.5".to_owned(), 8080),
             Server::Unix("/run/app.sock".into()),

@@ -4,6 +4,7 @@ use super::class_queue::queue_of;
 use super::flows::FlowTurn;
 use crate::classify::score::Score;
 use crate::collections::Key;
+use crate::control::Seat;
 use crate::names::{ClassId, LaneId, RuleId};
 use crate::reason::Reason;
 use crate::time::Moment;
@@ -30,6 +31,8 @@ pub(crate) struct Granted {
     pub(crate) found: u32,
     /// The same, of the resource that it needs.
     pub(crate) found_there: u32,
+    /// Whose slots they are, where each server has its own.
+    pub(crate) seat: Option<Seat>,
     /// Of the pool's line-ups, the one in force then.
     pub(crate) lineup: u32,
     /// What the request is named by among those in progress, where the limit is adaptive.

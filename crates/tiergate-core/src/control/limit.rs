@@ -127,6 +127,11 @@ impl Limit {
         self.running = 0;
     }
 
+    /// So many more slots are in use, which were granted by another limit.
+    pub(crate) fn holds_too(&mut self, slots: u32) {
+        self.running += slots;
+    }
+
     /// A request gives its slots back; [`Limit::finished`] follows.
     pub(crate) fn take_back(&mut self, slots: u16) {
         self.running -= u32::from(slots);

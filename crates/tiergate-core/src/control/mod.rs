@@ -5,6 +5,7 @@ mod curve;
 mod law;
 mod levels;
 mod limit;
+mod limits;
 mod mix;
 mod pushback;
 mod regain;
@@ -16,5 +17,7 @@ mod window;
 
 pub use law::{Bounds, Cause, Completion, Law, OriginLoad, Step};
 pub(crate) use limit::Limit;
+pub use limits::{Access, ServerSlots};
+pub(crate) use limits::{Limits, Seat};
 pub use slots::Slots;
 pub use target::{Quantile, ServiceTarget, TargetState};

@@ -1,7 +1,8 @@
 //! A request's arrival: admitted, queued or refused.
 
+use super::grant::Given;
 use super::pool::{Common, Pool};
-use super::{Arrival, Gate, Slot, Ticket, Verdict};
+use super::{Arrival, Gate, Holds, Slot, Ticket, Verdict};
 use crate::admit::importance::Candidate;
 use crate::admit::policer::{Quota, Under};
 use crate::backlog;
@@ -174,8 +175,9 @@ impl<T> Pool<T> {
     pub(super) fn grant_at_once(&mut self, now: Moment, arrival: &Arrival) -> Slot {
         let class = arrival.class;
         let lane = self.lane_of(arrival);
-        let (grant, found_there) = self.grant(now, lane, arrival.rule, arrival.width());
-        let place = self.begins(now, lane, grant.slots);
+        let given = self.grant(now, lane, arrival.rule, arrival.width());
+        let Given { grant, seat, found, found_there } = given;
+        let place = self.begins(now, lane, grant.slots, seat);
         Slot {
             flow: arrival.flow,
             pool: self.id,
@@ -183,8 +185,9 @@ impl<T> Pool<T> {
             lane,
             rule: arrival.rule,
             admitted: now,
+            holds: Holds::Slots(seat),
             lineup: self.lineup,
-            found: self.limit.running(),
+            found,
             found_there,
             arrived: now,
             grant,
@@ -192,7 +195,6 @@ impl<T> Pool<T> {
             preemptible: None,
             slow: None,
             place,
-            lent: None,
         }
     }
 

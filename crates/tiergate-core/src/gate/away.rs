@@ -17,7 +17,7 @@ impl<T> Gate<T> {
         slot.admitted = until;
         pool.overtaken.is_away(slot.place, until);
         pool.away_until = pool.away_until.max(until);
-        pool.limit.is_away(now);
+        pool.limit.is_away(now, slot.seat());
         pool.resources.iter_mut().for_each(|resource| resource.limit.is_away(now));
     }
 }

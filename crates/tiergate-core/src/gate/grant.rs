@@ -1,12 +1,23 @@
 //! Slots: given, described, and back with what the request has cost.
 
-use super::Slot;
 use super::pool::Pool;
+use super::{Holds, Slot};
 use crate::backlog::{Granted, Waiter};
+use crate::control::Seat;
 use crate::names::{LaneId, RuleId};
 use crate::outcome::Outcome;
 use crate::schedule::Grant;
 use crate::time::Moment;
+
+/// What a request was given.
+pub(super) struct Given {
+    pub(super) grant: Grant,
+    /// Whose slots, where each server has its own.
+    pub(super) seat: Option<Seat>,
+    /// Slots in use there with it, and of the resource that it needs.
+    pub(super) found: u32,
+    pub(super) found_there: u32,
+}
 
 impl<T> Pool<T> {
     /// Lets time pass for the schedule; before a load changes.
@@ -22,29 +33,29 @@ impl<T> Pool<T> {
         self.schedule.advance(now, self.classes.loads(), self.limit.slots());
     }
 
-    /// Gives slots to a request of the lane that waits no more; after [`Pool::advance`]. Also how many of its resource are in
-    /// use with it.
+    /// Gives slots to a request of the lane that waits no more; after [`Pool::advance`].
     pub(super) fn grant(
         &mut self,
         now: Moment,
         lane: LaneId,
         rule: Option<RuleId>,
         slots: u16,
-    ) -> (Grant, u32) {
+    ) -> Given {
         let class = self.lanes.at(lane).class;
         let grant = Grant { slots, estimate: self.costs.estimate(class, rule, slots) };
         let rank = self.classes.rank(class);
         self.schedule.granted(rank, self.classes.loads(), self.limit.slots(), grant);
-        self.limit.grant(now, slots);
+        let seat = self.limit.grant(now, slots);
         self.progressed(now);
         self.classes.loads_mut()[rank].running += u32::from(slots);
         self.classes.at_mut(class).requests += 1;
-        (grant, self.takes_resource(now, lane))
+        let (found, found_there) = (self.limit.running_at(seat), self.takes_resource(now, lane));
+        Given { grant, seat, found, found_there }
     }
 
     /// The slot of a waiter that was granted one, when so many slots were in use with it.
     pub(super) fn slot_of(&self, waiter: &Waiter<T>, granted: Granted) -> Slot {
-        let Granted { at: admitted, found, found_there, lineup, place } = granted;
+        let Granted { at: admitted, found, found_there, seat, lineup, place } = granted;
         Slot {
             pool: self.id,
             class: waiter.class,
@@ -52,6 +63,7 @@ impl<T> Pool<T> {
             rule: waiter.rule,
             flow: waiter.flow,
             admitted,
+            holds: Holds::Slots(seat),
             lineup,
             found,
             found_there,
@@ -61,7 +73,6 @@ impl<T> Pool<T> {
             preemptible: None,
             slow: None,
             place,
-            lent: None,
         }
     }
 
@@ -90,8 +101,10 @@ impl<T> Pool<T> {
     }
 
     pub(super) fn take_back(&mut self, now: Moment, slot: &mut Slot) {
-        if !self.gives_up_lent(slot) && !self.is_written_off(slot) {
-            self.limit.take_back(slot.grant.slots);
+        if self.gives_up_transfer(slot) {
+            // It held none.
+        } else if !self.gives_up_lent(slot) && !self.is_written_off(slot) {
+            self.limit.take_back(slot.seat(), slot.grant.slots);
             self.gives_resource(slot.lane);
             self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
         }

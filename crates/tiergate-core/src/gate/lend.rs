@@ -14,9 +14,9 @@
 
 use super::lent::Lends;
 use super::pool::{Common, Pool};
-use super::{Arrival, Gate, Slot, Ticket, Verdict};
+use super::{Arrival, Gate, Holds, Slot, Ticket, Verdict};
 use crate::collections::Key;
-use crate::control::{Completion, OriginLoad};
+use crate::control::{Completion, OriginLoad, Seat};
 use crate::names::LaneId;
 use crate::outcome::Outcome;
 use crate::time::Moment;
@@ -27,7 +27,11 @@ impl<T> Gate<T> {
     /// many are lent as may be, or this one is. O(classes + log waiting).
     pub fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) -> bool {
         let (now, pool, common) = self.at(now, slot.pool);
-        if slot.lent.is_some() || pool.overtaken.lent(slot.place).is_some() {
+        if slot.lent().is_some() || pool.overtaken.lent(slot.place).is_some() {
+            return false;
+        }
+        // It takes one of any server's when it comes back, and has been at one.
+        if lends == Lends::Sends && pool.limit.is_per_server() {
             return false;
         }
         if !pool.is_lendable(slot.lane) || pool.is_written_off(slot) || !pool.lent.one_more(lends) {
@@ -50,7 +54,7 @@ impl<T> Gate<T> {
         wake: impl FnOnce() -> T,
     ) -> Option<Verdict> {
         let (now, pool, common) = self.at(now, slot.pool);
-        let is_lent = slot.lent.is_some() && !pool.is_written_off(slot);
+        let is_lent = slot.lent().is_some() && !pool.is_written_off(slot);
         let arrival = Arrival { class: slot.class, ..*arrival };
         is_lent.then(|| pool.comes_back(common, now, &arrival, wake))
     }
@@ -75,19 +79,20 @@ impl<T> Pool<T> {
 
     fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) {
         self.advance(now);
-        let load = OriginLoad { running: self.limit.running(), waiting: self.ready() };
+        let running = self.limit.running_at(slot.seat());
+        let load = OriginLoad { running, waiting: self.ready() };
         self.progressed(now);
         self.overtaken.pauses(slot.place);
-        self.limit.lend(now, slot.grant.slots);
+        self.limit.lend(now, slot.seat(), slot.grant.slots);
         self.lends_resource(now, slot.lane);
         self.classes.load_mut(slot.class).running -= u32::from(slot.grant.slots);
-        slot.lent = Some((lends, now));
         if lends == Lends::Takes {
             // The origin has done its work but for the rest of the answer.
             let Slot { class, lane, admitted, flow, found, found_there, .. } = *slot;
             let completion = Completion { now, class, lane, flow, admitted, found, outcome, load };
-            self.completed(&completion, found_there);
+            self.completed(&completion, slot.seat(), found_there);
         }
+        slot.holds = Holds::Lent(lends, now);
     }
 
     fn comes_back(
@@ -114,31 +119,41 @@ impl<T> Pool<T> {
 
     /// Since when the slot is lent, if it is.
     pub(super) fn lent_since(&self, slot: &Slot) -> Option<Moment> {
-        slot.lent.map(|(_, since)| since).or_else(|| self.overtaken.lent(slot.place))
+        slot.lent().map(|(_, since)| since).or_else(|| self.overtaken.lent(slot.place))
     }
 
     /// The slot is not lent any more. Whether it was.
     pub(super) fn gives_up_lent(&mut self, slot: &mut Slot) -> bool {
         let overtaken = self.overtaken.lent(slot.place).map(|_| Lends::Waits);
-        let lends = slot.lent.take().map(|(lends, _)| lends).or(overtaken);
+        let lends = slot.lent().map(|(lends, _)| lends);
+        if lends.is_some() {
+            slot.holds = Holds::Slots(None);
+        }
+        let lends = lends.or(overtaken);
         let Some(lends) = lends.filter(|_| !self.is_written_off(slot)) else { return false };
         *self.lent.of(lends) -= 1;
         true
     }
 
     /// A request gets its slot. `None` where the limit is given, and nothing is lent.
-    pub(super) fn begins(&mut self, now: Moment, lane: LaneId, slots: u16) -> Option<Key> {
-        self.is_lendable(lane).then(|| self.overtaken.begins(now, lane, slots))
+    pub(super) fn begins(
+        &mut self,
+        now: Moment,
+        lane: LaneId,
+        slots: u16,
+        seat: Option<Seat>,
+    ) -> Option<Key> {
+        self.is_lendable(lane).then(|| self.overtaken.begins(now, lane, slots, seat))
     }
 
     /// What a completion says of what is usual; slots of requests that it shows to be overtaken are lent. O(1), and O(1) for
     /// each that is lent.
-    pub(super) fn overtakes(&mut self, completion: &Completion<'_>) {
+    pub(super) fn overtakes(&mut self, completion: &Completion<'_>, seat: Option<Seat>) {
         if !self.is_adaptive() || !completion.outcome.is_answer() {
             return;
         }
         let now = completion.now;
-        self.overtaken.answered(completion, self.lent.of_waits() > 0);
+        self.overtaken.answered(completion, seat, self.lent.of_waits() > 0);
         while let Some(oldest) = self.overtaken.overtaken(now) {
             if !self.lend_overtaken(now, oldest) {
                 return;
@@ -171,8 +186,8 @@ impl<T> Pool<T> {
         if !self.lent.one_more(Lends::Waits) {
             return false;
         }
-        let (lane, slots) = self.overtaken.lend(now, index);
-        self.limit.lend(now, slots);
+        let (lane, slots, seat) = self.overtaken.lend(now, index);
+        self.limit.lend(now, seat, slots);
         self.lends_resource(now, lane);
         let class = self.lanes.at(lane).class;
         self.classes.load_mut(class).running -= u32::from(slots);

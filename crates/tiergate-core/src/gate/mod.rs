@@ -7,6 +7,7 @@
 //! | granted → running | [`Gate::claim`] by the waiter's owner |
 //! | waiting, granted → gone | [`Gate::cancel`] by the waiter's owner |
 //! | running → to be preempted | a waiting request of a class above ([`Gate::permit_preemption`]) |
+//! | running → waiting for a slot of another server → running | [`Gate::transfer`] with the [`Slot`], [`Gate::is_transferred`] |
 //! | running → lent | [`Gate::lend`] with the [`Slot`], while the request waits for its client |
 //! | lent → waiting, or running with another slot | [`Gate::comes_back`] with the [`Slot`], which is given up then ([`Gate::give_up`]) |
 //! | running → stream | [`Gate::stream`] with the [`Slot`]; then gone by [`Gate::stream_ended`] |
@@ -37,9 +38,12 @@ mod reload;
 mod resource;
 mod resources;
 mod revocable;
+mod servers;
 mod signal;
 mod slow;
 mod stream;
+mod transfer;
+mod transfers;
 mod wait;
 
 use crate::account::Account;
@@ -50,8 +54,8 @@ pub use crate::arrival::Arrival;
 use crate::backlog::{self, FlowTurn, State};
 use crate::class::Class;
 use crate::collections::Key;
-use crate::control::{Cause, Completion, Law, OriginLoad, Step};
-use crate::names::{ClassId, LaneId, PolicerId, PoolId, RuleId};
+use crate::control::{Cause, Completion, Law, OriginLoad, Seat, Step};
+use crate::names::{ClassId, LaneId, PolicerId, PoolId, RuleId, ServerId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
@@ -96,6 +100,17 @@ pub enum Claim {
     Rejected(Reason),
 }
 
+/// What a request holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    /// Slots: of a server, where each has its own.
+    Slots(Option<Seat>),
+    /// Nothing while they are lent for its client's sake, since then.
+    Lent(Lends, Moment),
+    /// Nothing: it waits for a slot of another server, by this name.
+    Transfer(Key),
+}
+
 /// The right to be in progress at the origin. Must come back by [`Gate::finish`] or
 /// [`Gate::stream`]: the shell keeps it in a guard whose drop does so.
 #[derive(Debug, PartialEq)]
@@ -108,6 +123,7 @@ pub struct Slot {
     flow: u64,
     arrived: Moment,
     admitted: Moment,
+    holds: Holds,
     /// Of the pool's line-ups, the one that it was granted for.
     lineup: u32,
     /// Slots in use when it was granted, itself included; and those of the resource that it needs.
@@ -122,8 +138,6 @@ pub struct Slot {
     slow: Option<Key>,
     /// What it is named by among the requests in progress, where the limit is adaptive.
     place: Option<Key>,
-    /// Set while it is lent for its client's sake, and since when.
-    lent: Option<(Lends, Moment)>,
 }
 
 impl Slot {
@@ -135,6 +149,32 @@ impl Slot {
     /// How long the request waited for it.
     pub fn waited(&self) -> Duration {
         self.admitted.since(self.arrived)
+    }
+
+    /// The server whose slot it is, where each has its own.
+    pub fn server(&self) -> Option<ServerId> {
+        self.seat().map(Seat::server)
+    }
+
+    fn seat(&self) -> Option<Seat> {
+        match self.holds {
+            Holds::Slots(seat) => seat,
+            Holds::Lent(..) | Holds::Transfer(_) => None,
+        }
+    }
+
+    fn transfer(&self) -> Option<Key> {
+        match self.holds {
+            Holds::Transfer(key) => Some(key),
+            Holds::Slots(_) | Holds::Lent(..) => None,
+        }
+    }
+
+    fn lent(&self) -> Option<(Lends, Moment)> {
+        match self.holds {
+            Holds::Lent(lends, since) => Some((lends, since)),
+            Holds::Slots(_) | Holds::Transfer(_) => None,
+        }
     }
 
     /// How many slots it is: what its request takes.
@@ -449,11 +489,13 @@ impl<T> Pool<T> {
     fn finish(&mut self, common: &mut Common<T>, now: Moment, mut slot: Slot, outcome: &Outcome) {
         let class = slot.class;
         self.advance(now);
-        let load = OriginLoad { running: self.limit.running(), waiting: self.ready() };
+        let running = self.limit.running_at(slot.seat());
+        let load = OriginLoad { running, waiting: self.ready() };
         let Slot { lane, admitted, flow, found, found_there, .. } = slot;
+        let (seat, transfers) = (slot.seat(), slot.transfer().is_some());
         let held = now.since(admitted);
         self.settle_cost(now, &slot, outcome);
-        if self.is_written_off(&slot) || self.lent_since(&slot).is_some() {
+        if transfers || self.is_written_off(&slot) || self.lent_since(&slot).is_some() {
             self.take_back(now, &mut slot);
             self.account.finished(class, held, outcome);
             return self.dispatch(common, now);
@@ -467,13 +509,13 @@ impl<T> Pool<T> {
         self.take_back(now, &mut slot);
         self.account.finished(class, held, outcome);
         let completion = Completion { now, class, lane, flow, admitted, found, outcome, load };
-        self.completed(&completion, found_there);
-        self.overtakes(&completion);
+        self.completed(&completion, seat, found_there);
+        self.overtakes(&completion, seat);
         self.dispatch(common, now);
     }
 
     /// What a slot that comes free tells of the origin.
-    fn completed(&mut self, completion: &Completion<'_>, found_there: u32) {
+    fn completed(&mut self, completion: &Completion<'_>, seat: Option<Seat>, found_there: u32) {
         // Slots that clients gave up say how impatient they are, not how fast the origin is; those that were
         // preempted say nothing.
         if let Some(shedding) = &mut self.shedding
@@ -481,6 +523,6 @@ impl<T> Pool<T> {
         {
             shedding.finished();
         }
-        self.tell_limits(completion, found_there);
+        self.tell_limits(completion, seat, found_there);
     }
 }

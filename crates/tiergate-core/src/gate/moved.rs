@@ -5,7 +5,7 @@
 
 use super::lent::Lent;
 use super::pool::Pool;
-use super::{Gate, Slot};
+use super::{Gate, Holds, Slot};
 use crate::admit::stall::Stalls;
 use crate::names::PoolId;
 use crate::time::Moment;
@@ -48,10 +48,12 @@ impl<T> Pool<T> {
 
     /// The request goes to one of the new servers after all.
     fn take_in(&mut self, now: Moment, slot: &mut Slot) {
-        if self.is_written_off(slot) {
-            (slot.lineup, slot.lent) = (self.lineup, None);
-            self.overtaken.goes_on(now, slot.place);
-            self.limit.grant(now, slot.grant.slots);
+        // Where each server has its own, it gets one by a transfer.
+        if self.is_written_off(slot) && !self.limit.is_per_server() {
+            slot.lineup = self.lineup;
+            let seat = self.limit.grant(now, slot.grant.slots);
+            slot.holds = Holds::Slots(seat);
+            self.overtaken.goes_on(now, slot.place, seat);
             self.takes_resource(now, slot.lane);
             self.classes.load_mut(slot.class).running += u32::from(slot.grant.slots);
         }

@@ -12,7 +12,7 @@
 //! origin hangs, few more requests hang with the others.
 
 use crate::collections::{Key, List, Slab};
-use crate::control::Completion;
+use crate::control::{Completion, Seat};
 use crate::names::LaneId;
 use crate::time::Moment;
 use std::time::Duration;
@@ -49,6 +49,7 @@ const ROOM: usize = 256;
 struct Entry {
     lane: LaneId,
     slots: u16,
+    seat: Option<Seat>,
     admitted: Moment,
     /// Answers of requests of its class that were admitted later, and how long these took.
     others: u32,
@@ -126,9 +127,15 @@ impl Overtaken {
     }
 
     /// A request gets its slot.
-    pub(super) fn begins(&mut self, now: Moment, lane: LaneId, slots: u16) -> Key {
+    pub(super) fn begins(
+        &mut self,
+        now: Moment,
+        lane: LaneId,
+        slots: u16,
+        seat: Option<Seat>,
+    ) -> Key {
         let (others, others_s) = (0, 0.0);
-        let entry = Entry { lane, slots, admitted: now, others, others_s, lent: None };
+        let entry = Entry { lane, slots, seat, admitted: now, others, others_s, lent: None };
         let key = self.slab.insert(entry);
         self.slab.append(&mut self.order, key.index());
         self.progress = self.progress.max(now);
@@ -144,11 +151,12 @@ impl Overtaken {
         }
     }
 
-    /// It has taken its slot back.
-    pub(super) fn goes_on(&mut self, now: Moment, key: Option<Key>) {
+    /// It has taken its slot back, or another.
+    pub(super) fn goes_on(&mut self, now: Moment, key: Option<Key>, seat: Option<Seat>) {
         let Some(key) = key else { return };
         let entry = &mut self.slab[key.index()];
         (entry.admitted, entry.others, entry.others_s, entry.lent) = (now, 0, 0.0, None);
+        entry.seat = seat;
         self.slab.append(&mut self.order, key.index());
     }
 
@@ -183,7 +191,12 @@ impl Overtaken {
     }
 
     /// A request was answered that held its slot to the end.
-    pub(super) fn answered(&mut self, completion: &Completion<'_>, is_any_lent: bool) {
+    pub(super) fn answered(
+        &mut self,
+        completion: &Completion<'_>,
+        seat: Option<Seat>,
+        is_any_lent: bool,
+    ) {
         let Completion { now, lane, admitted, .. } = *completion;
         let held_s = now.since(admitted).as_secs_f64();
         self.probes = 0;
@@ -195,7 +208,8 @@ impl Overtaken {
             if entry.admitted >= admitted {
                 break;
             }
-            if entry.lane == lane {
+            // What another server answers says nothing of one that is slow, or hangs.
+            if entry.lane == lane && entry.seat == seat {
                 entry.others += 1;
                 entry.others_s += held_s;
             }
@@ -222,11 +236,11 @@ impl Overtaken {
     }
 
     /// Takes the slot of a request.
-    pub(super) fn lend(&mut self, now: Moment, index: u32) -> (LaneId, u16) {
+    pub(super) fn lend(&mut self, now: Moment, index: u32) -> (LaneId, u16, Option<Seat>) {
         self.slab.unlink(&mut self.order, index);
         let entry = &mut self.slab[index];
         entry.lent = Some(now.max(Moment::from_nanos(1)));
-        (entry.lane, entry.slots)
+        (entry.lane, entry.slots, entry.seat)
     }
 
     /// The one that has held its slot for longest.

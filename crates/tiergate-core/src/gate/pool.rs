@@ -18,6 +18,7 @@ use super::lent::Lent;
 use super::overtaken::Overtaken;
 use super::resources::Resources;
 use super::revocable::Revocable;
+use super::transfers::Transfers;
 use crate::account::Account;
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
@@ -26,9 +27,9 @@ use crate::admit::stall::Stalls;
 use crate::admit::triggers::Triggers;
 use crate::backlog::Backlog;
 use crate::class::Class;
-use crate::control::{Law, Limit, Slots, Step, TargetState};
+use crate::control::{Law, Limits, Slots, Step, TargetState};
 use crate::cost::Costs;
-use crate::names::{ClassId, PoolId};
+use crate::names::{ClassId, PoolId, ServerId};
 use crate::plan::Plan;
 use crate::schedule::Schedule;
 use crate::time::Moment;
@@ -86,9 +87,15 @@ pub struct Pool<T> {
     /// The same, without adjustments.
     pub(super) given: Slots,
     pub(super) is_planned: bool,
+    /// Whether each server has a limit of its own.
+    pub(super) is_per_server: bool,
     /// The number of slots that the shell was told last; 0: none yet.
     pub(super) slots_said: u32,
-    pub(super) limit: Limit,
+    pub(super) limit: Limits,
+    /// The pool's servers, as far as the shell has said which they are.
+    pub(super) servers: Box<[ServerId]>,
+    /// Requests that have had a slot and wait for one of another server.
+    pub(super) transfers: Transfers<T>,
     /// Counts the sets of servers that had none in common with the one before.
     pub(super) lineup: u32,
     /// Until when the server is away, as far as that is known.
@@ -117,8 +124,11 @@ impl<T> Pool<T> {
             name: Box::default(),
             given: slots.clone(),
             is_planned: false,
+            is_per_server: false,
             slots_said: 0,
-            limit: Limit::new(law, slots),
+            limit: Limits::new(law, slots),
+            servers: Box::default(),
+            transfers: Transfers::new(),
             lineup: 0,
             away_until: Moment::ZERO,
             stalls: Stalls::default(),
@@ -182,6 +192,7 @@ impl<T> Pool<T> {
         self.waiting() > 0
             || self.running() > 0
             || self.lent() > 0
+            || self.transfers.any()
             || self.classes.all().any(streams)
     }
 

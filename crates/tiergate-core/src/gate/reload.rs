@@ -47,6 +47,7 @@ impl<T> Gate<T> {
                 pool.given = slots.clone();
                 pool.limit.reconfigure(slots);
             }
+            pool.is_per_server = plan.is_per_server(*id);
         }
     }
 
@@ -86,6 +87,7 @@ impl<T> Pool<T> {
     /// Puts every part under a plan, but for the limit. A pool that is gone from the plan goes on with its
     /// classes.
     fn put_in_force(&mut self, now: Moment, former: &Plan, plan: &Plan, ahead: Duration) {
+        self.set_servers_in_force(now);
         self.classes.reconfigure(now, plan, |class| is_charged_alike(former, plan, class));
         self.reconfigure_resources(now, plan, ahead);
         for (id, class) in plan.class_ids().iter().zip(&plan.classes) {

@@ -10,7 +10,7 @@
 
 use super::pool::Pool;
 use super::resources::{Resource, ResourceState};
-use crate::control::{Completion, Limit, OriginLoad, Step, TargetState};
+use crate::control::{Completion, OriginLoad, Seat, Step, TargetState};
 use crate::names::{ClassId, LaneId, ResourceId};
 use crate::plan::Plan;
 use crate::schedule::Load;
@@ -38,14 +38,15 @@ impl<T> Pool<T> {
     /// How the service target of a class fares, at the resources that its requests need and where they need none; `None`: it has
     /// none, or the numbers of slots are given.
     pub(super) fn target(&self, class: ClassId) -> Option<TargetState> {
-        let limits = std::iter::once(&self.limit).chain(self.resources.iter().map(|it| &it.limit));
-        limits.filter_map(|limit| limit.target(class)).reduce(TargetState::with)
+        let own = self.limit.target(class);
+        let there = self.resources.iter().filter_map(|it| it.limit.target(class));
+        own.into_iter().chain(there).reduce(TargetState::with)
     }
 
     /// The class whose target came to be missed (`true`), or is missed no longer; said once.
     pub(super) fn take_target_news(&mut self) -> Option<(ClassId, bool)> {
-        let limits = self.resources.iter_mut().map(|it| &mut it.limit);
-        std::iter::once(&mut self.limit).chain(limits).find_map(Limit::take_target_news)
+        let own = self.limit.take_target_news();
+        own.or_else(|| self.resources.iter_mut().find_map(|it| it.limit.take_target_news()))
     }
 
     /// The loads of the classes as far as their requests wait in the same places as those that need this resource, or none. Where the
@@ -190,15 +191,20 @@ impl<T> Pool<T> {
     }
 
     /// A request of the lane has given its slots back: tells the limits. `found`: slots of the resource that were in use when its own was granted.
-    pub(super) fn tell_limits(&mut self, completion: &Completion<'_>, found: u32) {
+    pub(super) fn tell_limits(
+        &mut self,
+        completion: &Completion<'_>,
+        seat: Option<Seat>,
+        found: u32,
+    ) {
         let Some(resource) = self.resource_of_mut(completion.lane) else {
-            return self.limit.finished(completion);
+            return self.limit.finished(seat, completion);
         };
         // Its own is back already.
         let running = resource.limit.running() + 1;
         let load = OriginLoad { running, waiting: resource.waiting };
         resource.limit.finished(&Completion { found, load, ..*completion });
-        self.limit.finished_elsewhere(completion);
+        self.limit.finished_elsewhere(seat, completion);
     }
 
     /// Tells the resources' limits whether slots are kept from those that wait.

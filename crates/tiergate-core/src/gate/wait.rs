@@ -1,6 +1,7 @@
 //! Waiting: in which list, for how long, and how it ends.
 
 use super::Arrival;
+use super::grant::Given;
 use super::pool::{Common, Pool};
 use crate::admit::feasible;
 use crate::backlog::{DROPS_MAX, Granted, Room, State, Ticket};
@@ -176,6 +177,7 @@ impl<T> Pool<T> {
     pub(super) fn dispatch(&mut self, common: &mut Common<T>, now: Moment) {
         let mut overdue_left = OVERDUE_MAX;
         self.look_at_resources(now);
+        self.serve_transfers(common, now);
         while self.limit.has_free() {
             let Some(next) = self.next_in_time(common, now, &mut overdue_left) else {
                 break;
@@ -197,15 +199,15 @@ impl<T> Pool<T> {
                 let estimate = self.costs.estimate(class, rule, slots);
                 self.note_lane_turn(class, lane, estimate);
             }
-            let (grant, found_there) = self.grant(now, lane, rule, slots);
+            let Given { grant, seat, found, found_there } = self.grant(now, lane, rule, slots);
             if !again {
                 self.account.granted(class, now.since(arrived));
             }
             self.backlog.served(ticket, grant.estimate);
             // The slot is described by the entry until its owner claims it.
-            let (found, lineup) = (self.limit.running(), self.lineup);
-            let place = self.begins(now, lane, slots);
-            let granted = Granted { at: now, found, found_there, lineup, place };
+            let lineup = self.lineup;
+            let place = self.begins(now, lane, slots, seat);
+            let granted = Granted { at: now, found, found_there, seat, lineup, place };
             let wake = self.backlog.settle(ticket, State::Granted(granted));
             common.effects.wake(wake);
         }

@@ -17,6 +17,7 @@
 //! A request that failed at one server may be tried at another, as far as the retry budget goes
 //! ([`retries`]).
 
+mod assigned;
 mod cancel;
 mod health;
 pub mod retries;
@@ -48,6 +49,16 @@ impl Lineup {
     /// The server at a place.
     pub fn id(&self, place: usize) -> ServerId {
         self.ids[place]
+    }
+
+    /// All servers, in order.
+    pub fn ids(&self) -> &[ServerId] {
+        &self.ids
+    }
+
+    /// The place of a server; `None`: it is not one of these. O(servers).
+    pub fn place(&self, server: ServerId) -> Option<usize> {
+        self.ids.iter().position(|id| *id == server)
     }
 }
 
@@ -87,6 +98,17 @@ pub enum Again {
     /// Nowhere: no server that it has not tried is usable.
     Nowhere,
     /// Nowhere, because there were too many retries lately.
+    Denied,
+}
+
+/// Whether a request may go to another server than those that it has tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// To any that has a slot for it.
+    Usable,
+    /// No server that it has not tried is usable.
+    Nowhere,
+    /// There were too many retries lately.
     Denied,
 }
 
@@ -170,8 +192,12 @@ impl Servers {
     fn send(&mut self, now: Moment, lineup: &Lineup, tried: u64) -> Option<usize> {
         let best = self.best(now, lineup, tried)?;
         self.turn = (best + 1) % lineup.ids.len();
-        self.known[lineup.id(best).index()].health.send(now, &lineup.rules);
+        self.send_to(now, lineup, best);
         Some(best)
+    }
+
+    fn send_to(&mut self, now: Moment, lineup: &Lineup, place: usize) {
+        self.known[lineup.id(place).index()].health.send(now, &lineup.rules);
     }
 
     /// Whether any server would get a request now. O(servers).

@@ -125,6 +125,14 @@ impl Plan {
         }
     }
 
+    /// Whether each server of the pool has as many slots, instead of all together.
+    pub fn is_per_server(&self, id: PoolId) -> bool {
+        match id {
+            PoolId::DEFAULT => self.spec.slots_per_server,
+            _ => self.pool(id).is_some_and(|pool| pool.slots_per_server),
+        }
+    }
+
     /// The pool that takes a request: as its rule says, or else its class; of several, the one of its flow.
     pub fn pool_of(&self, found: &Match) -> PoolId {
         if self.spec.pools.is_empty() {

@@ -17,6 +17,8 @@ pub struct Spec {
     pub rules: Vec<RuleKey>,
     /// How many requests the servers of the default pool work on at once.
     pub slots: Slots,
+    /// Whether each of them has as many, instead of all together.
+    pub slots_per_server: bool,
     /// The pools beside the default one: up to [`Spec::POOLS_MAX`].
     pub pools: Vec<PoolSettings>,
     /// What sends requests to several pools by weight: up to [`Split::COUNT_MAX`].
@@ -54,8 +56,17 @@ pub struct PoolSettings {
     pub name: String,
     /// How many requests its servers work on at once.
     pub slots: Slots,
+    /// Whether each of them has as many, instead of all together.
+    pub slots_per_server: bool,
     /// The pool that takes its requests while none of its servers is usable.
     pub fallback: Option<PoolId>,
+}
+
+impl PoolSettings {
+    /// A pool with so many slots for all its servers together, and every default.
+    pub fn named(name: impl Into<String>, slots: Slots) -> Self {
+        PoolSettings { name: name.into(), slots, slots_per_server: false, fallback: None }
+    }
 }
 
 /// What a plan says of a resource: something behind a pool's servers that only some requests need, such as a database, and
@@ -86,6 +97,7 @@ impl Spec {
             classes: vec![Class::named("default")],
             rules: Vec::new(),
             slots: Slots::default(),
+            slots_per_server: false,
             pools: Vec::new(),
             splits: Vec::new(),
             resources: Vec::new(),

@@ -160,7 +160,7 @@ fn origin(status: &Status) -> String {
                 pool => format!("{} (pool {})", escaped(&server.address), escaped(pool)),
             },
             health,
-            server.outstanding.to_string(),
+            server.in_progress(),
             server.connects.to_string(),
             server.reuses.to_string(),
             server.failures.to_string(),

@@ -84,7 +84,8 @@ fn pools(policy: &Policy) -> Vec<String> {
             Some(pool) => format!("; while no server is usable, {pool} takes its requests"),
             None => String::new(),
         };
-        let (name, slots) = (&settings.name, slots_words(&settings.slots));
+        let (name, slots) =
+            (&settings.name, slots_words(&settings.slots, settings.slots_per_server));
         let mut lines = vec![format!("{name}: {}; {slots}{fallback}", servers.join(", "))];
         let mut own = origin.care_words();
         own.retain(|line| !inherited.contains(line));

@@ -6,13 +6,18 @@ use crate::config;
 use crate::config::meant::Policy;
 use crate::observe::server::{Health, ServerStatus};
 use crate::observe::snapshot::Snapshot;
+use crate::origin::Origin;
 use crate::run::{self, Process, Source};
+use crate::shared::Shared;
 use anyhow::Context as _;
 use notify::{RecursiveMode, Watcher};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::control::ServerSlots;
+use tiergate_core::gate::Pool;
+use tiergate_core::names::PoolId;
 use tokio::sync::mpsc;
 
 /// The part of the help on what is not an option.
@@ -130,7 +135,9 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
             false => Phase::Serving,
         }),
         origin: Box::new(move || {
-            origin.config.load().pools.iter().flat_map(|it| servers_of(&it)).collect()
+            let config = origin.config.load();
+            let pools = config.pools.with_ids();
+            pools.flat_map(|(id, it)| servers_of(&origin, id, &it)).collect()
         }),
         listeners: Box::new(move || {
             let config = listeners.config.load();
@@ -159,9 +166,13 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     }
 }
 
-fn servers_of(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
-    let servers = origin.servers.iter().zip(origin.states());
-    let servers = servers.map(|(server, state)| {
+fn servers_of(shared: &Shared, pool: PoolId, origin: &Origin) -> Vec<ServerStatus> {
+    let slots: Vec<ServerSlots> = match origin.settings.slots_per_server {
+        true => shared.door.gate().pool(pool).into_iter().flat_map(Pool::servers).collect(),
+        false => Vec::new(),
+    };
+    let servers = origin.servers.iter().zip(origin.ids()).zip(origin.states());
+    let servers = servers.map(|((server, id), state)| {
         let status = ServerStatus {
             address: server.name.to_owned(),
             pool: origin.pool.clone(),
@@ -171,6 +182,7 @@ fn servers_of(origin: &crate::origin::Origin) -> Vec<ServerStatus> {
                 (Some(_), false) => Health::Down,
             },
             outstanding: state.outstanding,
+            slots: slots.iter().find(|it| it.server == *id).map(|it| it.slots),
             detail: state.left_out.map(|cause| cause.to_string()),
             ..ServerStatus::default()
         };

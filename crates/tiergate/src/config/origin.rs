@@ -31,6 +31,10 @@ section! {
         /// `slots = "adaptive"`.
         /// Why: with one gateway the usual limit follows changes sooner, and needs no clock.
         shared: Option<At<bool>> = FLAG.placed().optional("`false`");
+        /// Whether `slots` is the limit of each server, instead of all together: see
+        /// [servers of unlike strength](#servers-of-unlike-strength). A server that another name or address reaches has several.
+        /// Why: servers behind one origin are mostly alike, and one limit is found sooner than several.
+        slots_per_server: bool = FLAG.or(false);
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
@@ -131,6 +135,8 @@ pub(super) const SERVER: Text<Server> = Text {
 pub struct Origin {
     /// Where the servers listen. Never empty.
     pub servers: Vec<Server>,
+    /// Whether each server has a limit of its own.
+    pub slots_per_server: bool,
     /// Active health checks; `None`: passive ones only.
     pub health: Option<HealthCheck>,
     /// Failures in a row after which a server is left out; 0: none is.
@@ -168,6 +174,7 @@ impl OriginKeys {
 pub(super) fn origin(raw: OriginKeys) -> Origin {
     Origin {
         servers: servers(raw.servers),
+        slots_per_server: raw.slots_per_server,
         health: raw.health,
         failures_max: raw.failures_max,
         retry_after: raw.retry_after,
@@ -220,7 +227,7 @@ impl Origin {
     /// For `tiergate check`.
     pub(crate) fn words(&self, slots: &Slots) -> Vec<String> {
         let mut lines: Vec<String> = self.servers.iter().map(ToString::to_string).collect();
-        lines.push(slots_words(slots));
+        lines.push(slots_words(slots, self.slots_per_server));
         lines.extend(self.care_words());
         lines
     }
@@ -265,8 +272,13 @@ impl Origin {
     }
 }
 
-/// A limit in words.
-pub(crate) fn slots_words(slots: &Slots) -> String {
+/// A limit in words, of all servers together or of each.
+pub(crate) fn slots_words(slots: &Slots, is_per_server: bool) -> String {
+    let words = limit_words(slots);
+    if is_per_server { format!("at each server {words}") } else { words }
+}
+
+fn limit_words(slots: &Slots) -> String {
     match slots {
         Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
         Slots::Adaptive(_) => {

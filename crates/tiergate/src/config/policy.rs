@@ -266,6 +266,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
     let slots = raw.origin.as_ref().map(OriginKeys::limit).unwrap_or_default();
+    let slots_per_server = raw.origin.as_ref().is_some_and(|origin| origin.slots_per_server);
     let origin = raw.origin.map(origin);
     let limits = limits(raw.limits);
     let Resolved { paths, forwarding, buffering, spooling } = forwarding(raw.forwarding);
@@ -281,6 +282,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         classes: classes.list,
         rules: rule_keys,
         slots,
+        slots_per_server,
         splits: pools.splits.take(),
         pools: pools.list,
         resources: resources.list,

@@ -35,6 +35,8 @@ section! {
         slots: Slots = SlotsKind.or("adaptive");
         /// Whether other gateways send requests to these servers, too: write it in all of them. Only with `slots = "adaptive"`.
         shared: Option<At<bool>> = FLAG.placed().optional("`[origin]`'s; with a number of slots `false`");
+        /// Whether `slots` is the limit of each server, instead of all together.
+        slots_per_server: Option<bool> = FLAG.optional("`[origin]`'s");
         /// The pool that takes its requests while none of its servers is usable; `"default"`: that of `[origin]`. Not
         /// while it is merely full. A request that already waits or has a slot stays.
         fallback: Option<String> = TEXT.optional("none: requests are refused with `origin_down`");
@@ -131,9 +133,11 @@ pub(super) fn pools(
         check_unique("pool", &name, pools.list.iter().map(|it| it.name.as_str()), &name_place);
         pools.ids.push(known.id(&name, &name_place));
         let has_fallback = raw.fallback.is_some();
+        let slots_per_server = raw.slots_per_server.unwrap_or(origin.slots_per_server);
         fallbacks.push((raw.fallback, place.key("fallback")));
         pools.origins.push(Origin {
             servers: servers(raw.servers),
+            slots_per_server,
             health: raw.health.unwrap_or_else(|| origin.health.clone()),
             failures_max: raw.failures_max.unwrap_or(origin.failures_max),
             retry_after: raw.retry_after.unwrap_or(origin.retry_after),
@@ -150,7 +154,7 @@ pub(super) fn pools(
         });
         let is_shared = origin.shared.as_ref().is_some_and(|it| it.value);
         let slots = limit(&raw.slots, raw.shared.as_ref(), is_shared);
-        pools.list.push(PoolSettings { name, slots, fallback: None });
+        pools.list.push(PoolSettings { name, slots, slots_per_server, fallback: None });
     }
     for (index, (fallback, place)) in fallbacks.into_iter().enumerate() {
         let fallback = fallback.and_then(|name| Some((pools.named(&name, &place)?, place)));

@@ -108,7 +108,7 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
             true => String::new(),
             false => format!(", of pool {}", plan.pool_name(it.pool).unwrap_or_default()),
         };
-        format!("{}{pool}: {}", it.name, slots_words(&it.slots))
+        format!("{}{pool}: {}", it.name, slots_words(&it.slots, false))
     };
     plan.resources.iter().map(words).collect()
 }

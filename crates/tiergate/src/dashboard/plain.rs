@@ -179,7 +179,7 @@ pub(super) fn server_cells(row: &ServerRow) -> [String; 6] {
     [
         harmless(&row.server.address),
         row.server.health.name().to_owned(),
-        row.server.outstanding.to_string(),
+        row.server.in_progress(),
         per_second(row.requests),
         per_second(row.failures),
         row.reused.map_or(NONE.to_owned(), |share| format!("{:.0}%", share * 100.0)),

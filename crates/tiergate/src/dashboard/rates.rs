@@ -168,6 +168,7 @@ pub(super) mod tests {
             address: "10.0.0.5:8080".to_owned(),
             pool: String::new(),
             health: Health::Up,
+            slots: None,
             outstanding: 8,
             detail: None,
             connects: second,

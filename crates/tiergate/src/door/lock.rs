@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tiergate_core::control::Access;
 use tiergate_core::gate::{Arrival, Effect, Gate};
-use tiergate_core::names::{ClassId, Id, PoolId};
+use tiergate_core::names::{ClassId, Id, PoolId, ServerId};
 use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
@@ -105,6 +106,14 @@ impl Door {
         drop(gate);
         first.into_iter().chain(rest).for_each(Waker::wake);
         missed.into_iter().for_each(Missed::log);
+    }
+
+    /// Which servers of a pool may get requests; see [`Gate::set_access`].
+    pub fn set_access(&self, pool: PoolId, servers: &[(ServerId, Access)]) {
+        let now = self.now();
+        let mut gate = self.gate();
+        gate.set_access(now, pool, servers);
+        self.settle(gate, now);
     }
 
     /// The wall clock is ahead of moments by so much; see [`Gate::set_clock`].

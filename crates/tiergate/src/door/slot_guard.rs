@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::gate::{Arrival, Claim, Lends, Refused, Slot, Stream, Ticket, Verdict};
+use tiergate_core::names::ServerId;
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::time::Moment;
 
@@ -20,6 +21,8 @@ pub struct Guard<D: Deref<Target = Door>> {
     outcome: Outcome,
     /// The gate may ask for the slot before the request has ended.
     is_preemptible: bool,
+    /// It waits for a slot of another server.
+    is_moving: bool,
 }
 
 /// A guard that borrows the door.
@@ -36,7 +39,8 @@ enum Hold {
 impl<D: Deref<Target = Door>> Guard<D> {
     pub(super) fn new(door: D, slot: Slot) -> Self {
         let outcome = Outcome::without_answer(End::Cancelled);
-        Guard { door, hold: Hold::Slot(slot), again: None, outcome, is_preemptible: false }
+        let (hold, again) = (Hold::Slot(slot), None);
+        Guard { door, hold, again, outcome, is_preemptible: false, is_moving: false }
     }
 
     /// The same slot, held by way of another pointer to the same door. The task that held it is not woken any more.
@@ -47,7 +51,8 @@ impl<D: Deref<Target = Door>> Guard<D> {
         if let Hold::Slot(slot) = &mut hold {
             self.door.gate().quickens(slot);
         }
-        Guard { door, hold, again: None, outcome: self.outcome, is_preemptible: false }
+        let (again, outcome) = (None, self.outcome);
+        Guard { door, hold, again, outcome, is_preemptible: false, is_moving: false }
     }
 
     fn slot(&self) -> &Slot {
@@ -76,6 +81,29 @@ impl<D: Deref<Target = Door>> Guard<D> {
         let Hold::Slot(slot) = &mut self.hold else { return };
         let now = self.door.now();
         self.door.gate().goes_to(now, slot);
+    }
+
+    /// The server whose slot it is, where each has a limit of its own.
+    pub fn server(&self) -> Option<ServerId> {
+        match &self.hold {
+            Hold::Slot(slot) => slot.server(),
+            _ => None,
+        }
+    }
+
+    /// The request is to go to another server than these: ready when it has a slot there. Its own goes to the next meanwhile. The task
+    /// is woken then.
+    pub fn poll_transfer(&mut self, not_at: &[ServerId], context: &Context<'_>) -> Poll<()> {
+        let Hold::Slot(slot) = &mut self.hold else { return Poll::Ready(()) };
+        let now = self.door.now();
+        let mut gate = self.door.gate();
+        if !std::mem::replace(&mut self.is_moving, true) {
+            gate.transfer(now, slot, not_at, context.waker().clone());
+        }
+        let is_transferred = gate.is_transferred(now, slot);
+        self.is_moving = !is_transferred;
+        self.door.settle(gate, now);
+        if is_transferred { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// How long the request waited for it.

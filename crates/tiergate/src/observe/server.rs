@@ -65,6 +65,9 @@ pub struct ServerStatus {
     pub health: Health,
     /// Requests in progress there.
     pub outstanding: u32,
+    /// How many there may be; `None`: the servers share a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u32>,
     /// Why it is not up, in words.
     pub detail: Option<String>,
     /// [`ServerCounters::connects`].
@@ -78,6 +81,14 @@ pub struct ServerStatus {
 }
 
 impl ServerStatus {
+    /// Requests in progress, and of how many where the server has a limit of its own.
+    pub fn in_progress(&self) -> String {
+        match self.slots {
+            Some(slots) => format!("{} of {slots}", self.outstanding),
+            None => self.outstanding.to_string(),
+        }
+    }
+
     /// The same with the counts so far.
     pub fn counted(self, counters: &ServerCounters) -> Self {
         ServerStatus {

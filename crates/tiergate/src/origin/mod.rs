@@ -1,5 +1,6 @@
 //! The origin: its servers, the connections to them, and how well they are.
 
+pub mod access;
 pub mod connect_fault;
 pub mod health;
 pub mod idle;
@@ -19,9 +20,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 pub use stream::Lease;
+use tiergate_core::control::Access;
 use tiergate_core::fault::Fault;
 use tiergate_core::origin::{
-    Again, Change, Check, Finding, HealthRules, Leftover, Lineup, ServerState, Servers, Way,
+    Again, Change, Check, Elsewhere, Finding, HealthRules, Leftover, Lineup, ServerId, ServerState,
+    Servers, Way,
 };
 use tiergate_core::time::Moment;
 
@@ -87,6 +90,25 @@ impl Origin {
     /// Whether a request that has been refused by all servers since a moment had better wait and try again.
     pub fn may_wait(&self, refused: Moment) -> bool {
         self.state().may_wait(clock::now(), &self.lineup, refused)
+    }
+
+    /// The servers' ids, in the same order.
+    pub fn ids(&self) -> &[ServerId] {
+        self.lineup.ids()
+    }
+
+    /// Which servers may get requests.
+    pub fn access(&self) -> Vec<(ServerId, Access)> {
+        self.state().access(clock::now(), &self.lineup)
+    }
+
+    /// Whether a request that failed at the servers in `tried`, one bit for each place, may go to another that has a slot for it.
+    pub fn elsewhere(&self, tried: u64, is_retry: bool) -> bool {
+        let elsewhere = self.state().elsewhere(clock::now(), &self.lineup, tried, is_retry);
+        if elsewhere == Elsewhere::Denied {
+            self.retries_denied.one();
+        }
+        elsewhere == Elsewhere::Usable
     }
 
     /// Every server's state, in the policy's order.
@@ -228,6 +250,19 @@ impl Place {
         let now = clock::now();
         let index = origin.state().pick_anew(now, &origin.lineup, tried)?;
         Some(Place::at(origin, index, now))
+    }
+
+    /// A place at the server whose slot the request has; `is_first`: it has been tried nowhere. `None`: the server, which is at
+    /// this place of the pool's, is not usable.
+    pub fn pick_at(origin: &Arc<Origin>, index: usize, is_first: bool) -> Option<Self> {
+        let now = if is_first { clock::recent() } else { clock::now() };
+        let mut state = origin.state();
+        let is_usable = match is_first {
+            true => state.pick_at(now, &origin.lineup, index),
+            false => state.pick_anew_at(now, &origin.lineup, index),
+        };
+        drop(state);
+        is_usable.then(|| Place::at(origin, index, now))
     }
 
     fn at(origin: &Arc<Origin>, index: usize, picked: Moment) -> Self {

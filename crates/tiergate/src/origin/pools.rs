@@ -72,6 +72,12 @@ impl Pools {
         self.origins.iter().flatten().map(ArcSwap::load_full)
     }
 
+    /// The same, with the ids of the pools.
+    pub fn with_ids(&self) -> impl Iterator<Item = (PoolId, Arc<Origin>)> {
+        let all = self.origins.iter().enumerate();
+        all.filter_map(|(index, origin)| Some((PoolId::at(index), origin.as_ref()?.load_full())))
+    }
+
     /// Looks up the names of servers, as far as it is time, and puts other servers in force where they stand for others.
     /// Returns the pools where that is so, and whether none of their servers has stayed.
     pub async fn resolve(&self, counters: &Counters) -> Vec<(PoolId, bool)> {

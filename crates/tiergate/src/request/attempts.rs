@@ -7,6 +7,7 @@ use crate::origin::{Lease, Origin, Place};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::names::ServerId;
 use tiergate_core::time::Moment;
 
 /// How long a request waits before it connects again to a server that may be restarting: first, and at most. The many that
@@ -19,6 +20,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(160);
 pub(super) struct Attempts {
     /// Servers that could not be reached, one bit each.
     tried: u64,
+    /// Servers that it passed by, which were not usable; and those tried that it has been counted as a retry for.
+    passed: u64,
+    counted: u64,
     timed_out: bool,
     /// The last of them had no room in its listen queue.
     full: bool,
@@ -42,6 +46,17 @@ enum Stale {
     SentAgain,
 }
 
+/// Where a request goes next that has a slot of one server.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// To that server, on an idle connection if there is one to be used.
+    To(Place, Option<Lease>),
+    /// To another than these, once it has a slot there.
+    Elsewhere(Vec<ServerId>),
+    /// Nowhere.
+    Nowhere,
+}
+
 impl Attempts {
     /// The next place, with an idle connection if there is one to be used; `None` if no other server
     /// is usable, or there were too many retries lately.
@@ -53,12 +68,42 @@ impl Attempts {
             (0, Some(_)) => Place::pick_anew(origin, 0)?,
             _ => Place::pick_again(origin, self.tried)?,
         };
+        let idle = self.goes_to(&place);
+        Some((place, idle))
+    }
+
+    /// The same where each server has a limit of its own, for a request with a slot of this one; `None` as the server: of none of these.
+    pub(super) fn next_at(&mut self, origin: &Arc<Origin>, server: Option<ServerId>) -> Next {
+        let place = server.and_then(|id| origin.ids().iter().position(|it| *it == id));
+        let is_first = self.tried == 0 && self.pause.is_none() && self.stale == Stale::None;
+        if let Some(place) = place.filter(|place| (self.tried | self.passed) & (1 << place) == 0) {
+            if let Some(place) = Place::pick_at(origin, place, is_first && self.passed == 0) {
+                let idle = self.goes_to(&place);
+                return Next::To(place, idle);
+            }
+            self.passed |= 1 << place;
+        }
+        // Nothing was tried at a server that the gate did not know yet not to be usable.
+        let is_retry = self.tried != 0 && self.stale != Stale::Found && self.pause.is_none();
+        let is_counted = std::mem::replace(&mut self.counted, self.tried) == self.tried;
+        match origin.elsewhere(self.tried | self.passed, is_retry && !is_counted) {
+            true => {
+                let not_at = origin.ids().iter().enumerate();
+                let not_at =
+                    not_at.filter(|(place, _)| (self.tried | self.passed) & (1 << place) != 0);
+                Next::Elsewhere(not_at.map(|(_, id)| *id).collect())
+            }
+            false => Next::Nowhere,
+        }
+    }
+
+    /// It goes to the place: on an idle connection, if there is one to be used.
+    fn goes_to(&mut self, place: &Place) -> Option<Lease> {
         if self.stale == Stale::Found {
             self.stale = Stale::SentAgain;
             place.server().counters.retries.one();
         }
-        let idle = if self.may_reuse() { place.idle() } else { None };
-        Some((place, idle))
+        if self.may_reuse() { place.idle() } else { None }
     }
 
     /// Whether an idle connection may be used: none was found closed so far.
@@ -94,13 +139,13 @@ impl Attempts {
 
     /// There is no next place: how long to wait until all servers are tried anew; `None`: it would be no use.
     pub(super) fn wait(&mut self, origin: &Origin) -> Option<Duration> {
-        if self.tried == 0
+        if self.tried == 0 && self.passed == 0
             || self.full
             || !origin.may_wait(*self.refused.get_or_insert_with(clock::now))
         {
             return None;
         }
-        self.tried = 0;
+        (self.tried, self.passed, self.counted) = (0, 0, 0);
         self.pause = Some(self.pause.map_or(PAUSE, |pause| PAUSE_MAX.min(2 * pause)));
         self.pause
     }

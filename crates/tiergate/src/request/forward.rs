@@ -1,7 +1,7 @@
 //! A request's way to the origin: which server, which connection, and what becomes of it.
 
 use super::answer::Abort;
-use super::attempts::Attempts;
+use super::attempts::{Attempts, Next};
 use super::fault::{Failure, Fault};
 use super::path::Request;
 use crate::buffers;
@@ -15,6 +15,8 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
+use tiergate_core::names::ServerId;
 use tiergate_core::outcome::End;
 
 /// How an exchange with the origin came to its end.
@@ -25,6 +27,9 @@ pub(super) enum Ended {
     /// The connection was a tunnel, and is used up; it is accounted for.
     Switched,
 }
+
+/// How long a request waits for a slot of another server whose class is gone from the policy.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl<C: Client> Request<'_, '_, C> {
     /// Forwards the request and passes its answer on.
@@ -89,7 +94,21 @@ impl<C: Client> Request<'_, '_, C> {
         let mut attempts = Attempts::default();
         loop {
             let origin = self.servers();
-            let Some((mut place, idle)) = attempts.next(&origin) else {
+            let next = match &self.slot {
+                Some(slot) if origin.settings.slots_per_server => {
+                    match attempts.next_at(&origin, slot.server()) {
+                        Next::To(place, idle) => Some((place, idle)),
+                        Next::Elsewhere(not_at) => match self.transfer(&not_at).await? {
+                            true => continue,
+                            // Its slot is lent, or the servers share a limit from now on.
+                            false => attempts.next(&origin),
+                        },
+                        Next::Nowhere => None,
+                    }
+                }
+                _ => attempts.next(&origin),
+            };
+            let Some((mut place, idle)) = next else {
                 if let Some(pause) = attempts.wait(&origin) {
                     if let Some(slot) = &mut self.slot {
                         slot.is_away(pause);
@@ -129,6 +148,25 @@ impl<C: Client> Request<'_, '_, C> {
         let (pool, config) = (self.facts.arrival.pool, self.shared.config.load());
         let origin = config.pools.get(pool).unwrap_or_else(|| self.config.pools.of(pool));
         Guard::into_inner(origin)
+    }
+
+    /// Gives the slot back for one of another server than these; `false`: it has none of any server.
+    async fn transfer(&mut self, not_at: &[ServerId]) -> Result<bool, Failure> {
+        let Some(slot) = &mut self.slot else { return Ok(false) };
+        let plan = &self.config.policy.plan;
+        let patience = plan.class(self.facts.arrival.class).map_or(PATIENCE, |it| it.deadline);
+        let client = &mut *self.client;
+        let moved = poll_fn(|context| {
+            if slot.poll_transfer(not_at, context).is_ready() {
+                let server = slot.server();
+                return Poll::Ready(Ok(server.is_some_and(|server| !not_at.contains(&server))));
+            }
+            client.poll_gone(context).map(|()| Err(Fault::gone().into()))
+        });
+        match tokio::time::timeout(patience, moved).await {
+            Ok(moved) => moved,
+            Err(_) => Err(Fault::Answer(503, "no other server had a free slot in time").into()),
+        }
     }
 
     /// A connection to the server as by [`Place::connect`], unless the client leaves meanwhile.

@@ -3,7 +3,7 @@
 
 use super::process::Process;
 use super::unused;
-use crate::origin::health;
+use crate::origin::{access, health};
 use crate::reverse_dns::ReverseDns;
 use crate::shared::{Config, Shared};
 use crate::ticks;
@@ -19,6 +19,10 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     tokio::spawn({
         let shared = shared.clone();
         async move { ticks::run(&shared.door).await }
+    });
+    tokio::spawn({
+        let shared = shared.clone();
+        async move { access::follow(&shared).await }
     });
     tokio::spawn(watch_pools(process.clone()));
     tokio::spawn(resolve_names(process.clone()));

@@ -119,6 +119,11 @@ impl Readings<'_> {
             .each(self.by_server(|it| u32::from(it.health.usable())));
         page.gauge("origin_outstanding", "Requests in progress at the server")
             .each(self.by_server(|it| it.outstanding));
+        let servers = self.servers.iter().filter_map(|it| {
+            Some(([("server", it.address.as_str()), ("pool", it.pool.as_str())], it.slots?))
+        });
+        page.gauge("origin_slots", "Slots of the server, where each server has a limit of its own")
+            .each(servers);
     }
 
     pub(super) fn identity(&self, page: &mut Page) {

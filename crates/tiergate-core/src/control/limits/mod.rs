@@ -1,0 +1,303 @@
+//! The limit of a pool: one for all its servers together, or one for each.
+
+mod members;
+
+use super::law::{Completion, Law, Step};
+use super::limit::Limit;
+use super::slots::Slots;
+use super::target::{ServiceTarget, TargetState};
+use crate::names::{ClassId, ServerId};
+use crate::sense::Reading;
+use crate::time::Moment;
+use members::Members;
+pub use members::{Access, ServerSlots};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+/// Whose slots a request holds, where each server has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    server: ServerId,
+    /// Counts how often servers came to have limits of their own.
+    epoch: NonZeroU16,
+}
+
+impl Seat {
+    /// The server.
+    pub(crate) fn server(self) -> ServerId {
+        self.server
+    }
+}
+
+/// The limit of a pool's servers together, or of each.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Of all together. Where each has its own: what was granted before that.
+    whole: Limit,
+    each: Option<Box<Members>>,
+    epoch: NonZeroU16,
+    targets: Box<[(ClassId, ServiceTarget)]>,
+    /// What the limit is set by, adjustments included.
+    slots: Slots,
+    ahead: Duration,
+}
+
+impl Limits {
+    pub(crate) fn new(law: Box<dyn Law>, slots: &Slots) -> Self {
+        let whole = Limit::new(law, slots);
+        let (slots, targets) = (slots.clone(), Box::default());
+        Limits { whole, each: None, epoch: NonZeroU16::MIN, targets, slots, ahead: Duration::ZERO }
+    }
+
+    /// Begins anew with what a plan says; slots in use stay so. [`Limits::set_targets`] follows.
+    pub(crate) fn reconfigure(&mut self, slots: &Slots) {
+        self.slots = slots.clone();
+        self.whole.reconfigure(slots);
+        if let Some(each) = &mut self.each {
+            each.reconfigure(slots);
+        }
+    }
+
+    /// Whether each server has a limit of its own, or none has; what has been found is forgotten where that changes. Requests in progress
+    /// go on: where servers come to have limits, they count for none of them.
+    pub(crate) fn set_per_server(&mut self, is_per_server: bool) {
+        if self.each.is_some() == is_per_server {
+            return;
+        }
+        self.epoch = self.epoch.checked_add(1).unwrap_or(NonZeroU16::MIN);
+        match self.each.take() {
+            Some(each) => self.whole.holds_too(each.running()),
+            None => self.each = Some(Box::new(Members::new())),
+        }
+        self.whole.reconfigure(&self.slots);
+    }
+
+    /// The servers that there are, by which those are known that have a limit of their own. What was found of one that stays is kept.
+    pub(crate) fn set_servers(&mut self, now: Moment, servers: &[ServerId]) {
+        let Limits { slots, ahead, targets, .. } = self;
+        if let Some(each) = &mut self.each {
+            each.set_servers(servers, || {
+                let mut limit = Limit::new(slots.law(), slots);
+                limit.set_clock(*ahead);
+                limit.set_targets(now, targets.iter().copied());
+                limit
+            });
+        }
+    }
+
+    /// Whether any of these servers may get requests otherwise than it is said here.
+    pub(crate) fn has_other_access(&self, servers: &[(ServerId, Access)]) -> bool {
+        self.each.as_ref().is_some_and(|each| each.has_other_access(servers))
+    }
+
+    /// Which servers may get requests. Nothing where they have no limits of their own.
+    pub(crate) fn set_access(&mut self, now: Moment, servers: &[(ServerId, Access)]) {
+        if let Some(each) = &mut self.each {
+            each.set_access(now, servers);
+        }
+    }
+
+    pub(crate) fn is_per_server(&self) -> bool {
+        self.each.is_some()
+    }
+
+    /// The servers that have a limit of their own.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = ServerSlots> + '_ {
+        self.each.iter().flat_map(|each| each.states())
+    }
+
+    /// The wall clock is ahead of moments by so much; see [`Law::set_clock`].
+    pub(crate) fn set_clock(&mut self, ahead: Duration) {
+        self.ahead = ahead;
+        self.all(|limit| limit.set_clock(ahead));
+    }
+
+    /// The service targets of classes; what was found for those that stay is kept. O(classes²).
+    pub(crate) fn set_targets(
+        &mut self,
+        now: Moment,
+        wanted: impl Iterator<Item = (ClassId, ServiceTarget)>,
+    ) {
+        let targets: Box<[_]> = wanted.collect();
+        self.all(|limit| limit.set_targets(now, targets.iter().copied()));
+        self.targets = targets;
+    }
+
+    /// How the service target of a class fares; `None`: it has none here. O(servers · targets).
+    pub(crate) fn target(&self, class: ClassId) -> Option<TargetState> {
+        match &self.each {
+            None => self.whole.target(class),
+            Some(each) => {
+                each.limits().filter_map(|limit| limit.target(class)).reduce(TargetState::with)
+            }
+        }
+    }
+
+    /// The class whose target came to be missed (`true`), or is missed no longer; said once.
+    pub(crate) fn take_target_news(&mut self) -> Option<(ClassId, bool)> {
+        match &mut self.each {
+            None => self.whole.take_target_news(),
+            Some(each) => each.take_target_news(),
+        }
+    }
+
+    /// The number of slots in force: where each server has its own, of those that may get requests, and what is in use at others.
+    #[inline]
+    pub(crate) fn slots(&self) -> u32 {
+        match &self.each {
+            None => self.whole.slots(),
+            Some(each) => each.slots().saturating_add(self.whole.running()),
+        }
+    }
+
+    /// The last change, and when.
+    pub(crate) fn last_step(&self) -> Option<(Moment, Step)> {
+        match &self.each {
+            None => self.whole.last_step(),
+            Some(each) => {
+                let steps = each.limits().filter_map(Limit::last_step);
+                let (at, step) = steps.max_by_key(|(at, _)| *at)?;
+                Some((at, Step { slots: self.slots(), ..step }))
+            }
+        }
+    }
+
+    /// Slots in use.
+    #[inline]
+    pub(crate) fn running(&self) -> u32 {
+        match &self.each {
+            None => self.whole.running(),
+            Some(each) => self.whole.running() + each.running(),
+        }
+    }
+
+    /// Slots in use where these are.
+    #[inline]
+    pub(crate) fn running_at(&self, seat: Option<Seat>) -> u32 {
+        self.at(seat).running()
+    }
+
+    /// Whether a slot is free.
+    #[inline]
+    pub(crate) fn has_free(&self) -> bool {
+        match &self.each {
+            None => self.whole.has_free(),
+            Some(each) => each.has_free(),
+        }
+    }
+
+    /// Whether a request that takes so many slots may have them now; one that takes more than there are
+    /// may if nobody else runs, at that server where each has its own.
+    #[inline]
+    pub(crate) fn fits(&self, slots: u16) -> bool {
+        match &self.each {
+            None => self.whole.fits(slots),
+            Some(each) => each.fits(slots),
+        }
+    }
+
+    /// A request gets slots; whose, where each server has its own: of those that have room, the server of whose slots the
+    /// smallest part is in use. O(servers) then.
+    #[inline]
+    pub(crate) fn grant(&mut self, now: Moment, slots: u16) -> Option<Seat> {
+        let granted = match &mut self.each {
+            None => None,
+            Some(each) => each.grant(now, slots),
+        };
+        if granted.is_none() {
+            self.whole.grant(now, slots);
+        }
+        granted.map(|server| Seat { server, epoch: self.epoch })
+    }
+
+    /// The same for a request that is to go to none of these servers; `None`: no other has room.
+    pub(crate) fn grant_elsewhere(
+        &mut self,
+        now: Moment,
+        slots: u16,
+        not_at: &[ServerId],
+    ) -> Option<Option<Seat>> {
+        let Some(each) = &mut self.each else {
+            return (self.whole.has_free() && self.whole.fits(slots)).then(|| {
+                self.whole.grant(now, slots);
+                None
+            });
+        };
+        let server = each.grant_elsewhere(now, slots, not_at)?;
+        Some(Some(Seat { server, epoch: self.epoch }))
+    }
+
+    /// A request lends its slots; [`Limits::grant`] when it takes them back.
+    pub(crate) fn lend(&mut self, now: Moment, seat: Option<Seat>, slots: u16) {
+        self.change(seat, |limit| limit.lend(now, slots));
+    }
+
+    /// Nobody who has slots holds them any more.
+    pub(crate) fn write_off(&mut self, now: Moment) {
+        self.all(|limit| limit.write_off(now));
+    }
+
+    /// A request gives its slots back; [`Limits::finished`] follows.
+    pub(crate) fn take_back(&mut self, seat: Option<Seat>, slots: u16) {
+        self.change(seat, |limit| limit.take_back(slots));
+    }
+
+    /// Slots that are free now are kept from the requests that wait, if any do: time in which they are says
+    /// nothing of an idle origin. O(servers) where each has its own.
+    pub(crate) fn note_kept(&mut self, now: Moment, anybody_waits: bool) {
+        match &mut self.each {
+            None => self.whole.note_kept(now, anybody_waits),
+            Some(each) => each.note_kept(now, anybody_waits),
+        }
+    }
+
+    /// A request gave its slots back; see [`Law::finished`].
+    pub(crate) fn finished(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
+        self.change(seat, |limit| limit.finished(completion));
+    }
+
+    /// The same, of a request that also needed a slot of another limit, which it tells what the origin refused and whether it
+    /// met its target.
+    pub(crate) fn finished_elsewhere(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
+        self.change(seat, |limit| limit.finished_elsewhere(completion));
+    }
+
+    /// The server is away; see [`Law::is_away`].
+    pub(crate) fn is_away(&mut self, now: Moment, seat: Option<Seat>) {
+        self.change(seat, |limit| limit.is_away(now));
+    }
+
+    /// A sensor sent a reading.
+    pub(crate) fn observe(&mut self, now: Moment, reading: &Reading<'_>) {
+        self.all(|limit| limit.observe(now, reading));
+    }
+
+    /// The limit has other bounds from now on; what the law has learned stays.
+    pub(crate) fn set_bounds(&mut self, now: Moment, slots: &Slots) {
+        self.slots = slots.clone();
+        self.all(|limit| limit.set_bounds(now, slots));
+    }
+
+    #[inline]
+    fn at(&self, seat: Option<Seat>) -> &Limit {
+        let Some(each) = &self.each else { return &self.whole };
+        let own = seat.filter(|seat| seat.epoch == self.epoch);
+        own.and_then(|seat| each.get(seat.server)).unwrap_or(&self.whole)
+    }
+
+    #[inline]
+    fn change(&mut self, seat: Option<Seat>, change: impl FnOnce(&mut Limit)) {
+        let Some(each) = &mut self.each else { return change(&mut self.whole) };
+        match seat.filter(|seat| seat.epoch == self.epoch) {
+            Some(Seat { server, .. }) if each.get(server).is_some() => each.change(server, change),
+            _ => change(&mut self.whole),
+        }
+    }
+
+    fn all(&mut self, mut change: impl FnMut(&mut Limit)) {
+        change(&mut self.whole);
+        if let Some(each) = &mut self.each {
+            each.change_all(change);
+        }
+    }
+}
