@@ -72,9 +72,14 @@ fn flow_key() -> FlowKey {
     *KEY.get_or_init(|| FlowKey([random(), random()]))
 }
 
-/// Tells the gate which servers the pools have.
+/// Tells the gate which servers the pools have, and which may get requests.
 fn tell_servers<T>(gate: &mut Gate<T>, now: Moment, pools: &Pools) {
-    pools.with_ids().for_each(|(pool, origin)| gate.set_servers(now, pool, origin.ids()));
+    for (pool, origin) in pools.with_ids() {
+        gate.set_servers(now, pool, origin.ids());
+        if origin.settings.slots_per_server {
+            gate.set_access(now, pool, &origin.access());
+        }
+    }
 }
 
 /// Refusals that the admin listener can show.

@@ -195,6 +195,9 @@ fn a_request_that_no_other_server_has_room_for_is_told_so() {
     one.dies();
     let answer = gateway.get("/y");
     assert_eq!(answer.status, 503, "{}", answer.text());
+    assert!(answer.field("retry-after").is_some(), "it is a refusal as any other");
+    let finished = gateway.status()["classes"][0]["finished"].clone();
+    assert_eq!(finished["preempted"], 1, "{finished:#}");
     drop(held);
     eventually_is("nothing is held", 0, || gateway.number("/limit/waiting"));
 }

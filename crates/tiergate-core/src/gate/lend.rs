@@ -72,9 +72,9 @@ impl<T> Gate<T> {
 }
 
 impl<T> Pool<T> {
-    /// Slots that are lent.
+    /// Requests in progress without a slot: theirs are lent, or they wait for one of another server.
     pub fn lent(&self) -> u32 {
-        self.lent.all()
+        self.lent.all() + self.transfers.without_slot()
     }
 
     fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) {

@@ -1,7 +1,7 @@
 //! Servers that have a limit each: which there are, and which may get requests.
 //!
 //! Where all servers share one limit, the shell chooses a server for each request that has a slot. Where each has its own, a slot is
-//! of one server, and the gate chooses: of those with a free slot, the one of whose slots the smallest part is in use. So the
+//! of one server, and the gate chooses: of those with a free slot, the one with the smallest share of its slots in use. So the
 //! stronger ones get more, and none gets more than it can take. What the shell finds out about servers it says here.
 
 use super::Gate;

@@ -1,7 +1,8 @@
 //! A request goes to another server than the one whose slot it has: a retry, where each server has a limit of its own.
 //!
 //! It gives its slot back first, since two that each wait for the other's would wait for ever, and gets the next that is free at another
-//! server, before any that waits for its first: it has had its turn. So no server works on more than it has slots.
+//! server, before any that waits for its first and is of no more important class: it has had its turn. So no server works on more than it
+//! has slots. The server that it leaves gets one request at a time until one is answered.
 
 use super::pool::{Common, Pool};
 use super::transfers::{Granted, Transfer, Transfers};
@@ -9,6 +10,9 @@ use super::{Gate, Holds, Slot};
 use crate::collections::Key;
 use crate::names::ServerId;
 use crate::time::Moment;
+
+/// So many that wait are looked at, the oldest, for one that may have a free slot.
+const LOOKED_AT: usize = 64;
 
 impl<T> Gate<T> {
     /// The request in the slot is to go to another server than these: its slot is given back, and it gets one of another. `wake` is handed
@@ -41,6 +45,9 @@ impl<T> Pool<T> {
         let slots = slot.grant.slots;
         if !self.is_written_off(slot) {
             self.overtaken.pauses(slot.place);
+            if slot.server().is_some_and(|server| not_at.contains(&server)) {
+                self.limit.doubt(slot.seat());
+            }
             self.limit.lend(now, slot.seat(), slots);
             self.lends_resource(now, slot.lane);
             self.classes.load_mut(slot.class).running -= u32::from(slots);
@@ -64,35 +71,54 @@ impl<T> Pool<T> {
         true
     }
 
-    /// Gives free slots to those that wait for one of another server: before others, and the first of them first.
+    /// Gives free slots to those that wait for one of another server, as long as no request of a more important class is next. O(1) where
+    /// none waits.
     #[inline]
     pub(super) fn serve_transfers(&mut self, common: &mut Common<T>, now: Moment) {
-        if self.transfers.waiting.first().is_some() {
-            self.serve_waiting_transfers(common, now);
-        }
+        while self.transfers.waiting.first().is_some() && self.serve_transfer(common, now) {}
     }
 
+    /// Gives slots to the most important of the oldest, of equals the oldest. Whether there was any that may have them. O(servers) for
+    /// each that is looked at.
     #[cold]
-    fn serve_waiting_transfers(&mut self, common: &mut Common<T>, now: Moment) {
-        while let Some(first) = self.transfers.waiting.first() {
-            let transfer = &self.transfers.all[first];
-            let (lane, slots) = (transfer.lane, transfer.slots);
-            if !self.has_resource(lane) {
-                return;
-            }
-            let Some(seat) = self.limit.grant_elsewhere(now, slots, &transfer.not_at) else {
-                return;
-            };
-            let class = self.lanes.at(lane).class;
-            self.classes.load_mut(class).running += u32::from(slots);
-            let (found, lineup) = (self.limit.running_at(seat), self.lineup);
-            let found_there = self.takes_resource(now, lane);
-            let Transfers { all, waiting, .. } = &mut self.transfers;
-            all.unlink(waiting, first);
-            let transfer = &mut all[first];
-            transfer.granted = Some(Granted { at: now, seat, found, found_there, lineup });
-            transfer.wake.take().into_iter().for_each(|wake| common.effects.wake(wake));
+    fn serve_transfer(&mut self, common: &mut Common<T>, now: Moment) -> bool {
+        if !self.limit.has_free() {
+            return false;
         }
+        let rank = |transfer: &Transfer<T>| self.classes.rank(self.lanes.at(transfer.lane).class);
+        let mut best: Option<(usize, u32)> = None;
+        let mut at = self.transfers.waiting.first();
+        for _ in 0..LOOKED_AT {
+            let Some(index) = at else { break };
+            let transfer = &self.transfers.all[index];
+            let rank = rank(transfer);
+            if best.is_none_or(|(best, _)| rank < best)
+                && self.has_resource(transfer.lane)
+                && self.limit.fits_elsewhere(transfer.slots, &transfer.not_at)
+            {
+                best = Some((rank, index));
+            }
+            at = self.transfers.all.next(index);
+        }
+        let Some((rank, index)) = best else { return false };
+        if self.ready() > 0 && self.next(now).is_some_and(|next| !next.is_over && next.rank < rank)
+        {
+            return false;
+        }
+        let transfer = &self.transfers.all[index];
+        let (lane, slots) = (transfer.lane, transfer.slots);
+        let seat = self.limit.grant_elsewhere(now, slots, &transfer.not_at);
+        let seat = seat.expect("just looked");
+        let class = self.lanes.at(lane).class;
+        self.classes.load_mut(class).running += u32::from(slots);
+        let (found, lineup) = (self.limit.running_at(seat), self.lineup);
+        let found_there = self.takes_resource(now, lane);
+        let Transfers { all, waiting, .. } = &mut self.transfers;
+        all.unlink(waiting, index);
+        let transfer = &mut all[index];
+        transfer.granted = Some(Granted { at: now, seat, found, found_there, lineup });
+        transfer.wake.take().into_iter().for_each(|wake| common.effects.wake(wake));
+        true
     }
 
     /// The request ends while it waits for a slot of another server, or before it knows that it has one. Whether it does.

@@ -41,6 +41,11 @@ impl<T> Transfers<T> {
         self.len > 0
     }
 
+    /// Those that have no slot.
+    pub(super) fn without_slot(&self) -> u32 {
+        self.waiting.len()
+    }
+
     pub(super) fn add(&mut self, transfer: Transfer<T>) -> Key {
         let key = self.all.insert(transfer);
         self.all.append(&mut self.waiting, key.index());

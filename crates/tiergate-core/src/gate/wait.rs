@@ -177,8 +177,11 @@ impl<T> Pool<T> {
     pub(super) fn dispatch(&mut self, common: &mut Common<T>, now: Moment) {
         let mut overdue_left = OVERDUE_MAX;
         self.look_at_resources(now);
-        self.serve_transfers(common, now);
-        while self.limit.has_free() {
+        loop {
+            self.serve_transfers(common, now);
+            if !self.limit.has_free() {
+                break;
+            }
             let Some(next) = self.next_in_time(common, now, &mut overdue_left) else {
                 break;
             };

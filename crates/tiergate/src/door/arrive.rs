@@ -53,8 +53,8 @@ impl Door {
         refused
     }
 
-    /// What the client of a request is told that is preempted.
-    pub fn preempted(&self, now: Moment, arrival: &Arrival) -> Refused {
-        self.gate().refused(now, arrival, Reason::Preempted)
+    /// What the client of a request is told that had a slot and is refused for this reason.
+    pub fn refused(&self, now: Moment, arrival: &Arrival, reason: Reason) -> Refused {
+        self.gate().refused(now, arrival, reason)
     }
 }

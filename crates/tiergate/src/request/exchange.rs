@@ -24,6 +24,7 @@ use std::io;
 use std::task::{Context, Poll};
 use tiergate_core::gate::Progress;
 use tiergate_core::outcome::End;
+use tiergate_core::reason::Reason;
 use tiergate_wire::http1::Framing;
 
 /// Interim answers (1xx) to one request that are passed on; an origin that sends more is broken. One every few seconds (102)
@@ -116,7 +117,8 @@ impl<C: Client> Request<'_, '_, C> {
         }
         let read = poll_fn(|context| match &self.slot {
             Some(slot) if slot.is_preempted() => {
-                let refused = self.shared.door.preempted(clock::now(), &self.facts.arrival);
+                let arrival = &self.facts.arrival;
+                let refused = self.shared.door.refused(clock::now(), arrival, Reason::Preempted);
                 Poll::Ready(Err(Fault::Refused(Box::new(refused))))
             }
             _ => self.poll_read(answer, context),

@@ -6,6 +6,7 @@ use super::fault::{Failure, Fault};
 use super::path::Request;
 use crate::buffers;
 use crate::client::seam::Client;
+use crate::clock;
 use crate::door::SlotGuard;
 use crate::origin::{Lease, Origin, Place};
 use crate::respond::Format;
@@ -18,6 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tiergate_core::names::ServerId;
 use tiergate_core::outcome::End;
+use tiergate_core::reason::Reason;
 
 /// How an exchange with the origin came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +167,13 @@ impl<C: Client> Request<'_, '_, C> {
         });
         match tokio::time::timeout(patience, moved).await {
             Ok(moved) => moved,
-            Err(_) => Err(Fault::Answer(503, "no other server had a free slot in time").into()),
+            Err(_) => {
+                self.record.cause = "no other server had a free slot in time";
+                let arrival = &self.facts.arrival;
+                let reason = Reason::DeadlineExpired;
+                let refused = self.shared.door.refused(clock::now(), arrival, reason);
+                Err(Fault::Refused(Box::new(refused)).into())
+            }
         }
     }
 

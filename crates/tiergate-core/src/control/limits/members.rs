@@ -33,16 +33,32 @@ pub struct ServerSlots {
 #[derive(Debug)]
 struct Member {
     limit: Limit,
-    access: Access,
+    /// As was told last.
+    told: Access,
+    /// A request has failed to reach it since another was answered.
+    is_doubted: bool,
+    /// Since it was told, the one request has gone there that may.
+    is_tried: bool,
     /// One that is gone gets no more requests.
     is_planned: bool,
 }
 
 impl Member {
+    /// Whether it may get requests now. One that is doubted gets a single one each time that it is told to be well: else a server
+    /// that is gone would draw one request after the other until that is known.
+    fn access(&self) -> Access {
+        match self.told {
+            Access::Open if !self.is_doubted => Access::Open,
+            Access::Closed => Access::Closed,
+            Access::Open | Access::Once if self.is_tried => Access::Closed,
+            Access::Open | Access::Once => Access::Once,
+        }
+    }
+
     /// Slots that count, and those of them that are in use.
     fn counts(&self) -> (u32, u32) {
         let (slots, running) = (self.limit.slots(), self.limit.running());
-        let open = match self.access {
+        let open = match self.access() {
             _ if !self.is_planned => running,
             Access::Open => slots.max(running),
             Access::Once => running + u32::from(running < slots),
@@ -53,7 +69,7 @@ impl Member {
 
     fn has_room(&self, slots: u16) -> bool {
         self.is_planned
-            && self.access != Access::Closed
+            && self.access() != Access::Closed
             && self.limit.has_free()
             && self.limit.fits(slots)
     }
@@ -110,7 +126,7 @@ impl Members {
         if slots <= 1 { self.has_free() } else { self.emptiest(slots, &[]).is_some() }
     }
 
-    /// The server of whose slots the smallest part is in use, of those that have room; equals take turns.
+    /// Of the servers that have room, the one with the smallest share of its slots in use; equals take turns.
     fn emptiest(&self, slots: u16, not_at: &[ServerId]) -> Option<usize> {
         let count = self.order.len();
         let mut best: Option<(usize, &Member)> = None;
@@ -132,6 +148,10 @@ impl Members {
         self.grant_elsewhere(now, slots, &[])
     }
 
+    pub(super) fn fits_elsewhere(&self, slots: u16, not_at: &[ServerId]) -> bool {
+        self.emptiest(slots, not_at).is_some()
+    }
+
     pub(super) fn grant_elsewhere(
         &mut self,
         now: Moment,
@@ -143,9 +163,7 @@ impl Members {
         self.turn = (place + 1) % self.order.len();
         self.with(server, |member| {
             member.limit.grant(now, slots);
-            if member.access == Access::Once {
-                member.access = Access::Closed;
-            }
+            member.is_tried = true;
         });
         Some(server)
     }
@@ -205,8 +223,9 @@ impl Members {
                 self.all.resize_with(server.index() + 1, || None);
             }
             if self.all[server.index()].is_none() {
-                let (access, is_planned) = (Access::Open, false);
-                let member = Member { limit: limit(), access, is_planned };
+                let (limit, told) = (limit(), Access::Open);
+                let (is_doubted, is_tried, is_planned) = (false, false, false);
+                let member = Member { limit, told, is_doubted, is_tried, is_planned };
                 self.all[server.index()] = Some(Box::new(member));
             }
             self.with(*server, |member| member.is_planned = true);
@@ -219,18 +238,32 @@ impl Members {
         self.turn = 0;
     }
 
+    /// A request could not reach the server.
+    pub(super) fn doubt(&mut self, server: ServerId) {
+        self.with(server, |member| (member.is_doubted, member.is_tried) = (true, true));
+    }
+
+    /// A request was answered there.
+    pub(super) fn trust(&mut self, server: ServerId) {
+        if self.member(server).is_some_and(|member| member.is_doubted) {
+            self.with(server, |member| member.is_doubted = false);
+        }
+    }
+
     pub(super) fn has_other_access(&self, servers: &[(ServerId, Access)]) -> bool {
-        let is_other = |server, access| self.member(server).is_some_and(|it| it.access != access);
+        let is_other = |server, access| {
+            self.member(server).is_some_and(|it| it.told != access || it.access() != access)
+        };
         servers.iter().any(|&(server, access)| is_other(server, access))
     }
 
     pub(super) fn set_access(&mut self, now: Moment, servers: &[(ServerId, Access)]) {
         for &(server, access) in servers {
             self.with(server, |member| {
-                if access == Access::Closed && member.access == Access::Open {
+                if access == Access::Closed && member.told == Access::Open {
                     member.limit.is_away(now);
                 }
-                member.access = access;
+                (member.told, member.is_tried) = (access, false);
             });
         }
     }
@@ -238,15 +271,16 @@ impl Members {
     /// O(servers). A server that may get none says nothing by its free slots.
     pub(super) fn note_kept(&mut self, now: Moment, anybody_waits: bool) {
         for member in self.all.iter_mut().flatten() {
-            let is_shut = !member.is_planned || member.access != Access::Open;
+            let is_shut = !member.is_planned || member.access() != Access::Open;
             member.limit.note_kept(now, anybody_waits || is_shut);
         }
     }
 
     pub(super) fn states(&self) -> impl Iterator<Item = ServerSlots> + '_ {
         self.order.iter().filter_map(|&server| {
-            let Member { limit, access, .. } = self.member(server)?;
-            let (slots, running, access) = (limit.slots(), limit.running(), *access);
+            let member = self.member(server)?;
+            let (slots, running) = (member.limit.slots(), member.limit.running());
+            let access = member.access();
             Some(ServerSlots { server, slots, running, access })
         })
     }

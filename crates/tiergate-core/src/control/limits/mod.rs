@@ -97,6 +97,13 @@ impl Limits {
         }
     }
 
+    /// A request could not reach the server whose slots these are: it gets one at a time until one is answered.
+    pub(crate) fn doubt(&mut self, seat: Option<Seat>) {
+        if let (Some(seat), Some(each)) = (seat, &mut self.each) {
+            each.doubt(seat.server);
+        }
+    }
+
     pub(crate) fn is_per_server(&self) -> bool {
         self.each.is_some()
     }
@@ -196,8 +203,8 @@ impl Limits {
         }
     }
 
-    /// A request gets slots; whose, where each server has its own: of those that have room, the server of whose slots the
-    /// smallest part is in use. O(servers) then.
+    /// A request gets slots. Where each server has its own: of the one, of those that have room, with the smallest share of its
+    /// slots in use. O(servers) then.
     #[inline]
     pub(crate) fn grant(&mut self, now: Moment, slots: u16) -> Option<Seat> {
         let granted = match &mut self.each {
@@ -227,6 +234,14 @@ impl Limits {
         Some(Some(Seat { server, epoch: self.epoch }))
     }
 
+    /// Whether a request may have them now that is to go to none of these servers. O(servers).
+    pub(crate) fn fits_elsewhere(&self, slots: u16, not_at: &[ServerId]) -> bool {
+        match &self.each {
+            None => self.whole.has_free() && self.whole.fits(slots),
+            Some(each) => each.fits_elsewhere(slots, not_at),
+        }
+    }
+
     /// A request lends its slots; [`Limits::grant`] when it takes them back.
     pub(crate) fn lend(&mut self, now: Moment, seat: Option<Seat>, slots: u16) {
         self.change(seat, |limit| limit.lend(now, slots));
@@ -253,12 +268,14 @@ impl Limits {
 
     /// A request gave its slots back; see [`Law::finished`].
     pub(crate) fn finished(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
+        self.trust(seat, completion);
         self.change(seat, |limit| limit.finished(completion));
     }
 
     /// The same, of a request that also needed a slot of another limit, which it tells what the origin refused and whether it
     /// met its target.
     pub(crate) fn finished_elsewhere(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
+        self.trust(seat, completion);
         self.change(seat, |limit| limit.finished_elsewhere(completion));
     }
 
@@ -276,6 +293,15 @@ impl Limits {
     pub(crate) fn set_bounds(&mut self, now: Moment, slots: &Slots) {
         self.slots = slots.clone();
         self.all(|limit| limit.set_bounds(now, slots));
+    }
+
+    #[inline]
+    fn trust(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
+        if let (Some(seat), Some(each)) = (seat, &mut self.each)
+            && completion.outcome.is_answer()
+        {
+            each.trust(seat.server);
+        }
     }
 
     #[inline]
