@@ -36,7 +36,10 @@ impl World<'_> {
             Fate::Good => {
                 self.series.at(self.now, usize::from(class_index)).good += 1;
                 class.good += 1;
-                self.phases[self.phase].gateways[usize::from(request.door)].good += 1;
+                let gateways = &mut self.phases[self.phase].gateways;
+                if let Some(gateway) = gateways.get_mut(usize::from(request.door)) {
+                    gateway.good += 1;
+                }
                 let class = &mut self.phases[self.phase].classes[usize::from(class_index)];
                 class.total.record(self.now - request.arrived);
                 class.service.record(self.now - request.submitted);
