@@ -189,3 +189,18 @@ fn what_comes_past_the_gateway_takes_workers_and_no_slots() {
     near(phase.classes[0].good as f64 / 20.0, 200.0);
     near(phase.classes[1].good as f64 / 20.0, 100.0);
 }
+
+#[test]
+fn a_server_that_refuses_connections_at_once_may_have_the_limit_rise_and_fall_within_a_moment() {
+    // Each of the events is checked by the simulation itself: no more run than there are slots, or were.
+    for law in ["vegas", "climb"] {
+        let text = format!(
+            "seconds = 60.0\nlimit = {{ law = \"{law}\" }}\n[[class]]\nname = \"a\"\n[server]\nworkers = 8\n\
+             wait = {{ kind = \"exponential\", mean_ms = 40.0 }}\naccept_queue = 60\n[[population]]\nclass = \"a\"\n\
+             arrivals = {{ kind = \"poisson\", rate = 600.0 }}\npatience_ms = 5000.0\n"
+        );
+        let scenario = Scenario::parse(&text).expect("a valid scenario");
+        let failed: u64 = (1..4).map(|seed| run(&scenario, seed).class(0).failed).sum();
+        assert!(failed > 0, "{law}: the accept queue was never full");
+    }
+}

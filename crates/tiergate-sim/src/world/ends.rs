@@ -131,14 +131,7 @@ impl World<'_> {
                 self.now,
                 gate.waiting()
             );
-            assert!(
-                !self.narrow || gate.running() <= gate.slots().max(door.running_allowed),
-                "at {} ns {} run with {} slots",
-                self.now,
-                gate.running(),
-                gate.slots()
-            );
-            door.running_allowed = gate.running();
+            door.check_running(self.now, self.narrow);
         }
         if self.count.is_multiple_of(1024) {
             self.check_all();

@@ -292,6 +292,9 @@ impl World<'_> {
     fn finish(&mut self, id: u32, slot: Slot, outcome: Outcome) {
         let now = self.moment_of(id);
         self.gate_of(id).finish(now, slot, outcome);
+        // Each end changes the limit: a rise admits requests, and those that the server refuses at once end in the same moment.
+        let door = usize::from(self.requests[id as usize].door);
+        self.doors[door].check_running(self.now, self.narrow);
     }
 
     /// The gate that a request came to.
