@@ -89,6 +89,13 @@ sim: ## The simulator on all scenarios, or on SCENARIO=file (ARGS='--seeds 100')
 		$(CARGO) run --release --locked --quiet -p tiergate-sim -- $$scenario $(ARGS) || exit 1; done
 	@$(if $(LONG),$(CARGO) test --release --locked -p tiergate-sim -- --ignored --nocapture)
 
+.PHONY: laws-drawn
+laws-drawn: ## Laws of the limit on random scenarios: 60 open to tune on, 100 held out; FAMILY=open|held-out, SEEDS=n, LAW=name
+	@for family in $(or $(FAMILY),open held-out); do \
+		seeds=$(SEEDS); test -n "$$seeds" || { test $$family = open && seeds=60 || seeds=100; }; echo "$$family"; \
+		$(CARGO) run --release --locked --quiet -p tiergate-sim -- --drawn $$family --seeds $$seeds \
+			$(foreach law,$(LAW),--law $(law)) || exit 1; done
+
 .PHONY: fuzz
 fuzz: ## Each fuzzer for SECONDS=n seconds (30)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -2,14 +2,14 @@
 
 use fastrand::Rng;
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tiergate_core::gate::Arrival;
 use tiergate_core::request::Field;
 
 /// One of the requests that a population sends, as written in a scenario for a policy.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
     /// The method.
@@ -41,7 +41,7 @@ pub(crate) fn one() -> f64 {
 }
 
 /// What the gateway would find out about a client and its connection, told instead.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Known {
     /// The listener, by its name or address; empty: the first.

@@ -3,13 +3,13 @@
 use crate::asked::{Asked, Known};
 use crate::distribution::{Distribution, exponential};
 use fastrand::Rng;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Clients that behave alike. What they send is named by its class, or, in a scenario for a policy
 /// file, by requests that the policy classifies.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
     /// What it is called, where that matters to somebody.
@@ -44,6 +44,9 @@ pub struct Population {
     /// How long it waits before it tries again, on average.
     #[serde(default = "retry_after")]
     pub retry_after_ms: f64,
+    /// Whether its requests go straight to the server, past every gateway.
+    #[serde(default)]
+    pub direct: bool,
     /// When the population begins, in seconds.
     #[serde(default)]
     pub from_s: f64,
@@ -84,6 +87,7 @@ impl Population {
             patience_ms,
             retries: 0,
             retry_after_ms: retry_after(),
+            direct: false,
             from_s: 0.0,
             to_s: forever(),
         }
@@ -91,7 +95,7 @@ impl Population {
 }
 
 /// How requests come about.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Arrivals {
     /// Open loop, at random: the clients do not know of each other.
@@ -147,7 +151,7 @@ impl Arrivals {
 
 /// A rate in requests/s: one number, points `[second, rate]` joined by steps or ramps, or a file with
 /// one rate a line.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(
     untagged,
     deny_unknown_fields,

@@ -1,11 +1,11 @@
 //! Random durations and the few random numbers that a simulation draws.
 
 use fastrand::Rng;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
 /// How long something takes. All parameters in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
     /// Always the same.

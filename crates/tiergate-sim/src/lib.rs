@@ -7,6 +7,7 @@ pub mod client;
 pub mod compare;
 pub mod demand;
 pub mod distribution;
+pub mod drawn;
 pub mod fault;
 pub mod files;
 pub mod hard;

@@ -73,7 +73,7 @@ fn around_a_fault(subject: &Subject, fault: Fault, recovery_s: f64, seed: u64) -
 }
 
 fn fault(what: FaultKind, share: f64) -> Fault {
-    Fault { from_s: 10.0, to_s: 20.0, what, share }
+    Fault { from_s: 10.0, to_s: 20.0, what, share, class: None, after_ms: 0.5 }
 }
 
 #[test]

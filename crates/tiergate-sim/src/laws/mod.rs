@@ -8,11 +8,11 @@ mod sampled;
 mod vegas;
 
 use sampled::Sampled;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tiergate_core::control::{Bounds, Law};
 
 /// Which law.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LawKind {
     /// Netflix's `Gradient2Limit`.

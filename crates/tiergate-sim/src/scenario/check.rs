@@ -176,6 +176,12 @@ impl<'c> Part<'c> {
             self.part("step", place).must("at_s", later, "must be in order of time")?;
             before = step.at_s;
         }
+        for (place, fault) in server.fault.iter().enumerate() {
+            let part = self.part("fault", place);
+            fault.class.as_ref().map_or(Ok(()), |class| part.class(class))?;
+            let expected = format!("must be 0 or more, got {}", fault.after_ms);
+            part.must("after_ms", fault.after_ms >= 0.0, expected)?;
+        }
         for (place, slow) in server.slow.iter().enumerate() {
             self.part("slow", place).class(&slow.class)?;
         }
@@ -196,6 +202,13 @@ impl<'c> Part<'c> {
         for (key, number) in numbers {
             self.must(key, number >= 0.0, format!("must be 0 or more, got {number}"))?;
         }
+        let quota = server.quota.is_none_or(|it| it.every_s >= 0.001 && it.cpu_s > 0.0);
+        self.must("quota", quota, "must have every_s of 0.001 or more, and cpu_s above 0")?;
+        let drift = server.drift.is_none_or(|it| it.sd >= 0.0 && it.over_s > 0.0);
+        self.must("drift", drift, "must have sd of 0 or more, and over_s above 0")?;
+        let slower =
+            server.slower.is_none_or(|it| (0.0..=1.0).contains(&it.share) && it.times > 0.0);
+        self.must("slower", slower, "must have share of 0 to 1, and times above 0")?;
         let pause = server
             .pause
             .is_none_or(|it| it.every_s >= 0.001 && (0.0..it.every_s).contains(&it.for_s));

@@ -1,9 +1,9 @@
 //! Gateways that share a server.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// One of several gateways before the server, each with its own gate and policy.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gateway {
     /// Its part of the requests, relative to the others.

@@ -18,7 +18,7 @@ use crate::laws::LawKind;
 use crate::server::Shape;
 use crate::trial::{Front, Trial};
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
 use tiergate_core::class::{Class, ClassId};
@@ -28,7 +28,7 @@ use tiergate_core::origin::OnCancel;
 use tiergate_core::plan::{Plan, ResourceSettings, Spec};
 
 /// Everything that one simulation is made of.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     /// What the scenario shows, in a sentence.
@@ -87,7 +87,7 @@ impl Default for Scenario {
 }
 
 /// What limits the requests in progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// What the policy file says.
@@ -107,7 +107,7 @@ pub enum LimitKind {
 }
 
 /// A class as written.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassShape {
     /// Its name.
@@ -133,7 +133,7 @@ pub struct ClassShape {
 }
 
 /// A resource as the gateway knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedResource {
     /// So many slots. Absent: it finds how many.
@@ -142,7 +142,7 @@ pub struct NamedResource {
 }
 
 /// A trigger as written.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerShape {
     /// "total", "own", or a class.
@@ -162,7 +162,7 @@ fn queue_len_max() -> u32 {
 }
 
 /// A bound on something counted in one phase. Absent bounds are not checked.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
     /// The phase, from 0.

@@ -4,14 +4,21 @@
 //! rest wait in the accept queue), waits for something else than this machine (`wait`), then, where its class
 //! needs it, for one of a few resources, then shares the cores with the others (`cpu`, processor sharing). Workers without cores are the textbook's c
 //! servers; cores without a bound on workers are processor sharing; many workers with a long wait
-//! and little CPU are an I/O-bound server.
+//! and little CPU are an I/O-bound server. Last it may keep its worker while its client takes the answer (`send`).
 
+mod drift;
+mod faults;
+mod quota;
 mod shape;
 
-pub use shape::{Fault, FaultKind, OfClass, Pause, Resource, Shape, Slow, Step};
+pub use shape::{
+    Drift, Fault, FaultKind, OfClass, Pause, Quota, Resource, Shape, Slow, Slower, Step,
+};
 
 use crate::demand::Work;
+use drift::Level;
 use fastrand::Rng;
+use quota::Spent;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -36,10 +43,18 @@ struct Job {
     is_pushed_back: bool,
     wait_ns: f64,
     cpu_ns: f64,
+    /// For how long its client takes the answer.
+    send_ns: f64,
     abandoned: bool,
-    fails: bool,
+    /// It fails that long after a worker took it.
+    fails: Option<u64>,
     /// When a worker took it, if one has.
     began: Option<u64>,
+    /// When its answer was there, if it is.
+    answered: Option<u64>,
+    is_late: bool,
+    /// Whether its worker is one of those that are slower.
+    is_at_slower: bool,
 }
 
 /// Virtual time on which a fast failure takes this long.
@@ -56,6 +71,10 @@ pub struct Server {
     resources: Vec<(u32, VecDeque<u32>)>,
     /// Jobs that hold a worker.
     in_progress: u32,
+    /// Of them, those whose workers are slower.
+    at_slower: u32,
+    level: Level,
+    spent: Spent,
     /// `(end of the wait, job)`.
     waits: BinaryHeap<Reverse<(u64, u32)>>,
     /// `(end in service each, job)`: a clock that runs at the speed one job gets.
@@ -77,6 +96,9 @@ impl Server {
             jobs: Vec::new(),
             queue: VecDeque::new(),
             in_progress: 0,
+            at_slower: 0,
+            level: Level::default(),
+            spent: Spent::default(),
             waits: BinaryHeap::new(),
             shared: BinaryHeap::new(),
             served_each_ns: 0.0,
@@ -89,24 +111,27 @@ impl Server {
     /// Takes a request of a class; `false` if the server refuses the connection.
     pub fn submit(&mut self, now: u64, job: u32, class: &str, work: Work) -> bool {
         self.share_cores(now);
-        let refused = self.fault(now, FaultKind::Refuse);
+        let refused = self.fails(now, FaultKind::Refuse, class).is_some();
         if refused || self.queue.len() >= self.shape.accept_queue {
             return false;
         }
         let present = self.queue.len() as u32 + self.in_progress;
         let is_pushed_back = self.shape.pushback.is_some_and(|most| present >= most);
-        let fails = self.fault(now, FaultKind::Error);
+        let fails = self.fails(now, FaultKind::Error, class);
         if self.jobs.len() <= job as usize {
             self.jobs.resize(job as usize + 1, Job::default());
         }
         let slow = self.slowness(now, class);
-        let times = work.times * slow;
+        let drifted =
+            self.shape.drift.map_or(1.0, |drift| self.level.times(now, drift, &mut self.rng));
+        let times = work.times * slow * drifted;
         let of = self.shape.of.iter().find(|of| of.class == class);
         let (wait, cpu) = of.map_or((self.shape.wait, self.shape.cpu), |of| (of.wait, of.cpu));
         let mut job_of = Job {
             submitted: now,
             wait_ns: wait.draw(&mut self.rng) * times,
             cpu_ns: cpu.draw(&mut self.rng) * times,
+            send_ns: self.shape.send.draw(&mut self.rng),
             fails,
             is_pushed_back,
             ..Job::default()
@@ -141,6 +166,11 @@ impl Server {
         self.jobs[job as usize].began
     }
 
+    /// When the answer of the job was there, and its client began to take it; `None`: not yet, or it takes no time.
+    pub fn answered(&self, job: u32) -> Option<u64> {
+        self.jobs[job as usize].answered
+    }
+
     /// When something happens next without anybody's doing; `u64::MAX`: never.
     pub fn next_event(&self) -> u64 {
         let stalled = self.stalled_until(self.advanced_at);
@@ -151,7 +181,13 @@ impl Server {
             let from = stalled.unwrap_or(self.advanced_at);
             from.saturating_add((left / rate).ceil() as u64)
         });
-        wait.min(shared).min(self.next_change())
+        let spent = match self.shape.quota {
+            Some(quota) if !self.shared.is_empty() => {
+                self.spent.next_event(stalled.unwrap_or(self.advanced_at), quota, self.busy())
+            }
+            _ => u64::MAX,
+        };
+        wait.min(shared).min(spent).min(self.next_change())
     }
 
     /// Brings the server to `now`, which must not be later than [`Server::next_event`]; adds the
@@ -187,7 +223,10 @@ impl Server {
             ended.push((job, Ended::Pushback));
             return;
         }
-        if of.fails {
+        if of.answered.is_some() {
+            return self.give_worker_back(job, ended);
+        }
+        if of.fails.is_some() {
             return self.leave(now, job, ended);
         }
         if let Some(number) = of.holds.take() {
@@ -226,11 +265,37 @@ impl Server {
         }
     }
 
+    /// The answer is there.
     fn leave(&mut self, now: u64, job: u32, ended: &mut Vec<(u32, Ended)>) {
+        let late_ns = self.shape.late_ms * 1e6;
+        let of = &mut self.jobs[job as usize];
+        of.is_late = late_ns > 0.0 && (now - of.submitted) as f64 > late_ns;
+        let send_ns = of.send_ns as u64;
+        if send_ns == 0 || of.fails.is_some() {
+            return self.give_worker_back(job, ended);
+        }
+        of.answered = Some(now);
+        self.waits.push(Reverse((now + send_ns, job)));
+    }
+
+    fn give_worker_back(&mut self, job: u32, ended: &mut Vec<(u32, Ended)>) {
+        let Job { fails, is_late, is_at_slower, .. } = self.jobs[job as usize];
         self.in_progress -= 1;
-        let Job { fails, submitted, .. } = self.jobs[job as usize];
-        let late = self.shape.late_ms > 0.0 && (now - submitted) as f64 > self.shape.late_ms * 1e6;
-        ended.push((job, if fails || late { Ended::Error } else { Ended::Served }));
+        self.at_slower -= u32::from(is_at_slower);
+        ended.push((job, if fails.is_some() || is_late { Ended::Error } else { Ended::Served }));
+    }
+
+    /// How many times longer than at another worker a job takes at the one that it gets.
+    fn choose_worker(&mut self, job: u32, workers: u32) -> f64 {
+        let Some(Slower { share, times }) = self.shape.slower else { return 1.0 };
+        let slower = (f64::from(workers) * share).round() as u32;
+        let free = f64::from(slower.saturating_sub(self.at_slower));
+        if self.rng.f64() * f64::from(workers - self.in_progress) >= free {
+            return 1.0;
+        }
+        self.jobs[job as usize].is_at_slower = true;
+        self.at_slower += 1;
+        times
     }
 
     /// Gives free workers to the accept queue, in order.
@@ -240,13 +305,17 @@ impl Server {
             let Some(job) = self.queue.pop_front() else {
                 break;
             };
-            let Job { wait_ns, cpu_ns, resource, abandoned, fails, .. } = self.jobs[job as usize];
-            self.jobs[job as usize].began = Some(now);
+            let times = self.choose_worker(job, workers);
             self.in_progress += 1;
-            if fails || (abandoned && self.shape.notices_cancel) {
-                self.waits.push(Reverse((now + ERROR_NS, job)));
+            let of = &mut self.jobs[job as usize];
+            of.began = Some(now);
+            of.wait_ns *= times;
+            of.cpu_ns *= times;
+            let Job { wait_ns, cpu_ns, resource, abandoned, fails, .. } = *of;
+            if fails.is_some() || (abandoned && self.shape.notices_cancel) {
+                self.waits.push(Reverse((now + fails.unwrap_or(ERROR_NS), job)));
                 // A skipped request costs next to nothing, like a failed one.
-                (self.jobs[job as usize].cpu_ns, self.jobs[job as usize].resource) = (0.0, None);
+                (of.cpu_ns, of.send_ns, of.resource) = (0.0, 0.0, None);
             } else if wait_ns > 0.0 || cpu_ns <= 0.0 || resource.is_some() {
                 let slowed = wait_ns / (self.speed * self.warmth(now) * self.efficiency());
                 self.waits.push(Reverse((now + slowed.max(1.0) as u64, job)));
@@ -261,8 +330,16 @@ impl Server {
         let from = self.stalled_until(self.advanced_at).unwrap_or(self.advanced_at);
         if now > from {
             self.served_each_ns += (now - from) as f64 * self.rate();
+            if let Some(quota) = self.shape.quota {
+                self.spent.spend(now, (now - from) as f64 * self.busy(), quota);
+            }
         }
         self.advanced_at = self.advanced_at.max(now);
+    }
+
+    /// Cores that compute, unless they have to stop.
+    fn busy(&self) -> f64 {
+        (self.shared.len() as f64).min(self.shape.cores.unwrap_or(f64::INFINITY))
     }
 
     /// Service that one job on the cores gets a nanosecond.
@@ -270,6 +347,9 @@ impl Server {
         let jobs = self.shared.len() as f64;
         let cores = self.shape.cores.unwrap_or(f64::INFINITY);
         let share = if jobs > cores { cores / jobs } else { 1.0 };
+        if self.shape.quota.is_some_and(|quota| self.spent.is_all(quota)) {
+            return 0.0;
+        }
         share * self.speed * self.warmth(self.advanced_at) * self.efficiency()
     }
 
@@ -299,53 +379,6 @@ impl Server {
             slow.class == class && (slow.from_s..slow.to_s).contains(&(now as f64 / 1e9))
         });
         slow.map_or(1.0, |slow| slow.times)
-    }
-
-    fn fault(&mut self, now: u64, kind: FaultKind) -> bool {
-        let share = self.fault_at(now, kind).map(|fault| fault.share);
-        share.is_some_and(|share| self.rng.f64() < share)
-    }
-
-    fn fault_at(&self, now: u64, kind: FaultKind) -> Option<&Fault> {
-        let at = now as f64 / 1e9;
-        let mut faults = self.shape.fault.iter();
-        faults.find(|fault| fault.what == kind && (fault.from_s..fault.to_s).contains(&at))
-    }
-
-    /// The stall or pause that there is at a moment, from when to when.
-    fn stall(&self, at: u64) -> Option<(u64, u64)> {
-        let nanos = |seconds: f64| (seconds * 1e9) as u64;
-        let fault = self.fault_at(at, FaultKind::Stall);
-        fault.map(|fault| (nanos(fault.from_s), nanos(fault.to_s) + 1)).or_else(|| {
-            let Pause { every_s, for_s } = self.shape.pause?;
-            let from = at / nanos(every_s) * nanos(every_s);
-            let until = from + nanos(for_s) + 1;
-            (from > 0 && at < until).then_some((from, until))
-        })
-    }
-
-    fn stalled_until(&self, at: u64) -> Option<u64> {
-        self.stall(at).map(|(_, until)| until)
-    }
-
-    fn stall_began(&self, at: u64) -> u64 {
-        self.stall(at).map_or(at, |(from, _)| from)
-    }
-
-    /// The next moment at which speed changes from outside: a step, an edge of a stall.
-    fn next_change(&self) -> u64 {
-        let now = self.advanced_at;
-        let step =
-            self.shape.step.get(self.steps_done).map_or(u64::MAX, |step| (step.at_s * 1e9) as u64);
-        let edges = self.shape.fault.iter().flat_map(|fault| {
-            let stall = fault.what == FaultKind::Stall;
-            [fault.from_s, fault.to_s].map(|edge| if stall { (edge * 1e9) as u64 + 1 } else { 0 })
-        });
-        let pause = self.shape.pause.map_or(u64::MAX, |Pause { every_s, .. }| {
-            let begins = (now / (every_s * 1e9) as u64 + 1) * (every_s * 1e9) as u64;
-            self.stalled_until(now).map_or(begins, |ends| ends.min(begins))
-        });
-        edges.filter(|&edge| edge > now).fold(step.min(pause), u64::min)
     }
 
     fn take_steps(&mut self, now: u64) {

@@ -1,10 +1,10 @@
 //! A server as a scenario describes it.
 
 use crate::distribution::Distribution;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A server.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shape {
     /// Requests in progress at once; absent: no bound.
@@ -45,6 +45,14 @@ pub struct Shape {
     pub contention: f64,
     /// Coherence: what each pair of requests in progress costs (κ of the same law).
     pub coherence: f64,
+    /// How long a request keeps its worker while its client takes the answer; the cores are free then.
+    pub send: Distribution,
+    /// CPU time that there is in each period, as a container's quota gives it.
+    pub quota: Option<Quota>,
+    /// Work that becomes more and less by itself, so that requests that come together take similar times.
+    pub drift: Option<Drift>,
+    /// A part of the workers that is slower than the others.
+    pub slower: Option<Slower>,
 }
 
 impl Default for Shape {
@@ -71,6 +79,10 @@ impl Default for Shape {
             pause: None,
             contention: 0.0,
             coherence: 0.0,
+            send: Distribution::NONE,
+            quota: None,
+            drift: None,
+            slower: None,
         }
     }
 }
@@ -83,7 +95,7 @@ impl Shape {
 }
 
 /// A change of capacity; what is absent stays.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// When, in seconds.
@@ -97,7 +109,7 @@ pub struct Step {
 }
 
 /// A period in which one class's requests take longer; the others share the workers with them.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slow {
     /// The class.
@@ -111,7 +123,7 @@ pub struct Slow {
 }
 
 /// A period of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// Beginning, in seconds.
@@ -123,13 +135,19 @@ pub struct Fault {
     /// Share of the requests that it happens to (ignored by `stall`).
     #[serde(default = "crate::asked::one")]
     pub share: f64,
+    /// The class that it happens to; absent: all of them (ignored by `stall`).
+    #[serde(default)]
+    pub class: Option<String>,
+    /// Milliseconds from when a worker has the request to its 5xx (of `error`).
+    #[serde(default = "soon")]
+    pub after_ms: f64,
 }
 
 /// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// A 5xx within a millisecond.
+    /// A 5xx, within a millisecond unless `after_ms` says otherwise.
     Error,
     /// The connection is refused.
     Refuse,
@@ -138,7 +156,7 @@ pub enum FaultKind {
 }
 
 /// What the requests of a class take.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfClass {
     /// The class.
@@ -153,7 +171,7 @@ pub struct OfClass {
 
 /// Something of which there are few. A request that needs one waits for it, first come, first served, while it holds
 /// its worker.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource {
     /// The class whose requests need one.
@@ -165,13 +183,49 @@ pub struct Resource {
 }
 
 /// Regular pauses.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
     /// From the beginning of one to that of the next, in seconds. The first begins after so long.
     pub every_s: f64,
     /// How long each is.
     pub for_s: f64,
+}
+
+/// CPU time of all cores together: when it is spent, they stop until the period is over.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// How long a period is, in seconds.
+    pub every_s: f64,
+    /// CPU seconds in each.
+    pub cpu_s: f64,
+}
+
+/// The logarithm of the work of requests goes up and down around its mean (an Ornstein-Uhlenbeck process).
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drift {
+    /// Its standard deviation.
+    pub sd: f64,
+    /// Seconds after which what it was is forgotten but for 1/e.
+    pub over_s: f64,
+}
+
+/// Workers that are slower, as those of an older machine behind the same balancer. A request gets one of the free workers
+/// at random.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slower {
+    /// Their share of all workers, 0.0 to 1.0.
+    pub share: f64,
+    /// How many times longer a request waits and computes there.
+    pub times: f64,
+}
+
+/// Half a millisecond.
+fn soon() -> f64 {
+    0.5
 }
 
 fn none() -> Distribution {

@@ -38,6 +38,14 @@ impl Door {
         }
     }
 
+    /// No more run than there are slots, or than ran when the slots became fewer. `narrow`: every request takes one.
+    pub(super) fn check_running(&mut self, now: u64, narrow: bool) {
+        let (running, slots) = (self.gate.running(), self.gate.slots());
+        let most = slots.max(self.running_allowed);
+        assert!(!narrow || running <= most, "at {now} ns {running} run with {slots} slots");
+        self.running_allowed = running;
+    }
+
     /// What its clock says at a moment of the simulation.
     pub(super) fn moment(&self, now: u64) -> Moment {
         Moment::from_nanos(now + (self.of.clock_s * 1e9) as u64)

@@ -36,7 +36,10 @@ impl World<'_> {
             Fate::Good => {
                 self.series.at(self.now, usize::from(class_index)).good += 1;
                 class.good += 1;
-                self.phases[self.phase].gateways[usize::from(request.door)].good += 1;
+                let gateways = &mut self.phases[self.phase].gateways;
+                if let Some(gateway) = gateways.get_mut(usize::from(request.door)) {
+                    gateway.good += 1;
+                }
                 let class = &mut self.phases[self.phase].classes[usize::from(class_index)];
                 class.total.record(self.now - request.arrived);
                 class.service.record(self.now - request.submitted);
@@ -128,14 +131,7 @@ impl World<'_> {
                 self.now,
                 gate.waiting()
             );
-            assert!(
-                !self.narrow || gate.running() <= gate.slots().max(door.running_allowed),
-                "at {} ns {} run with {} slots",
-                self.now,
-                gate.running(),
-                gate.slots()
-            );
-            door.running_allowed = gate.running();
+            door.check_running(self.now, self.narrow);
         }
         if self.count.is_multiple_of(1024) {
             self.check_all();

@@ -31,12 +31,15 @@ pub(super) enum Where {
     },
 }
 
+/// Instead of a gateway's number: the request does not come through any.
+pub(super) const DIRECT: u8 = u8::MAX;
+
 /// A request under way, or room for one.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) asking: Asking,
     pub(super) class: u16,
-    /// The gateway that it came to.
+    /// The gateway that it came to, or [`DIRECT`].
     pub(super) door: u8,
     /// Tells this request from former ones with the same number.
     pub(super) incarnation: u32,

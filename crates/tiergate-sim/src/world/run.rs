@@ -116,6 +116,12 @@ impl World<'_> {
         self.doors[usize::from(self.requests[id as usize].door)].moment(self.now)
     }
 
+    /// The time at the gateway of a request whose answer is whole, when its first byte came.
+    fn first_byte(&self, id: u32) -> Moment {
+        let at = self.server.answered(id).unwrap_or(self.now);
+        self.doors[usize::from(self.requests[id as usize].door)].moment(at)
+    }
+
     fn happen(&mut self, event: Event) {
         match event {
             Event::Arrive(population) => {
@@ -204,12 +210,12 @@ impl World<'_> {
                     Ended::Error => End::Error,
                     Ended::Pushback => End::Pushback,
                 };
-                let first_byte = Some(self.moment_of(id).since(slot.admitted()));
+                let first_byte = Some(self.first_byte(id).since(slot.admitted()));
                 self.end(id, fate);
                 self.finish(id, slot, Outcome { end, first_byte, bytes, left: None });
             }
             Where::Deserted(slot, left) => {
-                let first_byte = Some(self.moment_of(id).since(slot.admitted()));
+                let first_byte = Some(self.first_byte(id).since(slot.admitted()));
                 self.settled(id);
                 self.forget(id);
                 self.finish(
@@ -286,6 +292,9 @@ impl World<'_> {
     fn finish(&mut self, id: u32, slot: Slot, outcome: Outcome) {
         let now = self.moment_of(id);
         self.gate_of(id).finish(now, slot, outcome);
+        // Each end changes the limit: a rise admits requests, and those that the server refuses at once end in the same moment.
+        let door = usize::from(self.requests[id as usize].door);
+        self.doors[door].check_running(self.now, self.narrow);
     }
 
     /// The gate that a request came to.
@@ -358,7 +367,7 @@ impl World<'_> {
 
     /// Lets the gate preempt a request that has its slot, where the policy allows it.
     fn permit_preemption(&mut self, id: u32) {
-        if self.doors.is_empty() {
+        if usize::from(self.requests[id as usize].door) >= self.doors.len() {
             return;
         }
         let now = self.moment_of(id);

@@ -1,6 +1,6 @@
 //! Requests come: by rates, by a log; and what the gate says to them.
 
-use super::request::{Asking, Fate, Request, Where};
+use super::request::{Asking, DIRECT, Fate, Request, Where};
 use super::sessions::Session;
 use super::state::{Event, World};
 use crate::client::Arrivals;
@@ -41,13 +41,14 @@ impl World<'_> {
         let population = &trial.populations[asking.population as usize];
         let demand = &trial.demands[asking.demand as usize];
         let class = demand.arrival.class.0;
-        let door = self.choose_door();
+        let direct = self.doors.is_empty() || population.direct;
+        let door = if population.direct { DIRECT } else { self.choose_door() };
         let id = self.new_request(asking, class, door);
         let incarnation = self.requests[id as usize].incarnation;
         self.count += 1;
         self.phases[self.phase].classes[class as usize].arrived += 1;
         let leaves = self.now + (population.patience_ms * 1e6) as u64;
-        if self.doors.is_empty() {
+        if direct {
             self.at(leaves, Event::Leave(id, incarnation));
             self.forward(id, Where::AtServer { counted: true });
             return;
