@@ -180,6 +180,61 @@ fn a_number_of_slots_that_was_given_holds() {
 }
 
 #[test]
+fn none_is_lent_beyond_what_the_origin_takes() {
+    // It refuses whatever comes while 20 are in progress, each for 20 ms, whether they hold slots or not.
+    let mut gate = adaptive(10);
+    let (mut inside, mut lent): (Vec<(u64, Slot)>, Vec<Slot>) = (Vec::new(), Vec::new());
+    let (mut refused, mut most) = (0, 0);
+    let mut tickets = Vec::new();
+    for ms in 0..60_000 {
+        while tickets.len() < 10 {
+            match arrive(&mut gate, ms) {
+                Verdict::Admit(slot) => tickets.push(Err(slot)),
+                Verdict::Queue(ticket) => tickets.push(Ok(ticket)),
+                Verdict::Reject(reason) => panic!("{reason:?}"),
+            }
+        }
+        while inside.first().is_some_and(|(since, _)| since + 20 <= ms) {
+            let (_, slot) = inside.remove(0);
+            gate.finish(at(ms), slot, SERVED);
+        }
+        let mut waiting = Vec::new();
+        for ticket in tickets {
+            let slot = match ticket {
+                Err(slot) => slot,
+                Ok(ticket) => match gate.claim(ticket) {
+                    Claim::Admitted(slot) => slot,
+                    _ => {
+                        waiting.push(Ok(ticket));
+                        continue;
+                    }
+                },
+            };
+            if inside.len() + lent.len() < 20 {
+                inside.push((ms, slot));
+            } else {
+                refused += u32::from(ms > 20_000);
+                gate.finish(at(ms), slot, Outcome::without_answer(End::Pushback));
+            }
+        }
+        tickets = waiting;
+        // One in a hundred waits for its client from now on, for ever.
+        if ms > 20_000 && ms % 100 == 0 && !inside.is_empty() {
+            let (since, mut slot) = inside.remove(0);
+            match gate.lend(at(ms), &mut slot, Lends::Takes, &SERVED) {
+                true => lent.push(slot),
+                false => inside.insert(0, (since, slot)),
+            }
+        }
+        most = most.max(gate.lent());
+        gate.tick(at(ms));
+        while gate.next_effect().is_some() {}
+    }
+    assert!(most <= 10, "{most} are lent");
+    assert!(refused < 600, "{refused} were refused");
+}
+
+#[test]
 fn what_is_lent_when_the_servers_are_replaced_is_forgotten() {
     let mut gate = adaptive(2);
     let mut slots = [admitted(&mut gate, 0), admitted(&mut gate, 0)];

@@ -98,6 +98,11 @@ impl Limit {
         self.running
     }
 
+    /// Whether the origin refuses requests beyond those that are in progress, so many without slots among them.
+    pub(crate) fn is_refused_beyond(&self, lent: u32) -> bool {
+        self.pushback.most().is_some_and(|most| self.running + lent >= most)
+    }
+
     /// Whether a slot is free.
     pub(crate) fn has_free(&self) -> bool {
         self.running < self.slots

@@ -6,6 +6,8 @@
 //! where none of them ends, nothing shows that there may be more. Clients that are slower than is worth a connection are
 //! another matter (`slow`).
 //!
+//! Not while the origin refuses requests beyond a number: those whose slots are lent are in progress there, too.
+//!
 //! Only where the limit is found while serving, that of a resource that the request needs, too. A number that a policy gives is the most that may be in progress at the origin.
 //!
 //! An upload whose slot is lent waits for one again before its end is sent, in its class's order ([`Gate::comes_back`]). Else
@@ -34,7 +36,10 @@ impl<T> Gate<T> {
         if lends == Lends::Sends && pool.limit.is_per_server() {
             return false;
         }
-        if !pool.is_lendable(slot.lane) || pool.is_written_off(slot) || !pool.lent.one_more(lends) {
+        if !pool.may_lend(slot.lane, slot.seat()) || pool.is_written_off(slot) {
+            return false;
+        }
+        if !pool.lent.one_more(lends) {
             return false;
         }
         pool.lend(now, slot, lends, outcome);
@@ -75,6 +80,15 @@ impl<T> Pool<T> {
     /// Requests in progress without a slot: theirs are lent, or they wait for one of another server.
     pub fn lent(&self) -> u32 {
         self.lent.all() + self.transfers.without_slot()
+    }
+
+    /// Whether a request of the lane may lend its slots. Not where the origin refuses requests beyond a number that is in progress
+    /// already: it counts those whose slots are lent.
+    fn may_lend(&self, lane: LaneId, seat: Option<Seat>) -> bool {
+        let lent = self.lent.all();
+        self.is_lendable(lane)
+            && !self.limit.is_refused_beyond(seat, lent)
+            && !self.is_refused_there(lane, lent)
     }
 
     fn lend(&mut self, now: Moment, slot: &mut Slot, lends: Lends, outcome: &Outcome) {
@@ -183,10 +197,11 @@ impl<T> Pool<T> {
     }
 
     fn lend_overtaken(&mut self, now: Moment, index: u32) -> bool {
-        if !self.lent.one_more(Lends::Waits) {
+        let (lane, seat) = self.overtaken.of(index);
+        if !self.may_lend(lane, seat) || !self.lent.one_more(Lends::Waits) {
             return false;
         }
-        let (lane, slots, seat) = self.overtaken.lend(now, index);
+        let slots = self.overtaken.lend(now, index);
         self.limit.lend(now, seat, slots);
         self.lends_resource(now, lane);
         let class = self.lanes.at(lane).class;

@@ -235,12 +235,18 @@ impl Overtaken {
         None
     }
 
-    /// Takes the slot of a request.
-    pub(super) fn lend(&mut self, now: Moment, index: u32) -> (LaneId, u16, Option<Seat>) {
+    /// The lane of a request, and whose slots it holds.
+    pub(super) fn of(&self, index: u32) -> (LaneId, Option<Seat>) {
+        let entry = &self.slab[index];
+        (entry.lane, entry.seat)
+    }
+
+    /// Takes the slots of a request; how many.
+    pub(super) fn lend(&mut self, now: Moment, index: u32) -> u16 {
         self.slab.unlink(&mut self.order, index);
         let entry = &mut self.slab[index];
         entry.lent = Some(now.max(Moment::from_nanos(1)));
-        (entry.lane, entry.slots, entry.seat)
+        entry.slots
     }
 
     /// The one that has held its slot for longest.

@@ -111,6 +111,13 @@ impl<T> Pool<T> {
         self.is_adaptive() && self.resource_of(lane).is_none_or(Resource::is_adaptive)
     }
 
+    /// The same as [`Limits::is_refused_beyond`] of what requests of the lane need.
+    ///
+    /// [`Limits::is_refused_beyond`]: crate::control::Limits::is_refused_beyond
+    pub(super) fn is_refused_there(&self, lane: LaneId, lent: u32) -> bool {
+        self.resource_of(lane).is_some_and(|it| it.limit.is_refused_beyond(lent))
+    }
+
     /// One more waits in the lane.
     pub(super) fn joins(&mut self, lane: LaneId) {
         let lane = self.lanes.at_mut(lane);

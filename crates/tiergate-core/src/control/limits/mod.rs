@@ -184,6 +184,11 @@ impl Limits {
         self.at(seat).running()
     }
 
+    /// Whether the origin refuses requests beyond those that are in progress where these slots are, so many without slots among them.
+    pub(crate) fn is_refused_beyond(&self, seat: Option<Seat>, lent: u32) -> bool {
+        self.at(seat).is_refused_beyond(lent)
+    }
+
     /// Whether a slot is free.
     #[inline]
     pub(crate) fn has_free(&self) -> bool {
