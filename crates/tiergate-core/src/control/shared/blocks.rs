@@ -20,10 +20,12 @@ pub(super) const GAP: (f64, f64) = (0.12, 0.4);
 pub(super) const AFTER: usize = 2;
 /// Least length of a block, in times in service: the mean of each class's, by the share of the slots that it holds, since
 /// a limit changes what is in progress no faster than slots come free; and in answers.
-const BLOCK: f64 = 1.5;
+const BLOCK: f64 = 2.0;
 const BLOCK_ANSWERS: f64 = 4.0;
-/// A block this many times longer than it need be is halved: more than two, so that it does not go to and fro.
-const SHORTER: f64 = 2.4;
+/// A block this many times longer than it need be is halved: more than two, so that it does not go to and fro. Not much
+/// more: gateways whose blocks are of different lengths do not probe together, and of one length they are only where what each
+/// measured decides, not what it had before.
+const SHORTER: f64 = 2.1;
 /// The shortest block, and how often it is doubled at most.
 pub(super) const SHORTEST: Duration = Duration::from_millis(25);
 const DOUBLINGS: u32 = 20;
@@ -206,9 +208,9 @@ mod tests {
     fn a_block_is_as_long_as_its_requests_need_and_no_more_than_that() {
         for held_s in [0.0001, 0.01, 0.1, 1.0, 60.0] {
             let length = of(held_s, Duration::ZERO).length();
-            let wanted = (1.5 * held_s).max(0.004);
+            let wanted = (2.0 * held_s).max(0.004);
             assert!(length.as_secs_f64() >= wanted, "{held_s} s in service: {length:?}");
-            assert!(length.as_secs_f64() <= (2.4 * wanted).max(0.025), "{held_s} s: {length:?}");
+            assert!(length.as_secs_f64() <= (2.1 * wanted).max(0.025), "{held_s} s: {length:?}");
         }
     }
 
