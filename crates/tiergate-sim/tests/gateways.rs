@@ -69,7 +69,7 @@ fn gateways_come_and_go() {
 
 #[test]
 fn clocks_that_differ_by_part_of_a_block_do_no_harm_and_by_many_blocks_they_do() {
-    // Blocks are of 100 ms here.
+    // Blocks are of 200 ms here.
     let off_by = |clock_s: f64| {
         let mut scenario = scenario("gateways-2.toml");
         scenario.gateway[1].clock_s = clock_s;

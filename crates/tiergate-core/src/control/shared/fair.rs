@@ -11,7 +11,7 @@
 use super::SharedLimit;
 
 /// Slots that a limit which binds grows by in each cycle that tells something. More makes gateways equal sooner, and leaves
-/// them with more together: about 7 cycles' worth each.
+/// them with more together: several cycles' worth each.
 const PULL: f64 = 0.05;
 /// How far a limit sinks at once that nearly all of was used, but not the last slot, as ln.
 const SINKS: f64 = 0.04;
