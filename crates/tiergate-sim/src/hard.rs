@@ -1,7 +1,7 @@
 //! Situations in which limits go wrong, each a scenario that says what the right number of slots is; laws side by side
 //! with it.
 
-use crate::report::Phase;
+use crate::report::{GatewayReport, Phase};
 use crate::run;
 use crate::scenario::{Gateway, LimitKind, Scenario};
 use tiergate_draw::{Paint, Range, Table};
@@ -11,8 +11,8 @@ use tiergate_draw::{Paint, Range, Table};
 pub struct Outcome {
     /// Mean slots, of the gateways that are there.
     pub slots: f64,
-    /// The least part of the good answers that one of several gateways gave, relative to its part of the load: of
-    /// those that are there for the whole phase.
+    /// The least part that one of several gateways has of its due, in good answers: as many as every other, or as many as
+    /// requests come to it, if those are fewer. Of those that are there for the whole phase.
     pub part: f64,
     /// Good answers a second.
     pub goodput: f64,
@@ -29,11 +29,13 @@ impl Outcome {
         let gateways = scenario.gateway.iter().zip(&phase.gateways);
         let gateways: Vec<_> = gateways.filter(|(gateway, _)| is_there(gateway)).collect();
         let weights: f64 = gateways.iter().map(|(gateway, _)| gateway.weight).sum();
+        let arrived = phase.all().arrived as f64;
+        let asked = |gateway: &Gateway| arrived * gateway.weight / weights;
         let all: u64 = gateways.iter().map(|(_, report)| report.good).sum();
-        let part =
-            |(gateway, report): (&crate::scenario::Gateway, &crate::report::GatewayReport)| {
-                report.good as f64 / all.max(1) as f64 / (gateway.weight / weights)
-            };
+        let most = even(gateways.iter().map(|(gateway, _)| asked(gateway)).collect(), all as f64);
+        let part = |(gateway, report): (&Gateway, &GatewayReport)| {
+            report.good as f64 / asked(gateway).min(most).max(1.0)
+        };
         let held: f64 = gateways.iter().map(|(_, report)| report.slot_seconds).sum();
         let slots = match gateways[..] {
             [] => phase.slots(),
@@ -47,6 +49,19 @@ impl Outcome {
             p99_ms: phase.classes[0].total.quantile_ms(0.99),
         }
     }
+}
+
+/// The most that one of several gets if so much is shared evenly, and none gets more than it asks for.
+fn even(mut asked: Vec<f64>, mut all: f64) -> f64 {
+    asked.sort_unstable_by(f64::total_cmp);
+    for (place, least) in asked.iter().enumerate() {
+        let each = all / (asked.len() - place) as f64;
+        if each <= *least {
+            return each;
+        }
+        all -= least;
+    }
+    f64::INFINITY
 }
 
 /// Runs the scenario with a limit; by phase. With [`LimitKind::Fixed`] that many are shared by the gateways.
@@ -101,4 +116,16 @@ pub fn table(
         }
     }
     table.render(Paint::stdout())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_more_than_asked_for_and_the_others_get_as_much_as_each_other() {
+        assert_eq!(even(vec![100.0, 100.0], 60.0), 30.0);
+        assert_eq!(even(vec![360.0, 40.0, 160.0, 80.0], 320.0), 100.0);
+        assert_eq!(even(vec![10.0, 20.0], 40.0), f64::INFINITY);
+    }
 }

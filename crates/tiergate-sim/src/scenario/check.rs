@@ -221,6 +221,8 @@ impl<'c> Part<'c> {
         let expected = format!("must be after from_s = {}, got {}", it.from_s, it.to_s);
         self.must("to_s", it.from_s >= 0.0 && it.to_s > it.from_s, expected)?;
         let expected = format!("must be from 0 to {SECONDS_MAX}, got {}", it.clock_s);
-        self.must("clock_s", (0.0..=SECONDS_MAX).contains(&it.clock_s), expected)
+        self.must("clock_s", (0.0..=SECONDS_MAX).contains(&it.clock_s), expected)?;
+        let is_some = it.slots_start != Some(0);
+        self.must("slots_start", is_some, "must be 1 or more")
     }
 }

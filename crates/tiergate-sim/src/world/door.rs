@@ -21,12 +21,12 @@ pub(super) struct Door {
 impl Door {
     /// The gateways of a trial, each with this plan.
     pub(super) fn all(trial: &Trial, front: Front, plan: &Plan) -> Vec<Door> {
-        let gate = || match trial.law.filter(|_| front == Front::Policy) {
+        let gate = |of: &Gateway| match trial.law.filter(|_| front == Front::Policy) {
             Some(law) => Gate::with_law(plan.clone(), law.build()),
-            None => Gate::new(plan.clone()),
+            None => Gate::new(of.begins(plan)),
         };
         let door = |of: &Gateway| Door {
-            gate: gate(),
+            gate: gate(of),
             of: of.clone(),
             tick_at: u64::MAX,
             running_allowed: 0,

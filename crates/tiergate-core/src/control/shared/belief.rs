@@ -31,11 +31,11 @@ const BACK: f64 = 0.02;
 
 type Grid = [[f64; PLACES]; WIDTHS.len()];
 
+/// The grid, and how far it has moved from where it was made, in places: less than one.
 #[derive(Clone, Debug)]
-pub(super) struct Belief(Grid);
-
-fn ln_of(place: usize) -> f64 {
-    FROM + place as f64 / PER_ONE
+pub(super) struct Belief {
+    grid: Grid,
+    off: f64,
 }
 
 /// How much longer requests take at so much (ln) above a knee, as ln.
@@ -56,31 +56,39 @@ fn gains(above: f64, width: f64) -> f64 {
 impl Belief {
     /// Nothing is known but where to begin, as ln.
     pub(super) fn new(ln_slots: f64) -> Self {
-        let mut grid = [[0.0; PLACES]; WIDTHS.len()];
+        let mut belief = Belief { grid: [[0.0; PLACES]; WIDTHS.len()], off: 0.0 };
+        let mut grid = belief.grid;
         for line in &mut grid {
             for (place, mass) in line.iter_mut().enumerate() {
-                *mass = (-(ln_of(place) - ln_slots).abs()).exp();
+                *mass = (-(belief.ln_of(place) - ln_slots).abs()).exp();
             }
         }
-        Belief::normal(grid)
+        belief.set(grid);
+        belief
     }
 
-    fn normal(mut grid: Grid) -> Self {
+    /// ln of the slots of a place.
+    fn ln_of(&self, place: usize) -> f64 {
+        FROM + (place as f64 + self.off) / PER_ONE
+    }
+
+    /// Believes this, made normal.
+    fn set(&mut self, mut grid: Grid) {
         let sum: f64 = grid.iter().flatten().sum();
         grid.iter_mut().flatten().for_each(|mass| *mass /= sum);
-        Belief(grid)
+        self.grid = grid;
     }
 
     /// Says what the times in service of a cycle were. Returns the variance that the best knee leaves unexplained,
     /// relative to the points' own. O(places · points).
     pub(super) fn observe(&mut self, points: &[Point]) -> f64 {
         let mut best = f64::MAX;
-        let mut grid = self.0;
+        let mut grid = self.grid;
         for (line, width) in grid.iter_mut().zip(WIDTHS) {
             for (place, mass) in line.iter_mut().enumerate() {
                 let mut sums = (0.0, 0.0, 0.0);
                 for it in points {
-                    let off = it.longer - longer(it.ln_slots - ln_of(place), width);
+                    let off = it.longer - longer(it.ln_slots - self.ln_of(place), width);
                     let weight = 1.0 / it.variance;
                     sums = (sums.0 + weight, sums.1 + off * weight, sums.2 + off * off * weight);
                 }
@@ -89,7 +97,7 @@ impl Belief {
                 *mass *= WRONG + (-square / 2.0).exp();
             }
         }
-        *self = Belief::normal(grid);
+        self.set(grid);
         best / (points.len() as f64 - 1.0)
     }
 
@@ -101,17 +109,17 @@ impl Belief {
     /// Times in service have grown by this (ln): the origin can do so much less at once, or each request is more
     /// work, or anything else.
     pub(super) fn changed(&mut self, grown: f64) {
-        let mut moved = self.clone();
-        moved.shift(-grown);
-        let masses = self.0.iter_mut().flatten().zip(moved.0.iter().flatten());
+        let moved = self.moved((-grown * PER_ONE).round() as isize);
+        let masses = self.grid.iter_mut().flatten().zip(moved.iter().flatten());
         masses.for_each(|(mass, moved)| *mass = 0.5 * (*mass + moved));
         self.spread(FAR_CHANGED);
     }
 
     /// The knee may be where it was before, of which this is ln.
     pub(super) fn may_be_back(&mut self, ln_slots: f64) {
-        let place = ((ln_slots - FROM) * PER_ONE).round().clamp(0.0, PLACES as f64 - 1.0) as usize;
-        for line in &mut self.0 {
+        let place = ((ln_slots - FROM) * PER_ONE - self.off).round().clamp(0.0, PLACES as f64 - 1.0)
+            as usize;
+        for line in &mut self.grid {
             let sum: f64 = line.iter().sum();
             line.iter_mut().for_each(|mass| *mass *= 1.0 - BACK);
             line[place] += BACK * sum;
@@ -119,7 +127,7 @@ impl Belief {
     }
 
     fn spread(&mut self, part: f64) {
-        let mut grid = self.0;
+        let mut grid = self.grid;
         for line in &mut grid {
             let (far, near) = (spread_by(*line, FAR_BY), spread_by(*line, NEAR_BY));
             for ((mass, far), near) in line.iter_mut().zip(far).zip(near) {
@@ -131,42 +139,53 @@ impl Belief {
             let mean = grid.iter().map(|line| line[place]).sum::<f64>() / WIDTHS.len() as f64;
             grid.iter_mut().for_each(|line| line[place] += part * (mean - line[place]));
         }
-        *self = Belief::normal(grid);
+        self.set(grid);
     }
 
     /// So many slots, as ln, are enough for now: more of them were never of use.
     pub(super) fn suffices(&mut self, ln_slots: f64) {
-        let mut grid = self.0;
+        let mut grid = self.grid;
         for line in &mut grid {
             for (place, mass) in line.iter_mut().enumerate() {
-                *mass *= (-(ln_of(place) - ln_slots).max(0.0)).exp();
+                *mass *= (-(self.ln_of(place) - ln_slots).max(0.0)).exp();
             }
         }
-        *self = Belief::normal(grid);
+        self.set(grid);
     }
 
     /// Moves it by this, as ln.
     pub(super) fn shift(&mut self, by: f64) {
-        let steps = (by * PER_ONE).round() as isize;
-        let mut grid = self.0;
-        for (line, before) in grid.iter_mut().zip(&self.0) {
+        self.off += by * PER_ONE;
+        let places = self.off.round();
+        self.off -= places;
+        if places != 0.0 {
+            self.set(self.moved(places as isize));
+        }
+    }
+
+    /// The grid with every mass so many places further.
+    fn moved(&self, places: isize) -> Grid {
+        let mut grid = self.grid;
+        for (line, before) in grid.iter_mut().zip(&self.grid) {
             for (place, mass) in line.iter_mut().enumerate() {
-                *mass = before[(place as isize - steps).clamp(0, PLACES as isize - 1) as usize];
+                *mass = before[(place as isize - places).clamp(0, PLACES as isize - 1) as usize];
             }
         }
-        *self = Belief::normal(grid);
+        grid
     }
 
     /// The fewest slots, as ln, at which more of them give less throughput than `price` for each part of time in service
     /// that they cost. O(places · log(places)).
     pub(super) fn best(&self, price: f64) -> f64 {
         let at = |place: usize| {
-            let lines = self.0.iter().zip(WIDTHS);
+            let lines = self.grid.iter().zip(WIDTHS);
             lines
                 .map(|(line, width)| {
                     let masses = line.iter().enumerate();
                     masses
-                        .map(|(knee, mass)| mass * gains(ln_of(place) - ln_of(knee), width))
+                        .map(|(knee, mass)| {
+                            mass * gains(self.ln_of(place) - self.ln_of(knee), width)
+                        })
                         .sum::<f64>()
                 })
                 .sum::<f64>()
@@ -177,20 +196,20 @@ impl Belief {
             if at(middle) > price { low = middle } else { high = middle }
         }
         let (more, less) = (at(low), at(high));
-        ln_of(low) + ((more - price) / (more - less).max(1e-9)).clamp(0.0, 1.0) / PER_ONE
+        self.ln_of(low) + ((more - price) / (more - less).max(1e-9)).clamp(0.0, 1.0) / PER_ONE
     }
 
     /// ln of the slots that the knee is below with this probability.
     fn quantile(&self, part: f64) -> f64 {
         let mut sum = 0.0;
         for place in 0..PLACES {
-            let mass: f64 = self.0.iter().map(|line| line[place]).sum();
+            let mass: f64 = self.grid.iter().map(|line| line[place]).sum();
             if sum + mass >= part {
-                return ln_of(place) + ((part - sum) / mass - 0.5) / PER_ONE;
+                return self.ln_of(place) + ((part - sum) / mass - 0.5) / PER_ONE;
             }
             sum += mass;
         }
-        ln_of(PLACES - 1)
+        self.ln_of(PLACES - 1)
     }
 
     /// Standard deviation of ln of the knee, from the quantiles that are one away from the median.
@@ -244,7 +263,7 @@ mod tests {
 
     #[test]
     fn where_the_knee_is_round_the_limit_stands_where_a_slot_is_not_worth_its_price() {
-        // T = 1 + n / K gives a quarter of the gain at n = 3 K.
+        // T = 1 + n / K gives 0.3 of the gain at n = 2.3 K.
         let mut belief = Belief::new(10_f64.ln());
         let found = observe(&mut belief, 100, 20.0, 1.0);
         assert!((40.0..75.0).contains(&found), "{found}");
@@ -258,6 +277,16 @@ mod tests {
         assert!((23.0..29.0).contains(&found), "halved: {found}");
         let found = observe(&mut belief, 40, 75.0, 0.01);
         assert!((70.0..85.0).contains(&found), "three times as much: {found}");
+    }
+
+    #[test]
+    fn moves_of_less_than_a_place_add_up_and_blur_nothing() {
+        let mut belief = Belief::new(10_f64.ln());
+        observe(&mut belief, 40, 50.0, 0.01);
+        let (before, doubt) = (belief.best(PRICE), belief.doubt());
+        (0..1000).for_each(|_| belief.shift(0.0007));
+        assert!((belief.best(PRICE) - before - 0.7).abs() < 1e-6);
+        assert!((belief.doubt() - doubt).abs() < 1e-6);
     }
 
     #[test]
@@ -278,6 +307,6 @@ mod tests {
         let odd = belief.observe(&[point(2.0, 0.5), point(2.3, 0.0), point(2.6, 0.5)]);
         let like = belief.observe(&[point(2.0, 0.0), point(2.3, 0.0), point(2.6, 0.0)]);
         assert!(odd > 5.0 && like < 0.1, "{odd}, {like}");
-        assert!((belief.0.iter().flatten().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!((belief.grid.iter().flatten().sum::<f64>() - 1.0).abs() < 1e-9);
     }
 }

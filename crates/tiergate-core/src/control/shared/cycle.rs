@@ -67,6 +67,7 @@ impl SharedLimit {
         points.iter_mut().for_each(|point| point.variance *= self.noise);
         let unexplained = self.belief.observe(points) * self.noise;
         self.noise = (self.noise + NOISE * (unexplained - self.noise)).clamp(1.0, NOISE_MAX);
+        self.pull();
         self.decide(rate);
         let weight: f64 = points.iter().map(|point| 1.0 / point.variance).sum();
         self.belief.pass((most - least).powi(2) * weight / TOLD);

@@ -20,6 +20,7 @@
 //! | `probe` | how many slots a block has |
 //! | `cycle` | what a cycle of blocks says of the knee, and where the limit stands |
 //! | `belief`, `times` | a probability for each knee; times in service by class |
+//! | `fair` | gateways have about as many slots as each other |
 //! | `rise` | a quicker way up where requests suddenly take far longer |
 //! | `losses` | requests that are lost, slowly |
 //! | `held` | means of the times in service |
@@ -28,6 +29,7 @@
 mod belief;
 mod blocks;
 mod cycle;
+mod fair;
 mod held;
 mod losses;
 mod probe;
@@ -84,8 +86,9 @@ pub struct SharedLimit {
     /// Free slots are kept from the requests that wait.
     is_kept: bool,
     losses: Losses,
-    /// Most requests in progress at once in the current period, and when it ends.
+    /// In the current period: most requests in progress at once, whether one took the last slot, and when it ends.
     peak: u32,
+    was_full: bool,
     peak_until: Option<Moment>,
     rise: Rise,
 }
@@ -114,6 +117,7 @@ impl SharedLimit {
             is_kept: false,
             losses: Losses::default(),
             peak: 0,
+            was_full: false,
             peak_until: None,
             rise: Rise::default(),
         }
@@ -217,17 +221,23 @@ impl SharedLimit {
         self.restart(now)
     }
 
-    /// Lowers a limit that is not needed, and hardly known, to what is used: should it be needed again, the way up is
-    /// quicker than the way down, which leads through full queues at the origin.
+    /// Lowers a limit that is not needed. One that is hardly known, to what is used: should it be needed again, the way up is
+    /// quicker than the way down, which leads through full queues at the origin. One that is known stays for when it is needed,
+    /// unless nearly all of it is used.
     fn come_down(&mut self, now: Moment) -> Option<Step> {
         let (times, least) = UNUSED;
         let until = now + Duration::from_secs_f64((times * self.held.mean()).max(least));
         let is_first = self.peak_until.replace(until).is_none();
         let peak = std::mem::take(&mut self.peak).max(self.bounds.slots_start);
-        if is_first || !self.is_sought() || f64::from(peak) >= self.below() {
+        let was_full = std::mem::take(&mut self.was_full);
+        let (before, ln_slots) = (self.slots, f64::from(peak).ln());
+        let is_far_less = f64::from(peak) < self.below();
+        if !is_first && !is_far_less && !was_full {
+            self.sink(ln_slots);
+        }
+        if is_first || !is_far_less || !self.is_sought() {
             return None;
         }
-        let (before, ln_slots) = (self.slots, f64::from(peak).ln());
         self.belief.suffices(ln_slots);
         self.place(ln_slots, GAP.1);
         self.open(now);
@@ -296,7 +306,8 @@ impl Law for SharedLimit {
         if !self.is_full(running) {
             self.full_since = now;
         }
-        self.binds |= self.blocks.add(completion, held_s, self.is_kept);
+        let took_last = self.blocks.add(completion, held_s, self.is_kept);
+        (self.binds, self.was_full) = (self.binds | took_last, self.was_full | took_last);
         if self.blocks.is_over(now) {
             return self.next_block(now);
         }
