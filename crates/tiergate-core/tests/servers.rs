@@ -228,6 +228,7 @@ fn a_retry_gives_its_slot_back_and_is_the_next_at_another_server() {
     let tickets = [(); 2].map(|()| queued(arrive(&mut gate, 0, ALL)));
     gate.transfer(at(10), &mut a, &[A], ());
     assert!(!gate.is_transferred(at(10), &mut a));
+    assert_eq!(gate.lent(), 1, "it is in progress without a slot");
     assert_eq!(gate.claim(tickets[0]), Claim::Waiting, "it may be gone");
     gate.set_access(at(15), PoolId::DEFAULT, &[(A, Access::Open)]);
     let first = claimed(&mut gate, tickets[0]);
@@ -274,6 +275,23 @@ fn a_server_that_is_gone_draws_one_request_at_a_time() {
     let there = slots.iter().position(|slot| slot.server() == Some(A)).expect("one");
     gate.finish(at(2000), slots.swap_remove(there), served());
     assert_eq!(running(&gate), [8, 8]);
+}
+
+#[test]
+fn a_server_that_answers_errors_has_been_reached() {
+    for end in [End::Error, End::Pushback] {
+        let mut gate = gate(8, &[A, B]);
+        let mut slot = admitted(arrive(&mut gate, 0, ALL));
+        gate.transfer(at(10), &mut slot, &[A], ());
+        assert!(gate.is_transferred(at(10), &mut slot));
+        gate.set_access(at(20), PoolId::DEFAULT, &[(A, Access::Open)]);
+        let there = [(); 8].map(|()| admitted(arrive(&mut gate, 20, ALL)));
+        assert_eq!(states(&gate)[0].access, Access::Closed, "one has gone there");
+        let there = there.into_iter().find(|slot| slot.server() == Some(A)).expect("one");
+        let first_byte = Some(Duration::from_millis(5));
+        gate.finish(at(30), there, Outcome { first_byte, ..Outcome::without_answer(end) });
+        assert_eq!(states(&gate)[0].access, Access::Open, "{end:?}");
+    }
 }
 
 #[test]

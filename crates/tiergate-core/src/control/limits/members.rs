@@ -243,7 +243,7 @@ impl Members {
         self.with(server, |member| (member.is_doubted, member.is_tried) = (true, true));
     }
 
-    /// A request was answered there.
+    /// A request was answered there, were it with an error.
     pub(super) fn trust(&mut self, server: ServerId) {
         if self.member(server).is_some_and(|member| member.is_doubted) {
             self.with(server, |member| member.is_doubted = false);

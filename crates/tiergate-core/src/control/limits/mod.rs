@@ -303,7 +303,7 @@ impl Limits {
     #[inline]
     fn trust(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
         if let (Some(seat), Some(each)) = (seat, &mut self.each)
-            && completion.outcome.is_answer()
+            && (completion.outcome.is_answer() || completion.outcome.first_byte.is_some())
         {
             each.trust(seat.server);
         }
