@@ -40,6 +40,7 @@ mod resources;
 mod revocable;
 mod servers;
 mod signal;
+mod slot;
 mod slow;
 mod stream;
 mod transfer;
@@ -51,15 +52,13 @@ use crate::adjust::Adjustments;
 use crate::admit::importance::Shedding;
 use crate::admit::policer::{PolicerState, Policers, Quota};
 pub use crate::arrival::Arrival;
-use crate::backlog::{self, FlowTurn, State};
+use crate::backlog::{self, State};
 use crate::class::Class;
-use crate::collections::Key;
 use crate::control::{Cause, Completion, Law, OriginLoad, Seat, Step};
-use crate::names::{ClassId, LaneId, PolicerId, PoolId, RuleId, ServerId};
+use crate::names::{ClassId, PolicerId, PoolId, RuleId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
-use crate::schedule::Grant;
 use crate::sense::Sources;
 use crate::time::Moment;
 pub use effect::Effect;
@@ -69,6 +68,8 @@ pub use pace::{Delivered, Pace, Progress};
 use pool::Common;
 pub use pool::{ClassState, Pool};
 pub use resources::ResourceState;
+use slot::Holds;
+pub use slot::Slot;
 use std::time::Duration;
 
 /// Names one waiting request. Stale tickets are recognised.
@@ -98,89 +99,6 @@ pub enum Claim {
     Admitted(Slot),
     /// The wait is over; the ticket is used up.
     Rejected(Reason),
-}
-
-/// What a request holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
-    /// Slots: of a server, where each has its own.
-    Slots(Option<Seat>),
-    /// Nothing while they are lent for its client's sake, since then.
-    Lent(Lends, Moment),
-    /// Nothing: it waits for a slot of another server, by this name.
-    Transfer(Key),
-}
-
-/// The right to be in progress at the origin. Must come back by [`Gate::finish`] or
-/// [`Gate::stream`]: the shell keeps it in a guard whose drop does so.
-#[derive(Debug, PartialEq)]
-#[must_use = "a slot that is not finished is lost to every other request"]
-pub struct Slot {
-    pool: PoolId,
-    class: ClassId,
-    lane: LaneId,
-    rule: Option<RuleId>,
-    flow: u64,
-    arrived: Moment,
-    admitted: Moment,
-    holds: Holds,
-    /// Of the pool's line-ups, the one that it was granted for.
-    lineup: u32,
-    /// Slots in use when it was granted, itself included; and those of the resource that it needs.
-    found: u32,
-    found_there: u32,
-    grant: Grant,
-    /// The flow that it was charged to, if it waited.
-    turn: Option<FlowTurn>,
-    /// What it is named by among the preemptible ones.
-    preemptible: Option<Key>,
-    /// What it is named by among those of clients that are slow or have left.
-    slow: Option<Key>,
-    /// What it is named by among the requests in progress, where the limit is adaptive.
-    place: Option<Key>,
-}
-
-impl Slot {
-    /// When the slot was granted.
-    pub fn admitted(&self) -> Moment {
-        self.admitted
-    }
-
-    /// How long the request waited for it.
-    pub fn waited(&self) -> Duration {
-        self.admitted.since(self.arrived)
-    }
-
-    /// The server whose slot it is, where each has its own.
-    pub fn server(&self) -> Option<ServerId> {
-        self.seat().map(Seat::server)
-    }
-
-    fn seat(&self) -> Option<Seat> {
-        match self.holds {
-            Holds::Slots(seat) => seat,
-            Holds::Lent(..) | Holds::Transfer(_) => None,
-        }
-    }
-
-    fn transfer(&self) -> Option<Key> {
-        match self.holds {
-            Holds::Transfer(key) => Some(key),
-            Holds::Slots(_) | Holds::Lent(..) => None,
-        }
-    }
-
-    fn lent(&self) -> Option<(Lends, Moment)> {
-        match self.holds {
-            Holds::Lent(lends, since) => Some((lends, since)),
-            Holds::Slots(_) | Holds::Transfer(_) => None,
-        }
-    }
-
-    /// How many slots it is: what its request takes.
-    pub fn slots(&self) -> u16 {
-        self.grant.slots
-    }
 }
 
 /// A stream that is open. Must come back by [`Gate::stream_ended`].
