@@ -620,6 +620,7 @@ failures_max = 5
 retry_after = "2s"
 retry_budget = "50%"
 retry_budget_min = 3
+slots_per_server = true
 on_cancel = "abort"
 idle_connections_max = 8
 health = { path = "/healthz", interval = "5s", timeout = "500ms", fall = 2, rise = 1 }
@@ -745,7 +746,7 @@ fn every_key_reaches_what_it_means() {
     };
     assert_eq!(policy.listeners, [listener]);
     let origin = Origin {
-        slots_per_server: false,
+        slots_per_server: true,
         servers: vec![
             Server::Tcp("10.0.0.5".to_owned(), 8080),
             Server::Unix("/run/app.sock".into()),

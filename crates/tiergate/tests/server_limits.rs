@@ -121,7 +121,8 @@ fn each_server_has_its_limit_and_all_of_it() {
 fn a_server_that_dies_and_comes_back_costs_no_request_and_no_other_its_limit() {
     let (mut one, two) = (Server::start(5), Server::start(5));
     let keys = per_server(CAP) + "\nretry_budget = \"100%\"";
-    let gateway = Gateway::start(&policy(&[&one, &two], &keys));
+    let policy = policy(&[&one, &two], &keys);
+    let gateway = Gateway::start(&policy);
     let load = Load::start(gateway.address, 20, Habit::Keep);
     for _ in 0..2 {
         eventually("both work", || one.served() > 50 && two.served() > 50);
@@ -130,6 +131,9 @@ fn a_server_that_dies_and_comes_back_costs_no_request_and_no_other_its_limit() {
         eventually_is("its slots count no more", Some(CAP as u64), || {
             gateway.status()["limit"]["slots"].as_u64()
         });
+        // Also for a policy that comes in force, and knows it from before.
+        gateway.write_policy(&policy.text(&[gateway.address], gateway.admin));
+        assert_eq!(gateway.reload().0, 200);
         let before = two.served();
         eventually("the other serves all", || two.served() > before + 100);
         let before = one.served();

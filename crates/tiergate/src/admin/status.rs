@@ -132,7 +132,7 @@ pub struct LimitStatus {
     pub slots: u32,
     /// Slots in use.
     pub running: u32,
-    /// Requests in progress whose slots are lent to others.
+    /// Requests in progress without a slot: theirs are lent, or they wait for one of another server.
     pub lent: u32,
     /// Requests in the queues.
     pub waiting: u64,

@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn pools_in_words_and_those_that_nothing_names() {
         let policy = parse(
-            "[origin]\nservers = [\"a:1\"]\nhealth.path = \"/health\"\n\
+            "[origin]\nservers = [\"a:1\"]\nhealth.path = \"/health\"\nslots_per_server = true\n\
              [[pool]]\nname = \"reports\"\nservers = [\"b:1\", \"b:2\"]\nslots = 5\nfallback = \"spare\"\n\
              failures_max = 7\n\
              [[pool]]\nname = \"spare\"\nservers = [\"a:1\"]\nhealth = false\n\
-             [[pool]]\nname = \"idle\"\nservers = [\"c:1\"]\nshared = true\n\
+             [[pool]]\nname = \"idle\"\nservers = [\"c:1\"]\nshared = true\nslots_per_server = false\n\
              [[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\npool = \"reports\"\n\
              [[rule]]\npath = \"/x\"\npool = \"default\"\n[[rule]]\npath = \"/r\"\npool = \"reports\"\nslots = 6\n",
             "p.toml",
@@ -201,20 +201,20 @@ mod tests {
         let policy = policy.unwrap();
         let words = meaning(&policy, "p.toml");
         for line in [
-            "  reports: b:1, b:2; at most 5 at once (fixed); while no server is usable, spare takes its requests",
+            "  reports: b:1, b:2; at each server at most 5 at once (fixed); while no server is usable, spare takes its requests",
             "    a server is left out after 7 failures in a row, and tried again after 1s",
-            "  spare: a:1; as many at once as it can take, measured continuously (adaptive)",
+            "  spare: a:1; at each server as many at once as it can take, measured continuously (adaptive)",
             "    health: no active checks",
             "  idle: c:1; as many at once as it can take with the requests of other gateways, measured at the same moments of the wall clock as they do (adaptive, shared)",
             "  2  b  waits at most 2s, at most 10000 in the queue, pool reports; takes requests that no rule matches",
-            "  1  (line 23)  path /x → pool default",
+            "  1  (line 25)  path /x → pool default",
         ] {
             assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
         }
         let expected = [
             "class a: no rule leads to it",
             "pool idle: never referenced",
-            "rule 2 (line 26): takes 6 slots, and there are only 5",
+            "rule 2 (line 28): takes 6 slots, and there are only 5",
         ];
         assert_eq!(crate::cli::warn::warnings(&policy), expected);
     }

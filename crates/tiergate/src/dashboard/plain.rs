@@ -257,6 +257,7 @@ mod tests {
             let classes = vec![status.classes[1].clone()];
             let pool = PoolStatus { name: "reports".to_owned(), limit, shedding: None, classes };
             status.pools.push(pool);
+            status.origin[0].slots = Some(12);
             status.origin[1].pool = "reports".to_owned();
             reading
         };
@@ -265,7 +266,7 @@ mod tests {
             "pool reports: slots 5 (fixed)  running 38  waiting 24",
             "browse   ",
             "reports/browse  151",
-            "10.0.0.5:8080  ",
+            "10.0.0.5:8080  up  8 of 12  ",
             "reports/10.0.0.6:8080  down",
         ] {
             let squeezed = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -68,7 +68,7 @@ pub struct PoolSnapshot {
     pub slots: u32,
     /// Slots in use.
     pub running: u32,
-    /// Requests in progress whose slots are lent to others.
+    /// Requests in progress without a slot: theirs are lent, or they wait for one of another server.
     pub lent: u32,
     /// Requests in the queues.
     pub waiting: usize,

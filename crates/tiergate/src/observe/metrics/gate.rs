@@ -95,8 +95,11 @@ impl Readings<'_> {
             .each(self.by_pool(|it| it.slots));
         page.gauge("slots_running", "Slots in use by all classes")
             .each(self.by_pool(|it| it.running));
-        page.gauge("slots_lent", "Requests in progress whose slots are lent to others")
-            .each(self.by_pool(|it| it.lent));
+        page.gauge(
+            "slots_lent",
+            "Requests in progress without a slot: it is lent, or they wait for another server's",
+        )
+        .each(self.by_pool(|it| it.lent));
         page.gauge("slots_adaptive", "Whether the number of slots is adaptive (1) or fixed (0)")
             .each(self.by_pool(|it| u32::from(it.adaptive)));
         page.gauge(
