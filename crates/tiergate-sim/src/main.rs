@@ -33,6 +33,9 @@ struct Options {
     /// With --drawn: prints the scenario of the first seed as TOML instead, with the best fixed limit
     #[arg(long, requires = "drawn")]
     toml: bool,
+    /// With --drawn: how many of the worst scenarios are listed
+    #[arg(long, default_value_t = 6, requires = "drawn")]
+    worst: usize,
     /// Prints every change of the limit
     #[arg(long)]
     trace: bool,
@@ -144,8 +147,6 @@ fn compare_laws(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Scenarios that are listed as the worst.
-const WORST: usize = 6;
 /// Shorter runs show no progress.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -181,7 +182,7 @@ fn judge_drawn(family: FamilyName, options: &Options) -> Result<()> {
             drawn::table::parts(&judged, 0)
         );
     }
-    print!("\n{}\n{}", names[0], drawn::table::worst(&judged, 0, WORST));
+    print!("\n{}\n{}", names[0], drawn::table::worst(&judged, 0, options.worst));
     Ok(())
 }
 

@@ -97,7 +97,7 @@ impl Server {
             queue: VecDeque::new(),
             in_progress: 0,
             at_slower: 0,
-            level: Level::default(),
+            level: Level::new(seed),
             spent: Spent::default(),
             waits: BinaryHeap::new(),
             shared: BinaryHeap::new(),
@@ -122,8 +122,7 @@ impl Server {
             self.jobs.resize(job as usize + 1, Job::default());
         }
         let slow = self.slowness(now, class);
-        let drifted =
-            self.shape.drift.map_or(1.0, |drift| self.level.times(now, drift, &mut self.rng));
+        let drifted = self.shape.drift.map_or(1.0, |drift| self.level.times(now, drift));
         let times = work.times * slow * drifted;
         let of = self.shape.of.iter().find(|of| of.class == class);
         let (wait, cpu) = of.map_or((self.shape.wait, self.shape.cpu), |of| (of.wait, of.cpu));
