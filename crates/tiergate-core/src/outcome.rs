@@ -66,6 +66,15 @@ impl Outcome {
         }
     }
 
+    /// Whether the answer took so long that its client would have left even if the request had not waited for its slot, as it did
+    /// for `waited`. What the client's patience was is known because it left.
+    pub fn is_late(&self, waited: Duration) -> bool {
+        match (self.left, self.first_byte) {
+            (Some(left), Some(first_byte)) => first_byte >= waited + left,
+            _ => false,
+        }
+    }
+
     /// Whether the origin refused the work: it said so, or closed the connection. Requests that crash a worker do so however many
     /// there are at a time, and what is refused because of the load does not.
     pub fn is_refusal(&self) -> bool {

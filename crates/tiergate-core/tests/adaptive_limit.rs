@@ -22,6 +22,7 @@ fn completion(
         lane: LaneId(0),
         flow: 0,
         admitted,
+        waited: Duration::ZERO,
         found: load.running,
         outcome,
         load,

@@ -187,6 +187,7 @@ fn tell(ends: &[Ended], bounds: &Bounds, since: u64) -> Vec<u32> {
             lane: LaneId(class.0.into()),
             flow,
             admitted,
+            waited: Duration::ZERO,
             found,
             outcome: &outcome,
             load,

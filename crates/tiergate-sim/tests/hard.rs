@@ -13,12 +13,16 @@ fn last_phases(name: &str, seeds: Range<u64>) -> (Vec<Outcome>, f64) {
 
 /// Every phase of each run, and the number of slots that is right.
 fn phases(name: &str, seeds: Range<u64>) -> (Vec<Vec<Outcome>>, f64) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("hard").join(name);
-    let text = std::fs::read_to_string(path).expect("it is there");
-    let scenario = Scenario::parse(&text).expect("it is valid");
+    let scenario = scenario(name);
     let right = scenario.right.expect("it says so");
     let run = |seed| measure(&scenario, LimitKind::Adaptive, seed);
     (seeds.map(run).collect(), f64::from(right))
+}
+
+fn scenario(name: &str) -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("hard").join(name);
+    let text = std::fs::read_to_string(path).expect("it is there");
+    Scenario::parse(&text).expect("it is valid")
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -40,6 +44,18 @@ fn late_errors_lower_a_limit_that_is_far_too_high() {
     let (runs, _) = last_phases("late-answers.toml", 1..8);
     let good = median(runs.iter().map(|run| run.good));
     assert!(good >= 0.9, "{good:.3} of the important class are answered in time");
+}
+
+#[test]
+fn clients_that_leave_sooner_than_a_queue_at_the_origin_answers_get_their_answers() {
+    let scenario = scenario("clients-leave.toml");
+    let right = scenario.right.expect("it says so");
+    for seed in 1..6 {
+        let of = |limit| measure(&scenario, limit, seed)[1];
+        let (found, best) = (of(LimitKind::Adaptive), of(LimitKind::Fixed(right)));
+        // 0.87 where each answer counts that the origin gives, to whomever.
+        assert!(found.goodput >= 0.95 * best.goodput, "{found:?}, at best {best:?}");
+    }
 }
 
 #[test]

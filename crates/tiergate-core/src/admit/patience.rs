@@ -7,9 +7,10 @@
 //! ([`Patience::deadline`]), but never later than the policy says.
 //!
 //! A client that leaves the queue says nothing: it takes no slot, and makes room for those who stay. (Where some clients
-//! leave soon and others wait, only those who wait are served, as many as without the others.) Nor does one that leaves
-//! after the same time however long its request has waited for its slot, such as a search box that asks at each key: what
-//! counts is how many more leave than of requests that hardly waited.
+//! leave soon and others wait, only those who wait are served, as many as without the others.) Nor does one that would have left
+//! even if its request had not waited, such as a search box that asks at each key, or any client while the origin is slow: it shows how
+//! impatient its address is, but not how long may be waited. What counts is how many more leave than of requests that hardly
+//! waited.
 //!
 //! Nor do those count that leave at one moment: when a load test ends or a proxy in front restarts, all leave. Patience
 //! shows itself for as long as an overload lasts, so in each period only so many count as having left as the period
@@ -73,13 +74,16 @@ const ANSWERS_MIN: f64 = 0.25;
 struct Group {
     left: [f32; BINS],
     stayed: [f32; BINS],
+    /// Those that would have been left without any wait.
+    late: f32,
 }
 
 impl Group {
-    const NONE: Group = Group { left: [0.0; BINS], stayed: [0.0; BINS] };
+    const NONE: Group = Group { left: [0.0; BINS], stayed: [0.0; BINS], late: 0.0 };
 
     fn fade(&mut self, kept: f32) {
-        self.left.iter_mut().chain(&mut self.stayed).for_each(|count| *count *= kept);
+        let counts = self.left.iter_mut().chain(&mut self.stayed);
+        counts.chain([&mut self.late]).for_each(|count| *count *= kept);
     }
 }
 
@@ -119,7 +123,8 @@ fn of_most(groups: &[Group; GROUPS]) -> [Count; BINS] {
     let mut order = [(0.0, &groups[0], Count::default()); GROUPS];
     let mut seen = 0;
     for group in groups {
-        let (left, stayed): (f32, f32) = (group.left.iter().sum(), group.stayed.iter().sum());
+        let (left, stayed) =
+            (group.left.iter().sum::<f32>() + group.late, group.stayed.iter().sum::<f32>());
         let all = left + stayed;
         if all >= SEEN {
             order[seen] = (left / (all + EACH), group, Count { left, all });
@@ -234,8 +239,11 @@ impl Patience {
             }
             let groups = self.groups.get_or_insert_with(|| Box::new([Group::NONE; GROUPS]));
             let group = &mut groups[group(flow, GROUPS)];
-            let counts = if has_left { &mut group.left } else { &mut group.stayed };
-            counts[bin(waited)] += count;
+            match (has_left, outcome.is_late(waited)) {
+                (true, true) => group.late += count,
+                (true, false) => group.left[bin(waited)] += count,
+                (false, _) => group.stayed[bin(waited)] += count,
+            }
             self.leavers += if has_left { count } else { 0.0 };
             self.observed(now, count);
         }
@@ -432,14 +440,32 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_leave_however_long_they_waited_say_nothing() {
+    fn clients_that_would_leave_without_a_wait_say_nothing() {
         let mut patience = Patience::default();
-        for number in 0..20_000 {
-            let waited = ms(number * 7919 % 1000);
-            let stays = if number % 5 == 0 { waited + ms(30) } else { ms(60_000) };
-            serve_one(&mut patience, number * 5, number, waited, stays);
-        }
+        let share = |number: u64| if number % 5 == 0 { ANSWER.mul_f64(0.9) } else { ms(60_000) };
+        serve(&mut patience, 0..20_000, share, 1000);
         assert_eq!(patience.known(), None);
+    }
+
+    #[test]
+    fn that_nobody_waited_for_slow_answers_does_not_hide_that_nobody_waits_for_a_slot() {
+        let mut patience = Patience::default();
+        let slow = |number| {
+            let left = ms(300);
+            let outcome = Outcome {
+                left: Some(left),
+                first_byte: Some(ms(500)),
+                ..Outcome::without_answer(End::Cancelled)
+            };
+            let at = Moment::from_millis(number * 5);
+            patience.finished(at, number, Duration::ZERO, ms(500), &outcome);
+        };
+        (0..1000).for_each(slow);
+        assert_eq!(patience.known(), None);
+        for number in 1000..4000 {
+            serve_one(&mut patience, number * 5, number, ms(280), ms(300));
+        }
+        assert!(patience.known().is_some_and(|known| known <= ms(350)), "{:?}", patience.known());
     }
 
     #[test]

@@ -8,7 +8,10 @@
 //! Answers are weighted by the mean time that those of their class take ([`Mix`]), so that a window with
 //! more slow requests is not taken for a slower origin.
 //!
-//! Not evidence: time in which slots are free, 5xx, failures, clients that leave, the length of a single
+//! An answer that came so late that its client would have left even without a wait for the slot is work for nobody, and is
+//! not counted: where clients leave sooner than a server with a queue answers, throughput stays as it is while all of it is lost.
+//!
+//! Not evidence: time in which slots are free, 5xx, failures, clients that leave for other reasons, the length of a single
 //! answer (streams and long polls hold slots; what counts is whether more slots give more answers).
 
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
@@ -26,6 +29,8 @@ const WINDOW_SETTLED_MIN: Duration = Duration::from_millis(100);
 /// A window this long ends with fewer answers than wanted.
 const WINDOW_ENOUGH: Duration = Duration::from_millis(500);
 const WINDOW_SERVED_MIN: u32 = 10;
+/// Answers in time that a window without any counts for, so that its throughput has a logarithm.
+const GOOD_MIN: f64 = 0.5;
 /// A window that took longer than this from first to last (the limit hardly ever binds) is stale.
 const WINDOW_STALE: Duration = Duration::from_secs(60);
 /// Time at the origin that is too short to matter. Shorter queues would cost more than they save: with few
@@ -48,8 +53,10 @@ const SEARCH_DOUBT: f64 = 0.25;
 /// the origin, where the limit was says nothing, and it is looked back by the second.
 const LN_GROWN: (f64, f64) = (0.26, 0.8);
 /// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
-/// on average over all windows, when the curve is sure and when it is not.
+/// on average over all windows, when the curve is sure and when it is not. Downward it is less where the curve has held for long and
+/// is surer than this: capacity that is lost shows without a probe, and capacity that is won does not.
 const PROBE_BUDGET: (f64, f64) = (0.01, 0.04);
+const DOUBT_SURE: f64 = 0.18;
 /// A probe downward costs at least this share of what it takes away, however sure it seems that it
 /// costs nothing.
 const PROBE_COST_MIN: f64 = 0.1;
@@ -162,7 +169,7 @@ impl Law for AdaptiveLimit {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
             self.held_s += (held_s - self.held_s) * factor;
-            self.mix.answered(lane, held_s, counts);
+            self.mix.answered(lane, held_s, counts && !completion.is_late());
         }
         if self.window_is_over() {
             return self.conclude(now);
@@ -262,7 +269,7 @@ impl AdaptiveLimit {
         let seconds = self.window.bound().as_nanos() as f64 / 1e9;
         let point = Point {
             ln_slots: self.window.running().ln(),
-            ln_rate: (self.mix.answers() / seconds).ln(),
+            ln_rate: (self.mix.answers().max(GOOD_MIN) / seconds).ln(),
             variance: self.variance(),
         };
         if self.probing_recovery && self.curve.expects(point) {
@@ -366,7 +373,9 @@ impl AdaptiveLimit {
         let up = ((base * wide.exp()).round() - base).max(1.0);
         let down = (base - (base / reach.exp()).round()).clamp(1.0, (base - low).max(1.0));
         self.credit_up = (self.credit_up + budget).min(1.0);
-        self.credit_down = (self.credit_down + budget).min(1.0);
+        let is_sure = self.doubt < DOUBT_SURE;
+        let rarely = if is_sure { self.curve.novelty() } else { 1.0 };
+        self.credit_down = (self.credit_down + rarely * budget).min(1.0);
         let cost_up = LATENCY_PRICE * (up / base).ln_1p();
         // Lowering a limit that is probably too high costs nothing.
         let missed = |slots: f64| self.curve.missed(slots.ln());
@@ -413,7 +422,9 @@ impl AdaptiveLimit {
         // While searching the limit may be far too high, and the queue at the origin hides nearly all.
         let hidden =
             if self.searching { 1.0 } else { (DISPERSION_HIDDEN * self.dispersion).min(1.0) };
-        self.dispersion.max(hidden).max(cut) / served
+        // That a few of many are late says less than the few that are not.
+        let late = 1.0 / f64::from(self.window.good).max(GOOD_MIN) - 1.0 / served;
+        self.dispersion.max(hidden).max(cut) / served + late.max(0.0)
     }
 
     /// Brings the index of dispersion of the count of answers up to date.

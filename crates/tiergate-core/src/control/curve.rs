@@ -46,6 +46,9 @@ const MISFIT_VARIANCE: f64 = 0.03 * 0.03;
 /// Old windows lose a twelfth of their weight with each full window added, and less with a shorter one,
 /// so that many vague windows do not displace a precise one.
 const AGING: f64 = 1.0 / 12.0;
+/// A curve is new for so many windows; from then on novelty falls as their number grows, to the least.
+const NOVEL: f64 = 16.0;
+const NOVELTY_MIN: f64 = 0.25;
 const SETTLED_VARIANCE: f64 = 1.0 / 240.0 + MISFIT_VARIANCE;
 /// A window this many standard deviations off the curve is repeated at the same concurrency.
 const SURPRISE_DOUBTED: f64 = 2.0;
@@ -265,8 +268,14 @@ impl Curve {
         self.suspects.clear();
     }
 
+    /// How much an old window may still be worth less than a new one: 1 at first and after each change, and a quarter for a curve that
+    /// has held for long. With the same memory for ever a settled limit would go on wandering, and probe all the time to find its way.
+    pub(super) fn novelty(&self) -> f64 {
+        (NOVEL / f64::from(self.windows.max(1))).clamp(NOVELTY_MIN, 1.0)
+    }
+
     fn take(&mut self, point: Point) {
-        let aging = 1.0 + AGING * (SETTLED_VARIANCE / point.variance).min(1.0);
+        let aging = 1.0 + AGING * self.novelty() * (SETTLED_VARIANCE / point.variance).min(1.0);
         for old in &mut self.points {
             old.variance *= aging;
         }
@@ -435,6 +444,28 @@ mod tests {
         let best = latest.expect("the loop ends with one").ln_best.exp();
         assert!(best < promised && best < 30.0, "{best} of the changed origin, {promised} before");
     }
+
+    #[test]
+    fn a_curve_that_has_held_for_long_forgets_slowly_until_the_origin_changes() {
+        let mut curve = learned(16.0);
+        // What a window at 30 slots counts for after ten more at 16.
+        let kept = |curve: &mut Curve| {
+            let rate = 25.0 * 16.0;
+            curve.add(point(30.0, rate));
+            (0..10).for_each(|_| drop(curve.add(point(16.0, rate))));
+            let far = curve.points.iter().find(|point| point.ln_slots > 3.2);
+            1.0 / far.expect("the only one there").variance
+        };
+        let early = kept(&mut curve);
+        (0..200).for_each(|_| drop(curve.add(point(16.0, 400.0))));
+        assert!(kept(&mut curve) > 1.2 * early);
+        assert_eq!(curve.novelty(), NOVELTY_MIN);
+        while curve.windows > SUSPECTS as u32 {
+            curve.add(point(16.0, 100.0));
+        }
+        assert_eq!(curve.novelty(), 1.0);
+    }
+
     /// A curve of an origin with `workers` that each answer 25 requests a second.
     fn learned(workers: f64) -> Curve {
         let mut curve = Curve::new(10.0);

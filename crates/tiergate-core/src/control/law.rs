@@ -114,12 +114,21 @@ pub struct Completion<'a> {
     pub flow: u64,
     /// When its slots were granted.
     pub admitted: Moment,
+    /// How long it had waited for them.
+    pub waited: Duration,
     /// Slots in use when its slots were granted, these included.
     pub found: u32,
     /// How it ended.
     pub outcome: &'a Outcome,
     /// The load, this request included.
     pub load: OriginLoad,
+}
+
+impl Completion<'_> {
+    /// Whether the origin took too long for the client; see [`Outcome::is_late`].
+    pub fn is_late(&self) -> bool {
+        self.outcome.is_late(self.waited)
+    }
 }
 
 /// Finds how many requests the origin can work on at once.

@@ -31,8 +31,9 @@ pub(super) struct Window {
     settling_ns: u64,
     bound_ns: u64,
     area_ns: f64,
-    /// Answers counted.
+    /// Answers counted, and those of them that were not late.
     pub(super) served: u32,
+    pub(super) good: u32,
     /// Requests granted in this window that were answered, settling or not.
     kept: u32,
     /// Requests granted in this window that ended without an answer because it took too long.
@@ -88,10 +89,12 @@ impl Window {
         let held_s = completion.now.since(admitted).as_secs_f64();
         match outcome.end {
             _ if outcome.is_answer() => {
-                self.kept += own;
+                let is_late = completion.is_late();
+                *if is_late { &mut self.failed } else { &mut self.kept } += own;
                 let counts =
                     self.is_bound(load.running) && self.settling_ns == 0 && self.bound_ns > 0;
                 self.served += u32::from(counts);
+                self.good += u32::from(counts && !is_late);
                 if counts {
                     self.leave_out_pause(usual_s, of_class_s);
                 }
@@ -158,6 +161,7 @@ mod tests {
                 lane: LaneId(0),
                 flow: 0,
                 admitted: Moment::ZERO,
+                waited: Duration::ZERO,
                 found: SLOTS,
                 outcome: &outcome,
                 load: OriginLoad { running: SLOTS, waiting: 1 },

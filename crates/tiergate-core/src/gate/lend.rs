@@ -103,7 +103,9 @@ impl<T> Pool<T> {
         if lends == Lends::Takes {
             // The origin has done its work but for the rest of the answer.
             let Slot { class, lane, admitted, flow, found, found_there, .. } = *slot;
-            let completion = Completion { now, class, lane, flow, admitted, found, outcome, load };
+            let waited = slot.waited();
+            let completion =
+                Completion { now, class, lane, flow, admitted, waited, found, outcome, load };
             self.completed(&completion, slot.seat(), found_there);
         }
         slot.holds = Holds::Lent(lends, now);

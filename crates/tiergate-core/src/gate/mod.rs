@@ -426,7 +426,9 @@ impl<T> Pool<T> {
         patience.finished(now, flow, slot.waited(), held, outcome);
         self.take_back(now, &mut slot);
         self.account.finished(class, held, outcome);
-        let completion = Completion { now, class, lane, flow, admitted, found, outcome, load };
+        let waited = slot.waited();
+        let completion =
+            Completion { now, class, lane, flow, admitted, waited, found, outcome, load };
         self.completed(&completion, seat, found_there);
         self.overtakes(&completion, seat);
         self.dispatch(common, now);

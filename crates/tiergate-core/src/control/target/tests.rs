@@ -39,7 +39,9 @@ impl Origin {
         let admitted = Moment::from_millis((self.now_ms - took_ms).max(0.0) as u64);
         let load = OriginLoad { running: found, waiting: 100 };
         let lane = LaneId(class.0.into());
-        let completion = Completion { now, class, lane, flow: 1, admitted, found, outcome, load };
+        let waited = Duration::ZERO;
+        let completion =
+            Completion { now, class, lane, flow: 1, admitted, waited, found, outcome, load };
         let (slots, floor) = (self.limit(), self.floor);
         self.targets.finished(&completion, slots, floor);
     }
