@@ -2,6 +2,7 @@
 
 use super::*;
 use tiergate_core::gate::Effect;
+use tiergate_core::schedule::{Policy, Site};
 
 #[test]
 fn a_retry_gives_its_slot_back_and_is_the_next_at_another_server() {
@@ -122,4 +123,47 @@ fn a_retry_that_gives_up_gives_back_what_it_was_given_and_no_more() {
     assert_eq!(running(&gate), [0, 1], "it has a slot that it does not know of");
     gate.finish(at(50), a, Outcome::without_answer(End::Cancelled));
     assert_eq!((gate.running(), gate.state(ALL)), (0, Default::default()));
+}
+
+#[test]
+fn a_retry_that_gives_up_is_not_charged_for_its_wait() {
+    for is_granted in [false, true] {
+        // Two classes of equal weight, and one slot at each of two servers.
+        let site = Site { policy: Policy::Weighted, ..Site::named("default") };
+        let spec = Spec { sites: vec![site], ..spec(Slots::Fixed(1)) };
+        let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+        gate.set_servers(at(0), PoolId::DEFAULT, &[A, B]);
+        let mut a = admitted(arrive(&mut gate, 0, ALL));
+        let b = admitted(arrive(&mut gate, 0, BASIC));
+        assert_eq!((at_of(&a), at_of(&b)), (A, B));
+        gate.transfer(at(10), &mut a, &[A], ());
+        gate.set_access(at(10), PoolId::DEFAULT, &[(A, Access::Closed)]);
+        let mut tickets: Vec<_> = (0..40)
+            .map(|place| (place % 2, queued(arrive(&mut gate, 20, ClassId(place % 2)))))
+            .collect();
+        let cancelled = Outcome::without_answer(End::Cancelled);
+        // The first gives up after 10 s: it has had a slot for 10 ms, or for 30 if it was given another. The second had one for 10 s.
+        if is_granted {
+            gate.finish(at(9_990), b, served());
+            gate.finish(at(10_010), a, cancelled);
+        } else {
+            gate.finish(at(9_990), a, cancelled);
+            gate.finish(at(10_010), b, served());
+        }
+        let service = &gate.account().classes[ALL.index()].service;
+        let longest = service.quantile(1.0).expect("one has ended");
+        assert!(longest < Duration::from_millis(40), "{longest:?} in a slot");
+        // So it is the first one's turn for as long: 10 s of 100 ms each.
+        for step in 0..18 {
+            let claims = tickets.iter().map(|(_, ticket)| gate.claim(*ticket)).enumerate();
+            let mut granted = claims.filter_map(|(place, claim)| match claim {
+                Claim::Admitted(slot) => Some((place, slot)),
+                _ => None,
+            });
+            let (place, slot) = granted.next().expect("one is next");
+            drop(granted);
+            assert_eq!(tickets.remove(place).0, 0, "at {step}, granted {is_granted}");
+            gate.finish(at(10_110 + 100 * step), slot, served());
+        }
+    }
 }
