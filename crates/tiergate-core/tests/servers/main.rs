@@ -2,6 +2,7 @@
 //! are tried again elsewhere.
 
 mod choice;
+mod numbers;
 mod random;
 mod retries;
 

@@ -28,6 +28,9 @@ fn random_run(seed: u64) {
         spec.build().expect("a valid plan")
     };
     let mut servers = vec![A, B, C];
+    // Those that have a number of their own, and what each had in progress before.
+    let mut numbers: [Option<u32>; 5] = [None; 5];
+    let mut before = [0; 5];
     let mut access = [Access::Open; 5];
     let mut gate: Gate<()> = Gate::new(per_server(true));
     gate.set_servers(at(0), PoolId::DEFAULT, &servers);
@@ -79,6 +82,19 @@ fn random_run(seed: u64) {
                 gate.reconfigure(now, per_server(!is_per_server));
             }
             97 if seed.is_multiple_of(3) => gate.moved(now, PoolId::DEFAULT),
+            98 => {
+                numbers[rng.usize(0..5)] = rng.bool().then(|| rng.u32(1..5));
+                let own = (0..5).map(ServerId).zip(numbers);
+                let own: Vec<_> = own.filter_map(|(id, number)| Some((id, number?))).collect();
+                gate.set_server_slots(PoolId::DEFAULT, &own);
+                match rng.bool() {
+                    true => gate.set_servers(now, PoolId::DEFAULT, &servers),
+                    false => {
+                        let is_per_server = gate.plan().is_per_server(PoolId::DEFAULT);
+                        gate.reconfigure(now, per_server(is_per_server));
+                    }
+                }
+            }
             _ => {
                 gate.tick(now);
             }
@@ -109,7 +125,11 @@ fn random_run(seed: u64) {
         let is_told = format!("seed {seed} at {ms}");
         let states = states(&gate);
         for it in &states {
-            assert!(it.running <= slots, "{is_told}: {it:?}");
+            let index = it.server.index();
+            assert_eq!(it.slots, numbers[index].unwrap_or(slots), "{is_told}: {it:?}");
+            // Where a reload has left it fewer, what it has in progress goes on.
+            assert!(it.running <= it.slots.max(before[index]), "{is_told}: {it:?}");
+            before[index] = it.running;
         }
         let is_plain = !seed.is_multiple_of(2) && !seed.is_multiple_of(3);
         if is_plain {
@@ -118,7 +138,7 @@ fn random_run(seed: u64) {
                 assert_eq!(held.iter().filter(there).count(), it.running as usize, "{is_told}");
             }
         }
-        let is_free = |it: &ServerSlots| it.access == Access::Open && it.running < slots;
+        let is_free = |it: &ServerSlots| it.access == Access::Open && it.running < it.slots;
         if resource.is_none() && states.iter().any(is_free) {
             assert!(tickets.is_empty(), "{is_told}: a slot is free");
         }

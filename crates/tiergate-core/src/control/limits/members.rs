@@ -1,7 +1,7 @@
 //! Servers with a limit each, and which of them gets the next request.
 
+use crate::control::law::Step;
 use crate::control::limit::Limit;
-use crate::control::slots::Slots;
 use crate::names::{ClassId, Id, ServerId};
 use crate::time::Moment;
 
@@ -28,11 +28,15 @@ pub struct ServerSlots {
     pub running: u32,
     /// Whether it may get requests.
     pub access: Access,
+    /// Whether it has a number of slots of its own, instead of what the plan says for the servers of its pool.
+    pub is_own: bool,
 }
 
 #[derive(Debug)]
 struct Member {
     limit: Limit,
+    /// The number of slots of its own, if it has one.
+    number: Option<u32>,
     /// As was told last.
     told: Access,
     /// A request has failed to reach it since another was answered.
@@ -44,6 +48,11 @@ struct Member {
 }
 
 impl Member {
+    fn new(limit: Limit, number: Option<u32>) -> Self {
+        let (told, is_doubted, is_tried, is_planned) = (Access::Open, false, false, false);
+        Member { limit, number, told, is_doubted, is_tried, is_planned }
+    }
+
     /// Whether it may get requests now. One that is doubted gets a single one each time that it is told to be well: else a server
     /// that is gone would draw one request after the other until that is known.
     fn access(&self) -> Access {
@@ -201,6 +210,23 @@ impl Members {
         known.into_iter().map(ServerId::at)
     }
 
+    pub(super) fn change_unnumbered(&mut self, mut change: impl FnMut(&mut Limit)) {
+        for server in self.ids() {
+            if self.member(server).is_some_and(|member| member.number.is_none()) {
+                self.change(server, &mut change);
+            }
+        }
+    }
+
+    /// The latest change of a limit: of which server, and when.
+    pub(super) fn last_step(&self) -> Option<(ServerId, Moment, Step)> {
+        let member = |server: &ServerId| {
+            let (at, step) = self.member(*server)?.limit.last_step()?;
+            Some((*server, at, step))
+        };
+        self.order.iter().filter_map(member).max_by_key(|(_, at, _)| *at)
+    }
+
     pub(super) fn limits(&self) -> impl Iterator<Item = &Limit> + '_ {
         self.all.iter().flatten().filter(|it| it.is_planned).map(|member| &member.limit)
     }
@@ -209,12 +235,15 @@ impl Members {
         self.all.iter_mut().flatten().find_map(|member| member.limit.take_target_news())
     }
 
-    pub(super) fn reconfigure(&mut self, slots: &Slots) {
-        self.change_all(|limit| limit.reconfigure(slots));
-    }
-
-    /// The servers that there are from now on; `limit`: of one that is new.
-    pub(super) fn set_servers(&mut self, servers: &[ServerId], limit: impl Fn() -> Limit) {
+    /// The servers that there are from now on. `own`: the number that a server has of its own; `limit`: of one that is new, with such a
+    /// number or without; `set`: sets one that is known so.
+    pub(super) fn set_servers(
+        &mut self,
+        servers: &[ServerId],
+        own: impl Fn(ServerId) -> Option<u32>,
+        limit: impl Fn(Option<u32>) -> Limit,
+        set: impl Fn(&mut Limit, Option<u32>),
+    ) {
         for server in self.ids() {
             self.with(server, |member| member.is_planned = false);
         }
@@ -222,13 +251,18 @@ impl Members {
             if self.all.len() <= server.index() {
                 self.all.resize_with(server.index() + 1, || None);
             }
+            let number = own(*server);
             if self.all[server.index()].is_none() {
-                let (limit, told) = (limit(), Access::Open);
-                let (is_doubted, is_tried, is_planned) = (false, false, false);
-                let member = Member { limit, told, is_doubted, is_tried, is_planned };
+                let member = Member::new(limit(number), number);
                 self.all[server.index()] = Some(Box::new(member));
             }
-            self.with(*server, |member| member.is_planned = true);
+            self.with(*server, |member| {
+                member.is_planned = true;
+                if member.number != number {
+                    member.number = number;
+                    set(&mut member.limit, number);
+                }
+            });
         }
         for server in self.ids() {
             // Those that are gone, and have no requests.
@@ -280,8 +314,8 @@ impl Members {
         self.order.iter().filter_map(|&server| {
             let member = self.member(server)?;
             let (slots, running) = (member.limit.slots(), member.limit.running());
-            let access = member.access();
-            Some(ServerSlots { server, slots, running, access })
+            let (access, is_own) = (member.access(), member.number.is_some());
+            Some(ServerSlots { server, slots, running, access, is_own })
         })
     }
 }
