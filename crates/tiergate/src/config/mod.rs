@@ -39,6 +39,7 @@ pub(crate) mod scheduling;
 mod schema;
 pub(crate) mod score;
 mod section;
+mod server;
 pub(crate) mod session;
 pub(crate) mod shedding;
 pub(crate) mod show;

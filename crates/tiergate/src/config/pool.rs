@@ -2,11 +2,10 @@
 
 use super::kind::{Choice, list};
 use super::lookup::{Interning, find};
-use super::origin::{
-    HealthCheck, ON_CANCEL, Origin, OriginKeys, SERVER, Server, SlotsKind, limit, servers,
-};
+use super::origin::{HealthCheck, ON_CANCEL, Origin, OriginKeys, SlotsKind, limit};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
+use super::server::{SERVER, Server, servers};
 use super::splits::Splits;
 use super::values::{FLAG, Name, SHARE, TEXT, TIME, check_unique, whole};
 use serde_json::{Value as Json, json};
