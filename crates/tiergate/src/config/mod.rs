@@ -43,6 +43,7 @@ mod server;
 pub(crate) mod session;
 pub(crate) mod shedding;
 pub(crate) mod show;
+pub(crate) mod slots;
 mod splits;
 mod timeouts;
 mod values;

@@ -1,40 +1,41 @@
 //! `[origin]`: the servers that requests go to.
 
-use super::kind::{Choice, Scalar, Text, list};
-use super::place::{At, Place, wrong};
-use super::section::{Definitions, Kind, section, table};
-use super::server::{SERVER, Server, servers};
+use super::kind::{Choice, Text, list};
+use super::place::At;
+use super::section::{Kind, section, table};
+use super::server::{Server, ServerKind, Servers, Written, servers};
 use super::show;
+use super::slots::{self, PoolSlots, SlotsKeys, SlotsKind};
 use super::values::{FLAG, SHARE, TIME, whole};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use std::time::Duration;
 use tiergate_core::control::Slots;
 use tiergate_core::origin::retries::Allowance;
 use tiergate_core::origin::{OnCancel, SERVERS_MAX};
-use toml::de::DeValue;
 
 section! {
     /// The origin: one or several servers that answer alike.
     pub(super) struct OriginKeys {
-        /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The next request goes
-        /// to the one with the fewest requests in progress. A name with several addresses stands for as many servers, which
+        /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`, or a table `{ address, slots }` for one with
+        /// a [number of slots of its own](#servers-of-unlike-strength). The next request goes to the one with the fewest requests in progress. A name with several addresses stands for as many servers, which
         /// are shown by their addresses; names are looked up every 10 s, and when connects fail.
-        servers: Vec<At<Server>> = list(SERVER, SERVERS_MAX, "servers")
+        servers: Vec<At<Written>> = list(ServerKind, SERVERS_MAX, "servers")
             .or_else("must name at least one server")
             .needed("write servers = [\"host:port\"]");
         /// Concurrency limit: the number of requests in progress at all servers together. `"adaptive"`, or a
         /// number up to 1000000.
         /// Why: the capacity of a server is rarely known, and it changes.
-        slots: Slots = SlotsKind.or("adaptive");
+        slots: At<Slots> = SlotsKind.placed().or("adaptive");
         /// Whether other gateways send requests to these servers, too: write it in all of them. The limit is then found together
         /// with them, without a connection between them, see [shared origins](#shared-origins). Only with
         /// `slots = "adaptive"`.
         /// Why: with one gateway the usual limit follows changes sooner, and needs no clock.
         shared: Option<At<bool>> = FLAG.placed().optional("`false`");
-        /// Whether `slots` is the limit of each server, instead of all together: see
+        /// Whether `slots` is the limit of each server, or of each without slots of its own, instead of all together: see
         /// [servers of unlike strength](#servers-of-unlike-strength). A server that another name or address reaches has several.
         /// Why: servers behind one origin are mostly alike, and one limit is found sooner than several.
-        slots_per_server: bool = FLAG.or(false);
+        slots_per_server: Option<At<bool>> =
+            FLAG.placed().optional("`false`, unless a server has slots of its own");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
@@ -98,31 +99,6 @@ section! {
 pub(super) const ON_CANCEL: [(&str, OnCancel); 3] =
     [("learn", OnCancel::Learn), ("finish", OnCancel::Finish), ("abort", OnCancel::Abort)];
 
-const SLOTS: &str = "\"adaptive\" or a number of requests";
-
-/// `"adaptive"`, or how many.
-pub(super) struct SlotsKind;
-
-impl Kind for SlotsKind {
-    type Value = Slots;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Slots> {
-        match value {
-            DeValue::String(text) if text == "adaptive" => Some(Slots::default()),
-            DeValue::Integer(_) => {
-                let number = Scalar { expected: SLOTS, ..whole(1..=1_000_000) };
-                number.read(value, place).map(Slots::Fixed)
-            }
-            _ => wrong(value, place, SLOTS),
-        }
-    }
-
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        let number = whole::<u32>(1..=1_000_000).schema(definitions);
-        json!({ "oneOf": [{ "const": "adaptive" }, number] })
-    }
-}
-
 /// The origin: one or several servers that answer alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
@@ -130,6 +106,8 @@ pub struct Origin {
     pub servers: Vec<Server>,
     /// Whether each server has a limit of its own.
     pub slots_per_server: bool,
+    /// The servers that have a number of slots of their own, whatever the plan says for all.
+    pub server_slots: Vec<(Server, u32)>,
     /// Active health checks; `None`: passive ones only.
     pub health: Option<HealthCheck>,
     /// Failures in a row after which a server is left out; 0: none is.
@@ -147,17 +125,24 @@ pub struct Origin {
 }
 
 impl OriginKeys {
-    /// How the number of slots is set.
-    pub(super) fn limit(&self) -> Slots {
-        limit(&self.slots, self.shared.as_ref(), false)
+    /// What it says of slots.
+    pub(super) fn slots_keys(&self) -> SlotsKeys<'_> {
+        SlotsKeys {
+            servers: &self.servers,
+            slots: &self.slots,
+            shared: self.shared.as_ref(),
+            slots_per_server: self.slots_per_server.as_ref(),
+        }
     }
 }
 
 /// The origin; without servers only after a fault.
-pub(super) fn origin(raw: OriginKeys) -> Origin {
+pub(super) fn origin(raw: OriginKeys, slots: &PoolSlots) -> Origin {
+    let Servers { addresses, numbers } = servers(&raw.servers);
     Origin {
-        servers: servers(raw.servers),
-        slots_per_server: raw.slots_per_server,
+        servers: addresses,
+        server_slots: numbers,
+        slots_per_server: slots.is_per_server,
         health: raw.health,
         failures_max: raw.failures_max,
         retry_after: raw.retry_after,
@@ -165,24 +150,6 @@ pub(super) fn origin(raw: OriginKeys) -> Origin {
         retries: Allowance { share: raw.retry_budget, floor: raw.retry_budget_min },
         on_cancel: raw.on_cancel,
         idle_connections_max: raw.idle_connections_max,
-    }
-}
-
-/// How the number of slots is set, where `shared` says whether other gateways have the same servers; reports a number of
-/// slots that they are to find together.
-pub(super) fn limit(slots: &Slots, shared: Option<&At<bool>>, inherited: bool) -> Slots {
-    match (slots, shared) {
-        (Slots::Fixed(slots), Some(At { value: true, place })) => {
-            place.fault(format!(
-                "has no effect with slots = {slots}: write slots = \"adaptive\", or divide the slots among \
-                 the gateways and remove this"
-            ));
-            Slots::Fixed(*slots)
-        }
-        (Slots::Adaptive(bounds), given) if given.map_or(inherited, |it| it.value) => {
-            Slots::Shared(bounds.clone())
-        }
-        (slots, _) => slots.clone(),
     }
 }
 
@@ -199,10 +166,49 @@ const PATH: Text<String> = Text {
 impl Origin {
     /// For `tiergate check`.
     pub(crate) fn words(&self, slots: &Slots) -> Vec<String> {
-        let mut lines: Vec<String> = self.servers.iter().map(ToString::to_string).collect();
-        lines.push(slots_words(slots, self.slots_per_server));
+        let server = |server: &Server| match self.slots_of(server) {
+            Some(slots) => {
+                format!("{server}: {}, its own number", slots::words(&Slots::Fixed(slots)))
+            }
+            None => server.to_string(),
+        };
+        let mut lines: Vec<String> = self.servers.iter().map(server).collect();
+        lines.extend(self.slots_words(slots));
         lines.extend(self.care_words());
         lines
+    }
+
+    /// The servers and their limits in a line.
+    pub(crate) fn servers_words(&self, slots: &Slots) -> String {
+        let server = |server: &Server| match self.slots_of(server) {
+            Some(slots) => format!("{server} ({slots} at once)"),
+            None => server.to_string(),
+        };
+        let servers: Vec<String> = self.servers.iter().map(server).collect();
+        let slots = self.slots_words(slots).map_or(String::new(), |words| format!("; {words}"));
+        servers.join(", ") + &slots
+    }
+
+    /// The limit of all servers together, or of each that has no number of its own; `None`: each has one.
+    fn slots_words(&self, slots: &Slots) -> Option<String> {
+        let words = slots::words(slots);
+        match (self.slots_per_server, self.server_slots.len()) {
+            (false, _) => Some(words),
+            (true, 0) => Some(format!("at each server {words}")),
+            (true, _) if self.is_all_own() => None,
+            (true, _) => Some(format!("at each other server {words}")),
+        }
+    }
+
+    /// Whether every server has a number of slots of its own.
+    pub(crate) fn is_all_own(&self) -> bool {
+        !self.server_slots.is_empty() && self.server_slots.len() == self.servers.len()
+    }
+
+    /// The number of slots that a server has of its own.
+    pub fn slots_of(&self, server: &Server) -> Option<u32> {
+        let mut own = self.server_slots.iter();
+        own.find(|(of, _)| of == server).map(|(_, slots)| *slots)
     }
 
     /// How its servers are looked after, and what becomes of requests that fail or whose clients leave.
@@ -242,25 +248,5 @@ impl Origin {
             ));
         }
         lines
-    }
-}
-
-/// A limit in words, of all servers together or of each.
-pub(crate) fn slots_words(slots: &Slots, is_per_server: bool) -> String {
-    let words = limit_words(slots);
-    if is_per_server { format!("at each server {words}") } else { words }
-}
-
-fn limit_words(slots: &Slots) -> String {
-    match slots {
-        Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
-        Slots::Adaptive(_) => {
-            "as many at once as it can take, measured continuously (adaptive)".to_owned()
-        }
-        Slots::Shared(_) => {
-            "as many at once as it can take with the requests of other gateways, measured at the \
-             same moments of the wall clock as they do (adaptive, shared)"
-                .to_owned()
-        }
     }
 }

@@ -1,9 +1,12 @@
 //! Servers as policies name them.
 
 use super::kind::{Parsed, Text};
-use super::place::At;
-use serde_json::json;
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
+use super::values::whole;
+use serde_json::{Value as Json, json};
 use std::path::PathBuf;
+use toml::de::DeValue;
 
 /// One address of the origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,14 +25,74 @@ pub(super) const SERVER: Text<Server> = Text {
     parse: server,
 };
 
-/// The servers; reports duplicates.
-pub(super) fn servers(servers: Vec<At<Server>>) -> Vec<Server> {
-    for (index, server) in servers.iter().enumerate() {
-        if servers[..index].iter().any(|other| other.value == server.value) {
-            server.place.fault(format!("duplicate: {}", server.value));
+section! {
+    /// A server with a concurrency limit of its own.
+    pub(super) struct ServerKeys {
+        /// Its address, as one that stands in `servers` alone.
+        address: Option<Server> = SERVER.required("write address = \"host:port\"");
+        /// Concurrency limit of this server, instead of what `slots` says. Each server of the pool has a limit of its own then,
+        /// as by `slots_per_server`. Of a name with several addresses, each has as many.
+        slots: Option<u32> = whole(1..=SLOTS_MAX).optional("what `slots` says, at each server without a number");
+    }
+}
+
+/// Most slots that a policy may give.
+pub(super) const SLOTS_MAX: u64 = 1_000_000;
+
+/// A server as it is written: its address, and a number of slots of its own if it has one.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub(super) address: Server,
+    pub(super) slots: Option<u32>,
+}
+
+/// An address, or a table with an address.
+pub(super) struct ServerKind;
+
+impl Kind for ServerKind {
+    type Value = Written;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Written> {
+        match value {
+            DeValue::Table(_) => {
+                let ServerKeys { address, slots } = table().read(value, place)?;
+                Some(Written { address: address?, slots })
+            }
+            DeValue::String(_) => {
+                Some(Written { address: SERVER.read(value, place)?, slots: None })
+            }
+            _ => {
+                let expected = "a server such as \"127.0.0.1:8080\" or { address = \"127.0.0.1:8080\", slots = 4 }";
+                wrong(value, place, expected)
+            }
         }
     }
-    servers.into_iter().map(|server| server.value).collect()
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        json!({ "anyOf": [SERVER.schema(definitions), table::<ServerKeys>().schema(definitions)] })
+    }
+}
+
+/// The servers of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Servers {
+    /// Their addresses.
+    pub(super) addresses: Vec<Server>,
+    /// Those that have a number of slots of their own.
+    pub(super) numbers: Vec<(Server, u32)>,
+}
+
+/// The servers; reports duplicates.
+pub(super) fn servers(written: &[At<Written>]) -> Servers {
+    let mut servers = Servers::default();
+    for At { value: Written { address, slots }, place } in written {
+        if servers.addresses.contains(address) {
+            place.fault(format!("duplicate: {address}"));
+        }
+        servers.addresses.push(address.clone());
+        servers.numbers.extend(slots.map(|slots| (address.clone(), slots)));
+    }
+    servers
 }
 
 impl std::fmt::Display for Server {
