@@ -32,10 +32,11 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Which servers of a pool may get requests. Nothing where they share a limit. O(servers).
+    /// Which servers of a pool may get requests; to be told some times a second. One that comes back gets its slots back gradually: twice
+    /// as many with each round of good answers, all after 10 s. Nothing where they share a limit. O(servers).
     pub fn set_access(&mut self, now: Moment, pool: PoolId, servers: &[(ServerId, Access)]) {
         let (now, pool, common) = self.at(now, pool);
-        if pool.limit.has_other_access(servers) {
+        if pool.limit.has_other_access(now, servers) {
             pool.advance(now);
             pool.limit.set_access(now, servers);
             pool.dispatch(common, now);

@@ -5,6 +5,7 @@ mod choice;
 mod numbers;
 mod random;
 mod retries;
+mod returns;
 
 use std::time::Duration;
 use tiergate_core::class::{Class, ClassId};

@@ -138,7 +138,7 @@ fn random_run(seed: u64) {
                 assert_eq!(held.iter().filter(there).count(), it.running as usize, "{is_told}");
             }
         }
-        let is_free = |it: &ServerSlots| it.access == Access::Open && it.running < it.slots;
+        let is_free = |it: &ServerSlots| it.access == Access::Open && it.running < it.usable;
         if resource.is_none() && states.iter().any(is_free) {
             assert!(tickets.is_empty(), "{is_told}: a slot is free");
         }

@@ -58,7 +58,7 @@ fn a_server_that_is_gone_draws_one_request_at_a_time() {
     // The one that it has is answered.
     let there = slots.iter().position(|slot| slot.server() == Some(A)).expect("one");
     gate.finish(at(2000), slots.swap_remove(there), served());
-    assert_eq!(running(&gate), [8, 8]);
+    assert_eq!(running(&gate), [2, 8], "its slots come back gradually");
 }
 
 #[test]

@@ -191,6 +191,7 @@ fn servers_of(shared: &Shared, pool: PoolId, origin: &Origin) -> Vec<ServerStatu
             },
             outstanding: state.outstanding,
             slots: slots.map(|it| it.slots),
+            slots_usable: slots.filter(|it| it.usable < it.slots).map(|it| it.usable),
             slots_from: slots.map(|it| if it.is_own { SlotsSource::Server } else { source }),
             detail: state.left_out.map(|cause| cause.to_string()),
             ..ServerStatus::default()

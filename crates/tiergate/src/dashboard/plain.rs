@@ -187,7 +187,7 @@ pub(super) fn server_cells(row: &ServerRow) -> [String; 7] {
         harmless(&row.server.address),
         row.server.health.name().to_owned(),
         row.server.in_progress(),
-        row.server.limit_words().unwrap_or(NONE).to_owned(),
+        row.server.limit_words().unwrap_or_else(|| NONE.to_owned()),
         per_second(row.requests),
         per_second(row.failures),
         row.reused.map_or(NONE.to_owned(), |share| format!("{:.0}%", share * 100.0)),
@@ -268,6 +268,7 @@ mod tests {
             status.pools.push(pool);
             status.origin[0].slots = Some(12);
             status.origin[0].slots_from = Some(SlotsSource::Server);
+            status.origin[0].slots_usable = Some(8);
             if let Some(change) = &mut status.limit.last_change {
                 change.server = Some("10.0.0.5:8080".to_owned());
                 change.server_slots = Some(12);
@@ -280,7 +281,7 @@ mod tests {
             "pool reports: slots 5 (fixed)  running 38  waiting 24",
             "browse   ",
             "reports/browse  151",
-            "10.0.0.5:8080  up  8 of 12  own number  ",
+            "10.0.0.5:8080  up  8 of 12  own number, now 8  ",
             "limit of 10.0.0.5:8080 set to 12 12s ago: more at once gives more throughput",
             "reports/10.0.0.6:8080  down",
         ] {

@@ -171,6 +171,7 @@ pub(super) mod tests {
             health: Health::Up,
             slots: None,
             slots_from: None,
+            slots_usable: None,
             id: None,
             outstanding: 8,
             detail: None,

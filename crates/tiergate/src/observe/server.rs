@@ -105,6 +105,9 @@ pub struct ServerStatus {
     /// How many there may be; `None`: the servers share a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
+    /// How many of them it may have in use now; `None`: all. It gets fewer requests while it comes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots_usable: Option<u32>,
     /// Where that number comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_from: Option<SlotsSource>,
@@ -132,9 +135,13 @@ impl ServerStatus {
         }
     }
 
-    /// Where its number of slots comes from, for people.
-    pub fn limit_words(&self) -> Option<&'static str> {
-        self.slots_from.map(SlotsSource::words)
+    /// Where its number of slots comes from, for people, and how many it may have in use now if these are fewer.
+    pub fn limit_words(&self) -> Option<String> {
+        let words = self.slots_from?.words();
+        Some(match self.slots_usable {
+            Some(usable) => format!("{words}, now {usable}"),
+            None => words.to_owned(),
+        })
     }
 
     /// The same with the counts so far.

@@ -1,5 +1,6 @@
 //! Servers with a limit each, and which of them gets the next request.
 
+use super::member::Member;
 use crate::control::law::Step;
 use crate::control::limit::Limit;
 use crate::names::{ClassId, Id, ServerId};
@@ -24,72 +25,15 @@ pub struct ServerSlots {
     pub server: ServerId,
     /// The number of slots in force.
     pub slots: u32,
+    /// Of these, how many it may have in use now: fewer where it gets no requests, or one, or has come back a short while ago; never
+    /// fewer than it has.
+    pub usable: u32,
     /// Slots in use.
     pub running: u32,
     /// Whether it may get requests.
     pub access: Access,
     /// Whether it has a number of slots of its own, instead of what the plan says for the servers of its pool.
     pub is_own: bool,
-}
-
-#[derive(Debug)]
-struct Member {
-    limit: Limit,
-    /// The number of slots of its own, if it has one.
-    number: Option<u32>,
-    /// As was told last.
-    told: Access,
-    /// A request has failed to reach it since another was answered.
-    is_doubted: bool,
-    /// Since it was told, the one request has gone there that may.
-    is_tried: bool,
-    /// One that is gone gets no more requests.
-    is_planned: bool,
-}
-
-impl Member {
-    fn new(limit: Limit, number: Option<u32>) -> Self {
-        let (told, is_doubted, is_tried, is_planned) = (Access::Open, false, false, false);
-        Member { limit, number, told, is_doubted, is_tried, is_planned }
-    }
-
-    /// Whether it may get requests now. One that is doubted gets a single one each time that it is told to be well: else a server
-    /// that is gone would draw one request after the other until that is known.
-    fn access(&self) -> Access {
-        match self.told {
-            Access::Open if !self.is_doubted => Access::Open,
-            Access::Closed => Access::Closed,
-            Access::Open | Access::Once if self.is_tried => Access::Closed,
-            Access::Open | Access::Once => Access::Once,
-        }
-    }
-
-    /// Slots that count, and those of them that are in use.
-    fn counts(&self) -> (u32, u32) {
-        let (slots, running) = (self.limit.slots(), self.limit.running());
-        let open = match self.access() {
-            _ if !self.is_planned => running,
-            Access::Open => slots.max(running),
-            Access::Once => running + u32::from(running < slots),
-            Access::Closed => running,
-        };
-        (open, running)
-    }
-
-    fn has_room(&self, slots: u16) -> bool {
-        self.is_planned
-            && self.access() != Access::Closed
-            && self.limit.has_free()
-            && self.limit.fits(slots)
-    }
-
-    /// Which part of its slots would be in use with one more: smaller than that of the other.
-    fn is_emptier(&self, other: &Member) -> bool {
-        let part = |one: &Member, of: &Member| {
-            u64::from(one.limit.running() + 1) * u64::from(of.limit.slots())
-        };
-        part(self, other) < part(other, self)
-    }
 }
 
 /// The servers, each with its limit.
@@ -278,15 +222,17 @@ impl Members {
     }
 
     /// A request was answered there, were it with an error.
-    pub(super) fn trust(&mut self, server: ServerId) {
-        if self.member(server).is_some_and(|member| member.is_doubted) {
-            self.with(server, |member| member.is_doubted = false);
+    pub(super) fn answered(&mut self, now: Moment, server: ServerId, is_good: bool) {
+        if self.member(server).is_some_and(Member::is_recovering) {
+            self.with(server, |member| member.answered(now, is_good));
         }
     }
 
-    pub(super) fn has_other_access(&self, servers: &[(ServerId, Access)]) -> bool {
+    pub(super) fn has_other_access(&self, now: Moment, servers: &[(ServerId, Access)]) -> bool {
         let is_other = |server, access| {
-            self.member(server).is_some_and(|it| it.told != access || it.access() != access)
+            self.member(server).is_some_and(|it| {
+                it.told != access || it.access() != access || it.has_recovered(now)
+            })
         };
         servers.iter().any(|&(server, access)| is_other(server, access))
     }
@@ -297,6 +243,10 @@ impl Members {
                 if access == Access::Closed && member.told == Access::Open {
                     member.limit.is_away(now);
                 }
+                if access == Access::Open && member.told != Access::Open && !member.is_doubted {
+                    member.comes_back(now);
+                }
+                member.pass(now);
                 (member.told, member.is_tried) = (access, false);
             });
         }
@@ -305,7 +255,7 @@ impl Members {
     /// O(servers). A server that may get none says nothing by its free slots.
     pub(super) fn note_kept(&mut self, now: Moment, anybody_waits: bool) {
         for member in self.all.iter_mut().flatten() {
-            let is_shut = !member.is_planned || member.access() != Access::Open;
+            let is_shut = member.is_shut();
             member.limit.note_kept(now, anybody_waits || is_shut);
         }
     }
@@ -315,7 +265,8 @@ impl Members {
             let member = self.member(server)?;
             let (slots, running) = (member.limit.slots(), member.limit.running());
             let (access, is_own) = (member.access(), member.number.is_some());
-            Some(ServerSlots { server, slots, running, access, is_own })
+            let (usable, _) = member.counts();
+            Some(ServerSlots { server, slots, usable, running, access, is_own })
         })
     }
 }

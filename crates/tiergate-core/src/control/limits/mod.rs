@@ -1,6 +1,8 @@
 //! The limit of a pool: one for all its servers together, or one for each.
 
+mod member;
 mod members;
+mod recovery;
 
 use super::law::{Completion, Law, Step};
 use super::limit::Limit;
@@ -110,9 +112,9 @@ impl Limits {
         });
     }
 
-    /// Whether any of these servers may get requests otherwise than it is said here.
-    pub(crate) fn has_other_access(&self, servers: &[(ServerId, Access)]) -> bool {
-        self.each.as_ref().is_some_and(|each| each.has_other_access(servers))
+    /// Whether any of these servers may get requests otherwise than it is said here, or all its slots since it has come back.
+    pub(crate) fn has_other_access(&self, now: Moment, servers: &[(ServerId, Access)]) -> bool {
+        self.each.as_ref().is_some_and(|each| each.has_other_access(now, servers))
     }
 
     /// Which servers may get requests. Nothing where they have no limits of their own.
@@ -122,7 +124,8 @@ impl Limits {
         }
     }
 
-    /// A request could not reach the server whose slots these are: it gets one at a time until one is answered.
+    /// A request could not reach the server whose slots these are: it gets one at a time until one is answered, and then
+    /// its slots back gradually.
     pub(crate) fn doubt(&mut self, seat: Option<Seat>) {
         if let (Some(seat), Some(each)) = (seat, &mut self.each) {
             each.doubt(seat.server);
@@ -345,10 +348,11 @@ impl Limits {
 
     #[inline]
     fn trust(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
+        let is_good = completion.outcome.is_answer();
         if let (Some(seat), Some(each)) = (seat, &mut self.each)
-            && (completion.outcome.is_answer() || completion.outcome.first_byte.is_some())
+            && (is_good || completion.outcome.first_byte.is_some())
         {
-            each.trust(seat.server);
+            each.answered(completion.now, seat.server, is_good);
         }
     }
 
