@@ -1,9 +1,20 @@
 //! A server with a limit of its own.
 
-use super::members::Access;
 use super::recovery::Recovery;
 use crate::control::limit::Limit;
 use crate::time::Moment;
+
+/// Whether a server may get requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// It may.
+    #[default]
+    Open,
+    /// One, to find out whether it is well again.
+    Once,
+    /// It may not.
+    Closed,
+}
 
 /// A server, its limit, and whether it may get requests.
 #[derive(Debug)]

@@ -1,22 +1,10 @@
 //! Servers with a limit each, and which of them gets the next request.
 
-use super::member::Member;
+use super::member::{Access, Member};
 use crate::control::law::Step;
 use crate::control::limit::Limit;
 use crate::names::{ClassId, Id, ServerId};
 use crate::time::Moment;
-
-/// Whether a server may get requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// It may.
-    #[default]
-    Open,
-    /// One, to find out whether it is well again.
-    Once,
-    /// It may not.
-    Closed,
-}
 
 /// A server that has a limit of its own, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

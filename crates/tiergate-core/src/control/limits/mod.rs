@@ -11,8 +11,9 @@ use super::target::{ServiceTarget, TargetState};
 use crate::names::{ClassId, ServerId};
 use crate::sense::Reading;
 use crate::time::Moment;
+pub use member::Access;
 use members::Members;
-pub use members::{Access, ServerSlots};
+pub use members::ServerSlots;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
