@@ -72,8 +72,14 @@ fn flow_key() -> FlowKey {
     *KEY.get_or_init(|| FlowKey([random(), random()]))
 }
 
+/// Tells the gate which servers have numbers of slots of their own: before a plan, so that both are in force at one moment.
+fn tell_numbers<T>(gate: &mut Gate<T>, pools: &Pools) {
+    pools.with_ids().for_each(|(pool, it)| gate.set_server_slots(pool, &it.numbers()));
+}
+
 /// Tells the gate which servers the pools have, and which may get requests.
 fn tell_servers<T>(gate: &mut Gate<T>, now: Moment, pools: &Pools) {
+    tell_numbers(gate, pools);
     for (pool, origin) in pools.with_ids() {
         gate.set_servers(now, pool, origin.ids());
         if origin.settings.slots_per_server {
@@ -154,6 +160,7 @@ impl Shared {
         self.sessions.reconfigure(config.policy.session.as_ref());
         let mut gate = self.door.gate();
         let now = crate::clock::now();
+        tell_numbers(&mut gate, &config.pools);
         gate.reconfigure(now, config.policy.plan.clone());
         config.pools.moved_from(&self.config.load().pools).for_each(|pool| gate.moved(now, pool));
         tell_servers(&mut gate, now, &config.pools);

@@ -579,6 +579,62 @@ fn faults_of_the_origin_are_told() {
              plain HTTP, got \"https://a\"",
         ),
         (
+            "[origin]\nservers = [1]",
+            "policy.toml:2:12: origin.servers[1]: must be a server such as \"127.0.0.1:8080\" or { address = \
+             \"127.0.0.1:8080\", slots = 4 }, got 1",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\", { slots = 4 }]",
+            "policy.toml:2:19: origin.servers[2].address: is missing; write address = \"host:port\"",
+        ),
+        (
+            "[origin]\nservers = [{ address = \"a:1\", slots = 0 }]",
+            "policy.toml:2:39: origin.servers[1].slots: must be at least 1, got 0",
+        ),
+        (
+            "[origin]\nservers = [{ address = \"a:1\", slots = \"adaptive\" }]",
+            "policy.toml:2:39: origin.servers[1].slots: must be a whole number, 0 or more, got \"adaptive\"",
+        ),
+        (
+            "[origin]\nservers = [{ address = \"a:1\", maxconn = 4 }]",
+            "policy.toml:2:31: origin.servers[1].maxconn: unknown key, expected one of `address`, `slots`",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\", { address = \"http://a:1\", slots = 4 }]",
+            "policy.toml:2:19: origin.servers[2]: duplicate: a:1",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\", { address = \"b:1\", slots = 4 }]\nslots = 20",
+            "policy.toml:3:9: origin.slots: is the limit of all servers together, but origin.servers[2] has slots of \
+             its own: write slots_per_server = true for 20 at each of the others, or remove this",
+        ),
+        (
+            "[origin]\nservers = [{ address = \"b:1\", slots = 4 }]\nslots = 20\nslots_per_server = true",
+            "policy.toml:3:9: origin.slots: has no effect, since every server has slots of its own: remove it",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\", { address = \"b:1\", slots = 4 }]\nslots_per_server = false",
+            "policy.toml:3:20: origin.slots_per_server: must not be false, since origin.servers[2] has slots of its \
+             own: remove it",
+        ),
+        (
+            "[origin]\nservers = [{ address = \"b:1\", slots = 4 }]\nshared = true",
+            "policy.toml:3:10: origin.shared: has no effect, since every server has slots of its own: divide them \
+             among the gateways and remove this",
+        ),
+        (
+            "[origin]\nservers = [\"a:1\"]\n[[pool]]\nname = \"p\"\nslots = 9\n\
+             servers = [\"c:1\", { address = \"b:1\", slots = 4 }]",
+            "policy.toml:5:9: pool[1].slots: is the limit of all servers together, but pool[1].servers[2] has slots of \
+             its own: write slots_per_server = true for 9 at each of the others, or remove this",
+        ),
+        (
+            "[origin]\nservers = [{ address = \"b:1\", slots = 4 }]\n[[class]]\nname = \"a\"\n\
+             service_target = { p99 = \"1s\" }",
+            "policy.toml:5:18: class[1].service_target: has no effect where every server of the class's pool has \
+             slots of its own: remove those, or this",
+        ),
+        (
             "[origin]\nservers = [\"a:1\"]\nslots = \"auto\"",
             "policy.toml:3:9: origin.slots: must be \"adaptive\" or a number of requests, got \"auto\"",
         ),
@@ -614,7 +670,7 @@ http2 = false
 share_port = true
 tls = { certificates = [{ certificate = "a.pem", key = "/k/a.key" }] }
 [origin]
-servers = ["http://10.0.0.5:8080", "unix:/run/app.sock"]
+servers = ["http://10.0.0.5:8080", { address = "unix:/run/app.sock", slots = 4 }]
 slots = 64
 failures_max = 5
 retry_after = "2s"
@@ -716,8 +772,61 @@ fn gateways_share_the_limit_of_the_pools_that_say_so() {
     let (adaptive, shared) = (Slots::Adaptive(Bounds::default()), Slots::Shared(Bounds::default()));
     let [of, fixed] = [&shared, &Slots::Fixed(5)];
     assert_eq!(slots("shared = true"), [of, of, of, &adaptive, fixed].map(Clone::clone));
+    // What other gateways' requests need, too.
+    let resource = "shared = true\n[[resource]]\nname = \"db\"\nslots = \"adaptive\"";
+    let policy = parse(&text(resource), "policy.toml").unwrap();
+    assert_eq!(policy.plan.resources[0].slots, shared);
     for without in ["", "shared = false"] {
         assert_eq!(slots(without), [&adaptive, &adaptive, of, &adaptive, fixed].map(Clone::clone));
+    }
+}
+
+#[test]
+fn servers_with_slots_of_their_own_give_each_server_a_limit() {
+    use tiergate_core::control::{Bounds, Slots};
+
+    let own = "servers = [\"a:1\", { address = \"b:1\", slots = 4 }, { address = \"c:1\" }]";
+    let all = "servers = [{ address = \"b:1\", slots = 4 }, { address = \"c:1\", slots = 7 }]";
+    let text =
+        |origin: &str, pool: &str| format!("[origin]\n{origin}\n[[pool]]\nname = \"p\"\n{pool}\n");
+    let (plain, each) = ("servers = [\"a:1\"]", "servers = [\"a:1\"]\nslots_per_server = true");
+    let adaptive = Slots::Adaptive(Bounds::default());
+    let shared = Slots::Shared(Bounds::default());
+    for (origin, pool, expected) in [
+        (plain, own, [(&adaptive, false), (&adaptive, true)]),
+        // What a server says is of that server: a pool does not inherit it.
+        (own, plain, [(&adaptive, true), (&adaptive, false)]),
+        (
+            all,
+            "servers = [\"a:1\"]\nslots = 9",
+            [(&Slots::Fixed(11), true), (&Slots::Fixed(9), false)],
+        ),
+        (each, &format!("{own}\nslots = 9"), [(&adaptive, true), (&Slots::Fixed(9), true)]),
+        (
+            &format!("{plain}\nslots_per_server = false"),
+            own,
+            [(&adaptive, false), (&adaptive, true)],
+        ),
+        (&format!("{own}\nshared = true"), all, [(&shared, true), (&Slots::Fixed(11), true)]),
+    ] {
+        let policy = parse(&text(origin, pool), "policy.toml").unwrap();
+        let plan = &policy.plan;
+        let found = [
+            (&plan.slots, plan.slots_per_server),
+            (&plan.pools[0].slots, plan.pools[0].slots_per_server),
+        ];
+        assert_eq!(found, expected, "{origin}\n{pool}");
+        for it in std::iter::once(&policy.origin).chain(&policy.pools) {
+            let slots = it.servers.iter().map(|server| (server.to_string(), it.slots_of(server)));
+            for (server, slots) in slots {
+                let expected = match server.as_str() {
+                    "b:1" => Some(4),
+                    "c:1" if it.servers.len() == 2 => Some(7),
+                    _ => None,
+                };
+                assert_eq!(slots, expected, "{server}");
+            }
+        }
     }
 }
 
@@ -747,6 +856,7 @@ fn every_key_reaches_what_it_means() {
     assert_eq!(policy.listeners, [listener]);
     let origin = Origin {
         slots_per_server: true,
+        server_slots: vec![(Server::Unix("/run/app.sock".into()), 4)],
         servers: vec![
             Server::Tcp("10.0.0.5".to_owned(), 8080),
             Server::Unix("/run/app.sock".into()),

@@ -71,6 +71,10 @@ impl Server {
         self.most.load(Ordering::SeqCst)
     }
 
+    fn forget_most(&self) {
+        self.most.store(0, Ordering::SeqCst);
+    }
+
     /// Nobody listens any more; what is in progress is answered.
     fn dies(&mut self) {
         self.is_dead.store(true, Ordering::SeqCst);
@@ -94,6 +98,11 @@ fn policy(servers: &[&Server], keys: &str) -> Policy {
     let servers: Vec<String> = servers.iter().map(|server| server.name()).collect();
     let class = "[[class]]\nname = \"default\"\ndeadline = \"60s\"\nlearn_patience = false\n";
     Policy { tables: class.into(), origin: keys.into(), ..Policy::of(&servers) }
+}
+
+/// A server with a number of slots of its own, as a policy has it.
+fn with_slots(server: &Server, slots: usize) -> String {
+    format!("{{ address = \"{}\", slots = {slots} }}", server.name())
 }
 
 fn per_server(slots: usize) -> String {
@@ -204,4 +213,58 @@ fn a_request_that_no_other_server_has_room_for_is_told_so() {
     assert_eq!(finished["preempted"], 1, "{finished:#}");
     drop(held);
     eventually_is("nothing is held", 0, || gateway.number("/limit/waiting"));
+}
+
+#[test]
+fn each_server_has_its_own_number_and_a_reload_moves_one_at_once() {
+    let servers = [Server::start(5), Server::start(5), Server::start(5)];
+    let [one, two, three] = &servers;
+    let with = |slots| Policy {
+        servers: vec![with_slots(one, 2), with_slots(two, slots), three.name()],
+        ..policy(&[], "slots = 3\nslots_per_server = true")
+    };
+    let gateway = Gateway::start(&with(5));
+    let load = Load::start(gateway.address, 30, Habit::Keep);
+    eventually("all work", || servers.iter().all(|it| it.served() > 100));
+    let slots = |status: &serde_json::Value| -> Vec<(u64, String)> {
+        let of = |it: &serde_json::Value| {
+            (
+                it["slots"].as_u64().expect("it has some"),
+                it["slots_from"].as_str().expect("of it").into(),
+            )
+        };
+        status["origin"].as_array().expect("a list").iter().map(of).collect()
+    };
+    let status = gateway.status();
+    let expected = [(2, "server"), (5, "server"), (3, "pool")].map(|(it, of)| (it, of.to_owned()));
+    assert_eq!(slots(&status), expected);
+    assert_eq!(status["limit"]["slots"], 10);
+    let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
+    for line in [
+        format!("tiergate_origin_slots{{server=\"{}\"}} 5", two.name()),
+        format!("tiergate_origin_slots_info{{server=\"{}\",source=\"server\"}} 1", two.name()),
+        format!("tiergate_origin_slots_info{{server=\"{}\",source=\"pool\"}} 1", three.name()),
+    ] {
+        assert!(metrics.contains(&line), "{line} is missing in\n{metrics}");
+    }
+    assert_eq!(servers.each_ref().map(Server::most), [2, 5, 3], "as many as may be, and no more");
+    let reload = |slots| {
+        gateway.write_policy(&with(slots).text(&[gateway.address], gateway.admin));
+        let (status, text) = gateway.reload();
+        assert_eq!(status, 200, "{text}");
+    };
+    reload(8);
+    let change = gateway.status()["limit"]["last_change"].clone();
+    assert_eq!((&change["server"], &change["cause"]), (&two.name().into(), &"reload".into()));
+    assert_eq!((&change["server_slots"], &change["slots"]), (&8.into(), &13.into()), "{change:#}");
+    eventually("it gets more", || two.most() == 8);
+    reload(1);
+    // What is in progress ends.
+    eventually_is("it has no more than one", 1, || gateway.number("/origin/1/outstanding"));
+    two.forget_most();
+    let before = two.served();
+    eventually("it works", || two.served() > before + 20);
+    load.stop().assert_all(&[200]);
+    assert_eq!(servers.each_ref().map(Server::most), [2, 1, 3]);
+    gateway.assert_conserved();
 }

@@ -17,6 +17,8 @@ const SLACK: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Limit {
     law: Box<dyn Law>,
+    /// Whether the number is found while serving.
+    is_adaptive: bool,
     bounds: Bounds,
     /// What the origin lets requests have.
     pushback: Pushback,
@@ -34,11 +36,32 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) fn new(law: Box<dyn Law>, slots: &Slots) -> Self {
-        let bounds = slots.bounds();
+        let (bounds, is_adaptive) = (slots.bounds(), slots.is_adaptive());
         let slots = bounds.clamp(law.slots());
         let (pushback, targets) = (Pushback::default(), Targets::default());
         let (running, last_step, kept, ahead) = (0, None, false, Duration::ZERO);
-        Limit { slots, bounds, pushback, targets, law, running, last_step, kept, ahead }
+        Limit {
+            law,
+            is_adaptive,
+            bounds,
+            pushback,
+            targets,
+            slots,
+            running,
+            last_step,
+            kept,
+            ahead,
+        }
+    }
+
+    /// The same set in another way, for slots of the same server: those in use stay so. [`Limit::set_targets`] follows.
+    pub(crate) fn succeeded_by(&mut self, now: Moment, slots: &Slots) {
+        let before = self.slots;
+        self.reconfigure(slots);
+        if self.slots != before {
+            let step = Step { slots: self.slots, cause: Cause::Reload };
+            self.last_step = Some((now, step));
+        }
     }
 
     /// Begins anew with what a plan says; slots in use stay so. [`Limit::set_targets`] follows.
@@ -81,6 +104,11 @@ impl Limit {
     /// The class whose target came to be missed (`true`), or is missed no longer; said once.
     pub(crate) fn take_target_news(&mut self) -> Option<(ClassId, bool)> {
         self.targets.take_news()
+    }
+
+    /// Whether the number is found while serving.
+    pub(crate) fn is_adaptive(&self) -> bool {
+        self.is_adaptive
     }
 
     /// The number of slots in force.

@@ -79,8 +79,11 @@ impl<T> Pool<T> {
     /// Puts right what the request was charged with.
     pub(super) fn settle_cost(&mut self, now: Moment, slot: &Slot, outcome: &Outcome) {
         let Slot { class, rule, grant, .. } = *slot;
-        let until = self.lent_since(slot).unwrap_or(now);
-        let held = until.since(slot.admitted);
+        // It is not charged for a wait.
+        let held = match slot.transfer() {
+            Some(key) => self.transfers.held(now, slot.admitted, key),
+            None => self.lent_since(slot).unwrap_or(now).since(slot.admitted),
+        };
         if let Some(shedding) = &mut self.shedding {
             shedding.held(slot.flow, grant.slots, held);
         }

@@ -86,7 +86,7 @@ impl<T> Pool<T> {
     /// already: it counts those whose slots are lent.
     fn may_lend(&self, lane: LaneId, seat: Option<Seat>) -> bool {
         let lent = self.lent.all();
-        self.is_lendable(lane)
+        self.is_lendable(lane, seat)
             && !self.limit.is_refused_beyond(seat, lent)
             && !self.is_refused_there(lane, lent)
     }
@@ -159,7 +159,7 @@ impl<T> Pool<T> {
         slots: u16,
         seat: Option<Seat>,
     ) -> Option<Key> {
-        self.is_lendable(lane).then(|| self.overtaken.begins(now, lane, slots, seat))
+        self.is_lendable(lane, seat).then(|| self.overtaken.begins(now, lane, slots, seat))
     }
 
     /// What a completion says of what is usual; slots of requests that it shows to be overtaken are lent. O(1), and O(1) for
@@ -200,6 +200,11 @@ impl<T> Pool<T> {
 
     fn lend_overtaken(&mut self, now: Moment, index: u32) -> bool {
         let (lane, seat) = self.overtaken.of(index);
+        if !self.is_lendable(lane, seat) {
+            // It has moved to a server with a number of its own, or a reload gave it one. It shall not stand before others.
+            self.overtaken.keeps(index);
+            return true;
+        }
         if !self.may_lend(lane, seat) || !self.lent.one_more(Lends::Waits) {
             return false;
         }

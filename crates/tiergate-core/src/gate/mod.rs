@@ -410,10 +410,13 @@ impl<T> Pool<T> {
         let running = self.limit.running_at(slot.seat());
         let load = OriginLoad { running, waiting: self.ready() };
         let Slot { lane, admitted, flow, found, found_there, .. } = slot;
-        let (seat, transfers) = (slot.seat(), slot.transfer().is_some());
-        let held = now.since(admitted);
+        let (seat, transfer) = (slot.seat(), slot.transfer());
+        let held = match transfer {
+            Some(key) => self.transfers.held(now, admitted, key),
+            None => now.since(admitted),
+        };
         self.settle_cost(now, &slot, outcome);
-        if transfers || self.is_written_off(&slot) || self.lent_since(&slot).is_some() {
+        if transfer.is_some() || self.is_written_off(&slot) || self.lent_since(&slot).is_some() {
             self.take_back(now, &mut slot);
             self.account.finished(class, held, outcome);
             return self.dispatch(common, now);

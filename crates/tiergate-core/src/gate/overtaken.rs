@@ -151,6 +151,12 @@ impl Overtaken {
         }
     }
 
+    /// Its slot is not lent, however long it takes.
+    pub(super) fn keeps(&mut self, index: u32) {
+        self.slab.unlink(&mut self.order, index);
+        self.slab[index].lent = Some(Moment::ZERO);
+    }
+
     /// It has taken its slot back, or another.
     pub(super) fn goes_on(&mut self, now: Moment, key: Option<Key>, seat: Option<Seat>) {
         let Some(key) = key else { return };

@@ -89,6 +89,8 @@ pub struct Pool<T> {
     pub(super) is_planned: bool,
     /// Whether each server has a limit of its own.
     pub(super) is_per_server: bool,
+    /// The shell has said which servers have numbers of their own, and these are not in force yet.
+    pub(super) has_new_numbers: bool,
     /// The number of slots that the shell was told last; 0: none yet.
     pub(super) slots_said: u32,
     pub(super) limit: Limits,
@@ -125,6 +127,7 @@ impl<T> Pool<T> {
             given: slots.clone(),
             is_planned: false,
             is_per_server: false,
+            has_new_numbers: false,
             slots_said: 0,
             limit: Limits::new(law, slots),
             servers: Box::default(),
@@ -201,7 +204,7 @@ impl<T> Pool<T> {
         self.limit.slots()
     }
 
-    /// Whether the number of slots is found while serving.
+    /// Whether the number of slots is found while serving; with limits by server, that of those without a number of their own.
     pub fn is_adaptive(&self) -> bool {
         self.given.is_adaptive()
     }
@@ -214,6 +217,11 @@ impl<T> Pool<T> {
     /// The last change of the limit, and when.
     pub fn last_step(&self) -> Option<(Moment, Step)> {
         self.limit.last_step()
+    }
+
+    /// The server whose limit that change was of, and how many slots it has since; `None`: the servers share a limit.
+    pub fn last_server(&self) -> Option<(ServerId, u32)> {
+        self.limit.last_server()
     }
 
     /// Slots held by all classes.

@@ -106,9 +106,9 @@ impl<T> Pool<T> {
         of_resource.map_or(u32::MAX, |it| it.limit.slots()).min(self.limit.slots())
     }
 
-    /// Whether the slots of a request of the lane may be lent: not if a policy says how many there are.
-    pub(super) fn is_lendable(&self, lane: LaneId) -> bool {
-        self.is_adaptive() && self.resource_of(lane).is_none_or(Resource::is_adaptive)
+    /// Whether the slots of a request of the lane may be lent that it has there: not if a policy says how many there are.
+    pub(super) fn is_lendable(&self, lane: LaneId, seat: Option<Seat>) -> bool {
+        self.limit.is_adaptive(seat) && self.resource_of(lane).is_none_or(Resource::is_adaptive)
     }
 
     /// The same as [`Limits::is_refused_beyond`] of what requests of the lane need.

@@ -11,11 +11,20 @@ use crate::names::{PoolId, ServerId};
 use crate::time::Moment;
 
 impl<T> Gate<T> {
+    /// Which servers of a pool have a number of slots of their own, whatever the plan says for all; at most one for each. Only where the plan
+    /// gives each server a limit of its own. In force from the next [`Gate::reconfigure`] or [`Gate::set_servers`] on: told before a
+    /// plan, both are in force at one moment. Nothing for a pool that the gate does not know yet. O(numbers).
+    pub fn set_server_slots(&mut self, pool: PoolId, numbers: &[(ServerId, u32)]) {
+        if let Some(pool) = self.pools.get_mut(pool.index()) {
+            pool.has_new_numbers |= pool.limit.set_numbers(numbers);
+        }
+    }
+
     /// The servers of a pool from now on. Those that are new may get requests. Requests in progress at others end there. To be told
     /// when a plan has been put in force, and when names stand for other servers. O(servers).
     pub fn set_servers(&mut self, now: Moment, pool: PoolId, servers: &[ServerId]) {
         let (now, pool, common) = self.at(now, pool);
-        if *pool.servers != *servers {
+        if *pool.servers != *servers || pool.has_new_numbers {
             pool.advance(now);
             pool.servers = servers.into();
             pool.set_servers_in_force(now);
@@ -23,10 +32,11 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Which servers of a pool may get requests. Nothing where they share a limit. O(servers).
+    /// Which servers of a pool may get requests; to be told some times a second. One that comes back gets its slots back gradually: twice
+    /// as many with each round of good answers, all after 10 s. Nothing where they share a limit. O(servers).
     pub fn set_access(&mut self, now: Moment, pool: PoolId, servers: &[(ServerId, Access)]) {
         let (now, pool, common) = self.at(now, pool);
-        if pool.limit.has_other_access(servers) {
+        if pool.limit.has_other_access(now, servers) {
             pool.advance(now);
             pool.limit.set_access(now, servers);
             pool.dispatch(common, now);
@@ -49,5 +59,6 @@ impl<T> Pool<T> {
     pub(super) fn set_servers_in_force(&mut self, now: Moment) {
         self.limit.set_per_server(self.is_per_server && !self.servers.is_empty());
         self.limit.set_servers(now, &self.servers);
+        self.has_new_numbers = false;
     }
 }

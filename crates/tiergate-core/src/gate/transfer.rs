@@ -53,7 +53,8 @@ impl<T> Pool<T> {
             self.classes.load_mut(slot.class).running -= u32::from(slots);
         }
         let (lane, wake, granted) = (slot.lane, Some(wake), None);
-        let transfer = Transfer { lane, slots, not_at: not_at.into(), wake, granted };
+        let not_at = not_at.into();
+        let transfer = Transfer { lane, slots, since: now, not_at, wake, granted };
         slot.holds = Holds::Transfer(self.transfers.add(transfer));
     }
 

@@ -4,12 +4,15 @@ use crate::collections::{Key, List, Slab};
 use crate::control::Seat;
 use crate::names::{LaneId, ServerId};
 use crate::time::Moment;
+use std::time::Duration;
 
 /// A request that waits for a slot of another server, or has one and does not know it yet.
 #[derive(Debug)]
 pub(super) struct Transfer<T> {
     pub(super) lane: LaneId,
     pub(super) slots: u16,
+    /// When it gave its slot back.
+    pub(super) since: Moment,
     pub(super) not_at: Box<[ServerId]>,
     pub(super) wake: Option<T>,
     pub(super) granted: Option<Granted>,
@@ -44,6 +47,13 @@ impl<T> Transfers<T> {
     /// Those that have no slot.
     pub(super) fn without_slot(&self) -> u32 {
         self.waiting.len()
+    }
+
+    /// How long a request that was admitted then has had slots: until it gave its own back, and since it has another.
+    pub(super) fn held(&self, now: Moment, admitted: Moment, key: Key) -> Duration {
+        let Transfer { since, granted, .. } = &self.all[key.index()];
+        let again = granted.map_or(Duration::ZERO, |granted| now.since(granted.at));
+        since.since(admitted) + again
     }
 
     pub(super) fn add(&mut self, transfer: Transfer<T>) -> Key {

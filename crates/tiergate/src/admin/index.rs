@@ -57,8 +57,8 @@ fn head(status: &Status) -> String {
     let kind = limit.kind();
     let change = limit.last_change.as_ref().map_or(String::new(), |change| {
         format!(
-            "; set to {} {} ago: {}",
-            change.slots,
+            "; {} {} ago: {}",
+            escaped(&change.what()),
             span(change.age_seconds),
             escaped(&words::cause(&change.cause))
         )
@@ -160,7 +160,10 @@ fn origin(status: &Status) -> String {
                 pool => format!("{} (pool {})", escaped(&server.address), escaped(pool)),
             },
             health,
-            server.in_progress(),
+            match server.limit_words() {
+                Some(limit) => format!("{} ({limit})", server.in_progress()),
+                None => server.in_progress(),
+            },
             server.connects.to_string(),
             server.reuses.to_string(),
             server.failures.to_string(),

@@ -8,6 +8,7 @@ mod context;
 pub mod control;
 mod guard;
 mod index;
+pub mod last_change;
 mod mask;
 mod routes;
 mod server;

@@ -2,6 +2,7 @@
 
 use super::context::{ConfigInForce, Context, Phase, unready};
 use super::control::{self, AdjustmentStatus, SourceStatus};
+use super::last_change::{LastChange, last_change};
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point, Window};
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
-use tiergate_core::control::Step;
 use tiergate_core::gate::ClassState;
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
@@ -140,17 +140,6 @@ pub struct LimitStatus {
     pub last_change: Option<LastChange>,
     /// A point a second, the oldest first, at most a minute.
     pub course: Vec<Point>,
-}
-
-/// A change of the number of slots.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LastChange {
-    /// How long ago. Seconds.
-    pub age_seconds: f64,
-    /// Slots since.
-    pub slots: u32,
-    /// Why: the name of a cause.
-    pub cause: String,
 }
 
 /// One class.
@@ -323,10 +312,19 @@ impl Status {
             phase,
             unready: unready(phase, &origin).map(str::to_owned),
             config: config_status(context, &config),
-            limit: limit_status(&snapshot.default, snapshot.at, history.course().collect()),
+            limit: limit_status(
+                &snapshot.default,
+                &origin,
+                snapshot.at,
+                history.course().collect(),
+            ),
             shedding: snapshot.default.shedding,
             classes: classes(&snapshot.default, &snapshot, history).collect(),
-            pools: snapshot.others.iter().map(|it| pool_status(it, &snapshot, history)).collect(),
+            pools: snapshot
+                .others
+                .iter()
+                .map(|it| pool_status(it, &origin, &snapshot, history))
+                .collect(),
             resources: resources(&snapshot).collect(),
             policers: snapshot.policers.iter().map(policer_status).collect(),
             adjustments: control::adjustments(&snapshot),
@@ -356,10 +354,15 @@ fn config_status(context: &Context, config: &ConfigInForce) -> ConfigStatus {
     }
 }
 
-fn pool_status(pool: &PoolSnapshot, snapshot: &Snapshot, history: &History) -> PoolStatus {
+fn pool_status(
+    pool: &PoolSnapshot,
+    origin: &[ServerStatus],
+    snapshot: &Snapshot,
+    history: &History,
+) -> PoolStatus {
     PoolStatus {
         name: pool.name.clone(),
-        limit: limit_status(pool, snapshot.at, Vec::new()),
+        limit: limit_status(pool, origin, snapshot.at, Vec::new()),
         shedding: pool.shedding,
         classes: classes(pool, snapshot, history).collect(),
     }
@@ -405,7 +408,13 @@ impl LimitStatus {
     }
 }
 
-fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitStatus {
+fn limit_status(
+    pool: &PoolSnapshot,
+    origin: &[ServerStatus],
+    now: Moment,
+    course: Vec<Point>,
+) -> LimitStatus {
+    let change = last_change(pool.last_step, now);
     LimitStatus {
         adaptive: pool.adaptive,
         shared: pool.shared,
@@ -413,17 +422,12 @@ fn limit_status(pool: &PoolSnapshot, now: Moment, course: Vec<Point>) -> LimitSt
         running: pool.running,
         lent: pool.lent,
         waiting: pool.waiting as u64,
-        last_change: last_change(pool.last_step, now),
+        last_change: change.map(|change| match pool.last_server {
+            Some((id, slots)) => change.of_server(id, slots, &pool.name, origin),
+            None => change,
+        }),
         course,
     }
-}
-
-fn last_change(step: Option<(Moment, Step)>, now: Moment) -> Option<LastChange> {
-    step.map(|(at, step)| LastChange {
-        age_seconds: now.since(at).as_secs_f64(),
-        slots: step.slots,
-        cause: step.cause.name().to_owned(),
-    })
 }
 
 fn class_status(class: &ClassSnapshot, window: Window) -> ClassStatus {

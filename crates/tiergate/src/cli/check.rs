@@ -3,7 +3,6 @@
 pub use super::warn::warnings;
 use super::words;
 use crate::config::meant::{Listener, Origin, Policy};
-use crate::config::origin::slots_words;
 use crate::config::{
     ConfigError, block, class, forwarding, load, policer, resource, scheduling, score, session,
     shedding,
@@ -78,15 +77,13 @@ fn origin(policy: &Policy) -> Vec<String> {
 fn pools(policy: &Policy) -> Vec<String> {
     let inherited = policy.origin.care_words();
     let words = |(settings, origin): (&PoolSettings, &Origin)| {
-        let servers: Vec<String> = origin.servers.iter().map(ToString::to_string).collect();
         let fallback = settings.fallback.and_then(|pool| policy.plan.pool_name(pool));
         let fallback = match fallback {
             Some(pool) => format!("; while no server is usable, {pool} takes its requests"),
             None => String::new(),
         };
-        let (name, slots) =
-            (&settings.name, slots_words(&settings.slots, settings.slots_per_server));
-        let mut lines = vec![format!("{name}: {}; {slots}{fallback}", servers.join(", "))];
+        let (name, servers) = (&settings.name, origin.servers_words(&settings.slots));
+        let mut lines = vec![format!("{name}: {servers}{fallback}")];
         let mut own = origin.care_words();
         own.retain(|line| !inherited.contains(line));
         if origin.health.is_none() && policy.origin.health.is_some() {
@@ -215,6 +212,38 @@ mod tests {
             "class a: no rule leads to it",
             "pool idle: never referenced",
             "rule 2 (line 28): takes 6 slots, and there are only 5",
+        ];
+        assert_eq!(crate::cli::warn::warnings(&policy), expected);
+    }
+
+    #[test]
+    fn servers_with_slots_of_their_own_in_words() {
+        let policy = parse(
+            "[origin]\nservers = [\"a:1\", { address = \"b:1\", slots = 4 }]\n\
+             [[pool]]\nname = \"mixed\"\nservers = [\"c:1\", { address = \"b:1\", slots = 2 }]\nslots = 5\n\
+             slots_per_server = true\n\
+             [[pool]]\nname = \"all\"\n\
+             servers = [{ address = \"c:1\", slots = 3 }, { address = \"b:1\", slots = 4 }]\n\
+             [[resource]]\nname = \"db\"\nslots = 6\npool = \"all\"\n\
+             [[class]]\nname = \"a\"\nservice_target = { p99 = \"1s\" }\n\
+             [[rule]]\npath = \"/m\"\npool = \"mixed\"\nslots = 6\n\
+             [[rule]]\npath = \"/l\"\npool = \"all\"\nslots = 4\nresource = \"db\"\n",
+            "p.toml",
+        );
+        let policy = policy.unwrap();
+        let words = meaning(&policy, "p.toml");
+        for line in [
+            "  a:1",
+            "  b:1: at most 4 at once (fixed), its own number",
+            "  at each other server as many at once as it can take, measured continuously (adaptive)",
+            "  mixed: c:1, b:1 (2 at once); at each other server at most 5 at once (fixed)",
+            "  all: c:1 (3 at once), b:1 (4 at once)",
+        ] {
+            assert!(words.lines().any(|found| found == line), "`{line}` is missing in\n{words}");
+        }
+        let expected = [
+            "class a: its service target has no effect at b:1, with slots of their own",
+            "rule 1 (line 18): takes 6 slots, and there are only 5",
         ];
         assert_eq!(crate::cli::warn::warnings(&policy), expected);
     }

@@ -4,7 +4,7 @@ use crate::admin::{self, ConfigInForce, Context, Phase};
 use crate::clock;
 use crate::config;
 use crate::config::meant::Policy;
-use crate::observe::server::{Health, ServerStatus};
+use crate::observe::server::{Health, ServerStatus, SlotsSource};
 use crate::observe::snapshot::Snapshot;
 use crate::origin::Origin;
 use crate::run::{self, Process, Source};
@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::control::ServerSlots;
-use tiergate_core::gate::Pool;
 use tiergate_core::names::PoolId;
 use tokio::sync::mpsc;
 
@@ -167,13 +166,22 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
 }
 
 fn servers_of(shared: &Shared, pool: PoolId, origin: &Origin) -> Vec<ServerStatus> {
-    let slots: Vec<ServerSlots> = match origin.settings.slots_per_server {
-        true => shared.door.gate().pool(pool).into_iter().flat_map(Pool::servers).collect(),
-        false => Vec::new(),
-    };
+    let (mut slots, mut source) = (Vec::new(), SlotsSource::Adaptive);
+    if origin.settings.slots_per_server
+        && let Some(pool) = shared.door.gate().pool(pool)
+    {
+        slots = pool.servers().collect::<Vec<ServerSlots>>();
+        source = match (pool.is_adaptive(), pool.is_shared()) {
+            (_, true) => SlotsSource::Shared,
+            (true, false) => SlotsSource::Adaptive,
+            (false, false) => SlotsSource::Pool,
+        };
+    }
     let servers = origin.servers.iter().zip(origin.ids()).zip(origin.states());
     let servers = servers.map(|((server, id), state)| {
+        let slots = slots.iter().find(|it| it.server == *id);
         let status = ServerStatus {
+            id: Some(*id),
             address: server.name.to_owned(),
             pool: origin.pool.clone(),
             health: match (state.left_out, state.usable) {
@@ -182,7 +190,9 @@ fn servers_of(shared: &Shared, pool: PoolId, origin: &Origin) -> Vec<ServerStatu
                 (Some(_), false) => Health::Down,
             },
             outstanding: state.outstanding,
-            slots: slots.iter().find(|it| it.server == *id).map(|it| it.slots),
+            slots: slots.map(|it| it.slots),
+            slots_usable: slots.filter(|it| it.usable < it.slots).map(|it| it.usable),
+            slots_from: slots.map(|it| if it.is_own { SlotsSource::Server } else { source }),
             detail: state.left_out.map(|cause| cause.to_string()),
             ..ServerStatus::default()
         };

@@ -226,6 +226,10 @@ impl Prepared {
                 "a limit that adapts and is shared with other gateways".to_owned()
             }
         };
+        if policy.plan.slots_per_server {
+            let line = "limits by server are not simulated: every request goes to one server, by one limit";
+            lines.push(line.to_owned());
+        }
         if !policy.plan.pools.is_empty() {
             let line = "pools are not simulated: every request goes to one server, by the limit of [origin]";
             lines.push(line.to_owned());

@@ -11,7 +11,6 @@ use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::{Condition, Matcher, Output};
 use tiergate_core::control::Slots;
 use tiergate_core::names::Route;
-use tiergate_core::plan::Plan;
 use tiergate_core::request::{Part, RequestView, Value};
 
 /// Most pairs of rules that are compared for one covering the other: some seconds.
@@ -316,9 +315,9 @@ fn resources(policy: &Policy, warnings: &mut Vec<String>) {
                 "resource {name}: is of pool {pool}, and the requests that need it go to others"
             ));
         }
-        if let (Slots::Fixed(own), Some(Slots::Fixed(of_pool))) =
-            (&settings.slots, plan.pool_slots(settings.pool))
-            && own >= of_pool
+        if let (Slots::Fixed(own), Some((of_pool, _))) =
+            (&settings.slots, policy.numbers_of(settings.pool))
+            && *own >= of_pool
         {
             warnings.push(format!(
                 "resource {name}: has {own} slots, as many as its pool or more ({of_pool}): nothing is left for the rest"
@@ -326,16 +325,31 @@ fn resources(policy: &Policy, warnings: &mut Vec<String>) {
         }
     }
     for class in &plan.classes {
-        mixed_target(class, plan, warnings);
+        mixed_target(class, policy, warnings);
     }
 }
 
-/// A service target where some of the class's pools have a number of slots, which is not moved.
-fn mixed_target(class: &Class, plan: &Plan, warnings: &mut Vec<String>) {
+/// A service target where some of the class's pools, or servers of them, have a number of slots, which is not moved.
+fn mixed_target(class: &Class, policy: &Policy, warnings: &mut Vec<String>) {
+    let plan = &policy.plan;
     if class.service_target.is_none() || class.resource.is_some() {
         return;
     }
     for pool in plan.pools_of(class.pool) {
+        if let Some(origin) = policy.origin_of(pool)
+            && let Some((server, _)) = origin.server_slots.first()
+            && (origin.is_all_own() || plan.pool_slots(pool).is_some_and(Slots::is_adaptive))
+        {
+            let and_more = match origin.server_slots.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let name = &class.name;
+            warnings.push(format!(
+                "class {name}: its service target has no effect at {server}{and_more}, with slots of their own"
+            ));
+            continue;
+        }
         if let (Some(Slots::Fixed(slots)), Some(pool)) =
             (plan.pool_slots(pool), plan.pool_name(pool))
         {
@@ -356,9 +370,9 @@ fn never_fit(policy: &Policy, warnings: &mut Vec<String>) {
             policy.plan.class(class).map(|class| class.pool)
         });
         let pools = pool.into_iter().flat_map(|route| policy.plan.pools_of(route));
-        for slots in pools.filter_map(|pool| policy.plan.pool_slots(pool)) {
-            if let (Some(takes), Slots::Fixed(slots)) = (rule.rule.slots, slots)
-                && u32::from(takes) > *slots
+        for (_, slots) in pools.filter_map(|pool| policy.numbers_of(pool)) {
+            if let Some(takes) = rule.rule.slots
+                && u32::from(takes) > slots
             {
                 warnings.push(format!("{name}: takes {takes} slots, and there are only {slots}"));
             }

@@ -298,6 +298,12 @@ fn target(
         None => {}
     }
     let of = pools.splits.pools_of(route);
+    if of.iter().all(|pool| pools.is_all_own(*pool)) {
+        place.fault(
+            "has no effect where every server of the class's pool has slots of its own: remove those, or this",
+        );
+        return None;
+    }
     let mut of_all = of.into_iter().map(|pool| pools.slots(pool));
     if let Some(Slots::Fixed(slots)) = of_all.next()
         && of_all.all(|slots| matches!(slots, Slots::Fixed(_)))

@@ -1,40 +1,41 @@
 //! `[origin]`: the servers that requests go to.
 
-use super::kind::{Choice, Parsed, Scalar, Text, list};
-use super::place::{At, Place, wrong};
-use super::section::{Definitions, Kind, section, table};
+use super::kind::{Choice, Text, list};
+use super::place::At;
+use super::section::{Kind, section, table};
+use super::server::{Server, ServerKind, Servers, Written, servers};
 use super::show;
+use super::slots::{self, PoolSlots, SlotsKeys, SlotsKind};
 use super::values::{FLAG, SHARE, TIME, whole};
-use serde_json::{Value as Json, json};
-use std::path::PathBuf;
+use serde_json::json;
 use std::time::Duration;
 use tiergate_core::control::Slots;
 use tiergate_core::origin::retries::Allowance;
 use tiergate_core::origin::{OnCancel, SERVERS_MAX};
-use toml::de::DeValue;
 
 section! {
     /// The origin: one or several servers that answer alike.
     pub(super) struct OriginKeys {
-        /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`. The next request goes
-        /// to the one with the fewest requests in progress. A name with several addresses stands for as many servers, which
+        /// The servers: `"host:port"`, `"http://host"`, `"[::1]:80"`, `"unix:/path"`, or a table `{ address, slots }` for one with
+        /// a [number of slots of its own](#servers-of-unlike-strength). The next request goes to the one with the fewest requests in progress. A name with several addresses stands for as many servers, which
         /// are shown by their addresses; names are looked up every 10 s, and when connects fail.
-        servers: Vec<At<Server>> = list(SERVER, SERVERS_MAX, "servers")
+        servers: Vec<At<Written>> = list(ServerKind, SERVERS_MAX, "servers")
             .or_else("must name at least one server")
             .needed("write servers = [\"host:port\"]");
         /// Concurrency limit: the number of requests in progress at all servers together. `"adaptive"`, or a
         /// number up to 1000000.
         /// Why: the capacity of a server is rarely known, and it changes.
-        slots: Slots = SlotsKind.or("adaptive");
+        slots: At<Slots> = SlotsKind.placed().or("adaptive");
         /// Whether other gateways send requests to these servers, too: write it in all of them. The limit is then found together
         /// with them, without a connection between them, see [shared origins](#shared-origins). Only with
         /// `slots = "adaptive"`.
         /// Why: with one gateway the usual limit follows changes sooner, and needs no clock.
         shared: Option<At<bool>> = FLAG.placed().optional("`false`");
-        /// Whether `slots` is the limit of each server, instead of all together: see
+        /// Whether `slots` is the limit of each server, or of each without slots of its own, instead of all together: see
         /// [servers of unlike strength](#servers-of-unlike-strength). A server that another name or address reaches has several.
         /// Why: servers behind one origin are mostly alike, and one limit is found sooner than several.
-        slots_per_server: bool = FLAG.or(false);
+        slots_per_server: Option<At<bool>> =
+            FLAG.placed().optional("`false`, unless a server has slots of its own");
         /// Active health checks.
         health: Option<HealthCheck> = table().optional("none: only failures of requests count");
         /// Failures in a row after which a server is taken out of rotation: failed connects, or requests
@@ -98,38 +99,6 @@ section! {
 pub(super) const ON_CANCEL: [(&str, OnCancel); 3] =
     [("learn", OnCancel::Learn), ("finish", OnCancel::Finish), ("abort", OnCancel::Abort)];
 
-const SLOTS: &str = "\"adaptive\" or a number of requests";
-
-/// `"adaptive"`, or how many.
-pub(super) struct SlotsKind;
-
-impl Kind for SlotsKind {
-    type Value = Slots;
-
-    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Slots> {
-        match value {
-            DeValue::String(text) if text == "adaptive" => Some(Slots::default()),
-            DeValue::Integer(_) => {
-                let number = Scalar { expected: SLOTS, ..whole(1..=1_000_000) };
-                number.read(value, place).map(Slots::Fixed)
-            }
-            _ => wrong(value, place, SLOTS),
-        }
-    }
-
-    fn schema(&self, definitions: &mut Definitions) -> Json {
-        let number = whole::<u32>(1..=1_000_000).schema(definitions);
-        json!({ "oneOf": [{ "const": "adaptive" }, number] })
-    }
-}
-
-/// `http://host:port`, `host:port`, `unix:/path`.
-pub(super) const SERVER: Text<Server> = Text {
-    expected: "a server such as \"127.0.0.1:8080\", \"http://app.internal:8080\" or \"unix:/run/app.sock\"",
-    schema: || json!({ "examples": ["127.0.0.1:8080", "http://app.internal", "unix:/run/app.sock"] }),
-    parse: server,
-};
-
 /// The origin: one or several servers that answer alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
@@ -137,6 +106,8 @@ pub struct Origin {
     pub servers: Vec<Server>,
     /// Whether each server has a limit of its own.
     pub slots_per_server: bool,
+    /// The servers that have a number of slots of their own, whatever the plan says for all.
+    pub server_slots: Vec<(Server, u32)>,
     /// Active health checks; `None`: passive ones only.
     pub health: Option<HealthCheck>,
     /// Failures in a row after which a server is left out; 0: none is.
@@ -153,28 +124,25 @@ pub struct Origin {
     pub idle_connections_max: usize,
 }
 
-/// One address of the origin.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Server {
-    /// Host name or address, and port. Names are looked up at the start, when connects fail, and every ten seconds
-    /// ([`crate::origin`]).
-    Tcp(String, u16),
-    /// A UNIX socket.
-    Unix(PathBuf),
-}
-
 impl OriginKeys {
-    /// How the number of slots is set.
-    pub(super) fn limit(&self) -> Slots {
-        limit(&self.slots, self.shared.as_ref(), false)
+    /// What it says of slots.
+    pub(super) fn slots_keys(&self) -> SlotsKeys<'_> {
+        SlotsKeys {
+            servers: &self.servers,
+            slots: &self.slots,
+            shared: self.shared.as_ref(),
+            slots_per_server: self.slots_per_server.as_ref(),
+        }
     }
 }
 
 /// The origin; without servers only after a fault.
-pub(super) fn origin(raw: OriginKeys) -> Origin {
+pub(super) fn origin(raw: OriginKeys, slots: &PoolSlots) -> Origin {
+    let Servers { addresses, numbers } = servers(&raw.servers);
     Origin {
-        servers: servers(raw.servers),
-        slots_per_server: raw.slots_per_server,
+        servers: addresses,
+        server_slots: numbers,
+        slots_per_server: slots.is_per_server,
         health: raw.health,
         failures_max: raw.failures_max,
         retry_after: raw.retry_after,
@@ -183,34 +151,6 @@ pub(super) fn origin(raw: OriginKeys) -> Origin {
         on_cancel: raw.on_cancel,
         idle_connections_max: raw.idle_connections_max,
     }
-}
-
-/// How the number of slots is set, where `shared` says whether other gateways have the same servers; reports a number of
-/// slots that they are to find together.
-pub(super) fn limit(slots: &Slots, shared: Option<&At<bool>>, inherited: bool) -> Slots {
-    match (slots, shared) {
-        (Slots::Fixed(slots), Some(At { value: true, place })) => {
-            place.fault(format!(
-                "has no effect with slots = {slots}: write slots = \"adaptive\", or divide the slots among \
-                 the gateways and remove this"
-            ));
-            Slots::Fixed(*slots)
-        }
-        (Slots::Adaptive(bounds), given) if given.map_or(inherited, |it| it.value) => {
-            Slots::Shared(bounds.clone())
-        }
-        (slots, _) => slots.clone(),
-    }
-}
-
-/// The servers; reports duplicates.
-pub(super) fn servers(servers: Vec<At<Server>>) -> Vec<Server> {
-    for (index, server) in servers.iter().enumerate() {
-        if servers[..index].iter().any(|other| other.value == server.value) {
-            server.place.fault(format!("duplicate: {}", server.value));
-        }
-    }
-    servers.into_iter().map(|server| server.value).collect()
 }
 
 /// The path of a health check: it is written into a request line as it is.
@@ -226,10 +166,49 @@ const PATH: Text<String> = Text {
 impl Origin {
     /// For `tiergate check`.
     pub(crate) fn words(&self, slots: &Slots) -> Vec<String> {
-        let mut lines: Vec<String> = self.servers.iter().map(ToString::to_string).collect();
-        lines.push(slots_words(slots, self.slots_per_server));
+        let server = |server: &Server| match self.slots_of(server) {
+            Some(slots) => {
+                format!("{server}: {}, its own number", slots::words(&Slots::Fixed(slots)))
+            }
+            None => server.to_string(),
+        };
+        let mut lines: Vec<String> = self.servers.iter().map(server).collect();
+        lines.extend(self.slots_words(slots));
         lines.extend(self.care_words());
         lines
+    }
+
+    /// The servers and their limits in a line.
+    pub(crate) fn servers_words(&self, slots: &Slots) -> String {
+        let server = |server: &Server| match self.slots_of(server) {
+            Some(slots) => format!("{server} ({slots} at once)"),
+            None => server.to_string(),
+        };
+        let servers: Vec<String> = self.servers.iter().map(server).collect();
+        let slots = self.slots_words(slots).map_or(String::new(), |words| format!("; {words}"));
+        servers.join(", ") + &slots
+    }
+
+    /// The limit of all servers together, or of each that has no number of its own; `None`: each has one.
+    fn slots_words(&self, slots: &Slots) -> Option<String> {
+        let words = slots::words(slots);
+        match (self.slots_per_server, self.server_slots.len()) {
+            (false, _) => Some(words),
+            (true, 0) => Some(format!("at each server {words}")),
+            (true, _) if self.is_all_own() => None,
+            (true, _) => Some(format!("at each other server {words}")),
+        }
+    }
+
+    /// Whether every server has a number of slots of its own.
+    pub(crate) fn is_all_own(&self) -> bool {
+        !self.server_slots.is_empty() && self.server_slots.len() == self.servers.len()
+    }
+
+    /// The number of slots that a server has of its own.
+    pub fn slots_of(&self, server: &Server) -> Option<u32> {
+        let mut own = self.server_slots.iter();
+        own.find(|(of, _)| of == server).map(|(_, slots)| *slots)
     }
 
     /// How its servers are looked after, and what becomes of requests that fail or whose clients leave.
@@ -269,109 +248,5 @@ impl Origin {
             ));
         }
         lines
-    }
-}
-
-/// A limit in words, of all servers together or of each.
-pub(crate) fn slots_words(slots: &Slots, is_per_server: bool) -> String {
-    let words = limit_words(slots);
-    if is_per_server { format!("at each server {words}") } else { words }
-}
-
-fn limit_words(slots: &Slots) -> String {
-    match slots {
-        Slots::Fixed(slots) => format!("at most {slots} at once (fixed)"),
-        Slots::Adaptive(_) => {
-            "as many at once as it can take, measured continuously (adaptive)".to_owned()
-        }
-        Slots::Shared(_) => {
-            "as many at once as it can take with the requests of other gateways, measured at the \
-             same moments of the wall clock as they do (adaptive, shared)"
-                .to_owned()
-        }
-    }
-}
-
-impl std::fmt::Display for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Server::Tcp(host, port) if host.contains(':') && !host.starts_with('[') => {
-                write!(f, "[{host}]:{port}")
-            }
-            Server::Tcp(host, port) => write!(f, "{host}:{port}"),
-            Server::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// Reads the address of an origin server.
-pub(super) fn server(text: &str) -> Parsed<Server> {
-    let fault = |message: &str| Err(Some(message.to_owned()));
-    if let Some(path) = text.strip_prefix("unix:") {
-        // The kernel's bound on the name of a UNIX socket, with its final NUL.
-        let usable = path.starts_with('/') && path.len() < 108 && !path.contains('\0');
-        return match usable {
-            true => Ok(Server::Unix(path.into())),
-            false => fault("must be \"unix:\" and an absolute path below 108 bytes"),
-        };
-    }
-    if text.starts_with("https://") {
-        return fault("must not be https, because origins are spoken to in plain HTTP");
-    }
-    let (rest, default_port) = match text.strip_prefix("http://") {
-        Some(rest) => (rest.strip_suffix('/').unwrap_or(rest), Some(80)),
-        None => (text, None),
-    };
-    if rest.contains('/') {
-        return fault("must not have a path");
-    }
-    // The last colon, unless it is inside the brackets of an IPv6 address.
-    let (host, port) = match rest.rfind(':').filter(|colon| rest[*colon..].find(']').is_none()) {
-        Some(colon) => (&rest[..colon], rest[colon + 1..].parse::<u16>().ok()),
-        None => (rest, default_port),
-    };
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let host = match inner {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| address),
-        None => {
-            let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            (!host.is_empty() && host.len() <= 253 && host.bytes().all(letter)).then_some(host)
-        }
-    };
-    let port = port.filter(|port| *port > 0);
-    host.zip(port).map(|(host, port)| Server::Tcp(host.to_owned(), port)).ok_or(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers() {
-        let tcp = |host: &str, port| Ok(Server::Tcp(host.to_owned(), port));
-        assert_eq!(server("10.0.0.5:8080"), tcp("10.0.0.5", 8080));
-        assert_eq!(server("http://app.internal:81/"), tcp("app.internal", 81));
-        assert_eq!(server("http://app"), tcp("app", 80));
-        assert_eq!(server("[::1]:9000"), tcp("::1", 9000));
-        assert_eq!(server("http://[::1]"), tcp("::1", 80));
-        assert_eq!(server("unix:/run/a.sock"), Ok(Server::Unix("/run/a.sock".into())));
-        for wrong in [
-            "",
-            "app",
-            "app:",
-            "app:0",
-            "app:99999",
-            ":80",
-            "::1:80",
-            "[::1]",
-            "http://a/b",
-            "https://a",
-            "unix:a.sock",
-            "a b:80",
-            "[x]:80",
-            "ftp://a:1",
-        ] {
-            assert!(server(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -37,8 +37,9 @@ use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::Handling;
 use tiergate_core::classify::score::{ScoreClient, ScoreTables};
 use tiergate_core::classify::{Classifier, Match};
+use tiergate_core::control::Slots;
 use tiergate_core::fault::Fault;
-use tiergate_core::names::{Names, SiteId};
+use tiergate_core::names::{Names, PoolId, SiteId};
 use tiergate_core::plan::{Plan, Spec};
 use tiergate_core::request::Part;
 use tiergate_core::schedule::Site;
@@ -205,6 +206,27 @@ impl Policy {
         place.map_or(u16::MAX, |place| place as u16)
     }
 
+    /// The servers of a pool, unless it is not in the policy.
+    pub fn origin_of(&self, pool: PoolId) -> Option<&Origin> {
+        let place = self.plan.pool_ids().iter().position(|id| *id == pool)?;
+        std::iter::once(&self.origin).chain(&self.pools).nth(place)
+    }
+
+    /// How many slots a pool has in all, and how many there are at most for one request: at the server with most, where each has a limit
+    /// of its own. `None`: some are adaptive. Names with several addresses count as one server.
+    pub fn numbers_of(&self, pool: PoolId) -> Option<(u32, u32)> {
+        let (origin, Slots::Fixed(slots)) = (self.origin_of(pool)?, self.plan.pool_slots(pool)?)
+        else {
+            return None;
+        };
+        if !origin.slots_per_server {
+            return Some((*slots, *slots));
+        }
+        let of = |server| origin.slots_of(server).unwrap_or(*slots);
+        let sum = origin.servers.iter().map(of).fold(0, u32::saturating_add);
+        Some((sum, origin.servers.iter().map(of).max()?))
+    }
+
     /// The place of the listener with this name or address; of the first if the text is empty. There is
     /// always at least one.
     ///
@@ -231,7 +253,9 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let mut policers = Policers::named(raw.policer, &mut names.policers);
     let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
-    let pools = pools(raw.pool, raw.origin.as_ref(), Interning::of(&mut names.pools));
+    let slots = raw.origin.as_ref().map(OriginKeys::slots_keys);
+    let slots = slots.map(|slots| slots.meant(&slots)).unwrap_or_default();
+    let pools = pools(raw.pool, raw.origin.as_ref(), &slots, Interning::of(&mut names.pools));
     let resources = resources(raw.resource, &pools, Interning::of(&mut names.resources));
     let mut interning = Interning::of(&mut names.sites);
     // A site without a name has none of its own, but is a fault anyway.
@@ -265,9 +289,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
-    let slots = raw.origin.as_ref().map(OriginKeys::limit).unwrap_or_default();
-    let slots_per_server = raw.origin.as_ref().is_some_and(|origin| origin.slots_per_server);
-    let origin = raw.origin.map(origin);
+    let origin = raw.origin.map(|raw| origin(raw, &slots));
     let limits = limits(raw.limits);
     let Resolved { paths, forwarding, buffering, spooling } = forwarding(raw.forwarding);
     let identity = identity(reverse_dns(raw.reverse_dns), raw.key, raw.token, raw.geo);
@@ -281,8 +303,8 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let spec = Spec {
         classes: classes.list,
         rules: rule_keys,
-        slots,
-        slots_per_server,
+        slots: slots.slots,
+        slots_per_server: slots.is_per_server,
         splits: pools.splits.take(),
         pools: pools.list,
         resources: resources.list,

@@ -2,11 +2,11 @@
 
 use super::kind::{Choice, list};
 use super::lookup::{Interning, find};
-use super::origin::{
-    HealthCheck, ON_CANCEL, Origin, OriginKeys, SERVER, Server, SlotsKind, limit, servers,
-};
+use super::origin::{HealthCheck, ON_CANCEL, Origin, OriginKeys};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
+use super::server::{ServerKind, Servers, Written, servers};
+use super::slots::{PoolSlots, SlotsKeys, SlotsKind};
 use super::splits::Splits;
 use super::values::{FLAG, Name, SHARE, TEXT, TIME, check_unique, whole};
 use serde_json::{Value as Json, json};
@@ -26,17 +26,18 @@ section! {
         name: Option<String> = Name.required("write name = \"…\"");
         /// The servers, as in `[origin]`. A server may be in several pools: each has its own connections to it and
         /// its own view of its health.
-        servers: Vec<At<Server>> = list(SERVER, SERVERS_MAX, "servers")
+        servers: Vec<At<Written>> = list(ServerKind, SERVERS_MAX, "servers")
             .or_else("must name at least one server")
             .needed("write servers = [\"host:port\"]");
         /// Concurrency limit of the pool: the number of requests in progress at its servers together.
         /// `"adaptive"`, or a number up to 1000000.
         /// Why: as for `[origin]`, from which it is not inherited: a number says something about particular servers.
-        slots: Slots = SlotsKind.or("adaptive");
+        slots: At<Slots> = SlotsKind.placed().or("adaptive");
         /// Whether other gateways send requests to these servers, too: write it in all of them. Only with `slots = "adaptive"`.
         shared: Option<At<bool>> = FLAG.placed().optional("`[origin]`'s; with a number of slots `false`");
-        /// Whether `slots` is the limit of each server, instead of all together.
-        slots_per_server: Option<bool> = FLAG.optional("`[origin]`'s");
+        /// Whether `slots` is the limit of each server, or of each without slots of its own, instead of all together.
+        slots_per_server: Option<At<bool>> =
+            FLAG.placed().optional("`[origin]`'s; `true` where a server of the pool has slots of its own");
         /// The pool that takes its requests while none of its servers is usable; `"default"`: that of `[origin]`. Not
         /// while it is merely full. A request that already waits or has a slot stays.
         fallback: Option<String> = TEXT.optional("none: requests are refused with `origin_down`");
@@ -86,7 +87,7 @@ pub(super) struct Pools {
     /// Their servers, in the same order.
     pub(super) origins: Vec<Origin>,
     /// Of the default pool.
-    default_slots: Slots,
+    default: PoolSlots,
     /// What sends requests to several of them.
     pub(super) splits: Splits,
 }
@@ -95,7 +96,14 @@ impl Pools {
     /// How many requests the servers of a pool work on at once.
     pub(super) fn slots(&self, pool: PoolId) -> &Slots {
         let place = self.ids.iter().position(|id| *id == pool);
-        place.and_then(|place| self.list.get(place)).map_or(&self.default_slots, |it| &it.slots)
+        place.and_then(|place| self.list.get(place)).map_or(&self.default.slots, |it| &it.slots)
+    }
+
+    /// Whether every server of a pool has a number of slots of its own.
+    pub(super) fn is_all_own(&self, pool: PoolId) -> bool {
+        let place = self.ids.iter().position(|id| *id == pool);
+        let origin = place.and_then(|place| self.origins.get(place));
+        origin.map_or(self.default.is_all_own, Origin::is_all_own)
     }
 
     /// The pool of this name; reports one that does not exist.
@@ -111,14 +119,14 @@ impl Pools {
 pub(super) fn pools(
     raw: Vec<At<PoolKeys>>,
     origin: Option<&OriginKeys>,
+    default: &PoolSlots,
     mut known: Interning<'_, PoolId>,
 ) -> Pools {
-    let default_slots = origin.map(|origin| origin.slots.clone()).unwrap_or_default();
     let mut pools = Pools {
         ids: Vec::new(),
         list: Vec::new(),
         origins: Vec::new(),
-        default_slots,
+        default: default.clone(),
         splits: Splits::default(),
     };
     let mut fallbacks = Vec::new();
@@ -133,10 +141,19 @@ pub(super) fn pools(
         check_unique("pool", &name, pools.list.iter().map(|it| it.name.as_str()), &name_place);
         pools.ids.push(known.id(&name, &name_place));
         let has_fallback = raw.fallback.is_some();
-        let slots_per_server = raw.slots_per_server.unwrap_or(origin.slots_per_server);
+        let slots = SlotsKeys {
+            servers: &raw.servers,
+            slots: &raw.slots,
+            shared: raw.shared.as_ref(),
+            slots_per_server: raw.slots_per_server.as_ref(),
+        };
+        let PoolSlots { slots, is_per_server: slots_per_server, .. } =
+            slots.meant(&origin.slots_keys());
+        let Servers { addresses, numbers } = servers(&raw.servers);
         fallbacks.push((raw.fallback, place.key("fallback")));
         pools.origins.push(Origin {
-            servers: servers(raw.servers),
+            servers: addresses,
+            server_slots: numbers,
             slots_per_server,
             health: raw.health.unwrap_or_else(|| origin.health.clone()),
             failures_max: raw.failures_max.unwrap_or(origin.failures_max),
@@ -152,8 +169,6 @@ pub(super) fn pools(
             on_cancel: raw.on_cancel.unwrap_or(origin.on_cancel),
             idle_connections_max: raw.idle_connections_max.unwrap_or(origin.idle_connections_max),
         });
-        let is_shared = origin.shared.as_ref().is_some_and(|it| it.value);
-        let slots = limit(&raw.slots, raw.shared.as_ref(), is_shared);
         pools.list.push(PoolSettings { name, slots, slots_per_server, fallback: None });
     }
     for (index, (fallback, place)) in fallbacks.into_iter().enumerate() {

@@ -1,10 +1,10 @@
 //! `[[resource]]`: what only some requests of a pool need, with a limit of its own.
 
 use super::lookup::{Interning, find};
-use super::origin::{SlotsKind, slots_words};
 use super::place::{At, Place, wrong};
 use super::pool::Pools;
 use super::section::{Definitions, Kind, section};
+use super::slots::{self, SlotsKind};
 use super::values::{Name, TEXT, check_unique};
 use serde_json::{Value as Json, json};
 use tiergate_core::control::Slots;
@@ -108,7 +108,7 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
             true => String::new(),
             false => format!(", of pool {}", plan.pool_name(it.pool).unwrap_or_default()),
         };
-        format!("{}{pool}: {}", it.name, slots_words(&it.slots, false))
+        format!("{}{pool}: {}", it.name, slots::words(&it.slots))
     };
     plan.resources.iter().map(words).collect()
 }

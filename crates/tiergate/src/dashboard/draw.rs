@@ -25,6 +25,8 @@ const FIGURES_WIDTH: u16 = 69;
 const NUMBERS_WIDTH: u16 = 56;
 /// Fewest lines for refusals, with their head, if there are more classes than lines.
 const REFUSAL_LINES_MIN: u16 = 3;
+/// Columns of a server's name: `255.255.255.255:65535`.
+const SERVER_WIDTH: u16 = 21;
 /// Most origin servers shown when lines are short.
 const SERVERS_SHORT: usize = 3;
 
@@ -226,9 +228,9 @@ fn server_table(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let more = view.servers.len().saturating_sub(room);
     let title = if more > 0 { format!("origin (+{more} more)") } else { "origin".to_owned() };
     let columns = [
-        (title.as_str(), 24, Left),
+        (title.as_str(), SERVER_WIDTH, Left),
         ("health", 8, Left),
-        ("busy", 5, Right),
+        ("busy", 8, Right),
         ("req/s", 6, Right),
         ("fail/s", 6, Right),
         ("reused", 6, Right),
@@ -243,10 +245,11 @@ fn server_row(row: &ServerRow, paint: Paint) -> [(String, Style); 7] {
         Health::Probing => paint.colour(Color::Yellow),
         Health::Down => paint.bad(),
     };
-    let [address, health, outstanding, requests, failures, reused] = plain::server_cells(row);
-    let detail = harmless(row.server.detail.as_deref().unwrap_or_default());
+    let [address, health, outstanding, _, requests, failures, reused] = plain::server_cells(row);
+    let limit = || row.server.limit_words().map_or(String::new(), |it| format!("limit: {it}"));
+    let detail = row.server.detail.as_deref().map_or_else(limit, harmless);
     [
-        (cut(&address, 24), Style::new()),
+        (cut(&address, usize::from(SERVER_WIDTH)), Style::new()),
         (health, style),
         (outstanding, Style::new()),
         (requests, Style::new()),
@@ -374,7 +377,7 @@ mod tests {
             "limit set to 40 12s ago: more at once gives more",
             "arr/s adm/s good/s ref/s reason   wait   run queue 50/99 first 50/99",
             "151   120    120    31 expired    12     4  12ms/400ms  12ms/400ms",
-            "10.0.0.6:8080            down",
+            "10.0.0.6:8080         down",
             "connection refused",
             "18:23:51 browse     deadline_expired 192.0.2.7       GET /list/·[2Jx",
             "q quit  p pause  r refresh",

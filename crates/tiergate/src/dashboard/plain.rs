@@ -64,8 +64,15 @@ pub(super) fn table(view: &View) -> String {
     text.push('\n');
     text += &unindented(&classes);
     text.push('\n');
-    let mut servers =
-        Table::new(["<server", "health", "in_progress", "requests/s", "failures/s", "reused"]);
+    let mut servers = Table::new([
+        "<server",
+        "health",
+        "in_progress",
+        "<limit",
+        "requests/s",
+        "failures/s",
+        "reused",
+    ]);
     view.servers.iter().for_each(|row| servers.row(server_cells(row)));
     text += &unindented(&servers);
     text
@@ -147,8 +154,8 @@ pub(super) fn state(view: &View) -> String {
 pub(super) fn change(view: &View) -> Option<String> {
     let change = view.reading.status.limit.last_change.as_ref()?;
     Some(format!(
-        "limit set to {} {} ago: {}",
-        change.slots,
+        "{} {} ago: {}",
+        change.what(),
         span(change.age_seconds),
         words::cause(&change.cause)
     ))
@@ -175,11 +182,12 @@ pub(super) fn class_cells(row: &ClassRow) -> [String; 12] {
 }
 
 /// The figures of a server, as text; `-` where there is none.
-pub(super) fn server_cells(row: &ServerRow) -> [String; 6] {
+pub(super) fn server_cells(row: &ServerRow) -> [String; 7] {
     [
         harmless(&row.server.address),
         row.server.health.name().to_owned(),
         row.server.in_progress(),
+        row.server.limit_words().unwrap_or_else(|| NONE.to_owned()),
         per_second(row.requests),
         per_second(row.failures),
         row.reused.map_or(NONE.to_owned(), |share| format!("{:.0}%", share * 100.0)),
@@ -206,6 +214,7 @@ mod tests {
     use super::super::rates::tests::reading;
     use super::*;
     use crate::admin::status::LimitStatus;
+    use crate::observe::server::SlotsSource;
 
     #[test]
     fn the_table_is_aligned_and_has_every_column() {
@@ -258,6 +267,12 @@ mod tests {
             let pool = PoolStatus { name: "reports".to_owned(), limit, shedding: None, classes };
             status.pools.push(pool);
             status.origin[0].slots = Some(12);
+            status.origin[0].slots_from = Some(SlotsSource::Server);
+            status.origin[0].slots_usable = Some(8);
+            if let Some(change) = &mut status.limit.last_change {
+                change.server = Some("10.0.0.5:8080".to_owned());
+                change.server_slots = Some(12);
+            }
             status.origin[1].pool = "reports".to_owned();
             reading
         };
@@ -266,7 +281,8 @@ mod tests {
             "pool reports: slots 5 (fixed)  running 38  waiting 24",
             "browse   ",
             "reports/browse  151",
-            "10.0.0.5:8080  up  8 of 12  ",
+            "10.0.0.5:8080  up  8 of 12  own number, now 8  ",
+            "limit of 10.0.0.5:8080 set to 12 12s ago: more at once gives more throughput",
             "reports/10.0.0.6:8080  down",
         ] {
             let squeezed = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -126,7 +126,8 @@ fn main_reason(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> O
 pub(super) mod tests {
     use super::*;
     use crate::admin::Phase;
-    use crate::admin::status::{Clients, ConfigStatus, LastChange, LimitStatus, LogStatus};
+    use crate::admin::last_change::LastChange;
+    use crate::admin::status::{Clients, ConfigStatus, LimitStatus, LogStatus};
     use crate::admin::status::{Quantiles, Spread};
     use crate::observe::history::Point;
     use crate::observe::server::Health;
@@ -169,6 +170,9 @@ pub(super) mod tests {
             pool: String::new(),
             health: Health::Up,
             slots: None,
+            slots_from: None,
+            slots_usable: None,
+            id: None,
             outstanding: 8,
             detail: None,
             connects: second,
@@ -183,7 +187,13 @@ pub(super) mod tests {
             failures: 3,
             ..server.clone()
         };
-        let change = LastChange { age_seconds: 12.0, slots: 40, cause: "grew".to_owned() };
+        let change = LastChange {
+            age_seconds: 12.0,
+            slots: 40,
+            cause: "grew".to_owned(),
+            server: None,
+            server_slots: None,
+        };
         let refusal = Shown {
             at: "2026-11-20T18:23:51.042Z".to_owned(),
             class: "browse".to_owned(),

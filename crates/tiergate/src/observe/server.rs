@@ -2,6 +2,7 @@
 
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
+use tiergate_core::names::ServerId;
 
 /// What all threads count for one origin server; kept while the server stays in the policy.
 #[derive(Debug, Default)]
@@ -53,6 +54,42 @@ impl Health {
     }
 }
 
+/// Where a server's number of slots comes from, where each has a limit of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotsSource {
+    /// The policy gives this server a number.
+    Server,
+    /// The policy gives each server of the pool this number.
+    Pool,
+    /// It is found while serving.
+    Adaptive,
+    /// It is found together with other gateways.
+    Shared,
+}
+
+impl SlotsSource {
+    /// Its name in metrics and status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SlotsSource::Server => "server",
+            SlotsSource::Pool => "pool",
+            SlotsSource::Adaptive => "adaptive",
+            SlotsSource::Shared => "shared",
+        }
+    }
+
+    /// The same for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            SlotsSource::Server => "own number",
+            SlotsSource::Pool => "pool's number",
+            SlotsSource::Adaptive => "adaptive",
+            SlotsSource::Shared => "shared",
+        }
+    }
+}
+
 /// One origin server at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatus {
@@ -68,6 +105,15 @@ pub struct ServerStatus {
     /// How many there may be; `None`: the servers share a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
+    /// How many of them it may have in use now; `None`: all. It gets fewer requests while it comes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots_usable: Option<u32>,
+    /// Where that number comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots_from: Option<SlotsSource>,
+    /// Its id at the gate.
+    #[serde(skip)]
+    pub id: Option<ServerId>,
     /// Why it is not up, in words.
     pub detail: Option<String>,
     /// [`ServerCounters::connects`].
@@ -87,6 +133,15 @@ impl ServerStatus {
             Some(slots) => format!("{} of {slots}", self.outstanding),
             None => self.outstanding.to_string(),
         }
+    }
+
+    /// Where its number of slots comes from, for people, and how many it may have in use now if these are fewer.
+    pub fn limit_words(&self) -> Option<String> {
+        let words = self.slots_from?.words();
+        Some(match self.slots_usable {
+            Some(usable) => format!("{words}, now {usable}"),
+            None => words.to_owned(),
+        })
     }
 
     /// The same with the counts so far.

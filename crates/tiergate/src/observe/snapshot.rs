@@ -7,7 +7,7 @@ use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::Step;
 use tiergate_core::gate::{ClassState, Gate, Pool, ResourceState};
-use tiergate_core::names::{ClassId, PoolId, RuleId};
+use tiergate_core::names::{ClassId, PoolId, RuleId, ServerId};
 use tiergate_core::plan::Plan;
 use tiergate_core::sense::Source;
 use tiergate_core::time::Moment;
@@ -74,6 +74,8 @@ pub struct PoolSnapshot {
     pub waiting: usize,
     /// The last change of the limit, and when.
     pub last_step: Option<(Moment, Step)>,
+    /// The server whose limit that was, and how many slots it has since; `None`: the servers share a limit.
+    pub last_server: Option<(ServerId, u32)>,
     /// Shedding; `None`: the policy sheds nothing.
     pub shedding: Option<SheddingSnapshot>,
     /// What some of its requests need beside a slot.
@@ -193,6 +195,7 @@ impl PoolSnapshot {
             lent: pool.lent(),
             waiting: pool.waiting(),
             last_step: pool.last_step(),
+            last_server: pool.last_server(),
             shedding: pool.shedding().map(|shedding| SheddingSnapshot {
                 overload: shedding.overload(),
                 fraction: shedding.fraction(),

@@ -97,6 +97,12 @@ impl Origin {
         self.lineup.ids()
     }
 
+    /// Those that have a number of slots of their own: of a name that stands for several, each.
+    pub fn numbers(&self) -> Vec<(ServerId, u32)> {
+        let named = self.ids().iter().zip(0..).map(|(id, place)| (*id, self.named(place)));
+        named.filter_map(|(id, named)| Some((id, self.settings.slots_of(named)?))).collect()
+    }
+
     /// Which servers may get requests.
     pub fn access(&self) -> Vec<(ServerId, Access)> {
         self.state().access(clock::now(), &self.lineup)

@@ -43,6 +43,7 @@ impl Port {
 /// A policy in parts, so that a test says only what it is about.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
+    /// Addresses, or tables as they are written.
     pub servers: Vec<String>,
     /// Keys of the top level.
     pub top: String,
@@ -70,7 +71,9 @@ impl Policy {
             let keys = &self.listener;
             let _ = writeln!(text, "[[listener]]\naddress = \"{address}\"\n{keys}");
         }
-        let _ = writeln!(text, "[origin]\nservers = {:?}\n{}", self.servers, self.origin);
+        let server = |it: &String| if it.starts_with('{') { it.clone() } else { format!("{it:?}") };
+        let servers: Vec<String> = self.servers.iter().map(server).collect();
+        let _ = writeln!(text, "[origin]\nservers = [{}]\n{}", servers.join(", "), self.origin);
         text + &self.tables + "\n"
     }
 }

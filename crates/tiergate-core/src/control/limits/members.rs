@@ -1,21 +1,10 @@
 //! Servers with a limit each, and which of them gets the next request.
 
+use super::member::{Access, Member};
+use crate::control::law::Step;
 use crate::control::limit::Limit;
-use crate::control::slots::Slots;
 use crate::names::{ClassId, Id, ServerId};
 use crate::time::Moment;
-
-/// Whether a server may get requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// It may.
-    #[default]
-    Open,
-    /// One, to find out whether it is well again.
-    Once,
-    /// It may not.
-    Closed,
-}
 
 /// A server that has a limit of its own, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,63 +13,15 @@ pub struct ServerSlots {
     pub server: ServerId,
     /// The number of slots in force.
     pub slots: u32,
+    /// Of these, how many it may have in use now: fewer where it gets no requests, or one, or has come back a short while ago; never
+    /// fewer than it has.
+    pub usable: u32,
     /// Slots in use.
     pub running: u32,
     /// Whether it may get requests.
     pub access: Access,
-}
-
-#[derive(Debug)]
-struct Member {
-    limit: Limit,
-    /// As was told last.
-    told: Access,
-    /// A request has failed to reach it since another was answered.
-    is_doubted: bool,
-    /// Since it was told, the one request has gone there that may.
-    is_tried: bool,
-    /// One that is gone gets no more requests.
-    is_planned: bool,
-}
-
-impl Member {
-    /// Whether it may get requests now. One that is doubted gets a single one each time that it is told to be well: else a server
-    /// that is gone would draw one request after the other until that is known.
-    fn access(&self) -> Access {
-        match self.told {
-            Access::Open if !self.is_doubted => Access::Open,
-            Access::Closed => Access::Closed,
-            Access::Open | Access::Once if self.is_tried => Access::Closed,
-            Access::Open | Access::Once => Access::Once,
-        }
-    }
-
-    /// Slots that count, and those of them that are in use.
-    fn counts(&self) -> (u32, u32) {
-        let (slots, running) = (self.limit.slots(), self.limit.running());
-        let open = match self.access() {
-            _ if !self.is_planned => running,
-            Access::Open => slots.max(running),
-            Access::Once => running + u32::from(running < slots),
-            Access::Closed => running,
-        };
-        (open, running)
-    }
-
-    fn has_room(&self, slots: u16) -> bool {
-        self.is_planned
-            && self.access() != Access::Closed
-            && self.limit.has_free()
-            && self.limit.fits(slots)
-    }
-
-    /// Which part of its slots would be in use with one more: smaller than that of the other.
-    fn is_emptier(&self, other: &Member) -> bool {
-        let part = |one: &Member, of: &Member| {
-            u64::from(one.limit.running() + 1) * u64::from(of.limit.slots())
-        };
-        part(self, other) < part(other, self)
-    }
+    /// Whether it has a number of slots of its own, instead of what the plan says for the servers of its pool.
+    pub is_own: bool,
 }
 
 /// The servers, each with its limit.
@@ -201,6 +142,23 @@ impl Members {
         known.into_iter().map(ServerId::at)
     }
 
+    pub(super) fn change_unnumbered(&mut self, mut change: impl FnMut(&mut Limit)) {
+        for server in self.ids() {
+            if self.member(server).is_some_and(|member| member.number.is_none()) {
+                self.change(server, &mut change);
+            }
+        }
+    }
+
+    /// The latest change of a limit: of which server, and when.
+    pub(super) fn last_step(&self) -> Option<(ServerId, Moment, Step)> {
+        let member = |server: &ServerId| {
+            let (at, step) = self.member(*server)?.limit.last_step()?;
+            Some((*server, at, step))
+        };
+        self.order.iter().filter_map(member).max_by_key(|(_, at, _)| *at)
+    }
+
     pub(super) fn limits(&self) -> impl Iterator<Item = &Limit> + '_ {
         self.all.iter().flatten().filter(|it| it.is_planned).map(|member| &member.limit)
     }
@@ -209,12 +167,15 @@ impl Members {
         self.all.iter_mut().flatten().find_map(|member| member.limit.take_target_news())
     }
 
-    pub(super) fn reconfigure(&mut self, slots: &Slots) {
-        self.change_all(|limit| limit.reconfigure(slots));
-    }
-
-    /// The servers that there are from now on; `limit`: of one that is new.
-    pub(super) fn set_servers(&mut self, servers: &[ServerId], limit: impl Fn() -> Limit) {
+    /// The servers that there are from now on. `own`: the number that a server has of its own; `limit`: of one that is new, with such a
+    /// number or without; `set`: sets one that is known so.
+    pub(super) fn set_servers(
+        &mut self,
+        servers: &[ServerId],
+        own: impl Fn(ServerId) -> Option<u32>,
+        limit: impl Fn(Option<u32>) -> Limit,
+        set: impl Fn(&mut Limit, Option<u32>),
+    ) {
         for server in self.ids() {
             self.with(server, |member| member.is_planned = false);
         }
@@ -222,13 +183,18 @@ impl Members {
             if self.all.len() <= server.index() {
                 self.all.resize_with(server.index() + 1, || None);
             }
+            let number = own(*server);
             if self.all[server.index()].is_none() {
-                let (limit, told) = (limit(), Access::Open);
-                let (is_doubted, is_tried, is_planned) = (false, false, false);
-                let member = Member { limit, told, is_doubted, is_tried, is_planned };
+                let member = Member::new(limit(number), number);
                 self.all[server.index()] = Some(Box::new(member));
             }
-            self.with(*server, |member| member.is_planned = true);
+            self.with(*server, |member| {
+                member.is_planned = true;
+                if member.number != number {
+                    member.number = number;
+                    set(&mut member.limit, number);
+                }
+            });
         }
         for server in self.ids() {
             // Those that are gone, and have no requests.
@@ -244,15 +210,17 @@ impl Members {
     }
 
     /// A request was answered there, were it with an error.
-    pub(super) fn trust(&mut self, server: ServerId) {
-        if self.member(server).is_some_and(|member| member.is_doubted) {
-            self.with(server, |member| member.is_doubted = false);
+    pub(super) fn answered(&mut self, now: Moment, server: ServerId, is_good: bool) {
+        if self.member(server).is_some_and(Member::is_recovering) {
+            self.with(server, |member| member.answered(now, is_good));
         }
     }
 
-    pub(super) fn has_other_access(&self, servers: &[(ServerId, Access)]) -> bool {
+    pub(super) fn has_other_access(&self, now: Moment, servers: &[(ServerId, Access)]) -> bool {
         let is_other = |server, access| {
-            self.member(server).is_some_and(|it| it.told != access || it.access() != access)
+            self.member(server).is_some_and(|it| {
+                it.told != access || it.access() != access || it.has_recovered(now)
+            })
         };
         servers.iter().any(|&(server, access)| is_other(server, access))
     }
@@ -263,6 +231,10 @@ impl Members {
                 if access == Access::Closed && member.told == Access::Open {
                     member.limit.is_away(now);
                 }
+                if access == Access::Open && member.told != Access::Open && !member.is_doubted {
+                    member.comes_back(now);
+                }
+                member.pass(now);
                 (member.told, member.is_tried) = (access, false);
             });
         }
@@ -271,7 +243,7 @@ impl Members {
     /// O(servers). A server that may get none says nothing by its free slots.
     pub(super) fn note_kept(&mut self, now: Moment, anybody_waits: bool) {
         for member in self.all.iter_mut().flatten() {
-            let is_shut = !member.is_planned || member.access() != Access::Open;
+            let is_shut = member.is_shut();
             member.limit.note_kept(now, anybody_waits || is_shut);
         }
     }
@@ -280,8 +252,9 @@ impl Members {
         self.order.iter().filter_map(|&server| {
             let member = self.member(server)?;
             let (slots, running) = (member.limit.slots(), member.limit.running());
-            let access = member.access();
-            Some(ServerSlots { server, slots, running, access })
+            let (access, is_own) = (member.access(), member.number.is_some());
+            let (usable, _) = member.counts();
+            Some(ServerSlots { server, slots, usable, running, access, is_own })
         })
     }
 }

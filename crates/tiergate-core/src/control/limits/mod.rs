@@ -1,6 +1,8 @@
 //! The limit of a pool: one for all its servers together, or one for each.
 
+mod member;
 mod members;
+mod recovery;
 
 use super::law::{Completion, Law, Step};
 use super::limit::Limit;
@@ -9,8 +11,9 @@ use super::target::{ServiceTarget, TargetState};
 use crate::names::{ClassId, ServerId};
 use crate::sense::Reading;
 use crate::time::Moment;
+pub use member::Access;
 use members::Members;
-pub use members::{Access, ServerSlots};
+pub use members::ServerSlots;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -35,6 +38,8 @@ pub(crate) struct Limits {
     /// Of all together. Where each has its own: what was granted before that.
     whole: Limit,
     each: Option<Box<Members>>,
+    /// The servers that have a number of slots of their own, whatever `slots` says.
+    numbers: Box<[(ServerId, u32)]>,
     epoch: NonZeroU16,
     targets: Box<[(ClassId, ServiceTarget)]>,
     /// What the limit is set by, adjustments included.
@@ -45,17 +50,29 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) fn new(law: Box<dyn Law>, slots: &Slots) -> Self {
         let whole = Limit::new(law, slots);
-        let (slots, targets) = (slots.clone(), Box::default());
-        Limits { whole, each: None, epoch: NonZeroU16::MIN, targets, slots, ahead: Duration::ZERO }
+        let (slots, targets, numbers) = (slots.clone(), Box::default(), Box::default());
+        let (each, epoch, ahead) = (None, NonZeroU16::MIN, Duration::ZERO);
+        Limits { whole, each, numbers, epoch, targets, slots, ahead }
     }
 
-    /// Begins anew with what a plan says; slots in use stay so. [`Limits::set_targets`] follows.
+    /// Begins anew with what a plan says, but for servers with a number of their own; slots in use stay so.
+    /// [`Limits::set_targets`] follows.
     pub(crate) fn reconfigure(&mut self, slots: &Slots) {
         self.slots = slots.clone();
         self.whole.reconfigure(slots);
         if let Some(each) = &mut self.each {
-            each.reconfigure(slots);
+            each.change_unnumbered(|limit| limit.reconfigure(slots));
         }
+    }
+
+    /// Which servers have a number of slots of their own, and how many; all others have what the plan says.
+    /// [`Limits::set_servers`] follows. Whether any is new.
+    pub(crate) fn set_numbers(&mut self, numbers: &[(ServerId, u32)]) -> bool {
+        let is_new = *self.numbers != *numbers;
+        if is_new {
+            self.numbers = numbers.into();
+        }
+        is_new
     }
 
     /// Whether each server has a limit of its own, or none has; what has been found is forgotten where that changes. Requests in progress
@@ -72,22 +89,33 @@ impl Limits {
         self.whole.reconfigure(&self.slots);
     }
 
-    /// The servers that there are, by which those are known that have a limit of their own. What was found of one that stays is kept.
+    /// The servers that there are, by which those are known that have a limit of their own. What was found of one that stays is kept,
+    /// unless its limit is set in another way now. O(servers · numbers).
     pub(crate) fn set_servers(&mut self, now: Moment, servers: &[ServerId]) {
-        let Limits { slots, ahead, targets, .. } = self;
-        if let Some(each) = &mut self.each {
-            each.set_servers(servers, || {
-                let mut limit = Limit::new(slots.law(), slots);
-                limit.set_clock(*ahead);
-                limit.set_targets(now, targets.iter().copied());
-                limit
-            });
-        }
+        let Limits { each, numbers, slots, ahead, targets, .. } = self;
+        let Some(each) = each else { return };
+        let own = |server| numbers.iter().find(|(of, _)| *of == server).map(|(_, number)| *number);
+        let set = |number: Option<u32>| number.map_or_else(|| slots.clone(), Slots::Fixed);
+        let prepared = |limit: &mut Limit| {
+            limit.set_clock(*ahead);
+            let is_adaptive = limit.is_adaptive();
+            limit.set_targets(now, targets.iter().copied().filter(|_| is_adaptive));
+        };
+        let new = |number| {
+            let slots = set(number);
+            let mut limit = Limit::new(slots.law(), &slots);
+            prepared(&mut limit);
+            limit
+        };
+        each.set_servers(servers, own, new, |limit, number| {
+            limit.succeeded_by(now, &set(number));
+            prepared(limit);
+        });
     }
 
-    /// Whether any of these servers may get requests otherwise than it is said here.
-    pub(crate) fn has_other_access(&self, servers: &[(ServerId, Access)]) -> bool {
-        self.each.as_ref().is_some_and(|each| each.has_other_access(servers))
+    /// Whether any of these servers may get requests otherwise than it is said here, or all its slots since it has come back.
+    pub(crate) fn has_other_access(&self, now: Moment, servers: &[(ServerId, Access)]) -> bool {
+        self.each.as_ref().is_some_and(|each| each.has_other_access(now, servers))
     }
 
     /// Which servers may get requests. Nothing where they have no limits of their own.
@@ -97,7 +125,8 @@ impl Limits {
         }
     }
 
-    /// A request could not reach the server whose slots these are: it gets one at a time until one is answered.
+    /// A request could not reach the server whose slots these are: it gets one at a time until one is answered, and then
+    /// its slots back gradually.
     pub(crate) fn doubt(&mut self, seat: Option<Seat>) {
         if let (Some(seat), Some(each)) = (seat, &mut self.each) {
             each.doubt(seat.server);
@@ -126,7 +155,11 @@ impl Limits {
         wanted: impl Iterator<Item = (ClassId, ServiceTarget)>,
     ) {
         let targets: Box<[_]> = wanted.collect();
-        self.all(|limit| limit.set_targets(now, targets.iter().copied()));
+        // A number is the most that may be in progress, and what is typed in is not moved.
+        self.all(|limit| {
+            let is_adaptive = limit.is_adaptive();
+            limit.set_targets(now, targets.iter().copied().filter(|_| is_adaptive));
+        });
         self.targets = targets;
     }
 
@@ -162,11 +195,22 @@ impl Limits {
         match &self.each {
             None => self.whole.last_step(),
             Some(each) => {
-                let steps = each.limits().filter_map(Limit::last_step);
-                let (at, step) = steps.max_by_key(|(at, _)| *at)?;
+                let (_, at, step) = each.last_step()?;
                 Some((at, Step { slots: self.slots(), ..step }))
             }
         }
+    }
+
+    /// The server whose limit the last change was of, and how many slots it has since, where each has its own.
+    pub(crate) fn last_server(&self) -> Option<(ServerId, u32)> {
+        let (server, _, step) = self.each.as_ref()?.last_step()?;
+        Some((server, step.slots))
+    }
+
+    /// Whether the number of slots is found while serving where these are.
+    #[inline]
+    pub(crate) fn is_adaptive(&self, seat: Option<Seat>) -> bool {
+        self.at(seat).is_adaptive()
     }
 
     /// Slots in use.
@@ -294,18 +338,22 @@ impl Limits {
         self.all(|limit| limit.observe(now, reading));
     }
 
-    /// The limit has other bounds from now on; what the law has learned stays.
+    /// The limit has other bounds from now on, but for servers with a number of their own; what the law has learned stays.
     pub(crate) fn set_bounds(&mut self, now: Moment, slots: &Slots) {
         self.slots = slots.clone();
-        self.all(|limit| limit.set_bounds(now, slots));
+        self.whole.set_bounds(now, slots);
+        if let Some(each) = &mut self.each {
+            each.change_unnumbered(|limit| limit.set_bounds(now, slots));
+        }
     }
 
     #[inline]
     fn trust(&mut self, seat: Option<Seat>, completion: &Completion<'_>) {
+        let is_good = completion.outcome.is_answer();
         if let (Some(seat), Some(each)) = (seat, &mut self.each)
-            && (completion.outcome.is_answer() || completion.outcome.first_byte.is_some())
+            && (is_good || completion.outcome.first_byte.is_some())
         {
-            each.trust(seat.server);
+            each.answered(completion.now, seat.server, is_good);
         }
     }
 

@@ -124,6 +124,15 @@ impl Readings<'_> {
         });
         page.gauge("origin_slots", "Slots of the server, where each server has a limit of its own")
             .each(servers);
+        let sources = self.servers.iter().filter_map(|it| {
+            let source = ("source", it.slots_from?.name());
+            Some(([("server", it.address.as_str()), ("pool", it.pool.as_str()), source], 1))
+        });
+        page.gauge(
+            "origin_slots_info",
+            "Where the number of the server's slots comes from; always 1",
+        )
+        .each(sources);
     }
 
     pub(super) fn identity(&self, page: &mut Page) {

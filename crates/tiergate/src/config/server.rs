@@ -1,0 +1,180 @@
+//! Servers as policies name them.
+
+use super::kind::{Parsed, Text};
+use super::place::{At, Place, wrong};
+use super::section::{Definitions, Kind, section, table};
+use super::values::whole;
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+use toml::de::DeValue;
+
+/// One address of the origin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// Host name or address, and port. Names are looked up at the start, when connects fail, and every ten seconds
+    /// ([`crate::origin`]).
+    Tcp(String, u16),
+    /// A UNIX socket.
+    Unix(PathBuf),
+}
+
+/// `http://host:port`, `host:port`, `unix:/path`.
+pub(super) const SERVER: Text<Server> = Text {
+    expected: "a server such as \"127.0.0.1:8080\", \"http://app.internal:8080\" or \"unix:/run/app.sock\"",
+    schema: || json!({ "examples": ["127.0.0.1:8080", "http://app.internal", "unix:/run/app.sock"] }),
+    parse: server,
+};
+
+section! {
+    /// A server with a concurrency limit of its own.
+    pub(super) struct ServerKeys {
+        /// Its address, as one that stands in `servers` alone.
+        address: Option<Server> = SERVER.required("write address = \"host:port\"");
+        /// Concurrency limit of this server, instead of what `slots` says. Each server of the pool has a limit of its own then,
+        /// as by `slots_per_server`. Of a name with several addresses, each has as many.
+        slots: Option<u32> = whole(1..=SLOTS_MAX).optional("what `slots` says, at each server without a number");
+    }
+}
+
+/// Most slots that a policy may give.
+pub(super) const SLOTS_MAX: u64 = 1_000_000;
+
+/// A server as it is written: its address, and a number of slots of its own if it has one.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub(super) address: Server,
+    pub(super) slots: Option<u32>,
+}
+
+/// An address, or a table with an address.
+pub(super) struct ServerKind;
+
+impl Kind for ServerKind {
+    type Value = Written;
+
+    fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Written> {
+        match value {
+            DeValue::Table(_) => {
+                let ServerKeys { address, slots } = table().read(value, place)?;
+                Some(Written { address: address?, slots })
+            }
+            DeValue::String(_) => {
+                Some(Written { address: SERVER.read(value, place)?, slots: None })
+            }
+            _ => {
+                let expected = "a server such as \"127.0.0.1:8080\" or { address = \"127.0.0.1:8080\", slots = 4 }";
+                wrong(value, place, expected)
+            }
+        }
+    }
+
+    fn schema(&self, definitions: &mut Definitions) -> Json {
+        json!({ "anyOf": [SERVER.schema(definitions), table::<ServerKeys>().schema(definitions)] })
+    }
+}
+
+/// The servers of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Servers {
+    /// Their addresses.
+    pub(super) addresses: Vec<Server>,
+    /// Those that have a number of slots of their own.
+    pub(super) numbers: Vec<(Server, u32)>,
+}
+
+/// The servers; reports duplicates.
+pub(super) fn servers(written: &[At<Written>]) -> Servers {
+    let mut servers = Servers::default();
+    for At { value: Written { address, slots }, place } in written {
+        if servers.addresses.contains(address) {
+            place.fault(format!("duplicate: {address}"));
+        }
+        servers.addresses.push(address.clone());
+        servers.numbers.extend(slots.map(|slots| (address.clone(), slots)));
+    }
+    servers
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Server::Tcp(host, port) if host.contains(':') && !host.starts_with('[') => {
+                write!(f, "[{host}]:{port}")
+            }
+            Server::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Server::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Reads the address of an origin server.
+pub(super) fn server(text: &str) -> Parsed<Server> {
+    let fault = |message: &str| Err(Some(message.to_owned()));
+    if let Some(path) = text.strip_prefix("unix:") {
+        // The kernel's bound on the name of a UNIX socket, with its final NUL.
+        let usable = path.starts_with('/') && path.len() < 108 && !path.contains('\0');
+        return match usable {
+            true => Ok(Server::Unix(path.into())),
+            false => fault("must be \"unix:\" and an absolute path below 108 bytes"),
+        };
+    }
+    if text.starts_with("https://") {
+        return fault("must not be https, because origins are spoken to in plain HTTP");
+    }
+    let (rest, default_port) = match text.strip_prefix("http://") {
+        Some(rest) => (rest.strip_suffix('/').unwrap_or(rest), Some(80)),
+        None => (text, None),
+    };
+    if rest.contains('/') {
+        return fault("must not have a path");
+    }
+    // The last colon, unless it is inside the brackets of an IPv6 address.
+    let (host, port) = match rest.rfind(':').filter(|colon| rest[*colon..].find(']').is_none()) {
+        Some(colon) => (&rest[..colon], rest[colon + 1..].parse::<u16>().ok()),
+        None => (rest, default_port),
+    };
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = match inner {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().ok().map(|_| address),
+        None => {
+            let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            (!host.is_empty() && host.len() <= 253 && host.bytes().all(letter)).then_some(host)
+        }
+    };
+    let port = port.filter(|port| *port > 0);
+    host.zip(port).map(|(host, port)| Server::Tcp(host.to_owned(), port)).ok_or(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers() {
+        let tcp = |host: &str, port| Ok(Server::Tcp(host.to_owned(), port));
+        assert_eq!(server("10.0.0.5:8080"), tcp("10.0.0.5", 8080));
+        assert_eq!(server("http://app.internal:81/"), tcp("app.internal", 81));
+        assert_eq!(server("http://app"), tcp("app", 80));
+        assert_eq!(server("[::1]:9000"), tcp("::1", 9000));
+        assert_eq!(server("http://[::1]"), tcp("::1", 80));
+        assert_eq!(server("unix:/run/a.sock"), Ok(Server::Unix("/run/a.sock".into())));
+        for wrong in [
+            "",
+            "app",
+            "app:",
+            "app:0",
+            "app:99999",
+            ":80",
+            "::1:80",
+            "[::1]",
+            "http://a/b",
+            "https://a",
+            "unix:a.sock",
+            "a b:80",
+            "[x]:80",
+            "ftp://a:1",
+        ] {
+            assert!(server(wrong).is_err(), "{wrong}");
+        }
+    }
+}
