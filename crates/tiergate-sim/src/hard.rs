@@ -11,6 +11,8 @@ use tiergate_draw::{Paint, Range, Table};
 pub struct Outcome {
     /// Mean slots, of the gateways that are there.
     pub slots: f64,
+    /// Mean requests in progress, of the gateways that are there: less than `slots` where limits do not bind.
+    pub busy: f64,
     /// The least part that one of several gateways has of its due, in good answers: as many as every other, or as many as
     /// requests come to it, if those are fewer. Of those that are there for the whole phase.
     pub part: f64,
@@ -37,12 +39,14 @@ impl Outcome {
             report.good as f64 / asked(gateway).min(most).max(1.0)
         };
         let held: f64 = gateways.iter().map(|(_, report)| report.slot_seconds).sum();
+        let busy: f64 = phase.gateways.iter().map(|report| report.busy_seconds).sum();
         let slots = match gateways[..] {
             [] => phase.slots(),
             _ => held / phase.seconds(),
         };
         Outcome {
             slots,
+            busy: busy / phase.seconds(),
             part: gateways.into_iter().map(part).fold(1.0, f64::min),
             goodput: phase.goodput(),
             good: phase.classes[0].good_share(),
@@ -85,8 +89,8 @@ pub fn table(
 ) -> String {
     let title = format!("<{name}");
     let columns = [
-        &title, "phase", "slots", "most", "goodput", "least", "good", "least", "p99 ms", "most",
-        "part",
+        &title, "phase", "slots", "most", "busy", "most", "goodput", "least", "good", "least",
+        "p99 ms", "most", "part",
     ];
     let mut table = Table::new(columns);
     let right = scenario.right.map(|right| ("right", LimitKind::Fixed(right)));
@@ -98,13 +102,16 @@ pub fn table(
                 Range::of(runs.iter().map(|run| value(&run[phase])))
                     .expect("there is a seed at least")
             };
-            let (slots, goodput) = (range(|it| it.slots), range(|it| it.goodput));
+            let (slots, busy) = (range(|it| it.slots), range(|it| it.busy));
+            let goodput = range(|it| it.goodput);
             let (good, p99) = (range(|it| it.good), range(|it| it.p99_ms));
             table.row([
                 (*law).to_owned(),
                 phase.to_string(),
                 format!("{:.1}", slots.median),
                 format!("{:.1}", slots.max),
+                format!("{:.1}", busy.median),
+                format!("{:.1}", busy.max),
                 format!("{:.1}", goodput.median),
                 format!("{:.1}", goodput.min),
                 format!("{:.3}", good.median),

@@ -114,6 +114,8 @@ pub struct Phase {
 pub struct GatewayReport {
     /// Slots times seconds.
     pub slot_seconds: f64,
+    /// Requests in progress times seconds.
+    pub busy_seconds: f64,
     /// Answers that reached a client that was still there.
     pub good: u64,
 }

@@ -67,6 +67,20 @@ fn gateways_that_begin_with_limits_far_apart_come_to_have_as_many_as_each_other(
     assert!(slots < 1.5 * WORKERS, "{slots:.1} slots");
 }
 
+/// While a limit sank only if its last slot was not taken for a second, and not below what it began with, they had 29 slots.
+#[test]
+fn gateways_with_little_load_keep_no_slots_that_they_do_not_need() {
+    let all = outcomes(&scenario("gateways-unequal.toml"), LimitKind::Shared);
+    let [slots, busy] = [|of: &Outcome| of.slots, |of: &Outcome| of.busy];
+    let slots = median(all.iter().map(slots));
+    let busy = median(all.iter().map(busy));
+    assert!((1.0..1.55).contains(&(slots / WORKERS)), "{slots:.1} slots");
+    assert!((1.0..1.45).contains(&(busy / WORKERS)), "{busy:.1} in progress");
+    for of in &all {
+        assert!(of.part > 0.6, "one has {:.2} of its due", of.part);
+    }
+}
+
 #[test]
 fn gateways_come_and_go() {
     let scenario = scenario("gateways-come-and-go.toml");

@@ -107,6 +107,7 @@ impl World<'_> {
         for (door, report) in self.doors.iter().zip(&mut phase.gateways) {
             let slot_seconds = f64::from(door.gate.slots()) * seconds;
             report.slot_seconds += slot_seconds;
+            report.busy_seconds += f64::from(door.gate.running()) * seconds;
             phase.slot_seconds += slot_seconds;
         }
     }

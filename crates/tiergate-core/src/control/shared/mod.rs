@@ -86,9 +86,10 @@ pub struct SharedLimit {
     /// Free slots are kept from the requests that wait.
     is_kept: bool,
     losses: Losses,
-    /// In the current period: most requests in progress at once, whether one took the last slot, and when it ends.
+    /// In the current period: most requests in progress at once, how many requests took the last slot and how many there were in
+    /// all, and when it ends.
     peak: u32,
-    was_full: bool,
+    took_last: (u32, u32),
     peak_until: Option<Moment>,
     rise: Rise,
 }
@@ -117,7 +118,7 @@ impl SharedLimit {
             is_kept: false,
             losses: Losses::default(),
             peak: 0,
-            was_full: false,
+            took_last: (0, 0),
             peak_until: None,
             rise: Rise::default(),
         }
@@ -223,18 +224,19 @@ impl SharedLimit {
 
     /// Lowers a limit that is not needed. One that is hardly known, to what is used: should it be needed again, the way up is
     /// quicker than the way down, which leads through full queues at the origin. One that is known stays for when it is needed,
-    /// unless nearly all of it is used.
+    /// unless nearly all of it is used ([`SharedLimit::sink`]).
     fn come_down(&mut self, now: Moment) -> Option<Step> {
         let (times, least) = UNUSED;
         let until = now + Duration::from_secs_f64((times * self.held.mean()).max(least));
         let is_first = self.peak_until.replace(until).is_none();
-        let peak = std::mem::take(&mut self.peak).max(self.bounds.slots_start);
-        let was_full = std::mem::take(&mut self.was_full);
-        let (before, ln_slots) = (self.slots, f64::from(peak).ln());
-        let is_far_less = f64::from(peak) < self.below();
-        if !is_first && !is_far_less && !was_full {
-            self.sink(ln_slots);
+        let most = std::mem::take(&mut self.peak);
+        let took_last = std::mem::take(&mut self.took_last);
+        if !is_first {
+            self.sink(f64::from(most), took_last);
         }
+        let peak = f64::from(most.max(self.bounds.slots_start));
+        let (before, ln_slots) = (self.slots, peak.ln());
+        let is_far_less = peak < self.below();
         if is_first || !is_far_less || !self.is_sought() {
             return None;
         }
@@ -307,7 +309,8 @@ impl Law for SharedLimit {
             self.full_since = now;
         }
         let took_last = self.blocks.add(completion, held_s, self.is_kept);
-        (self.binds, self.was_full) = (self.binds | took_last, self.was_full | took_last);
+        self.binds |= took_last;
+        self.took_last = (self.took_last.0 + u32::from(took_last), self.took_last.1 + 1);
         if self.blocks.is_over(now) {
             return self.next_block(now);
         }
