@@ -268,14 +268,13 @@ impl Curve {
         self.suspects.clear();
     }
 
-    /// How much an old window may still be worth less than a new one: 1 at first and after each change, and a quarter for a curve that
-    /// has held for long. With the same memory for ever a settled limit would go on wandering, and probe all the time to find its way.
+    /// How new the curve is: 1 at first and after each change of the origin, and a quarter for one that has held for long.
     pub(super) fn novelty(&self) -> f64 {
         (NOVEL / f64::from(self.windows.max(1))).clamp(NOVELTY_MIN, 1.0)
     }
 
     fn take(&mut self, point: Point) {
-        let aging = 1.0 + AGING * self.novelty() * (SETTLED_VARIANCE / point.variance).min(1.0);
+        let aging = 1.0 + AGING * (SETTLED_VARIANCE / point.variance).min(1.0);
         for old in &mut self.points {
             old.variance *= aging;
         }
@@ -446,19 +445,12 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_has_held_for_long_forgets_slowly_until_the_origin_changes() {
+    fn a_curve_is_new_again_when_the_origin_has_changed() {
         let mut curve = learned(16.0);
-        // What a window at 30 slots counts for after ten more at 16.
-        let kept = |curve: &mut Curve| {
-            let rate = 25.0 * 16.0;
-            curve.add(point(30.0, rate));
-            (0..10).for_each(|_| drop(curve.add(point(16.0, rate))));
-            let far = curve.points.iter().find(|point| point.ln_slots > 3.2);
-            1.0 / far.expect("the only one there").variance
-        };
-        let early = kept(&mut curve);
-        (0..200).for_each(|_| drop(curve.add(point(16.0, 400.0))));
-        assert!(kept(&mut curve) > 1.2 * early);
+        assert_eq!(curve.novelty(), 1.0);
+        for _ in 0..200 {
+            curve.add(point(16.0, 400.0));
+        }
         assert_eq!(curve.novelty(), NOVELTY_MIN);
         while curve.windows > SUSPECTS as u32 {
             curve.add(point(16.0, 100.0));
