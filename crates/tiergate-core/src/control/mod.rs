@@ -2,6 +2,7 @@
 
 pub mod adaptive;
 mod curve;
+mod ends;
 mod law;
 mod levels;
 mod limit;

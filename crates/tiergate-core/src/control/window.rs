@@ -1,13 +1,11 @@
 //! One window of measurement: throughput at one number of slots, while the limit binds.
 
+use super::ends::Ends;
 use super::law::Completion;
 use crate::outcome::End;
 use crate::time::Moment;
 use std::time::Duration;
 
-/// Fewest failures, and failures for each answer, at which a window is failing.
-const FAILURES_MIN: u32 = 8;
-const FAILURES_PER_KEPT: u32 = 3;
 /// Part of the usual time of an answer from which on a client that leaves has waited long enough to tell of
 /// the origin.
 const PATIENT: f64 = 0.75;
@@ -34,10 +32,8 @@ pub(super) struct Window {
     /// Answers counted, and those of them that were not late.
     pub(super) served: u32,
     pub(super) good: u32,
-    /// Requests granted in this window that were answered, settling or not.
-    kept: u32,
-    /// Requests granted in this window that ended without an answer because it took too long.
-    failed: u32,
+    /// How requests granted in this window ended, settling or not.
+    ends: Ends,
     seen: Moment,
     /// Binding time since the last answer, and its part of the area.
     silent_ns: u64,
@@ -90,7 +86,7 @@ impl Window {
         match outcome.end {
             _ if outcome.is_answer() => {
                 let is_late = completion.is_late();
-                *if is_late { &mut self.failed } else { &mut self.kept } += own;
+                self.ends.add(completion.flow, is_late, own);
                 let counts =
                     self.is_bound(load.running) && self.settling_ns == 0 && self.bound_ns > 0;
                 self.served += u32::from(counts);
@@ -101,9 +97,11 @@ impl Window {
                 return counts;
             }
             // A client that leaves much sooner than others are answered tells of the client.
-            End::Cancelled if held_s >= PATIENT * usual_s => self.failed += own,
-            End::TimedOut if held_s >= usual_s => self.failed += own,
-            End::Error if held_s >= LATE * usual_s => self.failed += own,
+            End::Cancelled if held_s >= PATIENT * usual_s => {
+                self.ends.add(completion.flow, true, own)
+            }
+            End::TimedOut if held_s >= usual_s => self.ends.add(completion.flow, true, own),
+            End::Error if held_s >= LATE * usual_s => self.ends.add(completion.flow, true, own),
             _ => {}
         }
         false
@@ -123,7 +121,7 @@ impl Window {
 
     /// Whether nearly every request granted in this window has failed.
     pub(super) fn is_failing(&self) -> bool {
-        self.failed >= FAILURES_MIN && self.failed > FAILURES_PER_KEPT * self.kept
+        self.ends.are_failures()
     }
 
     /// Time in which the limit was binding.
