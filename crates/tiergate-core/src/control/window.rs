@@ -86,7 +86,7 @@ impl Window {
         match outcome.end {
             _ if outcome.is_answer() => {
                 let is_late = completion.is_late();
-                self.ends.add(completion.flow, is_late, own);
+                self.ends.add(completion.flow, false, own);
                 let counts =
                     self.is_bound(load.running) && self.settling_ns == 0 && self.bound_ns > 0;
                 self.served += u32::from(counts);
