@@ -53,8 +53,16 @@ fn clients_that_leave_sooner_than_a_queue_at_the_origin_answers_get_their_answer
     for seed in 1..6 {
         let of = |limit| measure(&scenario, limit, seed)[1];
         let (found, best) = (of(LimitKind::Adaptive), of(LimitKind::Fixed(right)));
-        // 0.87 where each answer counts that the origin gives, to whomever.
-        assert!(found.goodput >= 0.95 * best.goodput, "{found:?}, at best {best:?}");
+        // 0.83 to 0.88 where each answer counts that the origin gives, to whomever.
+        assert!(found.goodput >= 0.92 * best.goodput, "{found:?}, at best {best:?}");
+    }
+}
+
+#[test]
+fn clients_that_leave_on_purpose_do_not_drive_the_limit_up() {
+    let (runs, right) = last_phases("leave-on-purpose.toml", 1..11);
+    for run in &runs {
+        assert!(run.slots < 1.5 * right, "{:.1} slots of {right}", run.slots);
     }
 }
 

@@ -442,8 +442,11 @@ mod tests {
     #[test]
     fn clients_that_would_leave_without_a_wait_say_nothing() {
         let mut patience = Patience::default();
-        let share = |number: u64| if number % 5 == 0 { ANSWER.mul_f64(0.9) } else { ms(60_000) };
-        serve(&mut patience, 0..20_000, share, 1000);
+        let stays = |number: u64| match number.is_multiple_of(5) {
+            true => ANSWER.mul_f64(0.9),
+            false => ms(60_000),
+        };
+        serve(&mut patience, 0..20_000, stays, 1000);
         assert_eq!(patience.known(), None);
     }
 

@@ -18,6 +18,7 @@ use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
 use super::law::{Bounds, Cause, Completion, Law, Step};
 use super::mix::Mix;
 use super::regain::Regain;
+use super::timely::Timely;
 use super::window::Window;
 use crate::time::Moment;
 use std::time::Duration;
@@ -29,8 +30,6 @@ const WINDOW_SETTLED_MIN: Duration = Duration::from_millis(100);
 /// A window this long ends with fewer answers than wanted.
 const WINDOW_ENOUGH: Duration = Duration::from_millis(500);
 const WINDOW_SERVED_MIN: u32 = 10;
-/// Answers in time that a window without any counts for, so that its throughput has a logarithm.
-const GOOD_MIN: f64 = 0.5;
 /// A window that took longer than this from first to last (the limit hardly ever binds) is stale.
 const WINDOW_STALE: Duration = Duration::from_secs(60);
 /// Time at the origin that is too short to matter. Shorter queues would cost more than they save: with few
@@ -97,6 +96,7 @@ pub struct AdaptiveLimit {
     peak: u32,
     peak_until: Moment,
     mix: Mix,
+    timely: Timely,
     /// Mean time a slot is held by an answered request, seconds, and answers in it.
     held_s: f64,
     held_count: u32,
@@ -125,6 +125,7 @@ impl AdaptiveLimit {
             peak: 0,
             peak_until: Moment::ZERO,
             mix: Mix::new(),
+            timely: Timely::default(),
             held_s: 0.0,
             held_count: 0,
             dispersion: 0.0,
@@ -169,7 +170,7 @@ impl Law for AdaptiveLimit {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
             self.held_s += (held_s - self.held_s) * factor;
-            self.mix.answered(lane, held_s, counts && !completion.is_late());
+            self.mix.answered(lane, held_s, counts);
         }
         if self.window_is_over() {
             return self.conclude(now);
@@ -267,10 +268,11 @@ impl AdaptiveLimit {
         }
         self.measure_dispersion();
         let seconds = self.window.bound().as_nanos() as f64 / 1e9;
+        let (ln_timely, chance) = self.timely.share(self.window.good, self.window.served);
         let point = Point {
             ln_slots: self.window.running().ln(),
-            ln_rate: (self.mix.answers().max(GOOD_MIN) / seconds).ln(),
-            variance: self.variance(),
+            ln_rate: (self.mix.answers() / seconds).ln() + ln_timely,
+            variance: self.variance() + chance,
         };
         if self.probing_recovery && self.curve.expects(point) {
             return self.end_recovery_probe(now);
@@ -422,9 +424,7 @@ impl AdaptiveLimit {
         // While searching the limit may be far too high, and the queue at the origin hides nearly all.
         let hidden =
             if self.searching { 1.0 } else { (DISPERSION_HIDDEN * self.dispersion).min(1.0) };
-        // That a few of many are late says less than the few that are not.
-        let late = 1.0 / f64::from(self.window.good).max(GOOD_MIN) - 1.0 / served;
-        self.dispersion.max(hidden).max(cut) / served + late.max(0.0)
+        self.dispersion.max(hidden).max(cut) / served
     }
 
     /// Brings the index of dispersion of the count of answers up to date.

@@ -14,6 +14,7 @@ pub mod shared;
 mod slots;
 mod target;
 mod targets;
+mod timely;
 mod window;
 
 pub use law::{Bounds, Cause, Completion, Law, OriginLoad, Step};
