@@ -155,7 +155,7 @@ impl Limits {
         wanted: impl Iterator<Item = (ClassId, ServiceTarget)>,
     ) {
         let targets: Box<[_]> = wanted.collect();
-        // A number is the most that may be in progress, and what is typed in is not moved.
+        // A number that is typed in is not moved, so that a target would only be missed there.
         self.all(|limit| {
             let is_adaptive = limit.is_adaptive();
             limit.set_targets(now, targets.iter().copied().filter(|_| is_adaptive));
