@@ -8,8 +8,9 @@
 //! Answers are weighted by the mean time that those of their class take ([`Mix`]), so that a window with
 //! more slow requests is not taken for a slower origin.
 //!
-//! An answer that came so late that its client would have left even without a wait for the slot is work for nobody, and is
-//! not counted: where clients leave sooner than a server with a queue answers, throughput stays as it is while all of it is lost.
+//! An answer that came so late that its client would have left even without a wait for the slot is work for nobody: where clients
+//! leave sooner than a server with a queue answers, throughput stays as it is while all of it is lost. So throughput is taken times the share of
+//! answers in time, as far as that is not chance ([`Timely`]).
 //!
 //! Not evidence: time in which slots are free, 5xx, failures, clients that leave for other reasons, the length of a single
 //! answer (streams and long polls hold slots; what counts is whether more slots give more answers).
