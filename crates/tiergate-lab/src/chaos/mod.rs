@@ -51,9 +51,10 @@ const PROGRESS: Duration = Duration::from_secs(5);
 const SAMPLE: Duration = Duration::from_millis(500);
 /// The access log is moved when it is larger.
 const LOG_BYTES_MAX: u64 = 8 << 20;
-/// Clients of a run at full load, and how long it lasts; its second half counts.
+/// Clients of a run at full load, and how long it lasts; its second half counts. After an idle pause
+/// the adaptive limit looks above and below for some seconds: that is not capacity lost.
 const LOAD_CLIENTS: usize = 60;
-const LOAD: Duration = Duration::from_secs(5);
+const LOAD: Duration = Duration::from_secs(12);
 /// How long faults may take to end beyond their time: a server that starts again.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 /// Lines of the timeline shown around a failure, and the seconds before and after it.
