@@ -237,6 +237,44 @@ fn a_limit_that_is_known_stays_while_it_is_not_used() {
     assert_eq!(origin.limit.slots(), before);
 }
 
+/// Of so many clients that each ask again at once, the mean number at the origin in the last of so many
+/// answers, while it has so few workers.
+fn clients(origin: &mut Origin, clients: u32, workers: u32, answers: u32) -> f64 {
+    let service = Duration::from_millis(20);
+    let mut sum = 0;
+    for _ in 0..answers {
+        let running = origin.limit.slots().min(clients);
+        while origin.running < running {
+            origin.running += 1;
+            origin.begun.push(origin.now);
+            origin.limit.pass(origin.now, origin.running - 1);
+        }
+        origin.now = origin.now + service / workers.min(origin.running).max(1);
+        let begun = origin.begun.remove(0);
+        let outcome = Outcome { end: End::Served, first_byte: None, bytes: 0, left: None };
+        let waiting = clients - origin.running.min(clients);
+        origin.limit.finished(&completion(origin.now, begun, &outcome, origin.load(waiting)));
+        origin.running -= 1;
+        sum += origin.running;
+    }
+    f64::from(sum) / f64::from(answers)
+}
+
+#[test]
+fn a_limit_that_too_few_clients_fill_comes_down_when_capacity_is_lost() {
+    let mut origin = Origin::new(Bounds::default());
+    origin.serve(100_000, 100, Duration::from_millis(20), End::Served, 1000);
+    let before = f64::from(origin.limit.slots());
+    assert!((85.0..150.0).contains(&before), "{before}");
+    // Fifty clients that 100 workers serve at once never fill it, and need not.
+    let many = clients(&mut origin, 50, 100, 50_000);
+    assert!(many > 45.0 && f64::from(origin.limit.slots()) > 85.0, "{many} at once");
+    // With ten workers they still do not, and 40 of them wait at the origin.
+    clients(&mut origin, 50, 10, 10_000);
+    let few = clients(&mut origin, 50, 10, 10_000);
+    assert!((9.0..14.0).contains(&few), "{few} at the origin, which can work on ten");
+}
+
 /// Twenty workers; one class's requests take nine times as long as the other's, and its share of the
 /// requests swings. Mean limit; `told`: which class a request is of.
 fn swinging(seed: u64, told: bool) -> f64 {

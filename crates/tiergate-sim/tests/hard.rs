@@ -40,6 +40,14 @@ fn the_pauses_of_an_origin_raise_no_limit() {
 }
 
 #[test]
+fn clients_that_are_too_few_to_fill_a_limit_do_not_hide_that_it_is_too_high() {
+    let (runs, right) = last_phases("few-clients.toml", 1..8);
+    for run in &runs {
+        assert!((0.8..1.3).contains(&(run.slots / right)), "{:.1} slots of {right}", run.slots);
+    }
+}
+
+#[test]
 fn late_errors_lower_a_limit_that_is_far_too_high() {
     let (runs, _) = last_phases("late-answers.toml", 1..8);
     let good = median(runs.iter().map(|run| run.good));

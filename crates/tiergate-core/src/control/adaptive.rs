@@ -18,8 +18,10 @@
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
 use super::law::{Bounds, Cause, Completion, Law, Step};
 use super::mix::Mix;
+use super::quickest::Quickest;
 use super::regain::Regain;
 use super::timely::Timely;
+use super::unused::Unused;
 use super::window::Window;
 use crate::time::Moment;
 use std::time::Duration;
@@ -63,6 +65,8 @@ const PROBE_COST_MIN: f64 = 0.1;
 /// How long a limit is unused before it comes down: this, and this many times the time a slot is held.
 const UNUSED: Duration = Duration::from_secs(1);
 const UNUSED_HELD: u32 = 10;
+/// Where the quickest requests take so many times as long as usual, the origin may have more to do than it can.
+const SLOWER: f64 = 1.8;
 /// Weight of the latest answer in the mean time that a slot is held.
 const HELD_WEIGHT: f64 = 1.0 / 128.0;
 /// What remains of a high dispersion after a window.
@@ -93,9 +97,8 @@ pub struct AdaptiveLimit {
     credit_down: f64,
     window: Window,
     curve: Curve,
-    /// Most requests in progress at once in the current period, and when the period ends.
-    peak: u32,
-    peak_until: Moment,
+    unused: Unused,
+    quickest: Quickest,
     mix: Mix,
     timely: Timely,
     /// Mean time a slot is held by an answered request, seconds, and answers in it.
@@ -123,8 +126,8 @@ impl AdaptiveLimit {
             credit_down: 0.0,
             window: Window::open(Moment::ZERO, slots, false, Duration::ZERO),
             curve: Curve::new(f64::from(slots)),
-            peak: 0,
-            peak_until: Moment::ZERO,
+            unused: Unused::default(),
+            quickest: Quickest::default(),
             mix: Mix::new(),
             timely: Timely::default(),
             held_s: 0.0,
@@ -165,20 +168,21 @@ impl Law for AdaptiveLimit {
         let held_s = now.since(admitted).as_secs_f64();
         self.window.pass(now, load.running);
         // The number in progress only falls at an end, so that its peaks are seen here.
-        self.peak = self.peak.max(load.running);
+        self.unused.see(load.running);
         let counts = self.window.count(completion, self.held_s, self.mix.held_s(lane));
         if outcome.is_answer() {
             self.held_count = self.held_count.saturating_add(1);
             let factor = (1.0 / f64::from(self.held_count)).max(HELD_WEIGHT);
             self.held_s += (held_s - self.held_s) * factor;
             self.mix.answered(lane, held_s, counts);
+            self.quickest.see(held_s);
         }
         if self.window_is_over() {
             return self.conclude(now);
         }
         if self.probing_recovery {
             // Too many for the origin, or more than are needed.
-            let over = now.since(self.window.opened) > self.unused();
+            let over = now.since(self.window.opened) > self.unused_for();
             return if over || self.window.is_failing() {
                 self.end_recovery_probe(now)
             } else {
@@ -205,16 +209,29 @@ impl Law for AdaptiveLimit {
 
 impl AdaptiveLimit {
     /// Lowers a limit that is not needed, and hardly known, to what is used: should it be needed again, the
-    /// way up is quicker than the way down, which leads through full queues at the origin.
+    /// way up is quicker than the way down, which leads through full queues at the origin. What is in use may wait at the
+    /// origin, so that one window looks below it where even the quickest requests have become slow.
     fn come_down(&mut self, now: Moment) -> Option<Step> {
-        if now < self.peak_until {
+        let period = self.unused_for();
+        let peak = self.unused.peak(now, period)?;
+        let is_known = self.doubt <= SEARCH_DOUBT;
+        if peak >= self.slots {
             return None;
         }
-        let peak = std::mem::replace(&mut self.peak, 0);
-        let counted = self.peak_until > Moment::ZERO;
-        self.peak_until = now + self.unused();
+        if self.unused.ends_look() {
+            return self.enter(now, self.ln_base.exp().round() as u32, Cause::Probed);
+        }
         let slots = peak.max(self.bounds.slots_start);
-        if !counted || slots >= self.slots || self.doubt <= SEARCH_DOUBT {
+        if self.quickest.over_usual() > SLOWER {
+            let below = (f64::from(peak) / LN_PROBE.1.exp()).round();
+            let rate = f64::from(peak) / self.held_s;
+            let enough = below >= negligible(rate).max(f64::from(self.bounds.slots_min));
+            if enough && self.unused.looks(now, period) {
+                self.curve.dismiss();
+                return self.enter(now, below as u32, Cause::Probed);
+            }
+        }
+        if is_known || slots >= self.slots {
             return None;
         }
         self.ln_base = f64::from(slots).ln();
@@ -222,7 +239,7 @@ impl AdaptiveLimit {
         self.enter(now, slots, Cause::Unused)
     }
 
-    fn unused(&self) -> Duration {
+    fn unused_for(&self) -> Duration {
         UNUSED.max(UNUSED_HELD * self.held())
     }
 
@@ -294,6 +311,11 @@ impl AdaptiveLimit {
             self.mix.changed();
         }
         self.doubt = doubt;
+        if self.unused.measured(doubt <= SEARCH_DOUBT) {
+            self.ln_base = f64::from(self.slots).ln();
+        } else {
+            self.quickest.measured();
+        }
         self.searching = windows < SEARCH_WINDOWS && doubt > SEARCH_DOUBT;
         let before = self.ln_base;
         let rate = f64::from(self.window.served) / seconds;
@@ -365,7 +387,7 @@ impl AdaptiveLimit {
 
     /// How long this recovery probe took, weighted up where service times vary much and it says little.
     fn recovery_probe_cost(&self, now: Moment) -> Duration {
-        let took = now.since(self.window.opened).min(self.unused());
+        let took = now.since(self.window.opened).min(self.unused_for());
         took.mul_f64(self.dispersion.max(1.0).powi(2))
     }
 

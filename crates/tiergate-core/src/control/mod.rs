@@ -9,12 +9,14 @@ mod limit;
 mod limits;
 mod mix;
 mod pushback;
+mod quickest;
 mod regain;
 pub mod shared;
 mod slots;
 mod target;
 mod targets;
 mod timely;
+mod unused;
 mod window;
 
 pub use law::{Bounds, Cause, Completion, Law, OriginLoad, Step};
