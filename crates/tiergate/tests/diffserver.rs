@@ -1,6 +1,12 @@
 //! DiffServer's examples give DiffServer's scores, by the policy and by the paper's own options.conf.
 
+mod support;
+
 use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+use support::eventually_is;
+use support::gateway::Gateway;
+use support::origin::{Origin, ok};
 use tiergate::cli::explain::{self, Known, Question};
 use tiergate::config::meant::Policy;
 use tiergate::config::{load, parse};
@@ -131,4 +137,64 @@ fn a_rule_goes_before_the_tables_and_the_bands() {
     assert_eq!(classify("POST", "/", "10.1.2.3"), ("8.5".into(), 0));
     assert_eq!(classify("POST", "/", "::ffff:10.1.2.4"), ("7".into(), 1));
     assert_eq!(classify("POST", "/", "10.9.9.9"), ("4".into(), 1));
+}
+
+#[test]
+fn an_imported_policy_serves_in_the_order_of_the_scores() {
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let goes_on = Mutex::new(goes_on);
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let order = Arc::clone(&served);
+    let origin = Origin::answering(move |request| {
+        if request.target == "/first" {
+            let _ = goes_on.lock().expect("no panic").recv();
+        }
+        order.lock().expect("no panic").push(request.target.clone());
+        ok("done")
+    });
+    let text = format!("DOMAIN_NAME_FACTOR 1\nFILE_NAME_FACTOR 1\n{OPTIONS}127.0.0.1 3\n");
+    let policy = options_conf::policy(&text, "options.conf", &origin.server()).unwrap();
+    let tables = policy[policy.find("# One queue").expect("it has one")..].to_owned();
+    let policy = support::gateway::Policy {
+        origin: "slots = 1".into(),
+        tables,
+        ..support::gateway::Policy::of(&[origin.server()])
+    };
+    let gateway = Gateway::start(&policy);
+    // All wait for the first to be answered: the least important have come first.
+    let paths = [
+        "/first",
+        "/",
+        "/images/a",
+        "/x",
+        "/images/list.html",
+        "/images/b",
+        "/index.html",
+        "/images/background.gif",
+    ];
+    let mut clients: Vec<_> = (1..)
+        .zip(paths)
+        .map(|(arrived, path)| {
+            let mut client = gateway.client();
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            eventually_is("it has come", arrived, || gateway.number("/classes/0/arrived"));
+            client
+        })
+        .collect();
+    go_on.send(()).expect("the origin waits");
+    assert!(clients.iter_mut().all(|client| client.answer().status == 200));
+    assert_eq!(
+        *served.lock().unwrap(),
+        [
+            "/first",
+            "/images/background.gif",
+            "/index.html",
+            "/images/list.html",
+            "/images/a",
+            "/images/b",
+            "/",
+            "/x",
+        ]
+    );
+    gateway.assert_conserved();
 }

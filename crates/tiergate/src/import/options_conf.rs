@@ -2,7 +2,7 @@
 //!
 //! Source: Rao, Ramamurthy: DiffServer (2001), §3.2. A line is the name of a host or domain, or the path
 //! of a file or (with `/` at the end) directory, then its priority from 1 to 10; without a number the
-//! priority is 1. `DOMAIN_NAME_FACTOR` and `FILE_NAME_FACTOR`, the paper's DNF and FNF, are named in the
+//! priority is 1. The queue is sorted by the score alone, and refuses nobody. `DOMAIN_NAME_FACTOR` and `FILE_NAME_FACTOR`, the paper's DNF and FNF, are named in the
 //! same way; the paper does not show such a line, so an `=` between is taken too, and so are the short
 //! names. Beyond the paper: addresses and networks of clients, and comments from `#` on, which are kept.
 
@@ -134,9 +134,18 @@ fn key(text: &str) -> Result<Key, String> {
         "FILE_NAME_FACTOR" | "FNF" => Ok(Key::PathFactor),
         _ if text.chars().any(char::is_control) => Err(told("must not have controls".to_owned())),
         _ if text.starts_with('/') => path(text).map(Key::Path).map_err(told),
+        // The paper's options are written like this, and hosts are not: one that is unknown is no host.
+        _ if !text.contains('.')
+            && text.bytes().any(|byte| byte.is_ascii_uppercase() || byte == b'_') =>
+        {
+            Err(told(UNKNOWN.to_owned()))
+        }
         _ => client(text).map(Key::Client).map_err(told),
     }
 }
+
+const UNKNOWN: &str = "is no option; there are DOMAIN_NAME_FACTOR and FILE_NAME_FACTOR, and a host \
+                       without a dot is written in small letters";
 
 fn points(key: &Key, number: Option<&str>) -> Result<Option<Points>, String> {
     let factor = matches!(key, Key::ClientFactor | Key::PathFactor);
@@ -159,11 +168,26 @@ fn shortened(text: &str) -> String {
     crate::config::error::shortened(text.trim())
 }
 
+/// DiffServer's queue: the highest score first, of equal ones the older.
+const QUEUE: &str = "\
+# One queue, sorted by the score alone. With ageing = 1 a request gains a point for each second that it
+# waits, so that no request waits for ever.
+[scheduling]
+policy = \"score\"
+ageing = 0
+
+# DiffServer keeps a request for as long as its client stays; here it is refused after the deadline.
+[[class]]
+name = \"all\"
+deadline = \"30s\"
+
+";
+
 fn written(entries: &[Entry<'_>], rest: &[&str], file: &str, origin: &str) -> String {
     let mut out = format!(
         "# The policy that means the same as {} of DiffServer.\n\n\
          [[listener]]\naddress = \"0.0.0.0:80\"\n\n\
-         [origin]\nservers = [{}]\n\n[score]\n",
+         [origin]\nservers = [{}]\n\n{QUEUE}[score]\n",
         one_line(file),
         quoted(origin)
     );
@@ -220,7 +244,7 @@ mod tests {
     fn every_line_that_means_nothing_is_told_with_its_number() {
         let text = "# fine\nunl.edu 8.5\nunl.edu. 9\n/a 11\n/b 0.5\n/c 1 2\nx y z\n\
                     http://a.com/ 5\n/a//b 2\nDNF\nFNF = much\n129.93. 4\n/d 1.0001\n10.0.0.1/8 3\n\
-                    10.0.0.0/8 4";
+                    10.0.0.0/8 4\nMAX_PROC 5\nMAXPROC 5\nmax_proc 5\nEdu 5\nUNL.EDU 5";
         assert_eq!(
             faults(text),
             "options.conf:3: \"unl.edu.\" stands on line 2 already
@@ -234,7 +258,12 @@ options.conf:10: must have a number behind it
 options.conf:11: must be a number from 0 to 1000 with at most three decimals, got \"much\"
 options.conf:12: must be a host, a domain, an address or a network such as \"10.0.0.0/8\", got \"129.93.\"
 options.conf:13: must be a priority from 1 to 10 with at most three decimals, got \"1.0001\"
-options.conf:15: \"10.0.0.0/8\" stands on line 14 already"
+options.conf:15: \"10.0.0.0/8\" stands on line 14 already
+options.conf:16: is no option; there are DOMAIN_NAME_FACTOR and FILE_NAME_FACTOR, and a host without a dot is written in small letters, got \"MAX_PROC\"
+options.conf:17: is no option; there are DOMAIN_NAME_FACTOR and FILE_NAME_FACTOR, and a host without a dot is written in small letters, got \"MAXPROC\"
+options.conf:18: is no option; there are DOMAIN_NAME_FACTOR and FILE_NAME_FACTOR, and a host without a dot is written in small letters, got \"max_proc\"
+options.conf:19: is no option; there are DOMAIN_NAME_FACTOR and FILE_NAME_FACTOR, and a host without a dot is written in small letters, got \"Edu\"
+options.conf:20: \"UNL.EDU\" stands on line 3 already"
         );
     }
 
@@ -252,6 +281,17 @@ address = "0.0.0.0:80"
 
 [origin]
 servers = ["app:80"]
+
+# One queue, sorted by the score alone. With ageing = 1 a request gains a point for each second that it
+# waits, so that no request waits for ever.
+[scheduling]
+policy = "score"
+ageing = 0
+
+# DiffServer keeps a request for as long as its client stays; here it is refused after the deadline.
+[[class]]
+name = "all"
+deadline = "30s"
 
 [score]
 client_factor = 2 # line 5
