@@ -79,7 +79,7 @@ impl World {
                 self.running.push(slot);
             }
             Verdict::Queue(ticket) => {
-                assert!(!free && !pulled);
+                assert!(!free && (!pulled || running), "running sessions are spared");
                 if full {
                     assert!(running, "only a running session's request displaces another");
                     let (.., displaced) = self.waiting.remove(newest.expect("one was displaced"));
@@ -87,10 +87,10 @@ impl World {
                 }
                 self.waiting.push((class, running, ticket));
             }
-            Verdict::Reject(Reason::BacklogTrigger) => assert!(pulled),
+            Verdict::Reject(Reason::BacklogTrigger) => assert!(pulled && !running),
             Verdict::Reject(reason) => {
                 assert_eq!(reason, Reason::QueueFull);
-                assert!(!pulled && full && (!running || newest.is_none()));
+                assert!(full && if running { newest.is_none() } else { !pulled });
             }
         }
     }

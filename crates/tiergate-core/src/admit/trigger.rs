@@ -4,6 +4,9 @@
 //! to be refused; it goes on until the backlog is shorter than a second length. With both the same this
 //! is WebQoS's rule: "until the total number of queued requests falls below j".
 //!
+//! Requests of running sessions are spared ("existing sessions should be maintained"): what bounds them is the length of
+//! the queue, their deadline, and how many of one session go first.
+//!
 //! Source: WebQoS §4.3 (j of all queued, k of premium queued). Any backlog and hysteresis: ours.
 
 use crate::names::ClassId;

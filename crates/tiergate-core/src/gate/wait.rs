@@ -47,7 +47,8 @@ impl<T> Pool<T> {
     /// # Errors
     /// Why it may not wait.
     pub(super) fn room(&self, arrival: &Arrival, queue_len_max: u32) -> Result<Leaving, Reason> {
-        let outnumbering = if self.triggers.bars(self.classes.rank(arrival.class)) {
+        let bars = self.triggers.bars(self.classes.rank(arrival.class)) && !arrival.running;
+        let outnumbering = if bars {
             Some(self.outnumbering(arrival).ok_or(Reason::BacklogTrigger)?)
         } else {
             None
