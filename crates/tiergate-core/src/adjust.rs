@@ -127,6 +127,15 @@ pub struct Adjustment {
     pub slew_per_s: f64,
 }
 
+/// One of several changes that are made together, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// Adjusts a setting.
+    Set(Adjustment),
+    /// Ends the owner's adjustment of a setting: the plan's value is in force again.
+    Undo(Setting),
+}
+
 /// What has become of an adjustment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Applied {
@@ -226,6 +235,56 @@ impl Adjustments {
         owner: &str,
         wanted: Adjustment,
     ) -> Result<(Applied, Plan), AdjustError> {
+        let place = self.enter(now, owner, wanted)?;
+        let plan = self.over();
+        let Adjusted { applied, lapsed, .. } = self.list[place];
+        if lapsed { Err(AdjustError::Unfit) } else { Ok((applied, plan)) }
+    }
+
+    /// Takes in several changes of an owner at once, so that shares may move from one class to another; call after
+    /// [`Adjustments::advance`]. Returns the plan with them.
+    ///
+    /// # Errors
+    /// Which change is no good, and why. These adjustments are none either then: change a copy.
+    pub(crate) fn change(
+        &mut self,
+        now: Moment,
+        owner: &str,
+        changes: &[Change],
+    ) -> Result<Plan, (usize, AdjustError)> {
+        let mut set = Vec::new();
+        for (number, change) in changes.iter().enumerate() {
+            match *change {
+                Change::Set(wanted) => {
+                    self.enter(now, owner, wanted).map_err(|error| (number, error))?;
+                    set.push((number, wanted.setting));
+                }
+                Change::Undo(setting) => {
+                    self.list.retain(|it| *it.owner != *owner || it.wanted.setting != setting);
+                }
+            }
+        }
+        let lapsed = |list: &[Adjusted]| list.iter().filter(|it| it.lapsed).count();
+        let before = lapsed(&self.list);
+        let plan = self.over();
+        if lapsed(&self.list) == before {
+            return Ok(plan);
+        }
+        // One that is set, or one from before that cannot stay without another that is undone.
+        let is_lost = |(_, setting): &&(usize, Setting)| {
+            self.list.iter().any(|it| it.lapsed && it.wanted.setting == *setting)
+        };
+        let lost = set.iter().find(is_lost).map(|(number, _)| *number);
+        Err((lost.unwrap_or(changes.len().saturating_sub(1)), AdjustError::Unfit))
+    }
+
+    /// Puts what an owner wants into the list, and returns where. The plan does not have it yet.
+    fn enter(
+        &mut self,
+        now: Moment,
+        owner: &str,
+        wanted: Adjustment,
+    ) -> Result<usize, AdjustError> {
         let Adjustment { setting, value, min, max, slew_per_s } = wanted;
         let planned = setting.read(&self.base).ok_or(AdjustError::NoSuchSetting)?;
         let is_valid = value.is_finite() && min <= max && slew_per_s > 0.0;
@@ -261,9 +320,7 @@ impl Adjustments {
         if place >= Self::COUNT_MAX {
             return Err(AdjustError::TooMany);
         }
-        let plan = self.over();
-        let Adjusted { applied, lapsed, .. } = self.list[place];
-        if lapsed { Err(AdjustError::Unfit) } else { Ok((applied, plan)) }
+        Ok(place)
     }
 
     /// Moves every value on to now; whether one changed.

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
-use tiergate_core::adjust::{AdjustError, Adjustment, Adjustments, Setting};
+use tiergate_core::adjust::{AdjustError, Adjustment, Adjustments, Change, Setting};
 use tiergate_core::admit::bucket::Rate;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings};
 use tiergate_core::admit::trigger::{Backlogs, Trigger};
@@ -82,6 +82,34 @@ const ALL: [Setting; 7] = [
     Setting::Weight(A),
     Setting::Share(A),
 ];
+
+#[test]
+fn several_settings_change_together_or_not_at_all() {
+    let mut gate: Gate<u32> = Gate::new(plan(3));
+    let (a, b) = (Setting::Share(A), Setting::Share(ClassId(1)));
+    let set = |setting, value| Change::Set(at_once(setting, value));
+    let shares = |gate: &Gate<u32>| [in_force(gate, a), in_force(gate, b)];
+    // 0.4 each: one alone cannot have more than what the other leaves.
+    let alone = gate.change(Moment::ZERO, "operator", &[set(a, 0.7)]);
+    assert_eq!(alone, Err((0, AdjustError::Unfit)));
+    assert_eq!(gate.change(Moment::ZERO, "operator", &[set(b, 0.2), set(a, 0.7)]), Ok(()));
+    assert_eq!(shares(&gate), [0.7, 0.2]);
+    let wrong = [set(b, 0.1), set(Setting::TriggerLen(A, 1), 3.0)];
+    let refused = gate.change(Moment::ZERO, "operator", &wrong);
+    assert_eq!(refused, Err((1, AdjustError::NoSuchSetting)));
+    assert_eq!(shares(&gate), [0.7, 0.2], "nothing of it");
+    let owned = gate.change(Moment::ZERO, "power", &[set(a, 0.5)]);
+    assert_eq!(owned, Err((0, AdjustError::Owned("operator".into()))));
+    let undone = gate.change(Moment::ZERO, "operator", &[Change::Undo(b)]);
+    assert_eq!(undone, Err((0, AdjustError::Unfit)), "the other could not stay");
+    assert_eq!(shares(&gate), [0.7, 0.2]);
+    assert_eq!(gate.change(Moment::ZERO, "operator", &[Change::Undo(a)]), Ok(()));
+    assert_eq!(shares(&gate), [0.4, 0.2]);
+    assert_eq!(gate.change(Moment::ZERO, "power", &[Change::Undo(b)]), Ok(()));
+    assert_eq!(shares(&gate), [0.4, 0.2], "it is not his");
+    assert_eq!(gate.change(Moment::ZERO, "operator", &[Change::Undo(b)]), Ok(()));
+    assert_eq!((shares(&gate), gate.adjustments().iter().count()), ([0.4, 0.4], 0));
+}
 
 #[test]
 fn each_setting_can_be_adjusted_and_comes_back() {

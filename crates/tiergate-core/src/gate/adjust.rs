@@ -1,7 +1,7 @@
 //! What comes in beside requests: readings of sensors, adjustments of controllers, and the wall clock.
 
 use super::Gate;
-use crate::adjust::{AdjustError, Adjustment, Adjustments, Applied};
+use crate::adjust::{AdjustError, Adjustment, Adjustments, Applied, Change};
 use crate::names::PoolId;
 use crate::plan::Plan;
 use crate::sense::{Reading, ReadingError, Sources};
@@ -64,6 +64,25 @@ impl<T> Gate<T> {
         self.adjustments = adjustments;
         self.put_adjusted(now, plan);
         Ok(applied)
+    }
+
+    /// Makes several changes of an owner's adjustments together. Costs a copy of the plan.
+    ///
+    /// # Errors
+    /// Which change cannot be made, by its place, and why. Nothing has changed then.
+    pub fn change(
+        &mut self,
+        now: Moment,
+        owner: &str,
+        changes: &[Change],
+    ) -> Result<(), (usize, AdjustError)> {
+        let now = self.common.latest(now);
+        self.move_adjustments(now);
+        let mut adjustments = self.adjustments.clone();
+        let plan = adjustments.change(now, owner, changes)?;
+        self.adjustments = adjustments;
+        self.put_adjusted(now, plan);
+        Ok(())
     }
 
     /// Ends all adjustments of an owner: the plan's values are in force again at once. Returns how many

@@ -1,5 +1,6 @@
 //! What the admin listener shows, as closures over the parts that know it.
 
+use super::token::AdminTokens;
 use crate::observe::counters::Counters;
 use crate::observe::refusals::Refusals;
 use crate::observe::server::ServerStatus;
@@ -12,6 +13,9 @@ use std::sync::Arc;
 
 /// A reload under way: the result is a sentence for people, either way.
 pub type Reload = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// Changes settings, and says how many or what is wrong.
+pub(super) type Change = Box<dyn Fn(&serde_json::Value) -> Result<usize, String> + Send + Sync>;
 
 /// What the gateway as a whole is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +40,7 @@ pub struct ConfigInForce {
     pub generation: u32,
 }
 
-/// What the admin listener shows, and the one thing it can ask for. The closures are called on the
+/// What the admin listener shows, and what it can ask for. The closures are called on the
 /// admin's own thread and must not block for long.
 pub struct Context {
     /// The program's version.
@@ -57,6 +61,12 @@ pub struct Context {
     pub listeners: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The configuration in force.
     pub config: Box<dyn Fn() -> ConfigInForce + Send + Sync>,
+    /// The tokens that allow changes of settings.
+    pub tokens: Box<dyn Fn() -> AdminTokens + Send + Sync>,
+    /// Changes settings as [`super::settings::change`] says, all or nothing.
+    pub change: Change,
+    /// Undoes every change of settings that was made here; returns how many there were.
+    pub undo: Box<dyn Fn() -> usize + Send + Sync>,
     /// Reloads the configuration, all or nothing. It continues if the client leaves.
     pub reload: Box<dyn Fn() -> Reload + Send + Sync>,
 }

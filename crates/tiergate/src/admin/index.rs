@@ -18,12 +18,13 @@ th:first-child,td:first-child{text-align:left}th{font-weight:600}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem}dd{margin:0}";
 
 /// What can be read here, and what it is.
-pub(super) const ENDPOINTS: [(&str, &str); 7] = [
+pub(super) const ENDPOINTS: [(&str, &str); 8] = [
     ("/", "this page"),
     ("/status", "everything as JSON; <code>tiergate top</code> reads it"),
     ("/metrics", "for Prometheus"),
     ("/refusals", "the latest refusals, with reasons"),
     ("/config", "the configuration in force"),
+    ("/settings", "what was changed while running; <code>PATCH</code> changes it"),
     ("/readyz", "200 when requests can be served"),
     ("/healthz", "200 when the process is alive"),
 ];

@@ -1,7 +1,7 @@
-//! The admin listener: health, readiness, metrics, status, configuration, refusals, reload.
+//! The admin listener: health, readiness, metrics, status, configuration, refusals, reload, settings.
 //!
 //! It shows the state of other parts ([`Context`]) and decides nothing. It is bound to loopback unless the
-//! policy says otherwise, has no authentication of its own, and defends a loopback address against
+//! policy says otherwise, asks for a token only where settings are changed, and defends a loopback address against
 //! web pages that request it ([`guard`]). Everything is bounded: connections, heads, bodies, time.
 
 mod context;
@@ -12,9 +12,12 @@ pub mod last_change;
 mod mask;
 mod routes;
 mod server;
+pub mod settings;
 pub mod status;
 #[cfg(test)]
 mod tests;
+mod token;
 
 pub use context::{ConfigInForce, Context, Phase, Reload, unready};
 pub use server::{bind, serve, spawn};
+pub use token::AdminTokens;

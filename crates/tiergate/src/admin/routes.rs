@@ -2,20 +2,25 @@
 
 use super::context::{Context, unready};
 use super::status::Status;
-use super::{guard, index, mask};
+use super::{guard, index, mask, settings};
 use crate::observe::history::History;
 use crate::observe::metrics::{Format, Readings};
 use crate::observe::refusals;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    WWW_AUTHENTICATE,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Bytes of a request's body. No request needs one; a form's empty body is let pass.
+/// Bytes of a request's body that needs none; a form's empty body is let pass.
 const BODY_LEN_MAX: u64 = 1024;
+/// Longest time that a body is waited for.
+const BODY_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest time that a reload is waited for; it goes on by itself.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -60,6 +65,14 @@ pub(super) async fn answer(admin: &Admin, request: Request<Incoming>) -> Answer 
         let text = "this listener answers to localhost and to addresses only\n";
         return plain(StatusCode::MISDIRECTED_REQUEST, text);
     }
+    if request.uri().path() == "/settings" {
+        match *request.method() {
+            Method::PATCH => return change(admin, request).await,
+            Method::DELETE => return undo(admin, request.headers()),
+            Method::GET | Method::HEAD => {}
+            _ => return not_allowed("GET, HEAD, PATCH, DELETE"),
+        }
+    }
     if request.body().size_hint().lower() > BODY_LEN_MAX {
         return plain(StatusCode::PAYLOAD_TOO_LARGE, "no request here needs a body\n");
     }
@@ -103,6 +116,7 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
         }
         "/status" => json(&admin.status()),
         "/config" => config(context),
+        "/settings" => json(&admin.status().adjustments),
         "/refusals" => json(&serde_json::json!({
             "recent": context.refusals.recent(limit(request.uri().query())),
             "skipped": context.refusals.skipped(),
@@ -123,6 +137,67 @@ fn config(context: &Context) -> Answer {
         mask::masked(&config.text)
     );
     respond(StatusCode::OK, TOML, text)
+}
+
+/// Why a request may not change settings; `None`: it may.
+fn forbidden(admin: &Admin, headers: &HeaderMap) -> Option<Answer> {
+    if !guard::is_meant(headers) {
+        let text = format!("a web page may not change settings: send `{}: 1`\n", guard::INTENT);
+        return Some(plain(StatusCode::FORBIDDEN, text));
+    }
+    let tokens = (admin.context.tokens)();
+    if tokens.is_empty() {
+        let text = "settings cannot be changed here: the policy has no admin_token_file\n";
+        return Some(plain(StatusCode::FORBIDDEN, text));
+    }
+    let presented = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = presented.and_then(|value| value.split_once(' '));
+    let is_bearer = |(scheme, _): &(&str, &str)| scheme.eq_ignore_ascii_case("bearer");
+    if token.filter(is_bearer).is_some_and(|(_, token)| tokens.allow(token.trim())) {
+        return None;
+    }
+    let text = "send one of the tokens of admin_token_file: `Authorization: Bearer …`\n";
+    let mut answer = plain(StatusCode::UNAUTHORIZED, text);
+    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    Some(answer)
+}
+
+async fn change(admin: &Admin, request: Request<Incoming>) -> Answer {
+    if let Some(answer) = forbidden(admin, request.headers()) {
+        return answer;
+    }
+    let body = Limited::new(request.into_body(), settings::BODY_LEN_MAX).collect();
+    let body = match tokio::time::timeout(BODY_PATIENCE, body).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => {
+            let text =
+                format!("the body must be whole, and {} bytes at most\n", settings::BODY_LEN_MAX);
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, text);
+        }
+        Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n"),
+    };
+    let wanted = match serde_json::from_slice(&body) {
+        Ok(wanted) => wanted,
+        Err(fault) => {
+            return plain(StatusCode::BAD_REQUEST, format!("the body is no JSON: {fault}\n"));
+        }
+    };
+    match (admin.context.change)(&wanted) {
+        Ok(count) => {
+            tracing::info!("{count} settings changed on the admin listener: {wanted}");
+            json(&admin.status().adjustments)
+        }
+        Err(fault) => plain(StatusCode::UNPROCESSABLE_ENTITY, line(fault)),
+    }
+}
+
+fn undo(admin: &Admin, headers: &HeaderMap) -> Answer {
+    if let Some(answer) = forbidden(admin, headers) {
+        return answer;
+    }
+    let count = (admin.context.undo)();
+    tracing::info!("{count} changes of settings undone on the admin listener");
+    plain(StatusCode::OK, format!("{count} undone\n"))
 }
 
 async fn reload(admin: &Admin) -> Answer {

@@ -20,6 +20,9 @@ use tiergate_core::time::Moment;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// Allows changes of settings.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
 /// What the tests may change while the listener runs.
 struct House {
     phase: Mutex<Phase>,
@@ -94,6 +97,9 @@ fn start() -> (SocketAddr, Arc<House>) {
             text: "password = \"hush\"\n[origin]\nservers = [\"10.0.0.5:80\"]\n".to_owned(),
             generation: 0,
         }),
+        tokens: Box::new(|| AdminTokens::of(TOKEN)),
+        change: Box::new(|_| Err("class.a: no such class".to_owned())),
+        undo: Box::new(|| 0),
         reload: Box::new(move || {
             let house = Arc::clone(&c);
             Box::pin(async move {
@@ -208,6 +214,32 @@ async fn a_reload_goes_on_when_whoever_asked_leaves() {
     drop(stream);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(house.reloads.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn settings_are_changed_by_those_who_have_a_token() {
+    let (address, _house) = start();
+    let patch = |more: String, body: &'static str| async move {
+        let fields = format!("{more}Content-Length: {}\r\n\r\n{body}", body.len());
+        // What follows the empty line is the body; the end of the head after it is never read.
+        ask(address, "PATCH", "/settings", &fields).await
+    };
+    let token = format!("Authorization: Bearer {TOKEN}\r\n");
+    assert_eq!(ask(address, "GET", "/settings", "").await, (200, "[]".to_owned()));
+    assert_eq!(patch(String::new(), "{}").await.0, 401);
+    assert_eq!(patch(format!("Authorization: Bearer {TOKEN}x\r\n"), "{}").await.0, 401);
+    assert_eq!(patch(format!("Authorization: Basic {TOKEN}\r\n"), "{}").await.0, 401);
+    let page = format!("{token}Origin: https://evil.example\r\n");
+    assert_eq!(patch(page, "{}").await.0, 403);
+    let (status, text) = patch(token.clone(), "{").await;
+    assert!(status == 400 && text.contains("is no JSON"), "{text}");
+    let (status, text) = patch(token.clone(), "{}").await;
+    assert_eq!((status, text.as_str()), (422, "class.a: no such class\n"));
+    assert_eq!(ask(address, "DELETE", "/settings", "").await.0, 401);
+    assert_eq!(ask(address, "DELETE", "/settings", &token).await, (200, "0 undone\n".to_owned()));
+    let long = format!("{token}Content-Length: 20000\r\n\r\n{}", "x".repeat(20_000));
+    assert_eq!(ask(address, "PATCH", "/settings", &long).await.0, 413);
+    assert_eq!(ask(address, "PUT", "/settings", &token).await.0, 405);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `tiergate run`: the gateway itself.
 
-use crate::admin::{self, ConfigInForce, Context, Phase};
+use crate::admin::{self, ConfigInForce, Context, Phase, settings};
 use crate::clock;
 use crate::config;
 use crate::config::meant::Policy;
@@ -122,6 +122,7 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     let shared = &process.shared;
     let (snapshot, phase, origin) = (shared.clone(), shared.clone(), shared.clone());
     let (listeners, config, sessions) = (shared.clone(), shared.clone(), shared.clone());
+    let (tokens, change, undo) = (shared.clone(), shared.clone(), shared.clone());
     let reload = process.clone();
     Context {
         version: env!("CARGO_PKG_VERSION"),
@@ -153,6 +154,19 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
                 text: config.policy.text.clone(),
                 generation: config.generation,
             }
+        }),
+        tokens: Box::new(move || tokens.config.load().policy.admin_tokens.clone()),
+        change: Box::new(move |wanted| {
+            let (mut gate, now) = (change.door.gate(), clock::now());
+            let changed = settings::change(&mut gate, now, wanted);
+            change.door.settle(gate, now);
+            changed
+        }),
+        undo: Box::new(move || {
+            let (mut gate, now) = (undo.door.gate(), clock::now());
+            let count = settings::undo(&mut gate, now);
+            undo.door.settle(gate, now);
+            count
         }),
         reload: Box::new(move || {
             let process = reload.clone();

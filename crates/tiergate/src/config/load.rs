@@ -5,6 +5,7 @@ use super::place::{File, Place};
 use super::policy::{Policy, Root, policy};
 use super::refusal::PAGE_LEN_MAX;
 use super::section::{Kind, table};
+use crate::admin::AdminTokens;
 use crate::geo::Geo;
 use crate::secrets::{Faults, NamedFile};
 use crate::session::settings::Recognised;
@@ -80,6 +81,10 @@ pub fn load_with(path: &Path, names: &mut Names) -> Result<Policy, ConfigError> 
         && let Some(secrets) = file.check(Secrets::load(file, warnings), &mut faults)
     {
         session.recognised = Recognised::Own(secrets);
+    }
+    if let Some(file) = &policy.admin_token_file {
+        let tokens = file.check(AdminTokens::load(file, warnings), &mut faults);
+        policy.admin_tokens = tokens.unwrap_or_default();
     }
     if let Some(spooling) = &policy.spooling {
         spooling.directory.check(spooling.check(), &mut faults);

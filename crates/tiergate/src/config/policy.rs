@@ -24,8 +24,10 @@ use super::section::{Kind, defaults, section, table};
 use super::session::{SessionKeys, session};
 use super::shedding::Shedding;
 use super::timeouts::Timeouts;
-use super::values::{AddressOrFalse, NETWORK, TEXT, whole};
+use super::values::{AddressOrFalse, FILE_TO_READ, NETWORK, TEXT, whole};
+use crate::admin::AdminTokens;
 use crate::geo::Geo;
+use crate::secrets::NamedFile;
 use crate::session::settings::Session;
 use crate::tokens::Credentials;
 use ipnet::IpNet;
@@ -108,6 +110,10 @@ section! {
         /// Why: loopback, because status and metrics expose paths and client addresses; no common program has
         /// this port.
         admin: Option<SocketAddr> = AddressOrFalse.or("127.0.0.1:8434");
+        /// File of 1 to 4 tokens, one per line as text, each of at least 32 bytes: who sends one may [change settings while
+        /// running](#settings-changed-while-running) on the admin listener.
+        admin_token_file: Option<NamedFile> =
+            FILE_TO_READ.optional("settings cannot be changed while running");
         /// Addresses and networks of peers whose `X-Forwarded-For`, `Forwarded` and PROXY headers are
         /// trusted.
         /// Why: any client can send these headers, and rules with `client` rely on them.
@@ -170,6 +176,10 @@ pub struct Policy {
     pub spooling: Option<Spooling>,
     /// Where metrics and status are served; `None`: nowhere.
     pub admin: Option<SocketAddr>,
+    /// The file of those who may change settings on the admin listener, if any.
+    pub admin_token_file: Option<NamedFile>,
+    /// Its tokens, read by [`super::load`].
+    pub admin_tokens: AdminTokens,
     /// Where requests are logged; `None`: nowhere.
     pub access_log: Option<AccessLog>,
     /// Bounds on sizes and numbers.
@@ -343,6 +353,8 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         buffering,
         spooling,
         admin: raw.admin,
+        admin_token_file: raw.admin_token_file,
+        admin_tokens: AdminTokens::default(),
         access_log: raw.access_log,
         limits,
         timeouts: raw.timeouts.value,

@@ -1,0 +1,56 @@
+//! The tokens that allow changes on the admin listener.
+
+use crate::secrets::{self, NamedFile};
+use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify};
+
+/// Most tokens: an old and a new one for each of two people.
+const COUNT_MAX: usize = 4;
+/// What is signed with a token to compare it with another in constant time.
+const MESSAGE: &[u8] = b"tiergate admin";
+
+/// Tokens, one of which a request that changes something must present. None: nothing can be changed.
+#[derive(Clone, Debug, Default)]
+pub struct AdminTokens(Vec<Key>);
+
+impl AdminTokens {
+    /// The tokens of a file, one a line.
+    ///
+    /// # Errors
+    /// The line that is wrong, never with its content.
+    pub(crate) fn load(named: &NamedFile, warnings: &mut Vec<String>) -> Result<Self, String> {
+        secrets::signing(named, COUNT_MAX, warnings).map(Self)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it is one of them.
+    pub fn allow(&self, presented: &str) -> bool {
+        let tag = sign(&Key::new(HMAC_SHA256, presented.as_bytes()), MESSAGE);
+        // Each is looked at, so that time tells nothing of which.
+        self.0.iter().fold(false, |found, key| verify(key, MESSAGE, tag.as_ref()).is_ok() | found)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        AdminTokens(secrets::signing_of("test", text, COUNT_MAX).expect("they are long enough"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_token_of_the_file_allows() {
+        let (one, other) = ("a".repeat(32), "b".repeat(40));
+        let tokens = AdminTokens::of(&format!("# old\n{one}\n{other}\n"));
+        assert!(tokens.allow(&one) && tokens.allow(&other));
+        for wrong in ["", "a", &"a".repeat(31), &"a".repeat(33), &format!("{one}{other}")] {
+            assert!(!tokens.allow(wrong), "{wrong}");
+        }
+        assert!(!AdminTokens::default().allow(&one) && AdminTokens::default().is_empty());
+    }
+}
