@@ -75,6 +75,10 @@ chaos: build ## The gateway under random faults for MINUTES=n (5), with a verdic
 lab-check: setup build ## Checks the experiments' promises, with fewer contenders, in five minutes
 	@$(LAB) lab --check --rounds 1 --store target/lab-check --fresh
 
+.PHONY: lab-weekly
+lab-weekly: setup build peers ## Checks the promises of every experiment, three rounds each, in about two hours
+	@$(LAB) lab --check --weekly --store target/lab-weekly --fresh
+
 .PHONY: peers
 peers: ## Installs and builds the lab's peers: Envoy, mod_qos, a proxy with failsafe-go
 	@scripts/peers.sh

@@ -16,6 +16,7 @@ needed=(
   "httperf httperf"
   "ip iproute2"
   "tc iproute2"
+  "nft nftables"
   "openssl openssl"
   "python3 python3"
   "node nodejs"

@@ -123,10 +123,17 @@ fn an_experiment_is_run_kept_and_shown() {
     let page = std::fs::read_to_string(docs.join("results.md")).unwrap();
     assert!(page.contains("Twice the capacity") && page.contains("results/small.svg"), "{page}");
     assert!(docs.join("results/small.svg").is_file());
+    assert!(page.contains("Measured in one sitting: one round, begun from 20"), "{page}");
 
-    // Done once, it is not done again; changed, it is.
+    // Done once, it is not done again; in another sitting, or changed, it is.
     let again = run(dir.path(), &[]);
     assert!(String::from_utf8_lossy(&again.stdout).contains("(kept)"));
+    let file = dir.path().join("store/small.sitting.json");
+    let mut sitting: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    sitting["began_s"] = 0.into();
+    std::fs::write(&file, sitting.to_string()).unwrap();
+    let later = run(dir.path(), &[]);
+    assert!(!String::from_utf8_lossy(&later.stdout).contains("(kept)"));
     experiment(dir.path(), &SMALL.replace("2x", "1.9x"));
     let changed = run(dir.path(), &[]);
     assert!(!String::from_utf8_lossy(&changed.stdout).contains("(kept)"));
@@ -157,6 +164,10 @@ fn mistakes_in_an_experiment_are_named() {
         (SMALL.replace("0.3x", "much"), "expected 80 or 0.2x"),
         (SMALL.replace("patience", "patients"), "patients"),
         (SMALL.replace("twice 2s", "twice"), "NAME TIME"),
+        (
+            format!("{SMALL}\n[[promise]]\nmeasure = \"answered\"\nof = \"haproxy\"\n"),
+            "`of` needs `times` or `at_most_times`",
+        ),
     ] {
         experiment(dir.path(), &wrong);
         let output = run(dir.path(), &["--list"]);

@@ -29,6 +29,8 @@ pub(crate) enum Contender {
     None,
     /// What is built here.
     Tiergate,
+    /// The same, first come first served: what an order of its own brings. Only where an experiment names it.
+    Fifo,
     /// HAProxy.
     Haproxy,
     /// nginx.
@@ -60,7 +62,7 @@ impl Contender {
 
     /// Whether it is what is built here.
     pub(crate) fn is_ours(self) -> bool {
-        self == Self::Tiergate
+        matches!(self, Self::Tiergate | Self::Fifo)
     }
 
     /// What it is and which of its mechanisms are used, in one line.
@@ -70,6 +72,7 @@ impl Contender {
             Self::Tiergate => {
                 "Tiergate: three classes with deadlines, the limit found while running"
             }
+            Self::Fifo => "Tiergate with policy = \"fifo\": the same, first come first served",
             Self::Haproxy => {
                 "HAProxy: server maxconn, priority queue (set-priority-class), timeout queue, \
                  queue length by class, stick table of rates by client, request buffering"
@@ -116,7 +119,7 @@ impl Contender {
         let installed = |name| find(name).context("not installed; `scripts/peers.sh` installs it");
         match self {
             Self::None => bail!("nothing has no program"),
-            Self::Tiergate => crate::gateway_program(place.program),
+            Self::Tiergate | Self::Fifo => crate::gateway_program(place.program),
             _ if place.program.is_some() => Ok(place.program.unwrap_or(Path::new("")).into()),
             Self::ModQos => {
                 for file in [MOD_QOS, LIBPCRE] {
@@ -140,7 +143,7 @@ impl Contender {
         let file = dir.join(if self == Self::Envoy { "envoy.yaml" } else { "configuration" });
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let before: &[&str] = match self {
-            Self::Tiergate => &["run"],
+            Self::Tiergate | Self::Fifo => &["run"],
             Self::Haproxy => &["-db", "-f"],
             // Errors before the configuration is read go to standard error instead of /var/log.
             Self::Nginx => &["-e", "stderr", "-c"],
@@ -156,6 +159,7 @@ impl Contender {
         match self {
             Self::None => "",
             Self::Tiergate => include_str!("../../peers/lab/tiergate.toml"),
+            Self::Fifo => include_str!("../../peers/lab/fifo.toml"),
             Self::Haproxy => include_str!("../../peers/lab/haproxy.cfg"),
             Self::Nginx => include_str!("../../peers/lab/nginx.conf"),
             Self::ModQos => include_str!("../../peers/lab/modqos.conf"),
@@ -243,7 +247,7 @@ mod tests {
             assert_eq!(Contender::parse(contender.name()), Ok(contender));
             assert!(!contender.about().is_empty() && !contender.about().contains('\n'));
         }
-        assert!(Contender::parse("varnish").unwrap_err().contains("none, tiergate, haproxy"));
+        assert!(Contender::parse("varnish").unwrap_err().contains("none, tiergate, fifo, haproxy"));
     }
 
     #[test]

@@ -98,11 +98,20 @@ mod tests {
             let template = contender.template();
             let text = filled(template).unwrap();
             let told = template.contains("@SLOTS") || template.contains("@RATE");
-            let is_peer = !matches!(contender, Contender::None | Contender::Tiergate);
+            let is_peer = contender != Contender::None && !contender.is_ours();
             assert_eq!(told, is_peer, "{}", contender.name());
             if contender != Contender::None {
                 assert!(text.contains("1001") && text.contains("1003"), "{}", contender.name());
             }
         }
+    }
+
+    #[test]
+    fn the_labs_webqos_is_the_policy_of_that_name() {
+        let lab = include_str!("../../peers/lab/webqos/tiergate.toml");
+        let own = include_str!("../../../../policies/webqos.toml");
+        let rest = |text: &'static str| text.find("[session]").map(|place| &text[place..]);
+        assert!(rest(lab).is_some() && rest(lab) == rest(own));
+        assert!(own.contains("\nslots = 32 ") && lab.contains("\nslots = 32 "));
     }
 }

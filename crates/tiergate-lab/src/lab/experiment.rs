@@ -69,6 +69,9 @@ pub(super) struct Experiment {
     /// What must never be lost.
     #[serde(default)]
     pub(super) promise: Vec<Promise>,
+    /// Its promises are left to the weekly check, because it takes long.
+    #[serde(default)]
+    pub(super) weekly: bool,
     /// Why a row is as it is, by contender.
     #[serde(default)]
     pub(super) remarks: BTreeMap<String, String>,
@@ -147,10 +150,12 @@ pub(super) struct Promise {
     pub(super) at_least: Option<f64>,
     /// Tiergate's value is at most this.
     pub(super) at_most: Option<f64>,
-    /// Tiergate's value is at least `times` that of this contender.
+    /// Tiergate's value is at least `times` that of this contender, or at most `at_most_times`.
     pub(super) of: Option<Contender>,
     /// See `of`.
     pub(super) times: Option<f64>,
+    /// See `of`.
+    pub(super) at_most_times: Option<f64>,
 }
 
 impl Experiment {
@@ -185,6 +190,12 @@ impl Experiment {
         for promise in &self.promise {
             let known = self.measure.iter().any(|m| m.name == promise.measure);
             ensure!(known, "promise: no measure {:?}", promise.measure);
+            let compares = promise.times.or(promise.at_most_times).is_some();
+            ensure!(
+                promise.of.is_some() == compares,
+                "promise {:?}: `of` needs `times` or `at_most_times`, and these need `of`",
+                promise.measure
+            );
         }
         Ok(())
     }
@@ -214,7 +225,11 @@ impl Experiment {
     /// Who takes part, of those that the lab is asked for.
     pub(super) fn contenders(&self, settings: &Settings) -> Vec<Contender> {
         let chosen = [&self.contenders, &settings.contenders];
-        let wanted = |c: &Contender| chosen.iter().all(|of| of.is_empty() || of.contains(c));
+        let named = |c: &Contender| chosen.iter().any(|of| of.contains(c));
+        let wanted = |c: &Contender| {
+            let all = chosen.iter().all(|of| of.is_empty() || of.contains(c));
+            all && (*c != Contender::Fifo || named(c))
+        };
         Contender::ALL.iter().copied().filter(wanted).collect()
     }
 
@@ -227,7 +242,8 @@ impl Experiment {
 /// The file's text without what no run depends on.
 fn essence(text: &str) -> Result<String> {
     let mut table: toml::Table = text.parse()?;
-    for words in ["title", "asks", "order", "remarks", "promise", "contenders", "search"] {
+    for words in ["title", "asks", "order", "remarks", "promise", "weekly", "contenders", "search"]
+    {
         table.remove(words);
     }
     Ok(toml::to_string(&table)?)

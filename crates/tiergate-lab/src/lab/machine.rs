@@ -19,6 +19,14 @@ pub(super) fn machine(runs_at_a_time: usize) -> Machine {
     }
 }
 
+impl Machine {
+    /// What two runs have in common that were on the same machine; the day is not part of it.
+    pub(super) fn identity(&self) -> String {
+        let Machine { processor, processors, memory_mib, kernel, runs_at_a_time, .. } = self;
+        format!("{processor}, {processors}, {memory_mib} MiB, {kernel}, {runs_at_a_time} at a time")
+    }
+}
+
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim())
@@ -26,6 +34,12 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The time in UTC, as `2026-11-21 09:05`.
+pub(super) fn minute() -> String {
+    let now = time::OffsetDateTime::now_utc();
+    format!("{} {:02}:{:02}", now.date(), now.hour(), now.minute())
 }
 
 /// The date in UTC, as 2026-11-21.

@@ -154,7 +154,7 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
         all.retain(|e| only.split(',').any(|part| e.name.contains(part)));
     }
     if settings.check {
-        all.retain(|e| !e.promise.is_empty());
+        all.retain(|e| !e.promise.is_empty() && (settings.weekly || !e.weekly));
         // Only those of whom a promise speaks.
         for experiment in &mut all {
             let named = experiment.promise.iter().filter_map(|promise| promise.of);

@@ -115,6 +115,19 @@ impl Network {
         Ok(())
     }
 
+    /// Gives each connection of the clients the next of their addresses, for a load generator that cannot choose one: the
+    /// limits by client of a contender would meet all its clients as one.
+    pub(super) fn spread(&self) -> Result<()> {
+        let addresses: Vec<String> =
+            (0..CLIENT_ADDRESSES).map(|n| format!("{n} : {}", Self::client(n))).collect();
+        let rules = format!(
+            "table ip spread {{ chain out {{ type nat hook postrouting priority srcnat; \
+             oifname wire tcp flags syn snat to numgen inc mod {CLIENT_ADDRESSES} map {{ {} }}; }} }}",
+            addresses.join(", ")
+        );
+        command("ip", ["netns", "exec", &self.clients, "nft", &rules])
+    }
+
     /// Where the gateway takes requests.
     pub(super) const LISTEN: SocketAddr = address([10, 77, 0, 1], 8080);
     /// Where the gateway takes its operator's, on its own machine.

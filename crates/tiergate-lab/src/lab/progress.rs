@@ -2,6 +2,7 @@
 
 use super::experiment::Experiment;
 use super::result::Round;
+use super::search;
 use super::settings::Settings;
 use crate::contender::Contender;
 use std::collections::VecDeque;
@@ -28,7 +29,8 @@ impl Progress {
         let runs = |experiment: &Experiment| {
             let contenders = experiment.contenders(settings);
             let searches = !settings.check && contenders.contains(&Contender::Haproxy);
-            let tried = if searches { experiment.search.len() } else { 0 };
+            let searched = searches && !experiment.search.is_empty();
+            let tried = if searched { search::runs_max(experiment) } else { 0 };
             let runs = contenders.len() * settings.rounds as usize + tried;
             std::iter::repeat_n(experiment.lasting() + AROUND, runs)
         };

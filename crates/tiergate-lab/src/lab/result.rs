@@ -168,6 +168,9 @@ pub(crate) struct ContenderResult {
 pub(crate) struct Round {
     /// Seed of the sending times.
     pub(crate) seed: u64,
+    /// When it began, as `2026-11-26 10:56` (UTC); `None` in results from before this was kept.
+    #[serde(default)]
+    pub(crate) at: Option<String>,
     /// Why its figures say nothing; `None`: they do.
     pub(crate) void: Option<String>,
     /// By measure; `None`: there was nothing to take it from, for example no answer.

@@ -3,8 +3,8 @@
 use super::experiment::Experiment;
 use super::result::{ContenderResult, ExperimentResult};
 use super::run::Turn;
-use super::turns::Lab;
-use super::{measure, search};
+use super::turns::{Lab, policy};
+use super::{machine, measure, search};
 use crate::contender::Contender;
 use anyhow::Result;
 
@@ -13,11 +13,15 @@ impl Lab<'_> {
     /// that what changes on the machine meets all alike.
     pub(super) async fn experiment(&mut self, experiment: &Experiment) -> Result<ExperimentResult> {
         self.progress.experiment(&experiment.title);
+        let contenders = experiment.contenders(self.settings);
+        let told = |contender: &Contender| Ok((*contender, policy(experiment, *contender)?));
+        let told = contenders.iter().map(told).collect::<Result<Vec<_>>>()?;
+        let machine = machine::machine(self.settings.jobs.unwrap_or_else(machine::Split::jobs));
+        self.store.sit(experiment, &told, &self.gateway, &machine.identity())?;
         let capacity = match experiment.origin.capacity() {
             Some(capacity) => capacity,
             None => self.store.capacity(experiment).await?,
         };
-        let contenders = experiment.contenders(self.settings);
         // A check is quick: haproxy has the limit that its operator configures.
         let searches = !self.settings.check && !experiment.search.is_empty();
         let found = match searches && contenders.contains(&Contender::Haproxy) {

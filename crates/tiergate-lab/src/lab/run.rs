@@ -1,7 +1,7 @@
 //! One run: an origin, one contender in front of it, and the clients, each on its own machine.
 
 use super::experiment::{Experiment, Generator};
-use super::machine::Split;
+use super::machine::{self, Split};
 use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
@@ -58,6 +58,7 @@ pub(super) struct Done {
 impl Run<'_> {
     /// Does it. An error is a reason why the contender could not take part.
     pub(super) async fn go(self) -> Result<Done> {
+        let at = machine::minute();
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
         let split = Split::new(self.experiment.origin_alone(), self.job, self.jobs);
@@ -89,6 +90,7 @@ impl Run<'_> {
                 load(&plan, scratch.path(), &network, &split, self.experiment.patience()).await?
             }
             Generator::Httperf => {
+                network.spread()?;
                 let (scratch, processors) = (scratch.path(), split.load.as_deref());
                 let namespace = Some(network.clients.as_str());
                 let place = httperf::Place { target, scratch, namespace, processors };
@@ -111,6 +113,7 @@ impl Run<'_> {
         };
         let round = Round {
             seed,
+            at: Some(at),
             void: report.void.clone(),
             values: self.experiment.measure.iter().map(|m| m.value(&observed)).collect(),
             lines: self.experiment.plot.iter().map(|p| p.values(&observed)).collect(),

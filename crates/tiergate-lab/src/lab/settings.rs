@@ -38,6 +38,9 @@ pub(crate) struct Settings {
     /// Fail if a promise of an experiment is broken; experiments without one are left out
     #[arg(long)]
     pub(super) check: bool,
+    /// With --check: also the experiments that take long
+    #[arg(long, requires = "check")]
+    pub(super) weekly: bool,
     /// Where the page and its plots go, with a copy of the results; none: nowhere
     #[arg(long)]
     pub(super) docs: Option<PathBuf>,

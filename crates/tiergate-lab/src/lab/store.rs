@@ -1,14 +1,29 @@
 //! Runs that are done, one file each, so that a lab that was interrupted goes on where it was.
 //!
-//! A run is kept under a key of everything that it depends on: what the experiment does, the
-//! contender's configuration and, for ours, the program. What has changed is run again.
+//! The runs of an experiment are kept for one *sitting*: all contenders on the same machine, in the same configurations, with the same
+//! gateway, within half a day. If anything of that changes, or the sitting has become too old, all of them are run again: figures
+//! of other days or programs are never compared with each other.
 
 use super::capacity;
 use super::experiment::Experiment;
 use super::run::{Done, Run, Turn};
+use crate::contender::Contender;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// An experiment's runs that are this far apart are not compared: other tenants of the machine come and go.
+const SITTING: Duration = Duration::from_secs(12 * 3600);
+
+/// What the runs that are kept of an experiment have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct Sitting {
+    /// A hash of what they depend on.
+    of: u64,
+    /// When the first began, in seconds since 1970.
+    began_s: u64,
+}
 
 /// Where runs are kept.
 pub(super) struct Store {
@@ -21,6 +36,38 @@ impl Store {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
         Ok(Self { directory: directory.into() })
+    }
+
+    /// Goes on with the experiment's sitting if it has these contenders, each with its configuration, this gateway and
+    /// machine, and began not long ago. Else it begins another, and forgets the runs of the former.
+    pub(super) fn sit(
+        &self,
+        experiment: &Experiment,
+        contenders: &[(Contender, Option<String>)],
+        gateway: &Path,
+        machine: &str,
+    ) -> Result<()> {
+        let mut hasher = DefaultHasher::new();
+        experiment.essence.hash(&mut hasher);
+        for (contender, policy) in contenders {
+            contender.name().hash(&mut hasher);
+            policy.as_deref().unwrap_or(contender.template()).hash(&mut hasher);
+        }
+        std::fs::read(gateway).unwrap_or_default().hash(&mut hasher);
+        machine.hash(&mut hasher);
+        let of = hasher.finish();
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let file = self.directory.join(format!("{}.sitting.json", experiment.name));
+        let kept = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let goes_on = |kept: &Sitting| {
+            kept.of == of && now_s.saturating_sub(kept.began_s) < SITTING.as_secs()
+        };
+        if kept.as_ref().is_some_and(goes_on) {
+            return Ok(());
+        }
+        self.forget(&format!("{}.", experiment.name))?;
+        std::fs::write(&file, serde_json::to_vec(&Sitting { of, began_s: now_s })?)
+            .with_context(|| format!("cannot write {}", file.display()))
     }
 
     /// The run, if it is done; an unreadable file is as good as none.
@@ -38,10 +85,7 @@ impl Store {
     /// The origin's capacity as it was measured for the experiment, now or before: all contenders,
     /// and a lab that goes on, have the same.
     pub(super) async fn capacity(&self, experiment: &Experiment) -> Result<f64> {
-        let mut hasher = DefaultHasher::new();
-        experiment.essence.hash(&mut hasher);
-        let name = format!("{}.capacity.{:016x}.json", experiment.name, hasher.finish());
-        let file = self.directory.join(name);
+        let file = self.directory.join(format!("{}.capacity.json", experiment.name));
         let kept = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
         if let Some(capacity) = kept {
             return Ok(capacity);
@@ -53,8 +97,15 @@ impl Store {
 
     /// Forgets all runs.
     pub(super) fn clear(&self) -> Result<()> {
+        self.forget("")
+    }
+
+    /// Forgets what begins with this.
+    fn forget(&self, prefix: &str) -> Result<()> {
         for entry in std::fs::read_dir(&self.directory)?.flatten() {
-            if entry.path().extension().is_some_and(|end| end == "json") {
+            let name = entry.file_name();
+            let begins = name.to_str().is_some_and(|name| name.starts_with(prefix));
+            if begins && entry.path().extension().is_some_and(|end| end == "json") {
                 std::fs::remove_file(entry.path())?;
             }
         }
@@ -62,15 +113,7 @@ impl Store {
     }
 
     fn file(&self, run: &Run<'_>) -> PathBuf {
-        let mut hasher = DefaultHasher::new();
-        run.experiment.essence.hash(&mut hasher);
-        let Turn { contender, slots, round } = run.turn;
-        run.policy.unwrap_or(contender.template()).hash(&mut hasher);
-        slots.hash(&mut hasher);
-        if contender.is_ours() {
-            std::fs::read(run.gateway).unwrap_or_default().hash(&mut hasher);
-        }
-        let (name, front, key) = (&run.experiment.name, contender.name(), hasher.finish());
-        self.directory.join(format!("{name}.{front}.{round}.{key:016x}.json"))
+        let (name, Turn { contender, slots, round }) = (&run.experiment.name, run.turn);
+        self.directory.join(format!("{name}.{}.{slots}.{round}.json", contender.name()))
     }
 }

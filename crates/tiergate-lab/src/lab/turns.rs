@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::store::Store;
 use super::{machine, network};
 use crate::contender::Contender;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -97,7 +97,15 @@ impl Lab<'_> {
                     self.store.keep(run, &done)?;
                 }
                 if !done.version.is_empty() {
-                    self.versions.insert(run.turn.contender.name().into(), done.version);
+                    let (name, now) = (run.turn.contender.name(), done.version.clone());
+                    let former = self.versions.insert(name.into(), done.version);
+                    let other = former.filter(|former| *former != now);
+                    if let Some(other) = other {
+                        bail!(
+                            "{name} was version {other} in some runs and is {now} in others; \
+                             measure all of them anew, with --fresh"
+                        );
+                    }
                 }
                 self.progress.ended(run.experiment, run.turn.contender, &done.round, fresh);
                 Ok(Ok(done.round))
@@ -115,7 +123,7 @@ impl Lab<'_> {
 }
 
 /// The experiment's own policy for a contender, where it has one.
-fn policy(experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
+pub(super) fn policy(experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
     let name = experiment.policy.get(contender.name());
     let file = name.map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
     let read = |file: PathBuf| {

@@ -46,7 +46,7 @@ fn peers(results: &Results) -> Vec<&str> {
             peers.push(&contender.name);
         }
     }
-    peers.sort_by_key(|name| *name == "none");
+    peers.sort_by_key(|name| ["fifo", "none"].iter().position(|last| last == name));
     peers
 }
 
@@ -67,7 +67,10 @@ fn matrix(results: &Results) -> String {
         let mut shortfalls = Vec::new();
         for (peer, heading) in peers.iter().zip(&headings) {
             let cell = verdict::cell(experiment, peer);
-            cells.push(cell);
+            // To be better than nothing in front, or than itself without an order, is no merit.
+            if !["none", "fifo"].contains(peer) {
+                cells.push(cell);
+            }
             let text = cell.text().replace(' ', "&nbsp;");
             row.push(link(&text));
             if let Some(behind) = verdict::shortfall(experiment, peer) {
@@ -104,7 +107,7 @@ fn count(cells: &[Cell], results: &Results) -> String {
     };
     let [ahead, level, mixed, behind] = compared;
     format!(
-        "In {} comparisons ({experiments}, each with every contender that can take part), Tiergate is \
+        "In {} comparisons with other programs ({experiments}, each with every one that can take part), Tiergate is \
          ahead in {ahead}, level in {level}, mixed (ahead in some measures, behind in others) in {mixed} \
          and behind in {behind}.",
         compared.iter().sum::<usize>(),

@@ -189,6 +189,7 @@ mod tests {
     fn contender(values: [f64; 3]) -> ContenderResult {
         let round = Round {
             seed: 1,
+            at: None,
             void: None,
             values: values.iter().copied().map(Some).collect(),
             lines: Vec::new(),

@@ -36,6 +36,16 @@ fn conditions(experiment: &ExperimentResult) -> String {
     );
     let rounds = || experiment.contenders.iter().flat_map(valid);
     let seeds: BTreeSet<u64> = rounds().map(|round| round.seed).collect();
+    let times: BTreeSet<&str> = rounds().filter_map(|round| round.at.as_deref()).collect();
+    if let (Some(first), Some(last)) = (times.first(), times.last()) {
+        let most = experiment.contenders.iter().map(|contender| contender.rounds.len()).max();
+        let rounds = match most.unwrap_or(0) {
+            1 => "one round".to_owned(),
+            most => format!("{most} rounds"),
+        };
+        let (first, last) = (plain(first), plain(last));
+        out += &format!(" Measured in one sitting: {rounds}, begun from {first} to {last} UTC.");
+    }
     if !seeds.is_empty() {
         let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
         let most = |value: fn(&Round) -> f64| rounds().map(value).fold(0.0, f64::max);
@@ -96,8 +106,9 @@ mod tests {
     fn conditions_are_told() {
         let results = sample::results();
         let text = conditions(&results.experiments[1]);
-        let expected =
-            "400 requests/s. Phases: calm (15 s), spike (10 s), calm again (25 s). Seeds: 1, 2, 3.";
+        let expected = "400 requests/s. Phases: calm (15 s), spike (10 s), calm again (25 s). \
+                        Measured in one sitting: 3 rounds, begun from 2026-11-21 09:10 to 2026-11-21 09:30 UTC. \
+                        Seeds: 1, 2, 3.";
         assert!(text.contains(expected), "{text}");
         assert!(
             text.contains("at most 34.0 % of a processor; 99 % of requests sent at most 1.20 ms")

@@ -9,6 +9,7 @@ pub(crate) fn contender(name: &str) -> &str {
     match name {
         "none" => "Nothing in front",
         "tiergate" => "Tiergate",
+        "fifo" => "Tiergate, FIFO",
         "haproxy" => "HAProxy",
         "nginx" => "nginx",
         "apache" | "mod_qos" | "mod-qos" | "modqos" => "Apache mod_qos",

@@ -41,6 +41,7 @@ mod tests {
     fn points_are_medians_of_the_valid_rounds_and_gaps_stay() {
         let round = |void: Option<&str>, line: [Option<f64>; 3]| Round {
             seed: 1,
+            at: None,
             void: void.map(String::from),
             values: Vec::new(),
             lines: vec![Vec::new(), line.to_vec()],

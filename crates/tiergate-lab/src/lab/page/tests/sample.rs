@@ -185,6 +185,7 @@ fn contender(name: &str, rounds: Vec<Round>) -> ContenderResult {
 fn round(seed: u64, name: &str) -> Round {
     Round {
         seed,
+        at: Some(format!("2026-11-21 09:{:02}", 10 * seed)),
         void: None,
         values: Vec::new(),
         lines: Vec::new(),
