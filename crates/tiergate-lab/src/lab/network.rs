@@ -121,8 +121,10 @@ impl Network {
         let addresses: Vec<String> =
             (0..CLIENT_ADDRESSES).map(|n| format!("{n} : {}", Self::client(n))).collect();
         let rules = format!(
-            "table ip spread {{ chain out {{ type nat hook postrouting priority srcnat; \
-             oifname wire tcp flags syn snat to numgen inc mod {CLIENT_ADDRESSES} map {{ {} }}; }} }}",
+            "add table ip spread; \
+             add chain ip spread out {{ type nat hook postrouting priority srcnat; }}; \
+             add rule ip spread out oifname wire meta l4proto tcp \
+             snat to numgen inc mod {CLIENT_ADDRESSES} map {{ {} }}",
             addresses.join(", ")
         );
         command("ip", ["netns", "exec", &self.clients, "nft", &rules])
