@@ -22,6 +22,9 @@ use std::time::Duration;
 /// Time that starting and stopping may add to a run.
 const SLACK: Duration = Duration::from_secs(30);
 
+/// How often a search looks closer around the best that it has found, with two runs at most each time.
+pub(super) const CLOSER: usize = 2;
+
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -220,6 +223,11 @@ impl Experiment {
     /// processor, so then the gateway shares the origin's, as in the papers.
     pub(super) fn origin_alone(&self) -> bool {
         self.origin.computes() && self.generator == Generator::Load
+    }
+
+    /// Runs that the search for haproxy's maxconn takes at most.
+    pub(super) fn searched_max(&self) -> usize {
+        self.search.len() + 2 * CLOSER
     }
 
     /// Who takes part, of those that the lab is asked for.

@@ -2,7 +2,6 @@
 
 use super::experiment::Experiment;
 use super::result::Round;
-use super::search;
 use super::settings::Settings;
 use crate::contender::Contender;
 use std::collections::VecDeque;
@@ -30,7 +29,7 @@ impl Progress {
             let contenders = experiment.contenders(settings);
             let searches = !settings.check && contenders.contains(&Contender::Haproxy);
             let searched = searches && !experiment.search.is_empty();
-            let tried = if searched { search::runs_max(experiment) } else { 0 };
+            let tried = if searched { experiment.searched_max() } else { 0 };
             let runs = contenders.len() * settings.rounds as usize + tried;
             std::iter::repeat_n(experiment.lasting() + AROUND, runs)
         };

@@ -5,7 +5,7 @@
 //! that the experiment names, then between the best one and its neighbours, or beyond it where it has none, one run each.
 //! The one with the most goodput is taken into the comparison.
 
-use super::experiment::Experiment;
+use super::experiment::{CLOSER, Experiment};
 use super::run::Turn;
 use super::turns::{Lab, Outcome};
 use crate::contender::Contender;
@@ -13,8 +13,6 @@ use anyhow::Result;
 
 /// The measure that decides.
 const BY: &str = "goodput";
-/// How often it looks closer, with two runs at most each time.
-const CLOSER: usize = 2;
 /// Neighbours that differ by a smaller factor are close enough.
 const CLOSE: f64 = 1.15;
 
@@ -24,11 +22,6 @@ pub(super) struct Found {
     pub(super) slots: u32,
     /// What the page says of it.
     pub(super) words: String,
-}
-
-/// Runs that a search takes at most.
-pub(super) fn runs_max(experiment: &Experiment) -> usize {
-    experiment.search.len() + 2 * CLOSER
 }
 
 /// Tries some and takes the best.
@@ -46,7 +39,7 @@ pub(super) async fn best(
     let mut tried: Vec<(u32, f64)> = Vec::new();
     let mut next: Vec<u32> =
         experiment.search.iter().map(|part| ((usual * part).round() as u32).max(1)).collect();
-    let mut left = runs_max(experiment);
+    let mut left = experiment.searched_max();
     for _ in 0..=CLOSER {
         // The first round of the comparison itself, so that the best is not run twice.
         let turn = |&slots: &u32| Turn { contender: Contender::Haproxy, slots, round: 1 };
