@@ -153,3 +153,28 @@ proptest! {
         }
     }
 }
+
+/// A session that holds a backlog long is not refused itself, but loses its own places to others.
+#[test]
+fn a_greedy_session_does_not_bar_the_others_of_its_class() {
+    let mut class = Class::named("basic");
+    class.refuse_at = vec![Trigger { of: Backlogs::All, waiting: 8, until: 8 }];
+    let spec = Spec { classes: vec![class], slots: Slots::Fixed(1), ..Spec::protective() };
+    let mut gate: Gate<()> = Gate::new(spec.build().expect("a valid plan"));
+    let arrive = |gate: &mut Gate<()>, flow, running| {
+        let arrival = Arrival { flow, running, ..Arrival::of(ClassId(0)) };
+        gate.arrive(Moment::ZERO, arrival, || ())
+    };
+    let greedy: Vec<_> = (0..20).map(|_| arrive(&mut gate, 1, true)).collect();
+    let waits = |verdict: &Verdict| matches!(verdict, Verdict::Queue(_));
+    assert_eq!(greedy.iter().filter(|it| waits(it)).count(), 19, "running sessions are spared");
+    for flow in 2..8 {
+        assert!(waits(&arrive(&mut gate, flow, false)), "flow {flow} gets a place");
+    }
+    let refused = greedy.iter().filter_map(|it| match it {
+        Verdict::Queue(ticket) => Some(gate.claim(*ticket)),
+        _ => None,
+    });
+    let refused = refused.filter(|it| *it == Claim::Rejected(Reason::BacklogTrigger)).count();
+    assert_eq!(refused, 6, "each in the stead of one of the session's");
+}
