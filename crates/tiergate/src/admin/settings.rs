@@ -82,11 +82,8 @@ fn asked(plan: &Plan, wanted: &Value) -> Result<Vec<Asked>, String> {
 
 fn class(plan: &Plan, name: &str, keys: &Value, all: &mut Vec<Asked>) -> Result<(), String> {
     let place = format!("class.{name}");
-    let mut known = plan.class_ids().iter().zip(&plan.classes);
-    let Some((id, class)) = known.find(|(_, class)| class.name == name) else {
-        let names: Vec<&str> = plan.classes.iter().map(|class| class.name.as_str()).collect();
-        return Err(format!("{place}: no such class; there are: {}", names.join(", ")));
-    };
+    let rank = place_of(&place, "class", name, plan.classes.iter().map(|it| it.name.as_str()))?;
+    let (id, class) = (&plan.class_ids()[rank], &plan.classes[rank]);
     let policy = plan.site_of(class).policy;
     for (key, value) in object(&place, keys)? {
         let place = format!("{place}.{key}");
@@ -127,11 +124,8 @@ fn class(plan: &Plan, name: &str, keys: &Value, all: &mut Vec<Asked>) -> Result<
 
 fn policer(plan: &Plan, name: &str, keys: &Value, all: &mut Vec<Asked>) -> Result<(), String> {
     let place = format!("policer.{name}");
-    let mut known = plan.policer_ids().iter().zip(&plan.policers);
-    let Some((id, _)) = known.find(|(_, policer)| policer.name == name) else {
-        let names: Vec<&str> = plan.policers.iter().map(|policer| policer.name.as_str()).collect();
-        return Err(format!("{place}: no such policer; there are: {}", names.join(", ")));
-    };
+    let names = plan.policers.iter().map(|it| it.name.as_str());
+    let id = &plan.policer_ids()[place_of(&place, "policer", name, names)?];
     for (key, value) in object(&place, keys)? {
         let place = format!("{place}.{key}");
         match key.as_str() {
@@ -140,6 +134,18 @@ fn policer(plan: &Plan, name: &str, keys: &Value, all: &mut Vec<Asked>) -> Resul
         }
     }
     Ok(())
+}
+
+/// Where the name stands among those that there are.
+fn place_of<'n>(
+    place: &str,
+    kind: &str,
+    name: &str,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<usize, String> {
+    let names: Vec<&str> = names.collect();
+    let found = names.iter().position(|it| *it == name);
+    found.ok_or_else(|| format!("{place}: no such {kind}; there are: {}", names.join(", ")))
 }
 
 fn object<'v>(place: &str, value: &'v Value) -> Result<&'v Map<String, Value>, String> {
