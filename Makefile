@@ -72,11 +72,11 @@ chaos: build ## The gateway under random faults for MINUTES=n (5), with a verdic
 	@$(LAB) chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: lab-check
-lab-check: setup build ## Checks the experiments' promises, with fewer contenders, in five minutes
+lab-check: setup build ## Checks the promises of the quick experiments, with fewer contenders
 	@$(LAB) lab --check --rounds 1 --store target/lab-check --fresh
 
 .PHONY: lab-weekly
-lab-weekly: setup build peers ## Checks the promises of every experiment, three rounds each, in about two hours
+lab-weekly: setup build peers ## Checks the promises of every experiment, three rounds each
 	@$(LAB) lab --check --weekly --store target/lab-weekly --fresh
 
 .PHONY: peers

@@ -13,7 +13,7 @@ A run is an origin (the server to be protected), one contender in front of it an
 in a network namespace of its own and pinned to processors ([more](lab.md)). Unless a section says otherwise, requests \
 are sent when they are due, whether or not earlier ones were answered, a client gives up after one \
 second, and latency counts from the moment a request was due. The peers are configured once for all \
-experiments, as an operator would who knows the origin's capacity; Tiergate is told no capacity. \
+experiments, as an operator would who knows the origin's capacity; Tiergate is told no capacity unless a section says so. \
 Every contender gets the same requests at the same times, in several rounds with different seeds. A \
 round in which the generators lagged behind is void: it is named, and its figures are left out.\n";
 
