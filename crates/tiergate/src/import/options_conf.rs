@@ -2,9 +2,9 @@
 //!
 //! Source: Rao, Ramamurthy: DiffServer (2001), §3.2. A line is the name of a host or domain, or the path
 //! of a file or (with `/` at the end) directory, then its priority from 1 to 10; without a number the
-//! priority is 1. The queue is sorted by the score alone, and refuses nobody. `DOMAIN_NAME_FACTOR` and `FILE_NAME_FACTOR`, the paper's DNF and FNF, are named in the
+//! priority is 1. `DOMAIN_NAME_FACTOR` and `FILE_NAME_FACTOR`, the paper's DNF and FNF, are named in the
 //! same way; the paper does not show such a line, so an `=` between is taken too, and so are the short
-//! names. Beyond the paper: addresses and networks of clients, and comments from `#` on, which are kept.
+//! names. The queue is sorted by the score alone. Beyond the paper: a deadline, addresses and networks of clients, and comments from `#` on, which are kept.
 
 use crate::config::score::{client, path};
 use std::collections::HashMap;
