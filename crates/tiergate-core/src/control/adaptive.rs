@@ -17,6 +17,7 @@
 
 use super::curve::{Advice, Curve, LATENCY_PRICE, Point};
 use super::law::{Bounds, Cause, Completion, Law, Step};
+use super::lookback::Lookback;
 use super::mix::Mix;
 use super::quickest::Quickest;
 use super::regain::Regain;
@@ -50,10 +51,6 @@ const LN_PROBE: (f64, f64) = (0.1, 0.5);
 /// A search ends after this many windows, or when ln of the knee is known to within this.
 const SEARCH_WINDOWS: u32 = 16;
 const SEARCH_DOUBT: f64 = 0.25;
-/// A limit that has grown by the first of these (ln) since it was last looked back from is looked back from: one window goes back to
-/// where the limit was, by the second at most. Throughput may have grown with time and not with the limit. After a change of
-/// the origin, where the limit was says nothing, and it is looked back by the second.
-const LN_GROWN: (f64, f64) = (0.26, 0.8);
 /// What probing may cost: share of the throughput (downward) or of its worth in latency (upward),
 /// on average over all windows, when the curve is sure and when it is not. Downward it is less where the curve has held for long and
 /// is surer than this: capacity that is lost shows without a probe, and capacity that is won does not.
@@ -107,8 +104,7 @@ pub struct AdaptiveLimit {
     /// Variance over mean of the count of answers.
     dispersion: f64,
     regain: Regain,
-    /// ln of the lowest limit since the last look back.
-    ln_proven: f64,
+    lookback: Lookback,
     /// This window probes whether lost capacity is back.
     probing_recovery: bool,
 }
@@ -134,7 +130,7 @@ impl AdaptiveLimit {
             held_count: 0,
             dispersion: 0.0,
             regain: Regain::new(),
-            ln_proven: 0.0,
+            lookback: Lookback::default(),
             probing_recovery: false,
             bounds,
         }
@@ -345,12 +341,17 @@ impl AdaptiveLimit {
                 return self.enter(now, ln_slots.exp().round() as u32, Cause::Probed);
             }
         }
-        if recalled.is_some() {
-            self.ln_proven = self.ln_base;
+        match (changed, recalled) {
+            (_, Some(_)) => self.lookback.known(now, self.ln_base),
+            (true, None) => self.lookback.changed(self.ln_base),
+            (false, None) => self.lookback.at(now, self.ln_base),
         }
-        let is_new = changed && recalled.is_none();
-        if let Some(back) = self.look_back(is_new, standing).filter(|back| *back < base) {
-            return self.enter(now, back.max(low.exp()).round() as u32, Cause::Probed);
+        if standing
+            && !self.searching
+            && let Some(back) = self.lookback.due(now, self.ln_base)
+            && back.exp() < base
+        {
+            return self.enter(now, back.exp().max(low.exp()).round() as u32, Cause::Probed);
         }
         // A limit that is moving visits other concurrencies anyway.
         let aside = if standing { self.probe(base, low.exp(), wide, reach) } else { 0.0 };
@@ -361,20 +362,6 @@ impl AdaptiveLimit {
             _ => Cause::Probed,
         };
         self.enter(now, slots as u32, cause)
-    }
-
-    /// The slots of a window that looks back to where the limit was before it grew, if it is time for one; `is_new`: the origin has
-    /// changed, and is not what it was before.
-    fn look_back(&mut self, is_new: bool, standing: bool) -> Option<f64> {
-        let (enough, most) = LN_GROWN;
-        let proven = if is_new { self.ln_base - most } else { self.ln_base };
-        self.ln_proven = self.ln_proven.min(proven);
-        let grown = self.ln_base - self.ln_proven;
-        if !standing || self.searching || grown <= enough {
-            return None;
-        }
-        self.ln_proven = self.ln_base;
-        Some((self.ln_base - grown.min(most)).exp())
     }
 
     /// Lost capacity is not back: the limit stays where it was.

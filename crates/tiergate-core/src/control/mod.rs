@@ -7,6 +7,7 @@ mod law;
 mod levels;
 mod limit;
 mod limits;
+mod lookback;
 mod mix;
 mod pushback;
 mod quickest;
