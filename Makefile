@@ -47,7 +47,7 @@ SEED ?=
 
 .PHONY: lab
 lab: setup peers build ## All experiments with Tiergate and its peers, then docs/results.md; EXP=name, ROUNDS=n, FRESH=1
-	@$(LAB) lab $(if $(EXP),--only $(EXP),--docs docs) $(if $(CONTENDERS),--contenders $(CONTENDERS)) \
+	@$(LAB) lab $(if $(EXP),--only $(EXP)) $(if $(CONTENDERS),--contenders $(CONTENDERS),--docs docs) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FRESH),--fresh) $(if $(AGREE),--agree $(AGREE))
 
 .PHONY: page

@@ -11,6 +11,7 @@ mod check;
 mod drive;
 mod experiment;
 mod httperf;
+mod join;
 mod machine;
 mod measure;
 mod network;
@@ -42,7 +43,8 @@ use turns::Lab;
 
 /// Runs what is asked for.
 pub(crate) async fn run(settings: Settings) -> Result<()> {
-    let experiments = chosen(&settings)?;
+    let all = all(&settings.experiments)?;
+    let experiments = chosen(&all, &settings)?;
     if settings.list {
         for experiment in &experiments {
             println!("  {:<24} {}", experiment.name, experiment.title);
@@ -50,7 +52,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         return Ok(());
     }
     if let Some(file) = &settings.page {
-        return finish(&settings, &read(file)?.in_words_of(&experiments));
+        return finish(&settings, &read(file)?.in_words_of(&experiments), None);
     }
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
     let store = Store::new(&settings.store)?;
@@ -80,7 +82,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         versions: lab.versions,
         experiments: results,
     };
-    finish(&settings, &results)?;
+    finish(&settings, &results, Some(&all))?;
     for line in &broken {
         println!("  promise broken: {line}");
     }
@@ -88,14 +90,19 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     Ok(())
 }
 
-/// Writes the results and the page, and compares with other results.
-fn finish(settings: &Settings, results: &Results) -> Result<()> {
+/// Writes the results and the page, and compares with other results. With `known`, all experiments that there are,
+/// those of the page that were not run anew stay on it.
+fn finish(settings: &Settings, results: &Results, known: Option<&[Experiment]>) -> Result<()> {
     write_json(&settings.store, results)?;
     println!("\n{}", page::summary(results).render(Paint::stdout()));
     println!("  written to {}", settings.store.join("results.json").display());
     if let Some(docs) = &settings.docs {
-        page::write(results, docs)?;
-        write_json(&docs.join("results"), results)?;
+        let file = docs.join("results/results.json");
+        let former = known.filter(|_| file.exists()).map(|_| read(&file)).transpose()?;
+        let page = known.map(|known| results.clone().joined(former, known).in_words_of(known));
+        let page = page.as_ref().unwrap_or(results);
+        page::write(page, docs)?;
+        write_json(&docs.join("results"), page)?;
         println!("  page: {}", docs.join("results.md").display());
     }
     if let Some(other) = &settings.agree {
@@ -135,10 +142,9 @@ fn write_json(directory: &Path, results: &Results) -> Result<()> {
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// The experiments that are asked for, in the order of the page.
-fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
+/// All experiments, in the order of the page.
+fn all(directory: &Path) -> Result<Vec<Experiment>> {
     let mut all = Vec::new();
-    let directory = &settings.experiments;
     let entries = std::fs::read_dir(directory)
         .with_context(|| format!("no experiments in {}", directory.display()))?;
     for entry in entries.flatten() {
@@ -149,7 +155,13 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
     }
     let place = |e: &Experiment| (e.order.unwrap_or(u32::MAX), e.name.clone());
     all.sort_by_key(place);
+    Ok(all)
+}
+
+/// Those that are asked for.
+fn chosen(all: &[Experiment], settings: &Settings) -> Result<Vec<Experiment>> {
     let names = all.iter().map(|e| e.name.clone()).collect::<Vec<_>>().join(", ");
+    let mut all = all.to_vec();
     if let Some(only) = &settings.only {
         all.retain(|e| only.split(',').any(|part| e.name.contains(part)));
     }

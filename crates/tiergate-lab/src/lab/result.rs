@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 /// Everything that was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
-    /// Where.
+    /// Where: the latest sitting.
     pub(crate) machine: Machine,
-    /// What each program says its version is.
+    /// What each program says its version is: the latest sitting.
     pub(crate) versions: BTreeMap<String, String>,
     /// In the order of the page.
     pub(crate) experiments: Vec<ExperimentResult>,
@@ -35,6 +35,15 @@ pub(crate) struct Machine {
     pub(crate) day: String,
 }
 
+/// What the runs of an experiment have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sitting {
+    /// Where, and on which day.
+    pub(crate) machine: Machine,
+    /// What each program says its version is.
+    pub(crate) versions: BTreeMap<String, String>,
+}
+
 /// One experiment with all its contenders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ExperimentResult {
@@ -48,6 +57,9 @@ pub(crate) struct ExperimentResult {
     pub(crate) remarks: BTreeMap<String, String>,
     /// Requests a second that the origin can serve.
     pub(crate) capacity: f64,
+    /// Where and when, and with which programs, if not with those of [`Results`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sitting: Option<Sitting>,
     /// Its phases, in order.
     pub(crate) phases: Vec<Phase>,
     /// What is measured; the values of a round are in this order.

@@ -57,6 +57,7 @@ impl Lab<'_> {
             asks: experiment.asks.clone(),
             remarks: experiment.remarks.clone(),
             capacity,
+            sitting: None,
             phases: experiment.phases.clone(),
             measures: experiment.measure.iter().map(measure::Taken::measure).collect(),
             plots: experiment.plot.iter().map(measure::Line::plot).collect(),

@@ -2,7 +2,8 @@
 
 use super::verdict::{self, Cell};
 use super::words::{self, plain, sentence};
-use crate::lab::result::{ExperimentResult, Results};
+use crate::lab::result::{ExperimentResult, Machine, Results};
+use std::collections::{BTreeMap, BTreeSet};
 use tiergate_draw::Table;
 use tiergate_draw::number::thousands;
 
@@ -114,10 +115,35 @@ fn count(cells: &[Cell], results: &Results) -> String {
     )
 }
 
+/// Where and when; a line for each, where that is not the same for all experiments.
 fn machine(results: &Results) -> String {
-    let machine = &results.machine;
+    let mut sittings: Vec<(Machine, Vec<&ExperimentResult>)> = Vec::new();
+    for experiment in &results.experiments {
+        let machine = results.sitting(experiment).machine;
+        match sittings.iter_mut().find(|(of, _)| *of == machine) {
+            Some((_, experiments)) => experiments.push(experiment),
+            None => sittings.push((machine, vec![experiment])),
+        }
+    }
+    sittings.sort_by(|one, other| one.0.day.cmp(&other.0.day));
+    match sittings.as_slice() {
+        [] => String::new(),
+        [(machine, _)] => format!("{}\n", on(machine)),
+        several => {
+            let link = |e: &&ExperimentResult| format!("[{}](#{})", plain(&e.title), e.name);
+            let line = |(machine, experiments): &(Machine, Vec<&ExperimentResult>)| {
+                let titles: Vec<String> = experiments.iter().map(link).collect();
+                format!("- {} {}.\n", on(machine), titles.join("; "))
+            };
+            let lines: String = several.iter().map(line).collect();
+            format!("Each experiment in one sitting, not all on the same day:\n\n{lines}")
+        }
+    }
+}
+
+fn on(machine: &Machine) -> String {
     format!(
-        "On {}, {} processor{} ({}), {} MiB of memory, Linux {}; {}.\n",
+        "On {}, {} processor{} ({}), {} MiB of memory, Linux {}; {}.",
         plain(&machine.day),
         machine.processors,
         if machine.processors == 1 { "" } else { "s" },
@@ -131,9 +157,21 @@ fn machine(results: &Results) -> String {
     )
 }
 
+/// What each program said its version was; several where it was not the same in all experiments.
+fn versions(results: &Results) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let sittings = results.experiments.iter().map(|experiment| results.sitting(experiment));
+    for (name, version) in sittings.flat_map(|sitting| sitting.versions) {
+        all.entry(name).or_default().insert(version);
+    }
+    let told = |versions: BTreeSet<String>| versions.into_iter().collect::<Vec<_>>().join(" and ");
+    all.into_iter().map(|(name, versions)| (name, told(versions))).collect()
+}
+
 /// Each contender with its version and what it is, then the other programs' versions.
 fn contenders(results: &Results) -> String {
     let mut out = String::new();
+    let versions = versions(results);
     let all: Vec<&str> = std::iter::once("tiergate").chain(peers(results)).collect();
     for name in &all {
         let known = results.experiments.iter().flat_map(|e| &e.contenders);
@@ -145,7 +183,7 @@ fn contenders(results: &Results) -> String {
             Some((head, about)) if words::contender(name).eq_ignore_ascii_case(head) => about,
             _ => &contender.about,
         };
-        let heading = match (words::contender(name), results.versions.get(*name)) {
+        let heading = match (words::contender(name), versions.get(*name)) {
             (known, None) => known.to_owned(),
             // The version that the program tells is Apache's own.
             ("Apache mod_qos", Some(version)) => format!("Apache {version} with mod_qos"),
@@ -153,7 +191,7 @@ fn contenders(results: &Results) -> String {
         };
         out += &format!("- **{}**: {}\n", plain(&heading), sentence(about));
     }
-    let others = results.versions.iter().filter(|(name, _)| !all.contains(&name.as_str()));
+    let others = versions.iter().filter(|(name, _)| !all.contains(&name.as_str()));
     let others: Vec<String> =
         others.map(|(name, version)| format!("{} {}", plain(name), plain(version))).collect();
     if !others.is_empty() {

@@ -43,6 +43,25 @@ fn the_page_leads_from_the_summary_to_the_sections() {
 }
 
 #[test]
+fn several_sittings_are_told_apart() {
+    let mut results = sample::results();
+    let page = |results: &Results| {
+        let dir = tempfile::tempdir().unwrap();
+        write(results, dir.path()).unwrap();
+        read(dir.path(), "results.md")
+    };
+    assert!(!page(&results).contains("not all on the same day"));
+    let mut then = results.sitting(&results.experiments[0]);
+    then.machine.day = "2026-11-19".into();
+    then.versions.insert("haproxy".into(), "2.4.0".into());
+    results.experiments[0].sitting = Some(then);
+    let page = page(&results);
+    let days = ["- On 2026-11-19, 4 processors", "- On 2026-11-21, 4 processors"];
+    assert!(days.iter().all(|day| page.contains(day)), "{page}");
+    assert!(page.contains("**HAProxy 2.4.0 and 2.6.12**"), "{page}");
+}
+
+#[test]
 fn names_do_not_leave_the_directory() {
     let mut results = sample::results();
     results.experiments[0].name = "../results".into();

@@ -90,6 +90,7 @@ fn overload() -> ExperimentResult {
         remarks: [("nginx".into(), "It cannot tell premium from basic once its limit is full".into())]
             .into(),
         capacity: 400.0,
+        sitting: None,
         phases: phases.map(|name| Phase { name: name.into(), seconds: 15.0 }).into(),
         measures: vec![
             measure("premium answered", Unit::Share, Better::Higher, true),
@@ -152,6 +153,7 @@ fn spike() -> ExperimentResult {
             .into(),
         remarks: [("haproxy".into(), "It is told how many requests the server can take".into())].into(),
         capacity: 400.0,
+        sitting: None,
         phases: [("calm", 15.0), ("spike", 10.0), ("calm again", 25.0)]
             .map(|(name, seconds)| Phase { name: name.into(), seconds })
             .into(),
