@@ -185,17 +185,41 @@ fn listens(pid: u32, address: SocketAddr) -> bool {
 /// Runs a program to its end within `patience` and returns what it printed on standard output;
 /// longer, or a failure, is an error with its own words. Cancel safe: dropped, it is killed.
 pub(crate) async fn output(program: Program, patience: Duration) -> Result<String> {
-    let mut command = tokio::process::Command::from(program.command());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let child = command.spawn().with_context(|| format!("cannot start {}", program.name))?;
-    let done = tokio::time::timeout(patience, child.wait_with_output())
-        .await
-        .with_context(|| format!("{} took longer than {patience:?}", program.name))??;
-    if !done.status.success() {
-        let words = String::from_utf8_lossy(&done.stderr);
-        bail!("{} failed ({}): {}", program.name, done.status, words.trim());
+    Printing::start(program)?.output(patience).await
+}
+
+/// A program under way that ends by itself, and what it prints; killed when dropped.
+pub(crate) struct Printing {
+    name: String,
+    child: tokio::process::Child,
+}
+
+impl Printing {
+    /// Starts it.
+    pub(crate) fn start(program: Program) -> Result<Self> {
+        let mut command = tokio::process::Command::from(program.command());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let child = command.spawn().with_context(|| format!("cannot start {}", program.name))?;
+        Ok(Self { name: program.name, child })
     }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+
+    /// Its process id; `None`: it has ended.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// See [`output`].
+    pub(crate) async fn output(self, patience: Duration) -> Result<String> {
+        let Self { name, child } = self;
+        let done = tokio::time::timeout(patience, child.wait_with_output())
+            .await
+            .with_context(|| format!("{name} took longer than {patience:?}"))??;
+        if !done.status.success() {
+            let words = String::from_utf8_lossy(&done.stderr);
+            bail!("{name} failed ({}): {}", done.status, words.trim());
+        }
+        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    }
 }
 
 /// Where a program of that name is, along `PATH`; `None`: not installed.

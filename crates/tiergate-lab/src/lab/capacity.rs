@@ -23,7 +23,7 @@ const REQUESTS: usize = 5000;
 pub(super) async fn measured(experiment: &Experiment) -> Result<f64> {
     let scratch = scratch()?;
     let network = Network::make(&experiment.link)?;
-    let split = Split::new(experiment.origin_alone(), 0, 1);
+    let split = Split::new(experiment.origin.computes(), 0, 1);
     let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
     let namespace = Some(network.origin.as_str());
     let place = server::Place { scratch: scratch.path(), listen, namespace, processors };

@@ -219,12 +219,6 @@ impl Experiment {
         self.lasting() + longest.unwrap_or_default() + SLACK
     }
 
-    /// Whether the origin must have its processor to itself: if it computes. httperf fills its own
-    /// processor, so then the gateway shares the origin's, as in the papers.
-    pub(super) fn origin_alone(&self) -> bool {
-        self.origin.computes() && self.generator == Generator::Load
-    }
-
     /// Runs that the search for haproxy's maxconn takes at most.
     pub(super) fn searched_max(&self) -> usize {
         self.search.len() + 2 * CLOSER

@@ -61,7 +61,7 @@ impl Run<'_> {
         let at = machine::minute();
         let scratch = scratch()?;
         let network = Network::make(&self.experiment.link)?;
-        let split = Split::new(self.experiment.origin_alone(), self.job, self.jobs);
+        let split = Split::new(self.experiment.origin.computes(), self.job, self.jobs);
         let (listen, processors) = (Network::ORIGIN, split.origin.as_deref());
         let namespace = Some(network.origin.as_str());
         let place = server::Place { scratch: scratch.path(), listen, namespace, processors };

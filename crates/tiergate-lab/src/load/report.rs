@@ -12,7 +12,7 @@ use tiergate_draw::{Cell, Paint, Table, Tone};
 
 /// Requests sent later than this do not follow the schedule; a run in which more than one in a
 /// hundred is later measures the generator. A tenth of the shortest patience in use here.
-const LATENESS_MAX: Duration = Duration::from_millis(50);
+pub(crate) const LATENESS_MAX: Duration = Duration::from_millis(50);
 
 /// A generator that uses more of its processor than this in any five seconds may be what it
 /// measures.

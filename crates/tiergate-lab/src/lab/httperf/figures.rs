@@ -2,10 +2,7 @@
 
 use crate::bench::tool::after;
 use crate::load::counts::Counts;
-
-/// Longest time by which a process may have been behind its schedule, even once: a quarter of the
-/// shortest patience in the experiments. Several processes on one processor are 70 ms late at times.
-const LATE_MS_MAX: f64 = 250.0;
+use crate::load::report::LATENESS_MAX;
 
 /// What became of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +21,8 @@ pub(crate) struct Figures {
     /// From the beginning to the last answer or timeout, in seconds; of several processes, the
     /// longest.
     pub(crate) seconds: f64,
-    /// How far behind its schedule httperf was, at the worst, in milliseconds.
+    /// 99 % of the requests were sent no later than this after they were due, in milliseconds; of several
+    /// processes, the latest.
     pub(crate) late_ms: f64,
     /// Connections that could not be made for want of descriptors or ports: never on their way.
     pub(crate) unsent: u64,
@@ -49,9 +47,10 @@ impl Figures {
                 self.unsent
             ));
         }
-        (self.late_ms > LATE_MS_MAX).then(|| {
+        let most = LATENESS_MAX.as_millis();
+        (self.late_ms > most as f64).then(|| {
             format!(
-                "void: httperf was {:.0} ms behind its schedule, more than {LATE_MS_MAX:.0}; the \
+                "void: httperf was {:.0} ms behind its schedule (p99), more than {most} ms; the \
                  machine is too busy for this rate",
                 self.late_ms
             )
@@ -59,9 +58,8 @@ impl Figures {
     }
 }
 
-/// Reads the output of one process, which was to begin `rate` connections or sessions a second;
-/// `None`: something is missing.
-pub(super) fn read(text: &str, rate: f64, session: bool) -> Option<Figures> {
+/// Reads the output of one process, but for its lateness; `None`: something is missing.
+pub(super) fn read(text: &str, session: bool) -> Option<Figures> {
     let total = line(text, "Total:")?;
     let statuses = line(text, "Reply status:")?;
     let status = |class| after(statuses, class).map(|count| count as u64);
@@ -79,16 +77,12 @@ pub(super) fn read(text: &str, rate: f64, session: bool) -> Option<Figures> {
     let seconds = after(total, "test-duration ")?;
     let times = line(text, "Connection time [ms]: min")?;
     let reply = line(text, "Reply time [ms]:")?;
-    // Connections that were due at once since httperf came late; two may be due by chance. The
-    // first of them has waited for as long as it takes so many to become due.
-    let burst = after(text, "Maximum connect burst length: ")?;
-    let late_ms = (burst - 2.0).max(0.0) / rate * 1e3;
     let (mean_ms, p50_ms, sessions) = match session {
         true => (after(reply, "response ")?, None, Some(read_sessions(text)?)),
         false => (after(times, "avg ")?, Some(after(times, "median ")?), None),
     };
     let counts = Counts { sent: ok + refused + failed + timed_out, ok, refused, failed, timed_out };
-    Some(Figures { counts, mean_ms, p50_ms, sessions, seconds, late_ms, unsent })
+    Some(Figures { counts, mean_ms, p50_ms, sessions, seconds, late_ms: 0.0, unsent })
 }
 
 /// By the end of "Session rate [sess/s]: min 0.00 avg 0.25 max 0.00 stddev 0.00 (1/20)".

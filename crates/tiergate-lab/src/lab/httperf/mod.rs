@@ -4,18 +4,21 @@
 //! passes without progress: while connecting, sending, waiting, receiving. A session is one client
 //! with a connection kept open, who thinks between calls.
 //!
-//! Know of httperf: it never sleeps, so each process fills its processor; it holds at most 1,024
+//! Know of httperf: it never sleeps, so each process fills its processor, and runs only when nobody else wants it (`nice`), because with two
+//! processors the gateway shares it; it holds at most 1,024
 //! descriptors (`select`), so a high rate is split over several processes; it gives latencies of
 //! all answers together, refusals among them.
 
 mod figures;
+mod lateness;
 
 pub(crate) use figures::Figures;
 
 use crate::load::population::{Population, Session};
 use crate::load::{Arrivals, Step};
-use crate::process::{Program, find, output};
+use crate::process::{Printing, Program, find};
 use anyhow::{Context, Result, ensure};
+use lateness::Lateness;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -60,20 +63,29 @@ pub(crate) async fn run(workloads: &[Workload<'_>], place: &Place<'_>) -> Result
     for (number, workload) in workloads.iter().enumerate() {
         let patience = workload.step.lasting + workload.holds_at_most() + PATIENCE;
         for program in workload.programs(number, place)? {
-            all.spawn(async move { (number, output(program, patience).await) });
+            all.spawn(async move { (number, run_one(program, patience).await) });
         }
     }
     let mut parts: Vec<Vec<Figures>> = vec![Vec::new(); workloads.len()];
     while let Some(done) = all.join_next().await {
-        let (number, said) = done?;
+        let (number, done) = done?;
         let workload = &workloads[number];
-        let said = said.with_context(|| format!("workload {}", workload.population.name))?;
-        let rate = workload.step.rate / f64::from(workload.processes()?);
-        let figures = figures::read(&said, rate, workload.population.session.is_some());
+        let (said, lateness) =
+            done.with_context(|| format!("workload {}", workload.population.name))?;
+        let figures = figures::read(&said, workload.population.session.is_some());
         let unexpected = || format!("httperf printed something else than expected:\n{said}");
-        parts[number].push(figures.with_context(unexpected)?);
+        let figures = figures.with_context(unexpected)?;
+        parts[number].push(Figures { late_ms: lateness.p99_ms(), ..figures });
     }
     Ok(parts.iter().map(|parts| figures::merge(parts)).collect())
+}
+
+/// What one process prints, and how late it sent.
+async fn run_one(program: Program, patience: Duration) -> Result<(String, Lateness)> {
+    let printing = Printing::start(program)?;
+    let pid = printing.pid().context("httperf ended at once")?;
+    let (said, lateness) = tokio::join!(printing.output(patience), lateness::watch(pid, "httperf"));
+    Ok((said?, lateness))
 }
 
 impl Workload<'_> {
@@ -119,7 +131,8 @@ impl Workload<'_> {
         let path = find("httperf").context("httperf is not installed; run scripts/setup.sh")?;
         let processes = self.processes()?;
         let program = |part| {
-            let program = Program::new("httperf", &path).args(self.args(part, processes, place)?);
+            let nice = Program::new("httperf", "nice").args(["-n", "15"]).args([&path]);
+            let program = nice.args(self.args(part, processes, place)?);
             let list = place.scratch.join(format!("httperf-{number}-{part}.uris"));
             let program = program.namespace(place.namespace).processors(place.processors);
             if self.uris.len() < 2 {
