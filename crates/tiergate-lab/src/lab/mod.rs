@@ -16,6 +16,7 @@ mod measure;
 mod network;
 mod page;
 mod progress;
+mod promise;
 mod result;
 mod rounds;
 mod run;
@@ -73,18 +74,36 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     for experiment in &experiments {
         results.push(lab.experiment(experiment).await?);
     }
-    let broken: Vec<String> =
-        experiments.iter().zip(&results).flat_map(|(e, r)| check::broken(e, r)).collect();
+    let judged = experiments.iter().zip(&results);
+    let broken: Vec<String> = judged.clone().flat_map(|(e, r)| check::broken(e, r)).collect();
+    let hollow: Vec<String> = judged.flat_map(|(e, r)| check::hollow(e, r)).collect();
     let results = Results {
         machine: machine::machine(settings.jobs.unwrap_or_else(machine::Split::jobs)),
         versions: lab.versions,
         experiments: results,
     };
     finish(&settings, &results)?;
+    if settings.off {
+        return told_off(&experiments, &hollow);
+    }
     for line in &broken {
         println!("  promise broken: {line}");
     }
     ensure!(broken.is_empty() || !settings.check, "{} promises are broken", broken.len());
+    Ok(())
+}
+
+/// Tells which promises hold without their features, and fails if any does.
+fn told_off(experiments: &[Experiment], hollow: &[String]) -> Result<()> {
+    let all: usize = experiments.iter().map(|experiment| experiment.promise.len()).sum();
+    for line in hollow {
+        println!("  proves nothing: {line}");
+    }
+    println!(
+        "  {} of {all} promises fail once their feature is off, as they should",
+        all - hollow.len()
+    );
+    ensure!(hollow.is_empty(), "{} promises hold without their features", hollow.len());
     Ok(())
 }
 
@@ -156,9 +175,13 @@ fn chosen(settings: &Settings) -> Result<Vec<Experiment>> {
     if settings.check {
         all.retain(|e| !e.promise.is_empty() && (settings.weekly || !e.weekly));
         // Only those of whom a promise speaks.
+        let ours = if settings.off { Contender::Off } else { Contender::Tiergate };
+        if settings.off {
+            all = all.iter().flat_map(check::by_feature).collect();
+        }
         for experiment in &mut all {
             let named = experiment.promise.iter().filter_map(|promise| promise.of);
-            experiment.contenders = named.chain([Contender::Tiergate]).collect();
+            experiment.contenders = named.chain([ours]).collect();
         }
     }
     ensure!(!all.is_empty(), "no such experiment; there are: {names}");

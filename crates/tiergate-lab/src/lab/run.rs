@@ -75,6 +75,7 @@ impl Run<'_> {
             namespace: Some(&network.gateway),
             processors: split.front.as_deref(),
             template: self.policy,
+            off: self.experiment.off.as_ref(),
             ..FrontPlace::new(scratch.path(), addresses, gateway)
         };
         let mut front = contender.start(&place).await?;
