@@ -6,7 +6,7 @@
 use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::promise::Promise;
-use super::result::Phase;
+use super::result::{ExperimentResult, Phase};
 use super::server::Server;
 use super::settings::Settings;
 use crate::contender::{Contender, Off};
@@ -182,6 +182,12 @@ impl Experiment {
         Ok(())
     }
 
+    /// Whether results have all that it measures and draws now, and nothing else.
+    pub(super) fn has_measures_of(&self, result: &ExperimentResult) -> bool {
+        self.measure.iter().map(Taken::measure).eq(result.measures.iter().cloned())
+            && self.plot.iter().map(Line::plot).eq(result.plots.iter().cloned())
+    }
+
     /// Number of the phase of that name.
     pub(super) fn phase(&self, name: &str) -> Option<usize> {
         self.phases.iter().position(|phase| phase.name == name)
@@ -247,6 +253,11 @@ impl TraceText {
 }
 
 impl Clients {
+    /// Its rates in words, as the file has them: one for all phases, or one for each.
+    pub(super) fn rates(&self) -> String {
+        self.rate.join(", ")
+    }
+
     fn steps(&self, phases: &[Phase], capacity: f64) -> Result<Vec<Step>> {
         let step = |(number, phase): (usize, &Phase)| {
             let text = self.rate.get(number).unwrap_or(&self.rate[0]);
@@ -342,10 +353,10 @@ fn phases<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Phase>, D::Er
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn all() -> Vec<Experiment> {
+    pub(in crate::lab) fn all() -> Vec<Experiment> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
         let files = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
         let read = |file: PathBuf| {

@@ -3,7 +3,8 @@
 //! An experiment is a file in `experiments/` ([`experiment`]). Each contender ([`crate::contender`]) runs
 //! it several times: three machines are made ([`network`]), the origin ([`server`]) and the
 //! contender are started, the clients ask ([`run`]), figures are taken ([`measure`]) and kept
-//! ([`store`]). In the end all of them are one document ([`result`]) and one page ([`page`]).
+//! ([`store`]). In the end all of them are one document ([`result`]) and two pages: all of it ([`page`]), and the papers'
+//! figures next to ours ([`papers`]).
 
 mod agree;
 mod capacity;
@@ -15,6 +16,7 @@ mod machine;
 mod measure;
 mod network;
 mod page;
+mod papers;
 mod progress;
 mod promise;
 mod result;
@@ -26,6 +28,7 @@ mod settings;
 mod store;
 mod surge;
 mod turns;
+mod waits;
 
 pub(crate) use settings::Settings;
 
@@ -51,7 +54,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         return Ok(());
     }
     if let Some(file) = &settings.page {
-        return finish(&settings, &read(file)?.in_words_of(&experiments));
+        return finish(&settings, &read(file)?.in_words_of(&experiments), &experiments);
     }
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
     let store = Store::new(&settings.store)?;
@@ -82,7 +85,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         versions: lab.versions,
         experiments: results,
     };
-    finish(&settings, &results)?;
+    finish(&settings, &results, &experiments)?;
     if settings.off {
         return told_off(&experiments, &hollow);
     }
@@ -107,15 +110,18 @@ fn told_off(experiments: &[Experiment], hollow: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Writes the results and the page, and compares with other results.
-fn finish(settings: &Settings, results: &Results) -> Result<()> {
+/// Writes the results and the pages, and compares with other results.
+fn finish(settings: &Settings, results: &Results, experiments: &[Experiment]) -> Result<()> {
     write_json(&settings.store, results)?;
     println!("\n{}", page::summary(results).render(Paint::stdout()));
     println!("  written to {}", settings.store.join("results.json").display());
     if let Some(docs) = &settings.docs {
         page::write(results, docs)?;
         write_json(&docs.join("results"), results)?;
-        println!("  page: {}", docs.join("results.md").display());
+        papers::write(results, experiments, docs)?;
+        for page in ["results.md", "papers.md"] {
+            println!("  page: {}", docs.join(page).display());
+        }
     }
     if let Some(other) = &settings.agree {
         println!("\n{}", agree::agree(&read(other)?, results).render(Paint::stdout()));
