@@ -19,6 +19,8 @@ mod page;
 mod papers;
 mod progress;
 mod promise;
+#[cfg(test)]
+mod readme;
 mod result;
 mod rounds;
 mod run;
