@@ -9,6 +9,8 @@
 mod agree;
 mod capacity;
 mod check;
+#[cfg(test)]
+mod doubts;
 mod drive;
 mod experiment;
 mod httperf;
