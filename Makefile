@@ -75,6 +75,10 @@ chaos: build ## The gateway under random faults for MINUTES=n (5), with a verdic
 lab-check: setup build ## Checks the promises of the quick experiments, with fewer contenders
 	@$(LAB) lab --check --rounds 1 --store target/lab-check --fresh
 
+.PHONY: lab-off
+lab-off: setup build ## Checks that the promises of the quick experiments fail once their feature is off
+	@$(LAB) lab --check --off --rounds 1 --store target/lab-off --fresh
+
 .PHONY: lab-weekly
 lab-weekly: setup build peers ## Checks the promises of every experiment, three rounds each
 	@$(LAB) lab --check --weekly --store target/lab-weekly --fresh

@@ -113,6 +113,7 @@ mod tests {
                 processors: None,
                 program: None,
                 template: Some(template(proxy)),
+                off: None,
                 values: &values,
             };
             let text = place.configuration(template(proxy), Path::new("/scratch/x")).unwrap();

@@ -5,9 +5,11 @@
 //! nothing about it. Each runs with one thread, or with all its threads on one processor.
 
 pub(crate) mod command;
+mod off;
 mod place;
 mod template;
 
+pub(crate) use off::Off;
 pub(crate) use place::Place;
 
 use crate::cpu::Processes;
@@ -31,6 +33,8 @@ pub(crate) enum Contender {
     Tiergate,
     /// The same, first come first served: what an order of its own brings. Only where an experiment names it.
     Fifo,
+    /// The same with a feature switched off: what a promise is worth. Only where promises are checked for that.
+    Off,
     /// HAProxy.
     Haproxy,
     /// nginx.
@@ -62,7 +66,7 @@ impl Contender {
 
     /// Whether it is what is built here.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Tiergate | Self::Fifo)
+        matches!(self, Self::Tiergate | Self::Fifo | Self::Off)
     }
 
     /// What it is and which of its mechanisms are used, in one line.
@@ -73,6 +77,7 @@ impl Contender {
                 "Tiergate: three classes with deadlines, the limit found while running"
             }
             Self::Fifo => "Tiergate with policy = \"fifo\": the same, first come first served",
+            Self::Off => "Tiergate with the same configuration, a feature switched off",
             Self::Haproxy => {
                 "HAProxy: server maxconn, priority queue (set-priority-class), timeout queue, \
                  queue length by class, stick table of rates by client, request buffering"
@@ -119,7 +124,7 @@ impl Contender {
         let installed = |name| find(name).context("not installed; `scripts/peers.sh` installs it");
         match self {
             Self::None => bail!("nothing has no program"),
-            Self::Tiergate | Self::Fifo => crate::gateway_program(place.program),
+            Self::Tiergate | Self::Fifo | Self::Off => crate::gateway_program(place.program),
             _ if place.program.is_some() => Ok(place.program.unwrap_or(Path::new("")).into()),
             Self::ModQos => {
                 for file in [MOD_QOS, LIBPCRE] {
@@ -137,13 +142,17 @@ impl Contender {
         let text = place
             .configuration(place.template.unwrap_or(self.template()), dir)
             .with_context(|| format!("configuration of {}", self.name()))?;
+        let text = match self {
+            Self::Off => place.off.cloned().unwrap_or_default().applied(&text)?,
+            _ => text,
+        };
         if self == Self::Failsafe {
             return Ok(text.split_ascii_whitespace().map(Into::into).collect());
         }
         let file = dir.join(if self == Self::Envoy { "envoy.yaml" } else { "configuration" });
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let before: &[&str] = match self {
-            Self::Tiergate | Self::Fifo => &["run"],
+            Self::Tiergate | Self::Fifo | Self::Off => &["run"],
             Self::Haproxy => &["-db", "-f"],
             // Errors before the configuration is read go to standard error instead of /var/log.
             Self::Nginx => &["-e", "stderr", "-c"],
@@ -158,7 +167,7 @@ impl Contender {
     pub(crate) fn template(self) -> &'static str {
         match self {
             Self::None => "",
-            Self::Tiergate => include_str!("../../peers/lab/tiergate.toml"),
+            Self::Tiergate | Self::Off => include_str!("../../peers/lab/tiergate.toml"),
             Self::Fifo => include_str!("../../peers/lab/fifo.toml"),
             Self::Haproxy => include_str!("../../peers/lab/haproxy.cfg"),
             Self::Nginx => include_str!("../../peers/lab/nginx.conf"),
@@ -247,7 +256,9 @@ mod tests {
             assert_eq!(Contender::parse(contender.name()), Ok(contender));
             assert!(!contender.about().is_empty() && !contender.about().contains('\n'));
         }
-        assert!(Contender::parse("varnish").unwrap_err().contains("none, tiergate, fifo, haproxy"));
+        assert!(
+            Contender::parse("varnish").unwrap_err().contains("none, tiergate, fifo, off, haproxy")
+        );
     }
 
     #[test]

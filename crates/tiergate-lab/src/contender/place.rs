@@ -1,5 +1,6 @@
 //! Where a contender stands.
 
+use super::off::Off;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -25,6 +26,8 @@ pub(crate) struct Place<'a> {
     pub(crate) program: Option<&'a Path>,
     /// Another configuration than the usual one, for an experiment with a policy of its own.
     pub(crate) template: Option<&'a str>,
+    /// What is switched off for [`Contender::Off`](super::Contender::Off); `None`: the limit.
+    pub(crate) off: Option<&'a Off>,
     /// What may be filled in besides, by name.
     pub(crate) values: &'a [(&'a str, String)],
 }
@@ -48,6 +51,7 @@ impl<'a> Place<'a> {
             processors: None,
             program,
             template: None,
+            off: None,
             values: &[],
         }
     }

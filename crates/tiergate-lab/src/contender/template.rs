@@ -74,6 +74,7 @@ mod tests {
             processors: None,
             program: None,
             template: None,
+            off: None,
             values: &[],
         };
         place.configuration(template, Path::new("/scratch/x"))

@@ -5,10 +5,11 @@
 
 use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
-use super::result::Phase;
+use super::promise::Promise;
+use super::result::{ExperimentResult, Phase};
 use super::server::Server;
 use super::settings::Settings;
-use crate::contender::Contender;
+use crate::contender::{Contender, Off};
 use crate::load::population::{Retry, Session, Upload};
 use crate::load::trace::Trace;
 use crate::load::{Arrivals, Population, Step};
@@ -75,6 +76,9 @@ pub(super) struct Experiment {
     /// Its promises are left to the weekly check, because it takes long.
     #[serde(default)]
     pub(super) weekly: bool,
+    /// What is switched off to see whether its promises need it; `None`: the limit, so that every request is
+    /// forwarded at once.
+    pub(super) off: Option<Off>,
     /// Why a row is as it is, by contender.
     #[serde(default)]
     pub(super) remarks: BTreeMap<String, String>,
@@ -143,24 +147,6 @@ struct TraceText {
     seconds: f64,
 }
 
-/// A figure that must not be lost; asserted by `--check`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Promise {
-    /// A measure's name.
-    pub(super) measure: String,
-    /// Tiergate's value is at least this.
-    pub(super) at_least: Option<f64>,
-    /// Tiergate's value is at most this.
-    pub(super) at_most: Option<f64>,
-    /// Tiergate's value is at least `times` that of this contender, or at most `at_most_times`.
-    pub(super) of: Option<Contender>,
-    /// See `of`.
-    pub(super) times: Option<f64>,
-    /// See `of`.
-    pub(super) at_most_times: Option<f64>,
-}
-
 impl Experiment {
     /// Reads an experiment's file.
     pub(super) fn read(name: &str, text: &str) -> Result<Self> {
@@ -191,16 +177,15 @@ impl Experiment {
             ensure!(self.phase(wanted).is_some(), "measure: no phase {wanted:?}");
         }
         for promise in &self.promise {
-            let known = self.measure.iter().any(|m| m.name == promise.measure);
-            ensure!(known, "promise: no measure {:?}", promise.measure);
-            let compares = promise.times.or(promise.at_most_times).is_some();
-            ensure!(
-                promise.of.is_some() == compares,
-                "promise {:?}: `of` needs `times` or `at_most_times`, and these need `of`",
-                promise.measure
-            );
+            promise.check(self.measure.iter().any(|m| m.name == promise.measure))?;
         }
         Ok(())
+    }
+
+    /// Whether results have all that it measures and draws now, and nothing else.
+    pub(super) fn has_measures_of(&self, result: &ExperimentResult) -> bool {
+        self.measure.iter().map(Taken::measure).eq(result.measures.iter().cloned())
+            && self.plot.iter().map(Line::plot).eq(result.plots.iter().cloned())
     }
 
     /// Number of the phase of that name.
@@ -230,7 +215,7 @@ impl Experiment {
         let named = |c: &Contender| chosen.iter().any(|of| of.contains(c));
         let wanted = |c: &Contender| {
             let all = chosen.iter().all(|of| of.is_empty() || of.contains(c));
-            all && (*c != Contender::Fifo || named(c))
+            all && (![Contender::Fifo, Contender::Off].contains(c) || named(c))
         };
         Contender::ALL.iter().copied().filter(wanted).collect()
     }
@@ -244,7 +229,8 @@ impl Experiment {
 /// The file's text without what no run depends on.
 fn essence(text: &str) -> Result<String> {
     let mut table: toml::Table = text.parse()?;
-    for words in ["title", "asks", "order", "remarks", "promise", "weekly", "contenders", "search"]
+    for words in
+        ["title", "asks", "order", "remarks", "promise", "weekly", "contenders", "search", "off"]
     {
         table.remove(words);
     }
@@ -261,6 +247,11 @@ impl TraceText {
 }
 
 impl Clients {
+    /// Its rates in words, as the file has them: one for all phases, or one for each.
+    pub(super) fn rates(&self) -> String {
+        self.rate.join(", ")
+    }
+
     fn steps(&self, phases: &[Phase], capacity: f64) -> Result<Vec<Step>> {
         let step = |(number, phase): (usize, &Phase)| {
             let text = self.rate.get(number).unwrap_or(&self.rate[0]);
@@ -356,10 +347,10 @@ fn phases<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Phase>, D::Er
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn all() -> Vec<Experiment> {
+    pub(in crate::lab) fn all() -> Vec<Experiment> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
         let files = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
         let read = |file: PathBuf| {
@@ -377,6 +368,7 @@ mod tests {
             let name = &experiment.name;
             assert!(experiment.lasting() < Duration::from_secs(60), "{name}");
             assert!(experiment.asks.len() > 100, "{name} says too little");
+            assert!(!experiment.promise.is_empty(), "{name} promises nothing");
             let goodput = experiment.measure.iter().any(|m| m.name == "goodput");
             assert!(goodput != experiment.search.is_empty(), "{name}: a search is for goodput");
             for file in experiment.policy.values() {

@@ -1,6 +1,7 @@
 //! Figures taken from what was observed in a run. Pure.
 
 use super::result::{Along, Better, Measure, Phase, Plot, Unit};
+use super::waits::Waits;
 use crate::load::figures::{Figures, PopulationFigures, RunFigures, Second, SessionFigures};
 use serde::Deserialize;
 
@@ -88,6 +89,8 @@ enum What {
     Wasted,
     /// Processor time of the gateway for each request asked for.
     FrontCpu,
+    /// Mean time that requests waited in Tiergate's queue, if it writes a log.
+    QueueWait,
 }
 
 impl What {
@@ -100,7 +103,7 @@ impl What {
             Self::Rate | Self::SessionRate => (Unit::Rate, Higher),
             Self::Megabits => (Unit::Megabits, Higher),
             Self::Attempts => (Unit::Ratio, Lower),
-            Self::Mean | Self::P50 | Self::P99 => (Unit::Ms, Lower),
+            Self::Mean | Self::P50 | Self::P99 | Self::QueueWait => (Unit::Ms, Lower),
             Self::SessionMean | Self::SessionP99 => (Unit::Ms, Lower),
             Self::Recovery => (Unit::S, Lower),
             Self::FrontCpu => (Unit::Us, Lower),
@@ -120,6 +123,8 @@ pub(super) struct Observed<'a> {
     pub(super) served: Option<(u64, u64)>,
     /// Processor time of the gateway in seconds.
     pub(super) front_cpu_s: f64,
+    /// How long requests waited in its queue; empty if it does not tell.
+    pub(super) waits: &'a [Waits],
 }
 
 impl Taken {
@@ -240,6 +245,11 @@ fn figure(
         What::SessionP99 => session(|s| s.p99_ms),
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
+        What::QueueWait => {
+            let own = |w: &&Waits| populations.iter().any(|p| p.name == w.name);
+            let own = run.waits.iter().filter(own);
+            mean(&mut own.flat_map(|w| phases.iter().filter_map(|n| w.phases.get(*n).copied())))
+        }
         What::FrontCpu => {
             let all = populations.iter().map(|p| p.overall.attempts.max(p.overall.counts.sent));
             ratio(run.front_cpu_s * 1e6, all.sum::<u64>() as f64)
@@ -365,6 +375,10 @@ mod tests {
             capacity: 200.0,
             served: Some((400, 100)),
             front_cpu_s: 0.01,
+            waits: &[Waits {
+                name: "basic".into(),
+                phases: vec![(Some(10.0), 300), (Some(50.0), 100)],
+            }],
         };
         let taken: Taken = toml::from_str(&format!("name = 'x'\n{toml}")).unwrap();
         taken.value(&run)
@@ -380,6 +394,9 @@ mod tests {
         assert_eq!(value("what = 'attempts'"), Some(2.0));
         assert_eq!(value("what = 'wasted'"), Some(0.25));
         assert_eq!(value("what = 'front_cpu'"), Some(10.0));
+        assert_eq!(value("what = 'queue_wait'\nclients = ['basic']"), Some(20.0));
+        assert_eq!(value("what = 'queue_wait'\nphases = ['storm']"), Some(50.0));
+        assert_eq!(value("what = 'queue_wait'\nclients = ['premium']"), None);
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! An experiment is a file in `experiments/` ([`experiment`]). Each contender ([`crate::contender`]) runs
 //! it several times: three machines are made ([`network`]), the origin ([`server`]) and the
 //! contender are started, the clients ask ([`run`]), figures are taken ([`measure`]) and kept
-//! ([`store`]). In the end all of them are one document ([`result`]) and one page ([`page`]).
+//! ([`store`]). In the end all of them are one document ([`result`]) and two pages: all of it ([`page`]), and the papers'
+//! figures next to ours ([`papers`]).
 
 mod agree;
 mod capacity;
 mod check;
+#[cfg(test)]
+mod doubts;
 mod drive;
 mod experiment;
 mod httperf;
@@ -16,7 +19,11 @@ mod machine;
 mod measure;
 mod network;
 mod page;
+mod papers;
 mod progress;
+mod promise;
+#[cfg(test)]
+mod readme;
 mod result;
 mod rounds;
 mod run;
@@ -26,6 +33,7 @@ mod settings;
 mod store;
 mod surge;
 mod turns;
+mod waits;
 
 pub(crate) use settings::Settings;
 
@@ -52,7 +60,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         return Ok(());
     }
     if let Some(file) = &settings.page {
-        return finish(&settings, &read(file)?.in_words_of(&experiments), None);
+        return finish(&settings, &read(file)?.in_words_of(&all), &all);
     }
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
     let store = Store::new(&settings.store)?;
@@ -75,14 +83,18 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     for experiment in &experiments {
         results.push(lab.experiment(experiment).await?);
     }
-    let broken: Vec<String> =
-        experiments.iter().zip(&results).flat_map(|(e, r)| check::broken(e, r)).collect();
+    let judged = experiments.iter().zip(&results);
+    let broken: Vec<String> = judged.clone().flat_map(|(e, r)| check::broken(e, r)).collect();
+    let hollow: Vec<String> = judged.flat_map(|(e, r)| check::hollow(e, r)).collect();
     let results = Results {
         machine: machine::machine(settings.jobs.unwrap_or_else(machine::Split::jobs)),
         versions: lab.versions,
         experiments: results,
     };
-    finish(&settings, &results, Some(&all))?;
+    finish(&settings, &results, &all)?;
+    if settings.off {
+        return told_off(&experiments, &hollow);
+    }
     for line in &broken {
         println!("  promise broken: {line}");
     }
@@ -90,20 +102,36 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     Ok(())
 }
 
-/// Writes the results and the page, and compares with other results. With `known`, all experiments that there are,
-/// those of the page that were not run anew stay on it.
-fn finish(settings: &Settings, results: &Results, known: Option<&[Experiment]>) -> Result<()> {
+/// Tells which promises hold without their features, and fails if any does.
+fn told_off(experiments: &[Experiment], hollow: &[String]) -> Result<()> {
+    let all: usize = experiments.iter().map(|experiment| experiment.promise.len()).sum();
+    for line in hollow {
+        println!("  proves nothing: {line}");
+    }
+    println!(
+        "  {} of {all} promises fail once their feature is off, as they should",
+        all - hollow.len()
+    );
+    ensure!(hollow.is_empty(), "{} promises hold without their features", hollow.len());
+    Ok(())
+}
+
+/// Writes the results and the pages, and compares with other results. Of `all` experiments that there are, those on the
+/// pages that were not run anew stay as they are.
+fn finish(settings: &Settings, results: &Results, all: &[Experiment]) -> Result<()> {
     write_json(&settings.store, results)?;
     println!("\n{}", page::summary(results).render(Paint::stdout()));
     println!("  written to {}", settings.store.join("results.json").display());
     if let Some(docs) = &settings.docs {
         let file = docs.join("results/results.json");
-        let former = known.filter(|_| file.exists()).map(|_| read(&file)).transpose()?;
-        let page = known.map(|known| results.clone().joined(former, known).in_words_of(known));
-        let page = page.as_ref().unwrap_or(results);
-        page::write(page, docs)?;
-        write_json(&docs.join("results"), page)?;
-        println!("  page: {}", docs.join("results.md").display());
+        let former = file.exists().then(|| read(&file)).transpose()?;
+        let results = results.clone().joined(former, all).in_words_of(all);
+        page::write(&results, docs)?;
+        write_json(&docs.join("results"), &results)?;
+        papers::write(&results, all, docs)?;
+        for page in ["results.md", "papers.md"] {
+            println!("  page: {}", docs.join(page).display());
+        }
     }
     if let Some(other) = &settings.agree {
         println!("\n{}", agree::agree(&read(other)?, results).render(Paint::stdout()));
@@ -168,9 +196,13 @@ fn chosen(all: &[Experiment], settings: &Settings) -> Result<Vec<Experiment>> {
     if settings.check {
         all.retain(|e| !e.promise.is_empty() && (settings.weekly || !e.weekly));
         // Only those of whom a promise speaks.
+        let ours = if settings.off { Contender::Off } else { Contender::Tiergate };
+        if settings.off {
+            all = all.iter().flat_map(check::by_feature).collect();
+        }
         for experiment in &mut all {
             let named = experiment.promise.iter().filter_map(|promise| promise.of);
-            experiment.contenders = named.chain([Contender::Tiergate]).collect();
+            experiment.contenders = named.chain([ours]).collect();
         }
     }
     ensure!(!all.is_empty(), "no such experiment; there are: {names}");

@@ -6,7 +6,7 @@ use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
-use super::{drive, httperf};
+use super::{drive, httperf, waits};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::load::figures::RunFigures;
@@ -15,6 +15,9 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
+
+/// Tiergate writes a line to its access log within 250 ms.
+const LOG_DELAY: Duration = Duration::from_millis(500);
 
 /// One of an experiment's runs.
 #[derive(Clone, Copy)]
@@ -75,6 +78,7 @@ impl Run<'_> {
             namespace: Some(&network.gateway),
             processors: split.front.as_deref(),
             template: self.policy,
+            off: self.experiment.off.as_ref(),
             ..FrontPlace::new(scratch.path(), addresses, gateway)
         };
         let mut front = contender.start(&place).await?;
@@ -86,7 +90,7 @@ impl Run<'_> {
         let populations = self.experiment.populations(self.capacity, &origin.paths)?;
         let report = match self.experiment.generator {
             Generator::Load => {
-                let plan = Plan { target, seed, populations };
+                let plan = Plan { target, seed, populations: populations.clone() };
                 load(&plan, scratch.path(), &network, &split, self.experiment.patience()).await?
             }
             Generator::Httperf => {
@@ -102,7 +106,12 @@ impl Run<'_> {
         }
         let version = front.version.clone();
         let front_cpu_s = (front.used()? - before).as_secs_f64();
+        let log = scratch.path().join(contender.name()).join("access.log");
+        if log.exists() {
+            tokio::time::sleep(LOG_DELAY).await;
+        }
         drop(front);
+        let waits = waits::read(&log, &populations, &report);
         let served = origin.stop().map(|counts| (counts.served + counts.wasted, counts.wasted));
         let observed = Observed {
             report: &report,
@@ -110,6 +119,7 @@ impl Run<'_> {
             capacity: self.capacity,
             served,
             front_cpu_s,
+            waits: &waits,
         };
         let round = Round {
             seed,

@@ -41,6 +41,9 @@ pub(crate) struct Settings {
     /// With --check: also the experiments that take long
     #[arg(long, requires = "check")]
     pub(super) weekly: bool,
+    /// With --check: with each promise's feature switched off in Tiergate; fail if the promise holds all the same
+    #[arg(long, requires = "check")]
+    pub(super) off: bool,
     /// Where the page and its plots go, with a copy of the results; none: nowhere
     #[arg(long)]
     pub(super) docs: Option<PathBuf>,

@@ -7,7 +7,7 @@
 use super::capacity;
 use super::experiment::Experiment;
 use super::run::{Done, Run, Turn};
-use crate::contender::Contender;
+use crate::contender::{Contender, Off};
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -52,6 +52,9 @@ impl Store {
         for (contender, policy) in contenders {
             contender.name().hash(&mut hasher);
             policy.as_deref().unwrap_or(contender.template()).hash(&mut hasher);
+        }
+        if contenders.iter().any(|(contender, _)| *contender == Contender::Off) {
+            experiment.off.as_ref().map(Off::words).hash(&mut hasher);
         }
         std::fs::read(gateway).unwrap_or_default().hash(&mut hasher);
         machine.hash(&mut hasher);

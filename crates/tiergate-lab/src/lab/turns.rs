@@ -124,7 +124,8 @@ impl Lab<'_> {
 
 /// The experiment's own policy for a contender, where it has one.
 pub(super) fn policy(experiment: &Experiment, contender: Contender) -> Result<Option<String>> {
-    let name = experiment.policy.get(contender.name());
+    let whose = if contender == Contender::Off { Contender::Tiergate } else { contender };
+    let name = experiment.policy.get(whose.name());
     let file = name.map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
     let read = |file: PathBuf| {
         std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))

@@ -17,6 +17,8 @@ const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
 const APACHE_WORKERS_MAX: u32 = 2000;
 /// Longest time that the C compiler may take for one page.
 const COMPILE_PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of Apache's static page: the average of DiffServer's (Rao and Ramamurthy 2001, 4.1).
+const PAGE_BYTES: usize = 6401;
 
 /// A server, by an experiment's `[origin]`.
 #[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
@@ -106,6 +108,7 @@ impl Server {
             }
             Self::Apache(apache) => {
                 let paths = surge::write(&files, apache.files, apache.seed)?;
+                std::fs::write(files.join("page.html"), "x".repeat(PAGE_BYTES))?;
                 compile_page(&dir.join("cgi-bin")).await?;
                 let file = dir.join("apache.conf");
                 std::fs::write(&file, apache.configuration(place.listen, &dir, &files)?)?;
