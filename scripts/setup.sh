@@ -14,6 +14,7 @@ needed=(
   "wrk wrk"
   "h2load nghttp2-client"
   "httperf httperf"
+  "dnsmasq dnsmasq-base"
   "ip iproute2"
   "tc iproute2"
   "nft nftables"

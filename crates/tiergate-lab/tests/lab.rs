@@ -153,6 +153,12 @@ fn a_broken_promise_fails_the_check() {
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("promise broken: small: answered: no valid run"), "{said}");
+    // Nor has it one with its feature off, which would show what the promise is worth.
+    let output = run(dir.path(), &["--check", "--off"]);
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stdout);
+    let hollow = "proves nothing: small: answered: no valid run (origin.slots = 100000)";
+    assert!(said.contains(hollow), "{said}");
 }
 
 #[test]

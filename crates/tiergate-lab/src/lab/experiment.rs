@@ -3,6 +3,7 @@
 //! One experiment is one TOML file: what is asked, the origin, who asks for what in which phase,
 //! what is measured, what is drawn, and what must never be lost.
 
+use super::dns::Names;
 use super::measure::{Line, Taken};
 use super::network::{CLIENT_ADDRESSES, Links, Network};
 use super::promise::Promise;
@@ -50,6 +51,9 @@ pub(super) struct Experiment {
     /// The links.
     #[serde(default)]
     pub(super) link: Links,
+    /// Names of the clients by DNS, by domain; none: there is no DNS server.
+    #[serde(default)]
+    pub(super) names: Names,
     /// Who asks.
     pub(super) clients: Vec<Clients>,
     /// What sends their requests.

@@ -9,6 +9,7 @@
 mod agree;
 mod capacity;
 mod check;
+mod dns;
 #[cfg(test)]
 mod doubts;
 mod drive;

@@ -6,7 +6,7 @@ use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
-use super::{drive, httperf, waits};
+use super::{dns, drive, httperf, waits};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::load::figures::RunFigures;
@@ -69,6 +69,15 @@ impl Run<'_> {
         let namespace = Some(network.origin.as_str());
         let place = server::Place { scratch: scratch.path(), listen, namespace, processors };
         let mut origin = self.experiment.origin.start(&place).await?;
+        let names = &self.experiment.names;
+        // Ended when dropped, after the run.
+        let _dns = match names.is_empty() {
+            true => None,
+            false => {
+                let (dir, processors) = (scratch.path(), split.front.as_deref());
+                Some(dns::start(names, dir, &network.gateway, processors).await?)
+            }
+        };
         let addresses = [Network::LISTEN, Network::ADMIN, Network::ORIGIN];
         let Turn { contender, slots, round: seed } = self.turn;
         let gateway = contender.is_ours().then_some(self.gateway);
