@@ -3,6 +3,7 @@
 use super::places::Places;
 use super::spec::{PoolSettings, ResourceSettings, Spec};
 use super::split::Split;
+use crate::admit::connections::Level;
 use crate::admit::policer;
 use crate::class::Class;
 use crate::classify::Match;
@@ -66,6 +67,20 @@ impl Plan {
     /// The class's place in the order of importance, from 0.
     pub fn rank(&self, id: ClassId) -> Option<usize> {
         self.classes.place(id)
+    }
+
+    /// How important the classes are, each among those of its site: by id, 0 the most important; ids that are not in this plan have
+    /// the last level.
+    pub fn levels(&self) -> Vec<Level> {
+        let ids = self.class_ids();
+        let mut by_id = vec![None; ids.iter().map(|id| id.index() + 1).max().unwrap_or_default()];
+        for (place, id) in ids.iter().enumerate() {
+            let before = self.spec.classes[..place].iter();
+            let site = self.spec.classes[place].site;
+            by_id[id.index()] = Some(before.filter(|class| class.site == site).count() as Level);
+        }
+        let last = by_id.iter().flatten().max().copied().unwrap_or_default();
+        by_id.into_iter().map(|level| level.unwrap_or(last)).collect()
     }
 
     /// The class with the least importance.

@@ -1,6 +1,7 @@
 //! The other end of a client's connection.
 
 use super::history::ConnectionHistory;
+use crate::connections::Standing;
 use crate::shared::Config;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Peer {
     pub dscp: u8,
     /// What the connection has brought so far.
     pub history: ConnectionHistory,
+    /// How important its requests make the connection, where connections are bounded.
+    pub standing: Option<Standing>,
 }
 
 impl Peer {
@@ -49,6 +52,7 @@ impl Peer {
             is_stranger: false,
             dscp: RequestView::DSCP_UNKNOWN,
             history: ConnectionHistory::default(),
+            standing: None,
         }
     }
 

@@ -49,6 +49,9 @@ pub(crate) trait Client {
     /// The other end of the connection.
     fn peer(&self) -> &Peer;
 
+    /// Whether no other request of the connection is in progress.
+    fn is_sole(&self) -> bool;
+
     /// The time-out of whatever the request waits for.
     fn timer(&self) -> &Timer;
 

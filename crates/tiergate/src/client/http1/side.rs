@@ -143,6 +143,10 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         &self.input.peer
     }
 
+    fn is_sole(&self) -> bool {
+        true
+    }
+
     fn timer(&self) -> &Timer {
         &self.input.timer
     }

@@ -166,6 +166,10 @@ impl Client for Http2<'_> {
         self.peer
     }
 
+    fn is_sole(&self) -> bool {
+        self.tally.live() == 1
+    }
+
     fn timer(&self) -> &Timer {
         &self.timer
     }
