@@ -21,6 +21,7 @@ use tiergate_core::admit::connections::{Bounds, Level};
 use tiergate_core::classify::flow::FlowKey;
 use tiergate_core::fault::Fault;
 use tiergate_core::gate::Gate;
+use tiergate_core::mark::Mark;
 use tiergate_core::names::{ClassId, PoolId};
 use tiergate_core::time::Moment;
 use tokio::sync::watch;
@@ -42,6 +43,8 @@ pub struct Config {
     levels: Vec<Level>,
     /// How many client connections there may be.
     pub bounds: Bounds,
+    /// What the answers of each class are marked with, by id; empty: no class has a code point.
+    marks: Vec<Mark>,
 }
 
 impl Config {
@@ -65,9 +68,16 @@ impl Config {
         });
         let refusals = Refusals::new(&policy.refusal);
         let levels = policy.plan.levels();
+        let marks = policy.plan.marks();
         let last = levels.iter().max().copied().unwrap_or_default();
         let bounds = Bounds { max: policy.limits.connections_max, levels: last + 1 };
-        Ok(Config { policy, generation, pools, reverse_dns, refusals, levels, bounds })
+        Ok(Config { policy, generation, pools, reverse_dns, refusals, levels, bounds, marks })
+    }
+
+    /// What the answers of a class are marked with; `None`: no class's answers are marked.
+    pub fn mark_of(&self, class: ClassId) -> Option<Mark> {
+        let mark = || self.marks.get(class.index()).copied().unwrap_or(Mark::NONE);
+        (!self.marks.is_empty()).then(mark)
     }
 
     /// The level of a class among its site's; of one that is gone from the policy the last.
@@ -129,6 +139,8 @@ pub struct Shared {
     pub connections_report: Report,
     /// Keeps the log short while connections cannot be accepted.
     pub complaint: Seldom,
+    /// Says once that answers cannot be marked.
+    pub mark_complaint: Seldom,
     /// Keeps the log short while bodies cannot be spooled.
     pub spool_complaint: Seldom,
     draining: AtomicBool,
@@ -164,6 +176,7 @@ impl Shared {
             config: ArcSwap::from_pointee(config),
             connections_report: Report::default(),
             complaint: Seldom::default(),
+            mark_complaint: Seldom::default(),
             spool_complaint: Seldom::default(),
             draining: AtomicBool::new(false),
             drained: watch::Sender::new(false),

@@ -8,6 +8,7 @@ use crate::admit::policer;
 use crate::class::Class;
 use crate::classify::Match;
 use crate::control::Slots;
+use crate::mark::Mark;
 use crate::names::{ClassId, PolicerId, PoolId, ResourceId, Route, RuleId, RuleKey, SiteId};
 use crate::schedule::Site;
 use std::fmt;
@@ -81,6 +82,19 @@ impl Plan {
         }
         let last = by_id.iter().flatten().max().copied().unwrap_or_default();
         by_id.into_iter().map(|level| level.unwrap_or(last)).collect()
+    }
+
+    /// What the answers of the classes are marked with, by id: 0 for one that says nothing. Empty if none says anything.
+    pub fn marks(&self) -> Vec<Mark> {
+        let mut by_id = Vec::new();
+        if self.spec.classes.iter().all(|class| class.dscp.is_none()) {
+            return by_id;
+        }
+        for ((rank, id), class) in (0..).zip(self.class_ids()).zip(&self.spec.classes) {
+            by_id.resize(by_id.len().max(id.index() + 1), Mark::NONE);
+            by_id[id.index()] = Mark { rank, dscp: class.dscp.unwrap_or_default() };
+        }
+        by_id
     }
 
     /// The class with the least importance.

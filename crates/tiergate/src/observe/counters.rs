@@ -62,6 +62,10 @@ pub struct ThreadCounters {
     pub connections_evicted: ThreadTally,
     /// Client connections that were closed as they came: their clients had others, and none of another's made room.
     pub connections_turned_away: ThreadTally,
+    /// Changes of the code point of a client connection's packets.
+    pub marks_changed: ThreadTally,
+    /// Those that the system refused.
+    pub marks_failed: ThreadTally,
     /// TLS handshakes that failed or timed out.
     pub tls_failed: ThreadTally,
     /// PROXY protocol headers that were missing, malformed or late.

@@ -72,7 +72,7 @@ pub async fn serve<S: ClientStream + 'static>(
         }
     });
     let Some(Ok(h2)) = open.unless_evicted(shaken).await else { return };
-    let meter = wire.meter();
+    let meter = wire.meter(peer.by_v6);
     let mut session = Session {
         h2,
         wire,

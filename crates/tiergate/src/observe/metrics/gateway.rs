@@ -61,6 +61,20 @@ impl Readings<'_> {
             .value(counters.connections.used());
         page.gauge("connections_max", "Most client connections: limits.connections_max")
             .value(counters.connections_max.load(Ordering::Relaxed));
+        for (name, help, count) in [
+            (
+                "answer_marks_changed_total",
+                "Changes of the code point of a client connection's packets",
+                counters.sum(|it| &it.marks_changed),
+            ),
+            (
+                "answer_marks_failed_total",
+                "Changes of the code point that the system refused",
+                counters.sum(|it| &it.marks_failed),
+            ),
+        ] {
+            page.counter(name, help).value(count);
+        }
         page.counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out")
             .value(counters.sum(|it| &it.tls_failed));
         page.counter("proxy_headers_failed_total", "PROXY headers missing, malformed or late")
