@@ -105,6 +105,8 @@ pub struct Class {
     /// How long the origin may take with its requests: bounds the limit of each pool where that is adaptive. `None`: as long
     /// as it takes.
     pub service_target: Option<ServiceTarget>,
+    /// The code point that the packets of its answers bear, 0 to 63; `None`: what the system gives them.
+    pub dscp: Option<u8>,
     /// How many long-lived streams of it (upgraded connections, streams of events) may be open without a
     /// slot. What becomes a stream beyond keeps its slot, so that it is bounded by the slots.
     pub streams_max: u32,
@@ -149,6 +151,7 @@ impl Class {
             queue_bytes_max: Self::QUEUE_BYTES_MAX_DEFAULT,
             preemptible: false,
             service_target: None,
+            dscp: None,
             streams_max: Self::STREAMS_MAX_DEFAULT,
         }
     }

@@ -19,6 +19,7 @@ mod cost;
 pub mod fault;
 pub mod gate;
 pub mod histogram;
+pub mod mark;
 mod named;
 pub mod names;
 pub mod origin;

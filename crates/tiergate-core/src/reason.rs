@@ -27,6 +27,8 @@ named! {
         BacklogTrigger = "backlog_trigger",
         /// The origin was overloaded, and this was among the least important requests.
         Shed = "shed",
+        /// Its connection would have taken one of those that are kept for connections of more important classes.
+        ConnectionsFull = "connections_full",
         /// Its flow was refused so often in a time that it is blocked for a while.
         Blocked = "blocked",
         /// It was in service, and was preempted by a request of a class above. It has had a slot, so it is
@@ -58,6 +60,9 @@ impl Reason {
             Reason::SitePoliced => "more requests came in a time than the site takes",
             Reason::BacklogTrigger => "more waited than the class's trigger allows",
             Reason::Shed => "under overload, other requests were more important",
+            Reason::ConnectionsFull => {
+                "the client connections that are left are kept for more important requests"
+            }
             Reason::Blocked => "it was refused too often and came again at once",
             Reason::Preempted => "it was preempted by a more important request",
             Reason::Draining => "the gateway is shutting down",

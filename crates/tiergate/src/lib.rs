@@ -25,6 +25,7 @@ pub mod reverse_dns;
 pub mod run;
 pub mod saved_syn;
 pub mod secrets;
+pub mod seldom;
 pub mod session;
 pub mod shared;
 pub mod simulate;

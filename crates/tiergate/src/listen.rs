@@ -19,11 +19,14 @@ use crate::tls::{self, TlsError};
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
+use tiergate_core::admit::connections::Level;
+use tiergate_core::classify::{Known, Scratch};
 use tiergate_core::request::RequestView;
 use tiergate_wire::http1::{Parsed, PeerText};
 use tiergate_wire::proxy_protocol::{self, Client};
@@ -170,7 +173,7 @@ async fn admit(
         Err(error) => {
             // There are too many open files, or no memory is left.
             shared.tally().connections_not_accepted.one();
-            let evicted = shared.connections.evict(ROOM, None);
+            let evicted = shared.connections.evict(ROOM, shared.config.load().bounds.last());
             shared.tally().connections_evicted.add(evicted as u64);
             if shared.complaint.is_due(clock::now(), COMPLAINT) {
                 tracing::warn!(%error, "connections cannot be accepted: see limits.connections_max and ulimit -n");
@@ -179,12 +182,57 @@ async fn admit(
             return;
         }
     };
-    let max = shared.config.load().policy.limits.connections_max;
-    let (open, evicted) = shared.connections.enter(from.ip(), max).await;
-    shared.tally().connections_evicted.add(evicted as u64);
-    let dscp = dscp.then(|| saved_syn::dscp_of(&stream)).flatten();
-    let dscp = dscp.unwrap_or(RequestView::DSCP_UNKNOWN);
+    let (bounds, dscp) = (shared.config.load().bounds, code_point(&stream, dscp));
+    let level = || level_at_accept(&stream, from, dscp, &settings.load().listener, shared);
+    let entered = shared.connections.enter(from.ip(), bounds, level).await;
+    if entered.evicted > 0 {
+        shared.tally().connections_evicted.add(entered.evicted as u64);
+        shared.connections_report.closed(clock::now(), bounds, entered.evicted);
+    }
+    let Some(open) = entered.connection else {
+        shared.tally().connections_turned_away.one();
+        shared.connections_report.turned_away(clock::now(), bounds);
+        return;
+    };
     tokio::spawn(connection(stream, from, dscp, settings.load_full(), open, shared.clone()));
+}
+
+/// The code point of the connection's SYN, if the system kept that.
+fn code_point(stream: &TcpStream, kept: bool) -> u8 {
+    let dscp = kept.then(|| saved_syn::dscp_of(stream)).flatten();
+    dscp.unwrap_or(RequestView::DSCP_UNKNOWN)
+}
+
+thread_local! {
+    /// What classification remembers of a connection while it looks at it.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// The level that the requests of a connection have by what is known of it before it has sent anything; `None`: that does
+/// not decide.
+fn level_at_accept(
+    stream: &TcpStream,
+    from: SocketAddr,
+    dscp: u8,
+    listener: &Listener,
+    shared: &Shared,
+) -> Option<Level> {
+    let config = shared.config.load();
+    let trusted = config.policy.trusted.iter().any(|net| net.contains(&from.ip().to_canonical()));
+    let place = config.policy.listener_at(listener.address);
+    // Whose requests a trusted peer sends is not known yet.
+    let (view, known) = if trusted || listener.proxy_protocol {
+        (RequestView { listener: place, ..RequestView::EMPTY }, Known::Listener)
+    } else {
+        let local = stream.local_addr().ok()?.ip();
+        let view =
+            RequestView { client: from.ip(), listener: place, local, dscp, ..RequestView::EMPTY };
+        (view, Known::Addresses)
+    };
+    let classifier = &config.policy.classifier;
+    let class =
+        SCRATCH.with_borrow_mut(|scratch| classifier.class_at_accept(&view, known, scratch));
+    class.map(|class| config.level_of(class))
 }
 
 async fn connection(
@@ -226,6 +274,7 @@ async fn connection(
             }
         }
     }
+    peer.standing = Some(open.standing());
     match &settings.tls {
         // Boxed: a plain connection, which there may be thousands of, need not be as large.
         Some(tls) => {

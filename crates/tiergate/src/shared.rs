@@ -1,7 +1,7 @@
 //! What all connections of the process share.
 
 use crate::config::meant::Policy;
-use crate::connections::Connections;
+use crate::connections::{Connections, Report};
 use crate::door::Door;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
@@ -9,18 +9,20 @@ use crate::observe::refusals;
 use crate::origin::pools::Pools;
 use crate::respond::Refusals;
 use crate::reverse_dns::ReverseDns;
+use crate::seldom::Seldom;
 use crate::session::SessionTable;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use tiergate_core::admit::connections::{Bounds, Level};
 use tiergate_core::classify::flow::FlowKey;
 use tiergate_core::fault::Fault;
 use tiergate_core::gate::Gate;
-use tiergate_core::names::PoolId;
+use tiergate_core::mark::Mark;
+use tiergate_core::names::{ClassId, PoolId};
 use tiergate_core::time::Moment;
 use tokio::sync::watch;
 
@@ -37,6 +39,12 @@ pub struct Config {
     pub reverse_dns: Option<Arc<ReverseDns>>,
     /// Every refusal, ready to be sent.
     pub refusals: Refusals,
+    /// How important the requests of each class are to keep their connection for, by id.
+    levels: Vec<Level>,
+    /// How many client connections there may be.
+    pub bounds: Bounds,
+    /// What the answers of each class are marked with, by id; empty: no class has a code point.
+    marks: Vec<Mark>,
 }
 
 impl Config {
@@ -59,7 +67,22 @@ impl Config {
             _ => Arc::new(ReverseDns::new(settings.clone(), counters.reverse_dns.clone())),
         });
         let refusals = Refusals::new(&policy.refusal);
-        Ok(Config { policy, generation, pools, reverse_dns, refusals })
+        let levels = policy.plan.levels();
+        let marks = policy.plan.marks();
+        let last = levels.iter().max().copied().unwrap_or_default();
+        let bounds = Bounds { max: policy.limits.connections_max, levels: last + 1 };
+        Ok(Config { policy, generation, pools, reverse_dns, refusals, levels, bounds, marks })
+    }
+
+    /// What the answers of a class are marked with; `None`: no class's answers are marked.
+    pub fn mark_of(&self, class: ClassId) -> Option<Mark> {
+        let mark = || self.marks.get(class.index()).copied().unwrap_or(Mark::NONE);
+        (!self.marks.is_empty()).then(mark)
+    }
+
+    /// The level of a class among its site's; of one that is gone from the policy the last.
+    pub fn level_of(&self, class: ClassId) -> Level {
+        self.levels.get(class.index()).copied().unwrap_or(self.bounds.last())
     }
 }
 
@@ -112,8 +135,12 @@ pub struct Shared {
     pub refusals: Arc<refusals::Refusals>,
     /// The access log, if there is one.
     pub log: ArcSwapOption<Log>,
+    /// What the log says while connections are at their bound.
+    pub connections_report: Report,
     /// Keeps the log short while connections cannot be accepted.
     pub complaint: Seldom,
+    /// Says once that answers cannot be marked.
+    pub mark_complaint: Seldom,
     /// Keeps the log short while bodies cannot be spooled.
     pub spool_complaint: Seldom,
     draining: AtomicBool,
@@ -134,6 +161,7 @@ pub fn set_thread(index: usize) {
 impl Shared {
     /// The state of a process that starts with this configuration.
     pub fn new(config: Config, counters: Arc<Counters>) -> Self {
+        counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
         let door = Door::new(config.policy.plan.clone(), crate::clock::now);
         tell_servers(&mut door.gate(), crate::clock::now(), &config.pools);
         Shared {
@@ -146,7 +174,9 @@ impl Shared {
             listening: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
             config: ArcSwap::from_pointee(config),
+            connections_report: Report::default(),
             complaint: Seldom::default(),
+            mark_complaint: Seldom::default(),
             spool_complaint: Seldom::default(),
             draining: AtomicBool::new(false),
             drained: watch::Sender::new(false),
@@ -164,6 +194,7 @@ impl Shared {
         gate.reconfigure(now, config.policy.plan.clone());
         config.pools.moved_from(&self.config.load().pools).for_each(|pool| gate.moved(now, pool));
         tell_servers(&mut gate, now, &config.pools);
+        self.counters.connections_max.store(config.bounds.max, Ordering::Relaxed);
         self.config.store(Arc::new(config));
         self.door.wake(gate);
     }
@@ -255,24 +286,6 @@ impl Drop for Present {
     }
 }
 
-/// What is done now and then at most, by whichever thread.
-#[derive(Debug, Default)]
-pub struct Seldom {
-    /// In nanoseconds; 0: never yet.
-    last: AtomicU64,
-}
-
-impl Seldom {
-    /// Whether `every` has passed since it was due last; then it was due now.
-    pub fn is_due(&self, now: Moment, every: Duration) -> bool {
-        let due = |last: u64| {
-            let passed = now.since(Moment::from_nanos(last));
-            (last == 0 || passed >= every).then_some(now.nanos().max(1))
-        };
-        self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due).is_ok()
-    }
-}
-
 /// Counts something while it lives.
 #[derive(Debug)]
 pub struct Counted<'a>(&'a AtomicUsize);
@@ -291,18 +304,5 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_seldom_is_due_at_first_and_again_when_its_time_has_passed() {
-        let (seldom, every) = (Seldom::default(), Duration::from_secs(5));
-        let due = [1, 2, 5_000, 5_001, 5_002, 10_001];
-        let due = due.map(|millis| seldom.is_due(Moment::from_millis(millis), every));
-        assert_eq!(due, [true, false, false, true, false, true]);
     }
 }

@@ -21,6 +21,15 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
         None
     }
 
+    /// Has the packets that leave from now on bear this code point, 0 to 63; `by_v6`: the client has an address of version 6,
+    /// also once IPv4 is written as IPv6. A system call.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn set_dscp(&self, _dscp: u8, _by_v6: bool) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Has the close of the connection be a reset.
     fn reset_at_close(&self);
 
@@ -38,6 +47,14 @@ impl ClientStream for TcpStream {
 
     fn delivered(&self) -> Option<u64> {
         tcp_info::acknowledged(self)
+    }
+
+    fn set_dscp(&self, dscp: u8, by_v6: bool) -> io::Result<()> {
+        let socket = socket2::SockRef::from(self);
+        // The code point is the upper six bits of either field; the kernel keeps the two of ECN itself. A socket of IPv6 whose
+        // client has IPv4 sends by IPv4, and has that one's field.
+        let field = u32::from(dscp) << 2;
+        if by_v6 { socket.set_tclass_v6(field) } else { socket.set_tos_v4(field) }
     }
 
     fn reset_at_close(&self) {

@@ -134,7 +134,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -510,6 +510,14 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         (
             "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\nslots = 5\nshared = true",
             "policy.toml:7:10: pool[1].shared: has no effect with slots = 5: write slots = \"adaptive\", or divide the slots among the gateways and remove this",
+        ),
+        (
+            "[[class]]\nname = \"a\"\ndscp = \"af44\"",
+            "policy.toml:5:8: class[1].dscp: must be a code point such as \"af41\", \"ef\", \"cs1\" or \"le\", or a number from 0 to 63, got \"af44\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\ndscp = 64",
+            "policy.toml:5:8: class[1].dscp: must be a code point such as \"af41\", \"ef\", \"cs1\" or \"le\", or a number from 0 to 63, got 64",
         ),
         (
             "[[class]]\nname = \"a\"\nservice_target = {}",

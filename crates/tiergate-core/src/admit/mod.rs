@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod bucket;
+pub mod connections;
 pub(crate) mod demand;
 pub mod feasible;
 mod flow_buckets;

@@ -1,5 +1,6 @@
 //! The compiled rules, and what they say of a request.
 
+use super::condition::Condition;
 use super::fact_table::FactTable;
 use super::facts::{HeldFacts, NONE};
 use super::flow::{Flow, FlowKey};
@@ -11,7 +12,7 @@ use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::fault::Fault;
 use crate::names::{ResourceId, Route};
-use crate::request::RequestView;
+use crate::request::{Part, RequestView};
 use std::time::Duration;
 
 /// What classification says of a request. Each [`Output`] is from the first rule that matches and
@@ -50,6 +51,8 @@ pub struct Classifier {
     default_class: ClassId,
     /// The rules without their conditions, which are compiled.
     rules: Vec<Rule>,
+    /// By rule: what must be known of a connection to say whether it matches; `None`: more than is known at its accept.
+    by_connection: Vec<Option<Known>>,
     lookups: Lookups,
     trees: RuleTrees,
     score: Option<Box<Scoring>>,
@@ -57,6 +60,27 @@ pub struct Classifier {
     class_flows: Vec<Flow>,
     default_flow: Flow,
     flow_key: FlowKey,
+}
+
+/// What is known of a connection when it is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Known {
+    /// The listener: whose connection it is, a trusted peer says later.
+    Listener,
+    /// Also the addresses of both ends, and the code point of the SYN.
+    Addresses,
+}
+
+impl Known {
+    /// What must be known to say whether the rule matches; `None`: more than that.
+    fn enough_for(rule: &Rule) -> Option<Self> {
+        let of = |condition: &Condition| match condition.part() {
+            Part::Listener => Some(Known::Listener),
+            Part::Client | Part::Dscp | Part::Destination => Some(Known::Addresses),
+            _ => condition.is_always_true().then_some(Known::Listener),
+        };
+        rule.conditions.iter().try_fold(Known::Listener, |most, it| Some(most.max(of(it)?)))
+    }
 }
 
 /// What [`Classifier::classify`] keeps between requests so that it need not allocate. One per thread;
@@ -117,6 +141,7 @@ impl Classifier {
         Ok(Classifier {
             default_class,
             rules: rules.iter().map(Rule::without_conditions).collect(),
+            by_connection: rules.iter().map(Known::enough_for).collect(),
             trees: RuleTrees::new(conditions, facts.len(), sets),
             lookups: facts.lookups().ok_or_else(|| (0, Fault::new(too_large)))?,
             score: None,
@@ -166,6 +191,21 @@ impl Classifier {
         self.say(view, &search.finish())
     }
 
+    /// The class that a connection's requests have by what is known of it when it is accepted: if the first rule that matches then
+    /// asks for nothing else. A rule before it that asks for more may still give a request another class.
+    ///
+    /// `view` has what is known, and nothing else. Cost: as [`Classifier::classify`].
+    pub fn class_at_accept(
+        &self,
+        view: &RequestView<'_>,
+        known: Known,
+        scratch: &mut Scratch,
+    ) -> Option<ClassId> {
+        let found = self.classify(view, scratch);
+        let needed = self.by_connection[found.rule? as usize]?;
+        (needed <= known).then_some(found.class)
+    }
+
     /// Puts together what the rules found say.
     fn say(&self, view: &RequestView<'_>, rules: &Rules) -> Match {
         let mut found = Match { class: self.default_class, ..Match::default() };
@@ -205,5 +245,54 @@ impl Classifier {
         let by_class = || self.class_flows.get(found.class.index()).unwrap_or(&self.default_flow);
         found.flow = flow.unwrap_or_else(by_class).of(view, self.flow_key);
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::pattern::Pattern;
+    use crate::classify::{Matcher, Span};
+
+    fn rule(class: u16, conditions: Vec<Condition>) -> Rule {
+        Rule { conditions, class: Some(ClassId(class)), ..Rule::default() }
+    }
+
+    fn network(part: Part, text: &str) -> Condition {
+        Condition::new(part, [Matcher::Network(text.parse().expect("a network"))])
+    }
+
+    fn number(part: Part, number: u64) -> Condition {
+        Condition::new(part, [Matcher::Range(Span::one(number))])
+    }
+
+    fn path(text: &str) -> Condition {
+        Condition::new(Part::Path, [Matcher::Pattern(Pattern::path(text).expect("a pattern"))])
+    }
+
+    #[test]
+    fn a_class_at_accept_needs_a_rule_that_asks_for_no_more() {
+        let office = || network(Part::Client, "192.0.2.0/24");
+        let rules = [
+            rule(1, vec![path("/cart"), office()]),
+            rule(2, vec![number(Part::Listener, 3)]),
+            rule(3, vec![office(), number(Part::Dscp, 46)]),
+            rule(4, vec![office(), path("/**")]),
+            rule(5, vec![path("/x")]),
+        ];
+        let classifier = Classifier::compile(&rules, ClassId(9)).expect("rules");
+        let mut scratch = Scratch::default();
+        let mut at = |client: &str, listener, dscp, known| {
+            let client = client.parse().expect("an address");
+            let view = RequestView { client, listener, dscp, ..RequestView::EMPTY };
+            classifier.class_at_accept(&view, known, &mut scratch).map(|class| class.0)
+        };
+        assert_eq!(at("198.51.100.1", 0, 0, Known::Addresses), None, "the default may change");
+        assert_eq!(at("192.0.2.1", 0, 46, Known::Addresses), Some(3));
+        assert_eq!(at("192.0.2.1", 3, 46, Known::Addresses), Some(2));
+        assert_eq!(at("198.51.100.1", 3, 0, Known::Listener), Some(2));
+        // Whose connection it is says a trusted peer later.
+        assert_eq!(at("192.0.2.1", 0, 46, Known::Listener), None);
+        assert_eq!(at("192.0.2.1", 0, 0, Known::Addresses), Some(4), "every path matches");
     }
 }

@@ -37,7 +37,11 @@ impl<T> Gate<T> {
                 let left = common.blocking.as_ref().and_then(|it| it.left(now, arrival.flow));
                 refused.wait = left.unwrap_or(Duration::ZERO);
             }
-            Reason::Rule | Reason::OriginDown | Reason::Draining | Reason::Reconfigured => {}
+            Reason::Rule
+            | Reason::OriginDown
+            | Reason::ConnectionsFull
+            | Reason::Draining
+            | Reason::Reconfigured => {}
         }
         refused
     }
@@ -93,6 +97,7 @@ impl<T> Pool<T> {
             | Reason::Shed => true,
             Reason::Rule
             | Reason::OriginDown
+            | Reason::ConnectionsFull
             | Reason::Blocked
             | Reason::Preempted
             | Reason::Draining

@@ -3,10 +3,12 @@
 use super::places::Places;
 use super::spec::{PoolSettings, ResourceSettings, Spec};
 use super::split::Split;
+use crate::admit::connections::Level;
 use crate::admit::policer;
 use crate::class::Class;
 use crate::classify::Match;
 use crate::control::Slots;
+use crate::mark::Mark;
 use crate::names::{ClassId, PolicerId, PoolId, ResourceId, Route, RuleId, RuleKey, SiteId};
 use crate::schedule::Site;
 use std::fmt;
@@ -66,6 +68,33 @@ impl Plan {
     /// The class's place in the order of importance, from 0.
     pub fn rank(&self, id: ClassId) -> Option<usize> {
         self.classes.place(id)
+    }
+
+    /// How important the classes are, each among those of its site: by id, 0 the most important; ids that are not in this plan have
+    /// the last level.
+    pub fn levels(&self) -> Vec<Level> {
+        let ids = self.class_ids();
+        let mut by_id = vec![None; ids.iter().map(|id| id.index() + 1).max().unwrap_or_default()];
+        for (place, id) in ids.iter().enumerate() {
+            let before = self.spec.classes[..place].iter();
+            let site = self.spec.classes[place].site;
+            by_id[id.index()] = Some(before.filter(|class| class.site == site).count() as Level);
+        }
+        let last = by_id.iter().flatten().max().copied().unwrap_or_default();
+        by_id.into_iter().map(|level| level.unwrap_or(last)).collect()
+    }
+
+    /// What the answers of the classes are marked with, by id: 0 for one that says nothing. Empty if none says anything.
+    pub fn marks(&self) -> Vec<Mark> {
+        let mut by_id = Vec::new();
+        if self.spec.classes.iter().all(|class| class.dscp.is_none()) {
+            return by_id;
+        }
+        for ((rank, id), class) in (0..).zip(self.class_ids()).zip(&self.spec.classes) {
+            by_id.resize(by_id.len().max(id.index() + 1), Mark::NONE);
+            by_id[id.index()] = Mark { rank, dscp: class.dscp.unwrap_or_default() };
+        }
+        by_id
     }
 
     /// The class with the least importance.

@@ -219,7 +219,10 @@ mod tests {
         spec.classes.iter_mut().for_each(|class| class.minimum = 0.9);
         assert!(Plan::build(spec.clone(), &mut Names::default()).is_err());
         spec.classes[1].site = SiteId(1);
-        assert!(Plan::build(spec, &mut Names::default()).is_ok());
+        let plan = Plan::build(spec, &mut Names::default()).expect("a sound spec");
+        assert_eq!(plan.levels(), [0, 0], "each is the first of its site");
+        let plan = Plan::build(two(), &mut Names::default()).expect("a sound spec");
+        assert_eq!(plan.levels(), [0, 1]);
     }
 
     #[test]

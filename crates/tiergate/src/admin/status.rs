@@ -12,6 +12,7 @@ use crate::observe::snapshot::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::gate::ClassState;
@@ -263,8 +264,14 @@ pub struct Quantiles {
 pub struct Clients {
     /// Connections open now.
     pub connections_active: u64,
+    /// Most connections at once.
+    pub connections_max: u64,
     /// Connections accepted.
     pub connections_accepted: u64,
+    /// Connections closed to make room for others.
+    pub connections_evicted: u64,
+    /// Connections closed as they came, because none made room.
+    pub connections_turned_away: u64,
     /// Tunnels open now.
     pub tunnels_active: u64,
     /// Memory that buffers bodies for slow clients, in bytes.
@@ -493,7 +500,10 @@ fn clients(counters: &Counters) -> Clients {
     let requests = counters.sums(|it| &it.requests);
     Clients {
         connections_active: counters.connections.used() as u64,
+        connections_max: counters.connections_max.load(Ordering::Relaxed) as u64,
         connections_accepted: counters.sum(|it| &it.connections_accepted),
+        connections_evicted: counters.sum(|it| &it.connections_evicted),
+        connections_turned_away: counters.sum(|it| &it.connections_turned_away),
         tunnels_active: counters.tunnels_active(),
         buffered_bytes: counters.buffered.used() as u64,
         spooled_bytes: counters.spool.bytes.used() as u64,

@@ -1,6 +1,7 @@
 //! The other end of a client's connection.
 
 use super::history::ConnectionHistory;
+use crate::connections::Standing;
 use crate::shared::Config;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -30,8 +31,12 @@ pub struct Peer {
     pub is_stranger: bool,
     /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
     pub dscp: u8,
+    /// Whether its packets are of IPv6, whoever it speaks for.
+    pub by_v6: bool,
     /// What the connection has brought so far.
     pub history: ConnectionHistory,
+    /// How important its requests make the connection, where connections are bounded.
+    pub standing: Option<Standing>,
 }
 
 impl Peer {
@@ -48,7 +53,9 @@ impl Peer {
             certificate: None,
             is_stranger: false,
             dscp: RequestView::DSCP_UNKNOWN,
+            by_v6: address.ip().to_canonical().is_ipv6(),
             history: ConnectionHistory::default(),
+            standing: None,
         }
     }
 

@@ -28,6 +28,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
+use tiergate_core::mark::Mark;
 use tiergate_wire::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 
 /// What was gathered of a request's body so far.
@@ -48,6 +49,9 @@ pub(crate) trait Client {
 
     /// The other end of the connection.
     fn peer(&self) -> &Peer;
+
+    /// Whether no other request of the connection is in progress.
+    fn is_sole(&self) -> bool;
 
     /// The time-out of whatever the request waits for.
     fn timer(&self) -> &Timer;
@@ -194,6 +198,13 @@ pub(crate) trait Client {
     fn awaits_body(&self) -> bool;
 
     // The origin's answer.
+
+    /// An answer of this mark is about to be written: sees to it that the connection's packets bear it. Says whether that
+    /// had to be changed. A comparison where not, else a system call. `None`: no class's answers are marked.
+    ///
+    /// # Errors
+    /// What the system says; the answer goes out all the same.
+    fn mark(&mut self, mark: Option<Mark>) -> io::Result<bool>;
 
     /// Whether the client takes chunks as they come from the origin.
     fn takes_chunks(&self, facts: &RequestFacts) -> bool;

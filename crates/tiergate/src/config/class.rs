@@ -1,5 +1,6 @@
 //! `[[class]]`: tiers of service.
 
+use super::dscp::{self, MARK};
 use super::kind::{Choice, Scalar, list, one_or_many};
 use super::lookup::{Classes, Interning, class_name, find};
 use super::parts::{self, Part, Sums};
@@ -114,6 +115,10 @@ section! {
         /// the limit is kept so low that it does, see [service targets](#service-targets). Only with `slots = "adaptive"`.
         /// Why: less time at the origin may cost throughput, and nobody but you knows what it is worth.
         service_target: Option<At<TargetKeys>> = table().placed().optional("none");
+        /// The code point (DSCP) of the packets of its answers, refusals included: a name of RFC 4594 (`"af41"`, `"ef"`, `"cs1"`,
+        /// `"le"`) or a number from 0 to 63, see [marked answers](#marked-answers).
+        /// Why: networks treat packets by it only where somebody has set them up to.
+        dscp: Option<u8> = MARK.optional("what the system gives them, mostly 0");
         /// How many concurrent [streams](#streams) hold no slot, in each pool; further streams keep their slots.
         /// Why: each costs a connection to the origin and two buffers, no more than a waiting request.
         streams: u32 = whole(0..=10_000_000).or(10_000);
@@ -231,6 +236,7 @@ pub(super) fn classes(
             service_target: raw.service_target.and_then(|raw| {
                 target(raw, pools, pool, resource.and_then(|id| resources.slots(id)))
             }),
+            dscp: raw.dscp,
             streams_max: raw.streams,
         };
         (class, raw.flow)
@@ -417,6 +423,9 @@ fn served_words(class: &Class, site: &Site) -> String {
     if let Some(ServiceTarget { time, quantile }) = class.service_target {
         let (quantile, time) = (quantile.name(), show::time(time));
         words += &format!(", {quantile} at the origin kept at {time}");
+    }
+    if let Some(dscp) = class.dscp {
+        words += &format!(", answers marked {}", dscp::shown(dscp));
     }
     if class.streams_max != Class::STREAMS_MAX_DEFAULT {
         words += &format!(", at most {} streams", class.streams_max);

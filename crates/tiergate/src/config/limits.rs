@@ -25,10 +25,9 @@ section! {
         /// Size of a request's body; 0: unlimited; beyond it 413.
         /// Why: long bodies take no memory, so a limit is the origin's to set.
         request_body_max: u64 = bytes(0..=u64::MAX).or(0);
-        /// Number of client connections. For a further one an idle connection is closed, or one whose request
-        /// is not whole and has no slot: of the client (an IPv4 address, an IPv6 /64) with most connections, the
-        /// one idle longest. A client with few connections loses none to one with more, and one that has a single
-        /// connection only when that has been idle for a second. If there is none to close, it waits in the listen queue.
+        /// Number of client connections. Beyond it, idle ones, and those whose request is not whole and has no slot, make
+        /// room; an eighth is kept for what is above the least important class: see
+        /// [connections at their bound](#connections-at-their-bound).
         /// Why: each may need a second descriptor towards the origin, and 16,000 fit below the common hard
         /// limit of 20,000 open files. It is lowered at start if the process may open fewer.
         connections_max: usize = whole(1..=10_000_000).or(8000);

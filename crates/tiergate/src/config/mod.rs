@@ -12,6 +12,7 @@
 mod access_log;
 pub(crate) mod block;
 pub(crate) mod class;
+mod dscp;
 pub mod error;
 pub(crate) mod forwarding;
 mod identity;

@@ -21,8 +21,8 @@ const HEAD_LINES: u16 = 5;
 /// Columns of the class table without the names, with the space before each.
 const FIGURES_WIDTH: u16 = 69;
 /// Columns of the line with the number of slots, before the gauge: `slots 10000`, the limit's kind,
-/// `waiting` and `connections` with six digits each.
-const NUMBERS_WIDTH: u16 = 56;
+/// `waiting` and `connections` with six digits each, and as many for the most connections.
+const NUMBERS_WIDTH: u16 = 63;
 /// Fewest lines for refusals, with their head, if there are more classes than lines.
 const REFUSAL_LINES_MIN: u16 = 3;
 /// Columns of a server's name: `255.255.255.255:65535`.
@@ -133,8 +133,9 @@ fn head(frame: &mut Frame<'_>, area: Rect, view: &View, paint: Paint) {
     let line = Line::from(vec![
         Span::styled(format!("slots {:<6}", limit.slots), paint.title()),
         Span::raw(format!(
-            "{kind:<9} waiting {:<6} connections {:<6}",
-            limit.waiting, status.clients.connections_active
+            "{kind:<9} waiting {:<6} connections {:<13}",
+            limit.waiting,
+            format!("{}/{}", status.clients.connections_active, status.clients.connections_max)
         )),
     ]);
     frame.render_widget(line, numbers);
@@ -314,6 +315,7 @@ fn short_reason(reason: &str) -> String {
         "queue_full" => "full".to_owned(),
         "deadline_infeasible" => "infeas.".to_owned(),
         "lasting_overload" => "lasting".to_owned(),
+        "connections_full" => "conns".to_owned(),
         "deadline_expired" => "expired".to_owned(),
         "queue_delay" => "delay".to_owned(),
         "origin_down" => "down".to_owned(),
@@ -371,7 +373,7 @@ mod tests {
         for part in [
             "tiergate 0.1.0  up 11s  serving",
             "shop.toml generation 3",
-            "slots 40    adaptive  waiting 24     connections 310",
+            "slots 40    adaptive  waiting 24     connections 310/8000",
             "38 running, 95 %",
             "last minute, 20–39 slots",
             "limit set to 40 12s ago: more at once gives more",

@@ -25,12 +25,13 @@ pub(super) fn table(view: &View) -> String {
         status.config.generation
     ));
     put(format!(
-        "slots {} ({})  running {}  waiting {}  connections {}",
+        "slots {} ({})  running {}  waiting {}  connections {} of {}",
         limit.slots,
         limit.kind(),
         limit.running,
         limit.waiting,
-        status.clients.connections_active
+        status.clients.connections_active,
+        status.clients.connections_max
     ));
     pools(view).for_each(&mut put);
     resources(view).for_each(&mut put);
@@ -221,7 +222,10 @@ mod tests {
         let text = table(&View::new(Some(&reading(10)), reading(11)));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "tiergate 0.1.0  up 11s  serving  generation 3");
-        assert_eq!(lines[1], "slots 40 (adaptive)  running 38  waiting 24  connections 310");
+        assert_eq!(
+            lines[1],
+            "slots 40 (adaptive)  running 38  waiting 24  connections 310 of 8000"
+        );
         assert_eq!(lines[2], "limit set to 40 12s ago: more at once gives more throughput");
         let columns = lines[4].split_whitespace().count();
         assert_eq!(columns, 12);

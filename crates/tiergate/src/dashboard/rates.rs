@@ -246,7 +246,10 @@ pub(super) mod tests {
                 listeners: vec!["http 0.0.0.0:80".to_owned()],
                 clients: Clients {
                     connections_active: 310,
+                    connections_max: 8000,
                     connections_accepted: 900,
+                    connections_evicted: 0,
+                    connections_turned_away: 0,
                     tunnels_active: 0,
                     buffered_bytes: 0,
                     spooled_bytes: 0,

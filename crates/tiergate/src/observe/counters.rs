@@ -11,6 +11,7 @@ use crate::budget::Budget;
 use crate::reverse_dns::LookupCounters;
 use crate::tally::{Tally, ThreadTally};
 use crate::tokens::Proof;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -59,6 +60,12 @@ pub struct ThreadCounters {
     pub connections_not_accepted: ThreadTally,
     /// Idle client connections that made room for others.
     pub connections_evicted: ThreadTally,
+    /// Client connections that were closed as they came: their clients had others, and none of another's made room.
+    pub connections_turned_away: ThreadTally,
+    /// Changes of the code point of a client connection's packets.
+    pub marks_changed: ThreadTally,
+    /// Those that the system refused.
+    pub marks_failed: ThreadTally,
     /// TLS handshakes that failed or timed out.
     pub tls_failed: ThreadTally,
     /// PROXY protocol headers that were missing, malformed or late.
@@ -198,6 +205,8 @@ pub struct Counters {
     pub buffered: Arc<Budget>,
     /// Client connections that are open.
     pub connections: Arc<Budget>,
+    /// How many there may be, by the configuration in force.
+    pub connections_max: AtomicUsize,
     /// Bodies in files.
     pub spool: SpoolCounters,
     /// Lookups of clients' names.
@@ -232,6 +241,7 @@ impl Counters {
             access_log: LogCounters::default(),
             buffered: Arc::default(),
             connections: Arc::default(),
+            connections_max: AtomicUsize::new(0),
             spool: SpoolCounters::default(),
             reverse_dns: Arc::default(),
             retries_denied: Arc::default(),

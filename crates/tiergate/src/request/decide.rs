@@ -106,7 +106,8 @@ fn decide_in<'d, C: Client>(
     let believed = table.believed(trusted, &mut room);
     let view = view(config, peer, &head, (path, believed), address, &identity);
     let bytes = u32::try_from(client.held_len()).unwrap_or(u32::MAX);
-    let input = RequestInput { view: &view, peer, trusted, bytes, gather };
+    let is_sole = client.is_sole();
+    let input = RequestInput { view: &view, peer, trusted, bytes, gather, is_sole };
     let judged = match ambiguity {
         None => judge(shared, config, &input, context),
         Some(_) => Judged::not_asked(config, &input),

@@ -10,6 +10,7 @@ use crate::shared::{Config, Shared};
 use std::cell::RefCell;
 use std::task::Context;
 use std::time::Duration;
+use tiergate_core::class::ClassId;
 use tiergate_core::classify::{Match, Scratch};
 use tiergate_core::gate::{Arrival, Refused};
 use tiergate_core::reason::Reason;
@@ -29,6 +30,8 @@ pub(super) struct RequestInput<'r> {
     /// The body is still to be read: the request is refused if it would be refused now, and else does
     /// not go to the gate yet.
     pub(super) gather: bool,
+    /// No other request of its connection is in progress.
+    pub(super) is_sole: bool,
 }
 
 /// What was found out about a request.
@@ -79,8 +82,11 @@ pub(super) fn judge<'d>(
     let session = config.policy.session.as_ref().map(open);
     let mut arrival = arrival(config, input, &found, session.as_deref());
     let is_usable = |pool| config.pools.of(pool).is_usable();
+    let may_stay = may_stay(shared, config, input, found.class);
     let refused = if found.refuse {
         Some(Refused::of(Reason::Rule))
+    } else if !may_stay {
+        Some(Refused::of(Reason::ConnectionsFull))
     } else if let Some(pool) = config.policy.plan.usable(arrival.pool, is_usable) {
         arrival.pool = pool;
         None
@@ -104,6 +110,24 @@ pub(super) fn judge<'d>(
         },
     };
     Judged { arrival, session, left, verdict }
+}
+
+/// Whether the connection may stay that brings a request of this class: see [`tiergate_core::admit::connections`].
+fn may_stay(shared: &Shared, config: &Config, input: &RequestInput<'_>, class: ClassId) -> bool {
+    let Some(standing) = &input.peer.standing else {
+        return true;
+    };
+    let bounds = config.bounds;
+    let (stays, evicted) = standing.brings(config.level_of(class), input.is_sole, bounds);
+    if evicted > 0 || !stays {
+        shared.tally().connections_evicted.add(evicted as u64);
+        let report = &shared.connections_report;
+        report.closed(clock::recent(), bounds, evicted);
+        if !stays {
+            report.refused(clock::recent(), bounds);
+        }
+    }
+    stays
 }
 
 /// The request as it arrives at the gate: by its rules, its session, and what its connection has brought

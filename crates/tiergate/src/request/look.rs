@@ -46,6 +46,7 @@ impl<C: Client> Request<'_, '_, C> {
             return Seen::Bad("the origin switched protocols unasked");
         }
         let is_final = is_final(&head);
+        self.mark();
         let session = self.facts.session.as_deref().filter(|_| is_final);
         let cookie = session.zip(policy.session.as_ref()).and_then(|(session, settings)| {
             session.answered(settings, head.status, table.fields())

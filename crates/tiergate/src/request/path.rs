@@ -16,6 +16,7 @@ use crate::request::answer::Abort;
 use crate::shared::{Config, Shared};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tiergate_core::outcome::End;
 
 /// A request on its path, once its head has been understood.
@@ -73,6 +74,23 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         account::request(self.shared, self.config, &*self.client, self.facts, &self.record);
     }
 
+    /// An answer to the request is about to be written: its packets get the code point of its class. What the system refuses
+    /// is counted, and said once; the answer goes out without.
+    pub(super) fn mark(&mut self) {
+        let mark = self.config.mark_of(self.facts.arrival.class);
+        let tally = self.shared.tally();
+        match self.client.mark(mark) {
+            Ok(false) => {}
+            Ok(true) => tally.marks_changed.one(),
+            Err(error) => {
+                tally.marks_failed.one();
+                if self.shared.mark_complaint.is_due(clock::recent(), Duration::MAX) {
+                    tracing::warn!(%error, dscp = mark.map(|mark| mark.dscp), "packets of answers cannot be marked");
+                }
+            }
+        }
+    }
+
     /// Notes how the request ended, and gives its slot back.
     pub(super) fn end(&mut self, end: End) {
         // A stream has been counted as one, however its client leaves it.
@@ -112,6 +130,7 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
             self.record.cause = why;
         }
         self.account();
+        self.mark();
         self.client.fail(status, why, self.facts.head_only, &self.config.policy.timeouts).await;
     }
 }

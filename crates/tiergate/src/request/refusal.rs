@@ -30,6 +30,7 @@ impl<C: Client> Request<'_, '_, C> {
         if refusal.connection != RefusalConnection::Reset {
             self.record.status = refusal.template.status;
         }
+        self.mark();
         self.record.sent_bytes = self.client.put_refusal(&refusal);
         self.account();
         self.client.finish_refusal(&refusal, &policy.timeouts).await;
@@ -38,9 +39,13 @@ impl<C: Client> Request<'_, '_, C> {
 
 /// Whether a refusal is meant for the connection that its request came by: clients that are shed or
 /// blocked shall not go on over it. That of a trusted peer, many clients' connection, is not closed because
-/// of one of them.
+/// of one of them; but where connections are short, it goes like any other.
 fn ends_connection(config: &Config, peer: &Peer, reason: Reason) -> bool {
-    matches!(reason, Reason::Shed | Reason::Blocked) && !peer.is_trusted(config)
+    match reason {
+        Reason::ConnectionsFull => true,
+        Reason::Shed | Reason::Blocked => !peer.is_trusted(config),
+        _ => false,
+    }
 }
 
 /// What a refusal does with the connection.

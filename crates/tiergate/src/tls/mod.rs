@@ -142,6 +142,10 @@ impl ClientStream for TlsStream<TcpStream> {
         self.get_ref().0.delivered()
     }
 
+    fn set_dscp(&self, dscp: u8, by_v6: bool) -> io::Result<()> {
+        self.get_ref().0.set_dscp(dscp, by_v6)
+    }
+
     fn reset_at_close(&self) {
         self.get_ref().0.reset_at_close();
     }

@@ -5,6 +5,7 @@ mod support;
 
 mod access_log;
 mod connections;
+mod crowded;
 mod descriptors;
 mod half_closed;
 mod interim;

@@ -122,7 +122,8 @@ async fn connection(
     tls: Option<Arc<ServerConfig>>,
     shared: Arc<Shared>,
 ) {
-    let (open, _) = shared.connections.enter(from.ip(), usize::MAX).await;
+    let entered = shared.connections.enter(from.ip(), shared.config.load().bounds, || None).await;
+    let open = entered.connection.expect("there is room");
     stream.set_nodelay(true).unwrap();
     let local = stream.local_addr().unwrap();
     let peer = Box::new(Peer::new(from, local, local, tls.is_some()));
@@ -170,7 +171,9 @@ impl World {
         let shared = self.shared.clone();
         let from = SocketAddr::from(([127, 0, 0, 1], 1));
         tokio::spawn(async move {
-            let (open, _) = shared.connections.enter(from.ip(), usize::MAX).await;
+            let entered =
+                shared.connections.enter(from.ip(), shared.config.load().bounds, || None).await;
+            let open = entered.connection.expect("there is room");
             let peer = Box::new(Peer::new(from, from, from, false));
             let timer = Timer::new();
             timer.arm(shared.config.load().policy.timeouts.request_head);

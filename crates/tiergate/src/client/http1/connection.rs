@@ -40,10 +40,12 @@ pub async fn serve<S: ClientStream>(
         side.input.timer.arm_idle(idle);
     };
     let input = &mut side.input;
+    // It has had its answer: others need not wait until it has gone.
+    open.idle();
     match next {
-        Next::Close if input.io.says_goodbye() => drop(input.end().await),
+        Next::Close if input.io.says_goodbye() => drop(open.unless_evicted(input.end()).await),
         Next::Close | Next::Keep | Next::Cut => {}
-        Next::Linger => drop(input.linger().await),
+        Next::Linger => drop(open.unless_evicted(input.linger()).await),
         Next::Reset => input.io.reset_at_close(),
     }
 }

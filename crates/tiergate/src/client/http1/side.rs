@@ -27,6 +27,7 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
+use tiergate_core::mark::Mark;
 use tiergate_core::request::Field;
 use tiergate_wire::http1::{
     self, FieldTable, Framing, HeadError, HeadLimits, HeadSearch, Malformed, Parsed, RequestHead,
@@ -81,6 +82,8 @@ pub(super) struct Http1<'c, S> {
     pub(super) spool: Option<Box<Spool>>,
     /// A refusal that is about to be sent.
     refusal: Vec<u8>,
+    /// The code point that the connection's packets bear.
+    dscp: u8,
 }
 
 impl<'c, S: ClientStream> Http1<'c, S> {
@@ -99,6 +102,7 @@ impl<'c, S: ClientStream> Http1<'c, S> {
             upload: None,
             spool: None,
             refusal: Vec::new(),
+            dscp: 0,
         }
     }
 
@@ -141,6 +145,10 @@ fn version(facts: &RequestFacts) -> Version {
 impl<S: ClientStream> Client for Http1<'_, S> {
     fn peer(&self) -> &Peer {
         &self.input.peer
+    }
+
+    fn is_sole(&self) -> bool {
+        true
     }
 
     fn timer(&self) -> &Timer {
@@ -378,6 +386,17 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         }
         let upload = self.upload.as_ref();
         self.unsent.is_empty() && upload.is_some_and(|upload| !upload.is_done() && upload.is_dry())
+    }
+
+    fn mark(&mut self, mark: Option<Mark>) -> io::Result<bool> {
+        // A reload may have taken the marks away.
+        let dscp = mark.map_or(0, |mark| mark.dscp);
+        if self.dscp == dscp {
+            return Ok(false);
+        }
+        // If it fails, it is not tried again for each answer.
+        self.dscp = dscp;
+        self.input.io.set_dscp(dscp, self.input.peer.by_v6).map(|()| true)
     }
 
     fn takes_chunks(&self, facts: &RequestFacts) -> bool {

@@ -72,7 +72,7 @@ pub async fn serve<S: ClientStream + 'static>(
         }
     });
     let Some(Ok(h2)) = open.unless_evicted(shaken).await else { return };
-    let meter = wire.meter();
+    let meter = wire.meter(peer.by_v6);
     let mut session = Session {
         h2,
         wire,
@@ -87,7 +87,9 @@ pub async fn serve<S: ClientStream + 'static>(
     };
     drop(config);
     session.run(shared).await;
-    session.say_goodbye().await;
+    // All was answered: others need not wait until it has gone.
+    open.idle();
+    let _ = open.unless_evicted(session.say_goodbye()).await;
 }
 
 fn settings(config: &Config) -> Builder {
@@ -163,7 +165,11 @@ impl<S: ClientStream + 'static> Session<'_, S> {
             }
             if !self.make_room() && !self.look_around(shared, context) {
                 return match self.phase {
-                    Phase::Leaving if self.timer.poll_expired(context) => Poll::Ready(None),
+                    Phase::Leaving
+                        if self.timer.poll_expired(context) || self.open.poll_evicted(context) =>
+                    {
+                        Poll::Ready(None)
+                    }
                     _ => Poll::Pending,
                 };
             }
@@ -233,6 +239,7 @@ impl<S: ClientStream + 'static> Session<'_, S> {
 
     fn leave(&mut self) {
         self.phase = Phase::Leaving;
+        self.open.idle();
         self.timer.arm(self.goodbye);
     }
 

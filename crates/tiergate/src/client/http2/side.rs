@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tiergate_core::gate::Delivered;
+use tiergate_core::mark::Mark;
 use tiergate_wire::http1::{FieldTable, HeadError, HeadLimits, Malformed, Parsed, RequestHead};
 
 /// Serves one stream.
@@ -44,8 +45,11 @@ pub(super) async fn run(
 ) {
     let mut side = Http2::new(request, respond, &peer, &tally);
     request::serve::serve(&mut side, &shared).await;
-    let ended = side.ended;
+    let (ended, marked) = (side.ended, side.marked);
     drop(side);
+    if let Some(rank) = marked {
+        tally.unmark(rank);
+    }
     tally.end(ended);
 }
 
@@ -68,6 +72,8 @@ struct Http2<'t> {
     /// The last of the answer was handed over.
     is_over: bool,
     ended: Ended,
+    /// The rank of its answer, once that has begun.
+    marked: Option<u16>,
 }
 
 impl<'t> Http2<'t> {
@@ -92,6 +98,7 @@ impl<'t> Http2<'t> {
             held: Arc::default(),
             is_over: false,
             ended: Ended::default(),
+            marked: None,
         }
     }
 
@@ -164,6 +171,10 @@ impl Client for Http2<'_> {
 
     fn peer(&self) -> &Peer {
         self.peer
+    }
+
+    fn is_sole(&self) -> bool {
+        self.tally.live() == 1
     }
 
     fn timer(&self) -> &Timer {
@@ -324,6 +335,17 @@ impl Client for Http2<'_> {
 
     fn awaits_body(&self) -> bool {
         !self.upload.is_over() && self.upload.is_dry()
+    }
+
+    fn mark(&mut self, mark: Option<Mark>) -> io::Result<bool> {
+        match mark {
+            // Interim answers come before.
+            Some(mark) if self.marked.is_none() => {
+                self.marked = Some(mark.rank);
+                self.tally.mark(mark)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn takes_chunks(&self, _: &RequestFacts) -> bool {

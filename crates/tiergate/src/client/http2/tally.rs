@@ -5,13 +5,17 @@
 //! | live | each stream's task | the connection's |
 //! | resets | each stream's task | the connection's |
 //! | closing | a stream's task | the connection's |
+//! | code point | each stream's task | each stream's task |
 //!
 //! All tasks of a connection are on one thread: the atomics only say so to the compiler.
 
 use super::parking::Parking;
 use std::fmt;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use tiergate_core::gate::Delivered;
+use tiergate_core::mark::{Mark, Marks};
 
 /// What a connection knows of its streams' tasks.
 #[derive(Debug)]
@@ -26,14 +30,31 @@ pub(super) struct Tally {
     pub(super) parking: Parking,
     /// Bytes that the connection has delivered.
     meter: Meter,
+    /// Its code point.
+    marking: Mutex<Marking>,
+}
+
+/// What the connection's packets bear, and why.
+#[derive(Debug, Default)]
+struct Marking {
+    marks: Marks,
+    /// The code point that they bear.
+    dscp: u8,
 }
 
 /// Asks the system for the bytes that a connection has delivered, as far as it tells.
-pub(super) struct Meter(Box<dyn Fn() -> Option<u64> + Send + Sync>);
+pub(super) struct Meter {
+    ask: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    set_dscp: Box<dyn Fn(u8) -> io::Result<()> + Send + Sync>,
+}
 
 impl Meter {
-    pub(super) fn new(ask: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
-        Meter(Box::new(ask))
+    /// `ask` says the bytes, `set_dscp` has its packets bear a code point.
+    pub(super) fn new(
+        ask: impl Fn() -> Option<u64> + Send + Sync + 'static,
+        set_dscp: impl Fn(u8) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Meter { ask: Box::new(ask), set_dscp: Box::new(set_dscp) }
     }
 }
 
@@ -64,13 +85,46 @@ impl Tally {
             closing: AtomicBool::default(),
             parking: Parking::default(),
             meter,
+            marking: Mutex::default(),
         }
     }
 
     /// What the connection has delivered to all of its streams.
     pub(super) fn delivered(&self) -> Option<Delivered> {
         let requests = u32::try_from(self.live()).unwrap_or(u32::MAX).max(1);
-        Some(Delivered { bytes: (self.meter.0)()?, requests })
+        Some(Delivered { bytes: (self.meter.ask)()?, requests })
+    }
+
+    /// A stream's answer begins: whether the connection's code point had to be changed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn mark(&self, mark: Mark) -> io::Result<bool> {
+        let mut marking = self.marking();
+        let dscp = marking.marks.begin(mark);
+        self.set_dscp(&mut marking, dscp)
+    }
+
+    /// A stream's answer of this rank has ended.
+    pub(super) fn unmark(&self, rank: u16) {
+        let mut marking = self.marking();
+        if let Some(dscp) = marking.marks.end(rank) {
+            // What fails here fails for the next answer that begins, which says so.
+            let _ = self.set_dscp(&mut marking, dscp);
+        }
+    }
+
+    fn set_dscp(&self, marking: &mut Marking, dscp: u8) -> io::Result<bool> {
+        let changes = marking.dscp != dscp;
+        if changes {
+            marking.dscp = dscp;
+            (self.meter.set_dscp)(dscp)?;
+        }
+        Ok(changes)
+    }
+
+    fn marking(&self) -> MutexGuard<'_, Marking> {
+        self.marking.lock().expect("no code panics while it holds the marks")
     }
 
     /// A stream's task begins.
@@ -122,5 +176,30 @@ impl Tally {
     /// Whether a stream wants the connection to end.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_code_point_is_set_only_where_it_changes_and_a_refusal_of_the_system_is_said_once() {
+        let set: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let told = set.clone();
+        let meter = Meter::new(
+            || None,
+            move |dscp| {
+                told.lock().unwrap().push(dscp);
+                if dscp == 46 { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+            },
+        );
+        let tally = Tally::new(meter);
+        let mark = |rank, dscp| tally.mark(Mark { rank, dscp }).ok();
+        assert_eq!([mark(1, 8), mark(1, 8), mark(2, 1)], [Some(true), Some(false), Some(false)]);
+        assert_eq!([mark(0, 46), mark(0, 46)], [None, Some(false)]);
+        [0, 0, 1, 1, 2].into_iter().for_each(|rank| tally.unmark(rank));
+        assert_eq!(*set.lock().unwrap(), [8, 46, 8, 1]);
     }
 }

@@ -71,16 +71,17 @@ impl<S: ClientStream> Wire<S> {
         self.line().poll_drain(context)
     }
 
-    /// Asks for what was delivered; keeps no connection open.
-    pub(super) fn meter(&self) -> Meter
+    /// Asks for what was delivered, and sets the code point; keeps no connection open. `by_v6`: its packets are of IPv6.
+    pub(super) fn meter(&self, by_v6: bool) -> Meter
     where
         S: 'static,
     {
-        let line = Arc::downgrade(&self.0);
-        Meter::new(move || {
-            let line = line.upgrade()?;
-            let line = line.lock().expect("no code panics while it holds the line");
-            line.io.delivered()
+        const HELD: &str = "no code panics while it holds the line";
+        let (asked, marked) = (Arc::downgrade(&self.0), Arc::downgrade(&self.0));
+        let ask = move || asked.upgrade()?.lock().expect(HELD).io.delivered();
+        Meter::new(ask, move |dscp| match marked.upgrade() {
+            Some(line) => line.lock().expect(HELD).io.set_dscp(dscp, by_v6),
+            None => Ok(()),
         })
     }
 

@@ -9,6 +9,7 @@ use crate::observe::server::ServerStatus;
 use crate::reverse_dns::LookupResult;
 use crate::tally::Tally;
 use crate::tokens::Proof;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 impl Readings<'_> {
@@ -47,12 +48,33 @@ impl Readings<'_> {
         )
         .value(counters.sum(|it| &it.connections_evicted));
         page.counter(
+            "connections_turned_away_total",
+            "Client connections closed as they came: their clients had others, and none made room",
+        )
+        .value(counters.sum(|it| &it.connections_turned_away));
+        page.counter(
             "connections_not_accepted_total",
             "Attempts to accept a connection that failed",
         )
         .value(counters.sum(|it| &it.connections_not_accepted));
         page.gauge("connections_active", "Open client connections")
             .value(counters.connections.used());
+        page.gauge("connections_max", "Most client connections: limits.connections_max")
+            .value(counters.connections_max.load(Ordering::Relaxed));
+        for (name, help, count) in [
+            (
+                "answer_marks_changed_total",
+                "Changes of the code point of a client connection's packets",
+                counters.sum(|it| &it.marks_changed),
+            ),
+            (
+                "answer_marks_failed_total",
+                "Changes of the code point that the system refused",
+                counters.sum(|it| &it.marks_failed),
+            ),
+        ] {
+            page.counter(name, help).value(count);
+        }
         page.counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out")
             .value(counters.sum(|it| &it.tls_failed));
         page.counter("proxy_headers_failed_total", "PROXY headers missing, malformed or late")

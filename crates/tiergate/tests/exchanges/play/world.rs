@@ -290,7 +290,8 @@ pub(crate) fn start(text: &str) -> Arc<Shared> {
 pub(crate) async fn serve(stream: End, shared: Arc<Shared>) {
     let from: SocketAddr = ([192, 0, 2, 1], 4711).into();
     let local: SocketAddr = ([127, 0, 0, 1], 80).into();
-    let (open, _) = shared.connections.enter(from.ip(), usize::MAX).await;
+    let entered = shared.connections.enter(from.ip(), shared.config.load().bounds, || None).await;
+    let open = entered.connection.expect("there is room");
     let peer = Box::new(Peer::new(from, local, local, false));
     listen::plain(stream, peer, None, Timer::new(), true, (&open, &shared)).await;
 }
