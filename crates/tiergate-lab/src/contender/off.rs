@@ -13,7 +13,7 @@ const UNLIMITED: i64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Off {
-    /// Keys that are left out, as `session` or `rule.importance`; in a list of tables, of each.
+    /// Keys that are left out, as `session` or `rule.cookie`; in a list of tables, of each.
     #[serde(default)]
     remove: Vec<String>,
     /// Keys that get another value.
