@@ -1,7 +1,10 @@
 use super::*;
-use crate::lab::httperf;
+use crate::lab::{httperf, surge};
 use crate::load::{Arrivals, Population, Step};
-use crate::process::free_address;
+use crate::process::{Program, free_address, output};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
 
 fn read(text: &str) -> Result<Server, toml::de::Error> {
     toml::from_str(text)
@@ -47,14 +50,16 @@ fn mistakes_in_a_file_are_told() {
 
 #[test]
 fn configurations_are_filled_in_whole() {
-    let (listen, dir) = (free_address().unwrap(), Path::new("/scratch"));
-    let apache = Apache::default().configuration(listen, dir, &dir.join("files")).unwrap();
-    for text in [apache, nginx_configuration(listen, dir, &dir.join("files"))] {
+    let (listen, scratch) = (free_address().unwrap(), Path::new("/scratch"));
+    let place = Place { scratch, listen, namespace: None, processors: None };
+    let files = Path::new("/scratch/files");
+    let apache = Apache::default().configuration(&place, files).unwrap();
+    for text in [apache, nginx::configuration(&place, files)] {
         assert!(!text.contains('@'), "{text}");
         assert!(text.contains(&listen.to_string()) && text.contains("/scratch/files"), "{text}");
     }
     let none = Apache { workers: 0, ..Apache::default() };
-    assert!(none.configuration(listen, dir, dir).is_err());
+    assert!(none.configuration(&place, files).is_err());
 }
 
 #[test]
@@ -110,7 +115,7 @@ async fn apache_serves_files_and_pages_and_ends_with_all_its_processes() {
         busy.push(tokio::spawn(curl_quietly(address)));
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let group = started.running.pid();
+    let group = started.running[0].pid();
     assert!(members(group).len() > 4, "{:?}", members(group));
     assert_eq!(started.stop(), None);
     assert_eq!(members(group), Vec::<u32>::new());
@@ -151,7 +156,7 @@ async fn nginx_serves_files_and_ends() {
         assert_eq!(curl(address, &path).await, (200, bytes), "{path}");
     }
     assert_eq!(curl(address, "/none").await.0, 404);
-    let group = started.running.pid();
+    let group = started.running[0].pid();
     assert_eq!(members(group).len(), 2);
     assert_eq!(started.stop(), None);
     assert_eq!(members(group), Vec::<u32>::new());
