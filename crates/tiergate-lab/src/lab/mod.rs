@@ -53,6 +53,10 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         return finish(&settings, &read(file)?.in_words_of(&experiments));
     }
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
+    let (experiments, missing) = installed(experiments);
+    for (experiment, why) in &missing {
+        println!("  {} is left out: {why}", experiment.name);
+    }
     let store = Store::new(&settings.store)?;
     if settings.fresh {
         store.clear()?;
@@ -86,6 +90,19 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     }
     ensure!(broken.is_empty() || !settings.check, "{} promises are broken", broken.len());
     Ok(())
+}
+
+/// Those whose origin is installed, and the others with what is missing.
+fn installed(experiments: Vec<Experiment>) -> (Vec<Experiment>, Vec<(Experiment, String)>) {
+    let mut missing = Vec::new();
+    let mut installed = Vec::new();
+    for experiment in experiments {
+        match experiment.origin.installed() {
+            Ok(()) => installed.push(experiment),
+            Err(why) => missing.push((experiment, format!("{why:#}"))),
+        }
+    }
+    (installed, missing)
 }
 
 /// Writes the results and the page, and compares with other results.

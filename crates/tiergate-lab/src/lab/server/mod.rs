@@ -1,12 +1,24 @@
 //! The server that an experiment protects: what its file says of it, and how it is started.
 
 mod apache;
+mod go;
+mod gunicorn;
+mod jetty;
 mod nginx;
+mod node;
+mod php;
 mod place;
+mod postgres;
 
 pub(crate) use apache::Apache;
+pub(crate) use go::Go;
+pub(crate) use gunicorn::Gunicorn;
+pub(crate) use jetty::Jetty;
 pub(crate) use nginx::Nginx;
+pub(crate) use node::Node;
+pub(crate) use php::Php;
 pub(crate) use place::Place;
+pub(crate) use postgres::Postgres;
 
 use crate::origin::{self, app};
 use crate::process::Running;
@@ -27,9 +39,35 @@ pub(crate) enum Server {
     Apache(Apache),
     /// nginx with one worker: static files.
     Nginx(Nginx),
+    /// A shop in Python: gunicorn with processes and threads.
+    Gunicorn(Gunicorn),
+    /// A shop in JavaScript: Node with one event loop.
+    Node(Node),
+    /// A shop in Go: net/http, a goroutine for each request.
+    Go(Go),
+    /// A shop in Java: Jetty with a pool of threads.
+    Jetty(Jetty),
+    /// A shop in PHP: PHP-FPM behind nginx, a process for each request.
+    Php(Php),
+    /// A shop in Python that queries PostgreSQL.
+    Postgres(Postgres),
 }
 
 impl Server {
+    /// Whether its programs are there; an error says which is not, and how to install it.
+    pub(crate) fn installed(&self) -> Result<()> {
+        match self {
+            Self::Workers(_) | Self::App(_) | Self::Apache(_) | Self::Nginx(_) => return Ok(()),
+            Self::Gunicorn(_) => Gunicorn::installed(),
+            Self::Node(_) => Node::installed(),
+            Self::Go(_) => Go::installed(),
+            Self::Jetty(_) => Jetty::installed(),
+            Self::Php(_) => Php::installed(),
+            Self::Postgres(_) => Postgres::installed(),
+        }
+        .map(|_| ())
+    }
+
     /// Starts it and waits until it listens.
     pub(crate) async fn start(&self, place: &Place<'_>) -> Result<Started> {
         std::fs::create_dir_all(place.dir())?;
@@ -47,6 +85,12 @@ impl Server {
             }
             Self::Apache(apache) => apache.start(place).await?,
             Self::Nginx(nginx) => nginx.start(place).await?,
+            Self::Gunicorn(gunicorn) => (gunicorn.start(place).await?, none),
+            Self::Node(node) => (node.start(place).await?, none),
+            Self::Go(go) => (go.start(place).await?, none),
+            Self::Jetty(jetty) => (jetty.start(place).await?, none),
+            Self::Php(php) => (php.start(place).await?, none),
+            Self::Postgres(postgres) => (postgres.start(place).await?, none),
         };
         Ok(Started { running, log: place.log(), paths })
     }
@@ -72,6 +116,12 @@ impl Server {
             Self::App(settings) => workers(settings.workers),
             Self::Apache(apache) => apache.workers,
             Self::Nginx(nginx) => nginx.slots,
+            Self::Gunicorn(gunicorn) => gunicorn.slots(),
+            Self::Node(node) => node.slots,
+            Self::Go(go) => go.slots,
+            Self::Jetty(jetty) => jetty.threads,
+            Self::Php(php) => php.children,
+            Self::Postgres(postgres) => postgres.slots(),
         }
     }
 }

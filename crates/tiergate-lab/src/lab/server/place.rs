@@ -1,7 +1,7 @@
 //! Where a server runs, and what starting one there takes.
 
 use crate::process::{Program, Running};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,20 @@ impl Place<'_> {
         Ok(running)
     }
 
-    /// A template with each `@NAME@` of `values` filled in, `@LISTEN@` and `@DIR@` besides.
+    /// Writes a file of the server, with each `@NAME@` of `values` filled in, `@LISTEN@` and `@DIR@` besides.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        template: &str,
+        values: &[(&str, String)],
+    ) -> Result<PathBuf> {
+        let file = self.dir().join(name);
+        std::fs::write(&file, self.filled(template, values))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(file)
+    }
+
+    /// The template with its values.
     pub(super) fn filled(&self, template: &str, values: &[(&str, String)]) -> String {
         let common =
             [("LISTEN", self.listen.to_string()), ("DIR", self.dir().display().to_string())];
