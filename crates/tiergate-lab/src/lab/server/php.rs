@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const USER: &str =
     "user = www-data\ngroup = www-data\nlisten.owner = www-data\nlisten.group = www-data";
 /// How long PHP-FPM may take to begin.
-const READY_PATIENCE: Duration = Duration::from_secs(10);
+const READY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How PHP-FPM is set.
 #[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::gunicorn::Gunicorn;
 use super::place::Place;
-use crate::process::{Program, Running, output, versioned};
+use crate::process::{Program, Running, free_address, output, versioned};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,9 +14,11 @@ const OWNER: &str = "postgres";
 /// Longest time of a command that makes the cluster.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the database may take until it accepts connections.
-const READY_PATIENCE: Duration = Duration::from_secs(20);
+const READY_PATIENCE: Duration = Duration::from_secs(30);
 /// Connections beside the application's: the operator's (PostgreSQL reserves three).
 const SPARE: u32 = 3;
+/// PostgreSQL's own port.
+const PORT: u16 = 5432;
 /// Python's client of PostgreSQL.
 const CLIENT: &str = "/usr/lib/python3/dist-packages/psycopg2";
 
@@ -61,8 +63,11 @@ impl Postgres {
     /// Makes a cluster in the scratch directory, starts it, fills it, and starts the shop before it.
     pub(super) async fn start(&self, place: &Place<'_>) -> Result<Vec<Running>> {
         let programs = Self::installed()?;
-        // Nothing else listens in the server's network, and seldom on the next port in ours.
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, place.listen.port() + 1));
+        // In a network of the server's own nothing else listens.
+        let listen = match place.namespace {
+            Some(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)),
+            None => free_address()?,
+        };
         let data = place.dir().join("database");
         cluster(&programs, &data).await?;
         let connections = self.slots() + SPARE;
