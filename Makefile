@@ -84,7 +84,7 @@ peers: ## Installs and builds the lab's peers: Envoy, mod_qos, a proxy with fail
 	@scripts/peers.sh
 
 .PHONY: applications
-applications: ## Installs the lab's applications (gunicorn, Go, Jetty, PHP-FPM, PostgreSQL)
+applications: ## Installs the lab's applications (gunicorn, Go, Jetty, PHP-FPM, PostgreSQL) and builds oha, a public load generator
 	@scripts/applications.sh
 
 .PHONY: test

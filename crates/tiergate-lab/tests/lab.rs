@@ -189,6 +189,7 @@ fn mistakes_in_an_experiment_are_named() {
         (SMALL.replace("phases = [\"calm\"]", "phases = [\"clam\"]"), "no phase \"clam\""),
         (SMALL.replace("[\"0.3x\", \"2x\"]", "[\"0.3x\", \"2x\", \"1x\"]"), "3 rates for 2 phases"),
         (SMALL.replace("0.3x", "much"), "expected 80 or 0.2x"),
+        (SMALL.replace("\n[origin]", "beside = \"thrice\"\n\n[origin]"), "no phase \"thrice\""),
         (SMALL.replace("patience", "patients"), "patients"),
         (SMALL.replace("twice 2s", "twice"), "NAME TIME"),
         (

@@ -54,6 +54,8 @@ pub(super) struct Experiment {
     /// What sends their requests.
     #[serde(default)]
     pub(super) generator: Generator,
+    /// A phase that is also driven by a generator that is not ours ([`super::beside`]).
+    pub(super) beside: Option<String>,
     /// Who takes part; none: all.
     #[serde(default)]
     pub(super) contenders: Vec<Contender>,
@@ -89,6 +91,8 @@ pub(super) enum Generator {
     Load,
     /// The papers' own tool.
     Httperf,
+    /// oha, a public one: open loop.
+    Oha,
 }
 
 /// A population of clients.
@@ -108,10 +112,10 @@ pub(super) struct Clients {
     headers: Vec<String>,
     /// Arrivals a second (`80`) or as a multiple of the capacity (`0.2x`), for all phases or each.
     #[serde(deserialize_with = "one_or_many")]
-    rate: Vec<String>,
+    pub(super) rate: Vec<String>,
     /// How they are spread.
     #[serde(default)]
-    arrivals: Arrivals,
+    pub(super) arrivals: Arrivals,
     /// How long a client waits.
     #[serde(default = "second", with = "units::text")]
     patience: Duration,
@@ -120,7 +124,7 @@ pub(super) struct Clients {
     connections: usize,
     /// A connection for each request.
     #[serde(default)]
-    close: bool,
+    pub(super) close: bool,
     /// Which of the clients' addresses it uses: first and how many; none: all alike.
     addresses: Option<(u8, u8)>,
     /// Every arrival is a session of so many requests, with a pause of this mean in between.
@@ -190,6 +194,9 @@ impl Experiment {
         for wanted in self.measure.iter().flat_map(|m| m.phases.iter().chain(&m.over)) {
             ensure!(self.phase(wanted).is_some(), "measure: no phase {wanted:?}");
         }
+        if let Some(wanted) = &self.beside {
+            ensure!(self.phase(wanted).is_some(), "beside: no phase {wanted:?}");
+        }
         for promise in &self.promise {
             let known = self.measure.iter().any(|m| m.name == promise.measure);
             ensure!(known, "promise: no measure {:?}", promise.measure);
@@ -222,7 +229,7 @@ impl Experiment {
     /// Whether the origin must have its processor to itself: if it computes. httperf fills its own
     /// processor, so then the gateway shares the origin's, as in the papers.
     pub(super) fn origin_alone(&self) -> bool {
-        self.origin.computes() && self.generator == Generator::Load
+        self.origin.computes() && self.generator != Generator::Httperf
     }
 
     /// Runs that the search for haproxy's maxconn takes at most.
@@ -250,7 +257,8 @@ impl Experiment {
 /// The file's text without what no run depends on.
 fn essence(text: &str) -> Result<String> {
     let mut table: toml::Table = text.parse()?;
-    for words in ["title", "asks", "order", "remarks", "promise", "weekly", "contenders", "search"]
+    for words in
+        ["title", "asks", "order", "remarks", "promise", "weekly", "contenders", "search", "beside"]
     {
         table.remove(words);
     }

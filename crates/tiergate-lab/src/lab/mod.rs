@@ -6,6 +6,7 @@
 //! ([`store`]). In the end all of them are one document ([`result`]) and one page ([`page`]).
 
 mod agree;
+mod beside;
 mod capacity;
 mod check;
 mod drive;
@@ -14,6 +15,7 @@ mod httperf;
 mod machine;
 mod measure;
 mod network;
+mod oha;
 mod page;
 mod progress;
 mod result;
