@@ -46,7 +46,7 @@ MINUTES ?=
 SEED ?=
 
 .PHONY: lab
-lab: setup peers build ## All experiments with Tiergate and its peers, then docs/results.md; EXP=name, ROUNDS=n, FRESH=1
+lab: setup peers applications build ## All experiments with Tiergate and its peers, then docs/results.md; EXP=name, ROUNDS=n, FRESH=1
 	@$(LAB) lab $(if $(EXP),--only $(EXP)) $(if $(CONTENDERS),--contenders $(CONTENDERS),--docs docs) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FRESH),--fresh) $(if $(AGREE),--agree $(AGREE))
 
@@ -80,12 +80,16 @@ lab-off: setup build ## Checks that the promises of the quick experiments fail o
 	@$(LAB) lab --check --off --rounds 1 --store target/lab-off --fresh
 
 .PHONY: lab-weekly
-lab-weekly: setup build peers ## Checks the promises of every experiment, three rounds each
+lab-weekly: setup build peers applications ## Checks the promises of every experiment, three rounds each
 	@$(LAB) lab --check --weekly --store target/lab-weekly --fresh
 
 .PHONY: peers
 peers: ## Installs and builds the lab's peers: Envoy, mod_qos, a proxy with failsafe-go
 	@scripts/peers.sh
+
+.PHONY: applications
+applications: ## Installs the lab's applications (gunicorn, Go, Jetty, PHP-FPM, PostgreSQL) and builds oha, a public load generator
+	@scripts/applications.sh
 
 .PHONY: test
 test: setup ## All tests

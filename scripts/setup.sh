@@ -81,7 +81,7 @@ rm -f "$log"
 
 # Nor should they start with the machine, where something starts services at all.
 if [ -d /run/systemd/system ]; then
-  for server in haproxy nginx apache2; do
+  for server in haproxy nginx apache2 postgresql; do
     for package in "${packages[@]}"; do
       [ "$package" = "$server" ] && "${as_root[@]}" systemctl disable --quiet "$server" || true
     done

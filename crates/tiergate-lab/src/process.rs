@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// How long a program may take to end after SIGTERM, before SIGKILL.
 const TERM_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a server may take until it accepts connections.
-const READY_PATIENCE: Duration = Duration::from_secs(10);
+const READY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command line, the processors that it may use and the network that it sees.
 #[derive(Default)]
@@ -176,8 +176,8 @@ fn listens(pid: u32, address: SocketAddr) -> bool {
     let tables = Process::new(pid as i32).map(|process| [process.tcp(), process.tcp6()]);
     tables.into_iter().flatten().flatten().flatten().any(|socket| {
         let local = socket.local_address;
-        // An IPv4 address may be listened on by an IPv6 socket for all addresses.
-        let here = local.ip() == address.ip() || local.ip().is_unspecified();
+        // An IPv4 address may be listened on by an IPv6 socket, for it alone (Java does) or for all addresses.
+        let here = local.ip().to_canonical() == address.ip() || local.ip().is_unspecified();
         here && local.port() == address.port() && socket.state == TcpState::Listen
     })
 }
@@ -235,6 +235,22 @@ pub(crate) fn find(name: &str) -> Option<std::path::PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// The file `DIRECTORY/BEGINNING…/REST` of the highest version (`php-fpm8.2`, `15/bin/initdb`); `None`: not installed.
+pub(crate) fn versioned(
+    directory: &str,
+    beginning: &str,
+    rest: &str,
+) -> Option<std::path::PathBuf> {
+    let version =
+        |name: &OsStr| -> Option<f64> { name.to_str()?.strip_prefix(beginning)?.parse().ok() };
+    let entries = std::fs::read_dir(directory).ok()?.flatten();
+    let found = entries.filter_map(|entry| {
+        let file = if rest.is_empty() { entry.path() } else { entry.path().join(rest) };
+        Some((version(&entry.file_name())?, file)).filter(|(_, file)| file.is_file())
+    });
+    found.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, file)| file)
+}
+
 /// A directory that is removed in the end, readable for servers that run as another user.
 pub(crate) fn scratch() -> Result<tempfile::TempDir> {
     use std::os::unix::fs::PermissionsExt;
@@ -290,7 +306,7 @@ mod tests {
     #[test]
     fn who_listens_is_seen_without_connecting() {
         let me = std::process::id();
-        for bind in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::1]:0"] {
+        for bind in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
             let socket = std::net::TcpListener::bind(bind).unwrap();
             let port = socket.local_addr().unwrap().port();
             let of = |ip: &str| SocketAddr::new(ip.parse().unwrap(), port);
@@ -304,6 +320,22 @@ mod tests {
         let socket = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
         let elsewhere = SocketAddr::new([127, 0, 0, 1].into(), socket.local_addr().unwrap().port());
         assert!(!listens(me, elsewhere), "another address");
+    }
+
+    #[test]
+    fn the_highest_version_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_str().unwrap();
+        assert_eq!(versioned(path, "", "bin/initdb"), None);
+        for version in ["9", "15", "14", "common"] {
+            std::fs::create_dir_all(dir.path().join(version).join("bin")).unwrap();
+            std::fs::write(dir.path().join(version).join("bin/initdb"), "").unwrap();
+        }
+        std::fs::write(dir.path().join("php-fpm8.2"), "").unwrap();
+        let found = |beginning, rest| versioned(path, beginning, rest).unwrap();
+        assert_eq!(found("", "bin/initdb"), dir.path().join("15/bin/initdb"));
+        assert_eq!(found("php-fpm", ""), dir.path().join("php-fpm8.2"));
+        assert_eq!(versioned("/nowhere", "", ""), None);
     }
 
     #[test]

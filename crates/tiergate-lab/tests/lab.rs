@@ -140,6 +140,33 @@ fn an_experiment_is_run_kept_and_shown() {
 }
 
 #[test]
+fn an_application_is_measured_and_a_missing_one_is_left_out() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !allowed() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let origin = "kind = \"workers\"\nworkers = 4\nservice = \"20ms\"";
+    let application = |kind: &str| SMALL.replace(origin, &format!("kind = {kind:?}"));
+    experiment(dir.path(), &application("node").replace("2x", "1.5x"));
+    let output = run(dir.path(), &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let results = std::fs::read(dir.path().join("store/results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    let experiment_result = &results["experiments"][0];
+    assert!(experiment_result["capacity"].as_f64().unwrap() >= 1.0, "{experiment_result}");
+    let rounds = experiment_result["contenders"][0]["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 1, "{experiment_result}");
+
+    experiment(dir.path(), &application("gunicorn"));
+    let output = command(dir.path()).env("PATH", "/nowhere").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let expected = "small is left out: gunicorn is not installed; run scripts/applications.sh";
+    assert!(output.status.success() && said.contains(expected), "{said}");
+}
+
+#[test]
 fn a_broken_promise_fails_the_check() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !allowed() {
@@ -168,6 +195,7 @@ fn mistakes_in_an_experiment_are_named() {
         (SMALL.replace("phases = [\"calm\"]", "phases = [\"clam\"]"), "no phase \"clam\""),
         (SMALL.replace("[\"0.3x\", \"2x\"]", "[\"0.3x\", \"2x\", \"1x\"]"), "3 rates for 2 phases"),
         (SMALL.replace("0.3x", "much"), "expected 80 or 0.2x"),
+        (SMALL.replace("\n[origin]", "beside = \"thrice\"\n\n[origin]"), "no phase \"thrice\""),
         (SMALL.replace("patience", "patients"), "patients"),
         (SMALL.replace("twice 2s", "twice"), "NAME TIME"),
         (

@@ -197,7 +197,7 @@ const MOD_QOS: &str = "/usr/lib/apache2/modules/mod_qos.so";
 const LIBPCRE: &str = "/usr/lib/x86_64-linux-gnu/libpcre.so.3";
 
 /// What `scripts/peers.sh` has put beside the build: `target/lab-peers/NAME`.
-fn built(name: &str) -> Result<PathBuf> {
+pub(crate) fn built(name: &str) -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     let target = this.ancestors().nth(2).context("this program lies in no target directory")?;
     let path = target.join("lab-peers").join(name);

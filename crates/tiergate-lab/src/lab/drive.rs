@@ -1,14 +1,54 @@
-//! An experiment driven by the papers' own tool: httperf, one phase after another.
+//! An experiment driven by a tool that is not ours, one phase after another: httperf, the papers' own, or oha.
 
 use super::experiment::Experiment;
 use super::httperf::{self, Workload};
-use super::surge;
+use super::{oha, surge};
 use crate::load::Population;
 use crate::load::figures::{Figures, PopulationFigures, RunFigures, SessionFigures, StepFigures};
 use anyhow::Result;
 
 /// Requests in httperf's list, which it goes through again and again.
 const URIS: usize = 5000;
+/// How much later than its last client leaves a generator may end, in seconds.
+const LATE_S_MAX: f64 = 0.5;
+
+/// The same by oha. There is no series of seconds, and whether it kept up is only known by when it ended.
+pub(super) async fn oha(
+    experiment: &Experiment,
+    populations: &[Population],
+    place: &oha::Place<'_>,
+) -> Result<RunFigures> {
+    let mut report = RunFigures {
+        populations: populations.iter().map(nothing_yet).collect(),
+        ..RunFigures::default()
+    };
+    for phase in 0..experiment.phases.len() {
+        let asking = populations.iter().enumerate().filter(|(_, p)| p.steps[phase].rate > 0.0);
+        let asking: Vec<(usize, &Population)> = asking.collect();
+        let steps: Vec<_> = asking.iter().map(|(_, p)| (*p, p.steps[phase])).collect();
+        let all = oha::run(&steps, place).await?;
+        for ((number, population), driven) in asking.iter().zip(all) {
+            let into = &mut report.populations[*number];
+            let step = &mut into.steps[phase];
+            // The last answers come when their clients are about to leave; what comes later was sent late.
+            let late = driven.seconds - step.seconds - population.patience.as_secs_f64();
+            report.lateness_p99_ms = report.lateness_p99_ms.max(late * 1e3);
+            report.void = report.void.or_else(|| behind(late));
+            let longer = driven.seconds.max(step.seconds) / step.seconds;
+            step.answered_in_it = (driven.figures.counts.ok as f64 / longer).round() as u64;
+            into.overall.counts.add(&driven.figures.counts);
+            into.overall.attempts += driven.figures.attempts;
+            step.figures = driven.figures;
+        }
+    }
+    Ok(report)
+}
+
+/// Why the figures of a generator say nothing that ended so many seconds late; `None`: they do.
+fn behind(late: f64) -> Option<String> {
+    (late > LATE_S_MAX)
+        .then(|| format!("void: oha ended {late:.1} s late; the machine is too busy for this rate"))
+}
 
 /// Runs every phase to its end, late answers included, and returns what our own generator would.
 /// There is no series of seconds and no p99: httperf tells neither.

@@ -59,6 +59,8 @@ pub(super) struct Experiment {
     /// What sends their requests.
     #[serde(default)]
     pub(super) generator: Generator,
+    /// A phase that is also driven by a generator that is not ours ([`super::beside`]).
+    pub(super) beside: Option<String>,
     /// Who takes part; none: all.
     #[serde(default)]
     pub(super) contenders: Vec<Contender>,
@@ -97,6 +99,8 @@ pub(super) enum Generator {
     Load,
     /// The papers' own tool.
     Httperf,
+    /// oha, a public one: open loop.
+    Oha,
 }
 
 /// A population of clients.
@@ -116,10 +120,10 @@ pub(super) struct Clients {
     headers: Vec<String>,
     /// Arrivals a second (`80`) or as a multiple of the capacity (`0.2x`), for all phases or each.
     #[serde(deserialize_with = "one_or_many")]
-    rate: Vec<String>,
+    pub(super) rate: Vec<String>,
     /// How they are spread.
     #[serde(default)]
-    arrivals: Arrivals,
+    pub(super) arrivals: Arrivals,
     /// How long a client waits.
     #[serde(default = "second", with = "units::text")]
     patience: Duration,
@@ -128,7 +132,7 @@ pub(super) struct Clients {
     connections: usize,
     /// A connection for each request.
     #[serde(default)]
-    close: bool,
+    pub(super) close: bool,
     /// Which of the clients' addresses it uses: first and how many; none: all alike.
     addresses: Option<(u8, u8)>,
     /// Every arrival is a session of so many requests, with a pause of this mean in between.
@@ -179,6 +183,9 @@ impl Experiment {
         }
         for wanted in self.measure.iter().flat_map(|m| m.phases.iter().chain(&m.over)) {
             ensure!(self.phase(wanted).is_some(), "measure: no phase {wanted:?}");
+        }
+        if let Some(wanted) = &self.beside {
+            ensure!(self.phase(wanted).is_some(), "beside: no phase {wanted:?}");
         }
         for promise in &self.promise {
             promise.check(self.measure.iter().any(|m| m.name == promise.measure))?;
@@ -233,9 +240,18 @@ impl Experiment {
 /// The file's text without what no run depends on.
 fn essence(text: &str) -> Result<String> {
     let mut table: toml::Table = text.parse()?;
-    for words in
-        ["title", "asks", "order", "remarks", "promise", "weekly", "contenders", "search", "off"]
-    {
+    for words in [
+        "title",
+        "asks",
+        "order",
+        "remarks",
+        "promise",
+        "weekly",
+        "contenders",
+        "search",
+        "off",
+        "beside",
+    ] {
         table.remove(words);
     }
     Ok(toml::to_string(&table)?)
@@ -370,7 +386,9 @@ pub(super) mod tests {
         assert!(all.len() >= 15);
         for experiment in all {
             let name = &experiment.name;
-            assert!(experiment.lasting() < Duration::from_secs(60), "{name}");
+            // An experiment of the weekly check may have phases of half a minute.
+            let most = if experiment.weekly { 120 } else { 60 };
+            assert!(experiment.lasting() < Duration::from_secs(most), "{name}");
             assert!(experiment.asks.len() > 100, "{name} says too little");
             assert!(!experiment.promise.is_empty(), "{name} promises nothing");
             let goodput = experiment.measure.iter().any(|m| m.name == "goodput");

@@ -128,6 +128,20 @@ pub(super) struct Observed<'a> {
 }
 
 impl Taken {
+    /// What is told of clients in every comparison: how many were answered, and how long 99 % of these waited at most.
+    pub(super) fn of_clients(name: &str) -> [Self; 2] {
+        [("answered", What::Answered), ("p99", What::P99)].map(|(words, what)| Self {
+            name: format!("{name} {words}"),
+            what,
+            clients: vec![name.to_owned()],
+            phases: Vec::new(),
+            capacity: None,
+            over: Vec::new(),
+            over_clients: Vec::new(),
+            only_shown: false,
+        })
+    }
+
     /// The measure as results keep it.
     pub(super) fn measure(&self) -> Measure {
         let (unit, better) = self.what.kind();

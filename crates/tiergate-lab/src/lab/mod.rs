@@ -7,6 +7,7 @@
 //! figures next to ours ([`papers`]).
 
 mod agree;
+mod beside;
 mod capacity;
 mod check;
 mod dns;
@@ -19,6 +20,7 @@ mod join;
 mod machine;
 mod measure;
 mod network;
+mod oha;
 mod page;
 mod papers;
 mod progress;
@@ -64,6 +66,10 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         return finish(&settings, &read(file)?.in_words_of(&all), &all);
     }
     let gateway = crate::gateway_program(settings.gateway.as_deref())?;
+    let (experiments, missing) = installed(experiments);
+    for (experiment, why) in &missing {
+        println!("  {} is left out: {why}", experiment.name);
+    }
     let store = Store::new(&settings.store)?;
     if settings.fresh {
         store.clear()?;
@@ -115,6 +121,19 @@ fn told_off(experiments: &[Experiment], hollow: &[String]) -> Result<()> {
     );
     ensure!(hollow.is_empty(), "{} promises hold without their features", hollow.len());
     Ok(())
+}
+
+/// Those whose origin is installed, and the others with what is missing.
+fn installed(experiments: Vec<Experiment>) -> (Vec<Experiment>, Vec<(Experiment, String)>) {
+    let mut missing = Vec::new();
+    let mut installed = Vec::new();
+    for experiment in experiments {
+        match experiment.origin.installed() {
+            Ok(()) => installed.push(experiment),
+            Err(why) => missing.push((experiment, format!("{why:#}"))),
+        }
+    }
+    (installed, missing)
 }
 
 /// Writes the results and the pages, and compares with other results. Of `all` experiments that there are, those on the

@@ -31,7 +31,10 @@ impl Progress {
             let searched = searches && !experiment.search.is_empty();
             let tried = if searched { experiment.searched_max() } else { 0 };
             let runs = contenders.len() * settings.rounds as usize + tried;
+            let (twice, one) = experiment.runs_beside(settings).unzip();
+            let one = one.map_or(Duration::ZERO, |one| one.lasting() + AROUND);
             std::iter::repeat_n(experiment.lasting() + AROUND, runs)
+                .chain(std::iter::repeat_n(one, twice.unwrap_or(0)))
         };
         let left: VecDeque<Duration> = experiments.iter().flat_map(runs).collect();
         let (paint, block) = (Paint::stdout(), Block::stdout());

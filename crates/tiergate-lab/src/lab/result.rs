@@ -68,6 +68,33 @@ pub(crate) struct ExperimentResult {
     pub(crate) plots: Vec<Plot>,
     /// Who took part.
     pub(crate) contenders: Vec<ContenderResult>,
+    /// One of its phases by a generator that is not ours; `None`: the experiment asks for none, or it was not there.
+    #[serde(default)]
+    pub(crate) beside: Option<Beside>,
+}
+
+/// A phase of an experiment by our generator and by another, each in a run of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Beside {
+    /// The other generator with its version, for example `oha 1.16.0`.
+    pub(crate) generator: String,
+    /// The phase.
+    pub(crate) phase: Phase,
+    /// What is measured; the values of a run are in this order.
+    pub(crate) measures: Vec<Measure>,
+    /// Whoever has both runs.
+    pub(crate) rows: Vec<BesideRow>,
+}
+
+/// One contender by both generators.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BesideRow {
+    /// `none`, `tiergate`, `haproxy`, …
+    pub(crate) name: String,
+    /// By our generator.
+    pub(crate) ours: Round,
+    /// By the other.
+    pub(crate) other: Round,
 }
 
 impl ExperimentResult {

@@ -30,15 +30,16 @@ impl Lab<'_> {
         };
         let found_for = |contender| found.as_ref().filter(|_| contender == Contender::Haproxy);
         let usual = experiment.origin.slots();
+        let slots = |contender| found_for(contender).map_or(usual, |found| found.slots);
         let mut turns = Vec::new();
         for round in 0..self.settings.rounds as usize {
             for turn in 0..contenders.len() {
                 let contender = contenders[(round + turn) % contenders.len()];
-                let slots = found_for(contender).map_or(usual, |found| found.slots);
-                turns.push(Turn { contender, slots, round: round as u64 + 1 });
+                turns.push(Turn { contender, slots: slots(contender), round: round as u64 + 1 });
             }
         }
         let outcomes = self.turns(experiment, capacity, &turns).await?;
+        let beside = self.beside(experiment, capacity, &contenders, slots).await?;
         let result = |contender: Contender| {
             // In the order of the rounds, in each of which a contender has one turn.
             let own = turns.iter().zip(&outcomes).filter(|(turn, _)| turn.contender == contender);
@@ -62,6 +63,7 @@ impl Lab<'_> {
             measures: experiment.measure.iter().map(measure::Taken::measure).collect(),
             plots: experiment.plot.iter().map(measure::Line::plot).collect(),
             contenders: contenders.iter().copied().map(result).collect(),
+            beside,
         })
     }
 }

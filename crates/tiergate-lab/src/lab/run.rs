@@ -6,7 +6,7 @@ use super::measure::Observed;
 use super::network::Network;
 use super::result::Round;
 use super::server;
-use super::{dns, drive, httperf, waits};
+use super::{dns, drive, httperf, oha, waits};
 use crate::contender::{Contender, Place as FrontPlace};
 use crate::load::Plan;
 use crate::load::figures::RunFigures;
@@ -108,6 +108,12 @@ impl Run<'_> {
                 let namespace = Some(network.clients.as_str());
                 let place = httperf::Place { target, scratch, namespace, processors };
                 drive::httperf(self.experiment, &populations, &place).await?
+            }
+            Generator::Oha => {
+                network.spread()?;
+                let (namespace, processors) = (Some(&network.clients[..]), split.load.as_deref());
+                let place = oha::Place { target, namespace, processors };
+                drive::oha(self.experiment, &populations, &place).await?
             }
         };
         if let Some(why) = front.ended().or_else(|| origin.ended()) {

@@ -1,6 +1,7 @@
 //! The page of results: `docs/results.md` and a drawing for each experiment, made from the figures
 //! and nothing else. The same results give the same bytes.
 
+mod beside;
 mod head;
 pub(crate) mod judge;
 mod plot;

@@ -2,7 +2,7 @@
 
 use super::spread::valid;
 use super::words::{self, list, number, one_line, plain, quantity, sentence};
-use super::{table, verdict};
+use super::{beside, table, verdict};
 use crate::lab::result::{ContenderResult, ExperimentResult, Phase, Round, Unit};
 use std::collections::BTreeSet;
 
@@ -22,6 +22,9 @@ pub(super) fn section(experiment: &ExperimentResult, drawing: Option<&str>) -> S
     let notes: String = experiment.contenders.iter().flat_map(notes).collect();
     if !notes.is_empty() {
         out += &format!("{notes}\n");
+    }
+    if let Some(text) = experiment.beside.as_ref().and_then(beside::beside) {
+        out += &format!("{text}\n");
     }
     out += &format!("**Comparison**\n\n{}\n", verdict::verdicts(experiment));
     out

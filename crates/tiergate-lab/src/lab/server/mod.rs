@@ -1,24 +1,31 @@
 //! The server that an experiment protects: what its file says of it, and how it is started.
 
-use super::surge;
+mod apache;
+mod go;
+mod gunicorn;
+mod jetty;
+mod nginx;
+mod node;
+mod php;
+mod place;
+mod postgres;
+
+pub(crate) use apache::Apache;
+pub(crate) use go::Go;
+pub(crate) use gunicorn::Gunicorn;
+pub(crate) use jetty::Jetty;
+pub(crate) use nginx::Nginx;
+pub(crate) use node::Node;
+pub(crate) use php::Php;
+pub(crate) use place::Place;
+pub(crate) use postgres::Postgres;
+
 use crate::origin::{self, app};
-use crate::process::{Program, Running, find, output};
-use crate::units;
-use anyhow::{Context, Result, ensure};
+use crate::process::Running;
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::env::current_exe;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// Where Debian keeps Apache's modules.
-const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
-/// Processes of an Apache at most: each is some megabytes and a place in its scoreboard.
-const APACHE_WORKERS_MAX: u32 = 2000;
-/// Longest time that the C compiler may take for one page.
-const COMPILE_PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of Apache's static page: the average of DiffServer's (Rao and Ramamurthy 2001, 4.1).
-const PAGE_BYTES: usize = 6401;
+use std::path::PathBuf;
 
 /// A server, by an experiment's `[origin]`.
 #[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
@@ -32,105 +39,60 @@ pub(crate) enum Server {
     Apache(Apache),
     /// nginx with one worker: static files.
     Nginx(Nginx),
-}
-
-/// How Apache is set.
-#[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Apache {
-    /// `MaxRequestWorkers`: processes, and so connections served at once.
-    pub(crate) workers: u32,
-    /// How long an idle connection is kept, and its process with it; 0: closed after a request.
-    #[serde(with = "units::text")]
-    pub(crate) keep_alive: Duration,
-    /// Static files.
-    pub(crate) files: u32,
-    /// Their seed.
-    pub(crate) seed: u64,
-}
-
-impl Default for Apache {
-    /// The papers' number of processes, Apache's own time, about 65 MB of files.
-    fn default() -> Self {
-        Self { workers: 32, keep_alive: Duration::from_secs(5), files: 1000, seed: 1 }
-    }
-}
-
-/// How nginx is set.
-#[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Nginx {
-    /// How many requests at once an operator would let through to it; nginx itself has no such
-    /// number.
-    pub(crate) slots: u32,
-    /// Static files.
-    pub(crate) files: u32,
-    /// Their seed.
-    pub(crate) seed: u64,
-}
-
-impl Default for Nginx {
-    /// Enough to fill a link while files are sent, about 65 MB of files.
-    fn default() -> Self {
-        Self { slots: 64, files: 1000, seed: 1 }
-    }
-}
-
-/// Where a server runs.
-pub(crate) struct Place<'a> {
-    /// A directory that is removed in the end ([`crate::process::scratch`]).
-    pub(crate) scratch: &'a Path,
-    /// Where it listens.
-    pub(crate) listen: SocketAddr,
-    /// Its network namespace; `None`: ours.
-    pub(crate) namespace: Option<&'a str>,
-    /// Its processors, in the words of `taskset`; `None`: all.
-    pub(crate) processors: Option<&'a str>,
+    /// A shop in Python: gunicorn with processes and threads.
+    Gunicorn(Gunicorn),
+    /// A shop in JavaScript: Node with one event loop.
+    Node(Node),
+    /// A shop in Go: net/http, a goroutine for each request.
+    Go(Go),
+    /// A shop in Java: Jetty with a pool of threads.
+    Jetty(Jetty),
+    /// A shop in PHP: PHP-FPM behind nginx, a process for each request.
+    Php(Php),
+    /// A shop in Python that queries PostgreSQL.
+    Postgres(Postgres),
 }
 
 impl Server {
+    /// Whether its programs are there; an error says which is not, and how to install it.
+    pub(crate) fn installed(&self) -> Result<()> {
+        match self {
+            Self::Workers(_) | Self::App(_) | Self::Apache(_) | Self::Nginx(_) => return Ok(()),
+            Self::Gunicorn(_) => Gunicorn::installed(),
+            Self::Node(_) => Node::installed(),
+            Self::Go(_) => Go::installed(),
+            Self::Jetty(_) => Jetty::installed(),
+            Self::Php(_) => Php::installed(),
+            Self::Postgres(_) => Postgres::installed(),
+        }
+        .map(|_| ())
+    }
+
     /// Starts it and waits until it listens.
     pub(crate) async fn start(&self, place: &Place<'_>) -> Result<Started> {
-        let dir = place.scratch.join("origin");
-        std::fs::create_dir_all(&dir)?;
-        let files = dir.join("files");
-        let ours = |words| anyhow::Ok(Program::new("the origin", current_exe()?).args(words));
-        let (program, paths) = match self {
+        std::fs::create_dir_all(place.dir())?;
+        let none = Vec::new();
+        let (running, paths) = match self {
             Self::Workers(settings) => {
                 settings.check()?;
                 let settings = origin::Settings { listen: place.listen, ..settings.clone() };
-                (ours(settings.args())?, Vec::new())
+                (vec![ours(settings.args(), place).await?], none)
             }
             Self::App(settings) => {
                 settings.check()?;
                 let settings = app::Settings { listen: place.listen, ..settings.clone() };
-                (ours(settings.args())?, Vec::new())
+                (vec![ours(settings.args(), place).await?], none)
             }
-            Self::Apache(apache) => {
-                let paths = surge::write(&files, apache.files, apache.seed)?;
-                std::fs::write(files.join("page.html"), "x".repeat(PAGE_BYTES))?;
-                compile_page(&dir.join("cgi-bin")).await?;
-                let file = dir.join("apache.conf");
-                std::fs::write(&file, apache.configuration(place.listen, &dir, &files)?)?;
-                let path = find("apache2").context("apache2 is not installed")?;
-                let program = Program::new("Apache", path).args([Path::new("-f"), &file]);
-                (program.args(["-D", "FOREGROUND"]), paths)
-            }
-            Self::Nginx(nginx) => {
-                let paths = surge::write(&files, nginx.files, nginx.seed)?;
-                let file = dir.join("nginx.conf");
-                std::fs::write(&file, nginx_configuration(place.listen, &dir, &files))?;
-                let path = find("nginx").context("nginx is not installed")?;
-                // Errors before the configuration is read go here instead of to /var/log.
-                let program = Program::new("nginx", path).args(["-e", "stderr", "-c"]);
-                (program.args([file]), paths)
-            }
+            Self::Apache(apache) => apache.start(place).await?,
+            Self::Nginx(nginx) => nginx.start(place).await?,
+            Self::Gunicorn(gunicorn) => (gunicorn.start(place).await?, none),
+            Self::Node(node) => (node.start(place).await?, none),
+            Self::Go(go) => (go.start(place).await?, none),
+            Self::Jetty(jetty) => (jetty.start(place).await?, none),
+            Self::Php(php) => (php.start(place).await?, none),
+            Self::Postgres(postgres) => (postgres.start(place).await?, none),
         };
-        let log = dir.join("log");
-        let program = program.namespace(place.namespace).processors(place.processors);
-        let mut running = program.start(&log)?;
-        running.ready(place.listen).await?;
-        Ok(Started { running, log, paths })
+        Ok(Started { running, log: place.log(), paths })
     }
 
     /// Requests a second that it can serve; `None`: must be measured.
@@ -154,13 +116,26 @@ impl Server {
             Self::App(settings) => workers(settings.workers),
             Self::Apache(apache) => apache.workers,
             Self::Nginx(nginx) => nginx.slots,
+            Self::Gunicorn(gunicorn) => gunicorn.slots(),
+            Self::Node(node) => node.slots,
+            Self::Go(go) => go.slots,
+            Self::Jetty(jetty) => jetty.threads,
+            Self::Php(php) => php.children,
+            Self::Postgres(postgres) => postgres.slots(),
         }
     }
 }
 
+/// Starts this program as an origin.
+async fn ours(words: Vec<String>, place: &Place<'_>) -> Result<Running> {
+    let program = place.program("the origin", current_exe()?).args(words);
+    place.start(program, place.listen).await
+}
+
 /// A server under way; ended when dropped.
 pub(crate) struct Started {
-    running: Running,
+    /// What gateways connect to first, then what is behind it.
+    running: Vec<Running>,
     log: PathBuf,
     /// Static files, the most popular first; empty if it has none.
     pub(crate) paths: Vec<String>,
@@ -178,12 +153,12 @@ pub(crate) struct Counts {
 impl Started {
     /// Why it is no longer there; `None` while it runs.
     pub(crate) fn ended(&mut self) -> Option<String> {
-        self.running.ended()
+        self.running.iter_mut().find_map(Running::ended)
     }
 
     /// Ends it, and returns what it says that it did; `None`: a server that does not tell.
     pub(crate) fn stop(mut self) -> Option<Counts> {
-        self.running.stop();
+        self.running.iter_mut().for_each(Running::stop);
         counts_in(&std::fs::read_to_string(&self.log).ok()?)
     }
 }
@@ -191,43 +166,6 @@ impl Started {
 /// What an origin of ours prints last.
 fn counts_in(said: &str) -> Option<Counts> {
     serde_json::from_str(said.lines().last()?).ok()
-}
-
-impl Apache {
-    fn configuration(&self, listen: SocketAddr, dir: &Path, files: &Path) -> Result<String> {
-        let workers = self.workers;
-        let fine = (1..=APACHE_WORKERS_MAX).contains(&workers);
-        ensure!(fine, "origin.workers: Apache has 1 to {APACHE_WORKERS_MAX}, not {workers}");
-        let kept = if self.keep_alive.is_zero() { "Off" } else { "On" };
-        Ok(include_str!("../../../origins/apache.conf")
-            .replace("@LISTEN@", &listen.to_string())
-            .replace("@DIR@", &dir.display().to_string())
-            .replace("@FILES@", &files.display().to_string())
-            .replace("@MODULES@", APACHE_MODULES)
-            .replace("@WORKERS@", &workers.to_string())
-            .replace("@KEEP_ALIVE@", kept)
-            .replace("@KEEP_ALIVE_MS@", &self.keep_alive.as_millis().to_string()))
-    }
-}
-
-fn nginx_configuration(listen: SocketAddr, dir: &Path, files: &Path) -> String {
-    include_str!("../../../origins/nginx.conf")
-        .replace("@LISTEN@", &listen.to_string())
-        .replace("@DIR@", &dir.display().to_string())
-        .replace("@FILES@", &files.display().to_string())
-}
-
-/// Makes the CGI program `page` in that directory.
-async fn compile_page(dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir)?;
-    let source = dir.with_file_name("page.c");
-    std::fs::write(&source, include_str!("../../../origins/page.c"))?;
-    let cc = find("cc").context("cc is not installed; run scripts/setup.sh")?;
-    let program = Program::new("the C compiler", cc)
-        .args(["-O2", "-Wall", "-Werror", "-o"])
-        .args([&dir.join("page"), &source]);
-    output(program, COMPILE_PATIENCE).await?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 use super::*;
-use crate::lab::httperf;
+use crate::lab::{httperf, surge};
 use crate::load::{Arrivals, Population, Step};
-use crate::process::free_address;
+use crate::process::{Program, free_address, output};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
 
 fn read(text: &str) -> Result<Server, toml::de::Error> {
     toml::from_str(text)
@@ -25,6 +28,19 @@ fn a_file_says_what_the_server_is() {
     assert_eq!((apache.capacity(), apache.slots()), (None, 8));
     assert_eq!(read("kind = 'nginx'").unwrap().slots(), Nginx::default().slots);
     assert_eq!(read("kind = 'app'\nworkers = 5").unwrap().slots(), 5);
+    for (text, slots) in [
+        ("kind = 'gunicorn'\nworkers = 3\nthreads = 4", 12),
+        ("kind = 'node'\nslots = 5", 5),
+        ("kind = 'go'", 8),
+        ("kind = 'jetty'\nthreads = 50", 50),
+        ("kind = 'php'\nchildren = 6", 6),
+        ("kind = 'postgres'\nthreads = 2", 4),
+    ] {
+        let server = read(text).unwrap();
+        assert_eq!((server.capacity(), server.slots()), (None, slots), "{text}");
+        assert!(server.computes(), "{text}");
+        assert_eq!(read(&toml::to_string(&server).unwrap()).unwrap(), server);
+    }
 }
 
 #[test]
@@ -39,6 +55,10 @@ fn mistakes_in_a_file_are_told() {
         ("kind = 'app'\nservice = '1s'", "service"),
         ("kind = 'apache'\nthreads = 1", "threads"),
         ("kind = 'nginx'\nworkers = 1", "workers"),
+        ("kind = 'gunicorn'\nslots = 1", "slots"),
+        ("kind = 'node'\nworkers = 1", "workers"),
+        ("kind = 'php'\nthreads = 1", "threads"),
+        ("kind = 'postgres'\nconnections = 1", "connections"),
     ] {
         let error = read(wrong).unwrap_err().to_string();
         assert!(error.contains(why), "{wrong}: {error}");
@@ -47,14 +67,16 @@ fn mistakes_in_a_file_are_told() {
 
 #[test]
 fn configurations_are_filled_in_whole() {
-    let (listen, dir) = (free_address().unwrap(), Path::new("/scratch"));
-    let apache = Apache::default().configuration(listen, dir, &dir.join("files")).unwrap();
-    for text in [apache, nginx_configuration(listen, dir, &dir.join("files"))] {
+    let (listen, scratch) = (free_address().unwrap(), Path::new("/scratch"));
+    let place = Place { scratch, listen, namespace: None, processors: None };
+    let files = Path::new("/scratch/files");
+    let apache = Apache::default().configuration(&place, files).unwrap();
+    for text in [apache, nginx::configuration(&place, files)] {
         assert!(!text.contains('@'), "{text}");
         assert!(text.contains(&listen.to_string()) && text.contains("/scratch/files"), "{text}");
     }
     let none = Apache { workers: 0, ..Apache::default() };
-    assert!(none.configuration(listen, dir, dir).is_err());
+    assert!(none.configuration(&place, files).is_err());
 }
 
 #[test]
@@ -110,13 +132,55 @@ async fn apache_serves_files_and_pages_and_ends_with_all_its_processes() {
         busy.push(tokio::spawn(curl_quietly(address)));
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let group = started.running.pid();
+    let group = started.running[0].pid();
     assert!(members(group).len() > 4, "{:?}", members(group));
     assert_eq!(started.stop(), None);
     assert_eq!(members(group), Vec::<u32>::new());
     for task in busy {
         task.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn applications_serve_their_pages_and_leave_nothing_behind() {
+    for kind in ["gunicorn", "node", "go", "jetty", "php", "postgres"] {
+        let server = read(&format!("kind = '{kind}'")).unwrap();
+        if let Err(why) = server.installed() {
+            println!("not tested: {why:#}");
+            continue;
+        }
+        let scratch = crate::process::scratch().unwrap();
+        let (mut started, address) = start(&server, scratch.path()).await;
+        assert_eq!(curl(address, "/none").await.0, 404, "{kind}");
+        for page in ["/checkout", "/browse"] {
+            let (status, bytes) = curl(address, page).await;
+            assert!(status == 200 && bytes > 1000, "{kind} {page}: {status}, {bytes} bytes");
+        }
+        assert_eq!(started.ended(), None, "{kind}");
+        let groups: Vec<u32> = started.running.iter().map(Running::pid).collect();
+        assert!(groups.iter().all(|group| !members(*group).is_empty()), "{kind}");
+        assert_eq!(started.stop(), None, "{kind}");
+        for group in groups {
+            assert_eq!(members(group), Vec::<u32>::new(), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn applications_are_filled_in_whole() {
+    let scratch = tempfile::tempdir().unwrap();
+    let listen = free_address().unwrap();
+    let place = Place { scratch: scratch.path(), listen, namespace: None, processors: None };
+    std::fs::create_dir_all(place.dir()).unwrap();
+    let values = [("TOLD", String::new()), ("WORKERS", "2".into()), ("THREADS", "8".into())];
+    let template = include_str!("../../../origins/gunicorn/gunicorn.conf.py");
+    let text = std::fs::read_to_string(place.write("x", template, &values).unwrap()).unwrap();
+    assert!(!text.contains('@') && text.contains(&format!("bind = \"{listen}\"")), "{text}");
+    let values = [("USER", String::new()), ("CHILDREN", "16".into())];
+    let text = place.filled(include_str!("../../../origins/php/php-fpm.conf"), &values);
+    assert!(!text.contains('@') && text.contains("pm.max_children = 16"), "{text}");
+    let text = place.filled(include_str!("../../../origins/php/nginx.conf"), &[]);
+    assert!(!text.contains('@'), "{text}");
 }
 
 /// A page of ten seconds, given up when the server ends.
@@ -151,7 +215,7 @@ async fn nginx_serves_files_and_ends() {
         assert_eq!(curl(address, &path).await, (200, bytes), "{path}");
     }
     assert_eq!(curl(address, "/none").await.0, 404);
-    let group = started.running.pid();
+    let group = started.running[0].pid();
     assert_eq!(members(group).len(), 2);
     assert_eq!(started.stop(), None);
     assert_eq!(members(group), Vec::<u32>::new());

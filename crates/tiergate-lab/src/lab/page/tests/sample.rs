@@ -105,6 +105,7 @@ fn overload() -> ExperimentResult {
             plot("Goodput, part of the capacity", Unit::Share, Along::Phases),
         ],
         contenders: OVERLOAD.map(contender).into(),
+        beside: None,
     }
 }
 
@@ -166,6 +167,7 @@ fn spike() -> ExperimentResult {
             plot("People's p99 latency", Unit::Ms, Along::Time),
         ],
         contenders: SPIKE.map(contender).into(),
+        beside: None,
     }
 }
 
