@@ -19,6 +19,7 @@ use tiergate::observe::counters::Counters;
 use tiergate::shared::{Config, Shared};
 use tiergate::timers::{self, Timer};
 use tiergate::{clock, memory, ticks, tls};
+use tiergate_core::admit::connections::Bounds;
 use tiergate_core::control::Slots;
 use tiergate_core::outcome::End;
 use tiergate_core::plan::Spec;
@@ -103,6 +104,9 @@ pub(crate) async fn build_with(
     World { shared, address, address_http1, seen }
 }
 
+/// The worlds are of requests: connections are not bounded there.
+const UNBOUNDED: Bounds = Bounds { max: usize::MAX, levels: 1 };
+
 async fn listen(side: Side, tls: Option<Arc<ServerConfig>>, shared: &Arc<Shared>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -122,7 +126,7 @@ async fn connection(
     tls: Option<Arc<ServerConfig>>,
     shared: Arc<Shared>,
 ) {
-    let entered = shared.connections.enter(from.ip(), shared.config.load().bounds, || None).await;
+    let entered = shared.connections.enter(from.ip(), UNBOUNDED, || None).await;
     let open = entered.connection.expect("there is room");
     stream.set_nodelay(true).unwrap();
     let local = stream.local_addr().unwrap();
@@ -171,8 +175,7 @@ impl World {
         let shared = self.shared.clone();
         let from = SocketAddr::from(([127, 0, 0, 1], 1));
         tokio::spawn(async move {
-            let entered =
-                shared.connections.enter(from.ip(), shared.config.load().bounds, || None).await;
+            let entered = shared.connections.enter(from.ip(), UNBOUNDED, || None).await;
             let open = entered.connection.expect("there is room");
             let peer = Box::new(Peer::new(from, from, from, false));
             let timer = Timer::new();
