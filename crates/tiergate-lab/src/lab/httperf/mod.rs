@@ -115,7 +115,8 @@ impl Workload<'_> {
         let (name, rate) = (&self.population.name, self.step.rate);
         ensure!(rate > 0.0 && rate.is_finite(), "{name}: rate must be above 0");
         ensure!(self.begun() > 0, "{name}: nothing begins in {:?}", self.step.lasting);
-        let open = rate * self.holds().as_secs_f64();
+        // With clients that wait for long, no more than begin at all. Each process waits for the others' turns.
+        let open = (rate * self.holds().as_secs_f64()).min(self.begun() as f64);
         let processes = (open / OPEN_MAX).ceil().max(1.0);
         ensure!(
             processes <= f64::from(PROCESSES_MAX),

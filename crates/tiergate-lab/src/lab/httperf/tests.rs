@@ -195,8 +195,12 @@ fn place(target: SocketAddr, scratch: &Path) -> Place<'_> {
 fn a_rate_is_split_so_that_descriptors_suffice() {
     let population = gold();
     let gold = workload(&population, 200.0);
-    // 2,000 connections open at once: three processes.
-    assert_eq!(gold.processes().unwrap(), 3);
+    let long = |mut workload: Workload<'_>| {
+        workload.step.lasting = Duration::from_secs(60);
+        workload.processes().unwrap()
+    };
+    assert_eq!(long(gold.clone()), 3, "2,000 connections open at once");
+    assert_eq!(gold.processes().unwrap(), 2, "1,000 in all");
     let target = "127.0.0.1:80".parse().unwrap();
     let args = |part| gold.args(part, 3, &place(target, Path::new("/"))).unwrap();
     let expected = [
@@ -214,7 +218,8 @@ fn a_rate_is_split_so_that_descriptors_suffice() {
     let processes = |population, rate| workload(population, rate).processes();
     assert_eq!(processes(&population, 90.0).unwrap(), 1);
     let sessions = thinking(10, Duration::from_secs(1));
-    assert_eq!(processes(&sessions, 90.0).unwrap(), 2, "90 a second, 20 s each");
+    assert_eq!(long(workload(&sessions, 90.0)), 2, "90 a second, 20 s each");
+    assert_eq!(processes(&sessions, 90.0).unwrap(), 1, "450 in all");
     assert!(processes(&population, 1e5).is_err());
     assert!(processes(&population, 0.0).is_err());
     let headers = vec![("A".into(), "b\\nHost: c".into())];
@@ -255,7 +260,7 @@ async fn several_workloads_run_at_once_and_their_figures_are_told_apart() {
     let target = free_address().unwrap();
     let server = serve(target).await;
     let (single, sessions) = (gold(), thinking(3, Duration::ZERO));
-    // Two processes.
+    // Two processes: more begin than one may have open.
     let patient = Population { patience: Duration::from_secs(20), ..gold() };
     let of = |population, uris: &[&str]| {
         let step = Step { rate: 50.0, lasting: Duration::from_secs(2) };
@@ -265,14 +270,18 @@ async fn several_workloads_run_at_once_and_their_figures_are_told_apart() {
     let workloads = [
         of(&single, &["/gold?x=1"]),
         of(&single, &["/refused"]),
-        Workload { uris: site, ..of(&patient, &[]) },
+        Workload {
+            step: Step { rate: 460.0, lasting: Duration::from_secs(2) },
+            uris: site,
+            ..of(&patient, &[])
+        },
         of(&sessions, &["/gold?x=1"]),
     ];
     let figures = run(&workloads, &place(target, scratch.path())).await.unwrap();
     server.abort();
     let counts: Vec<_> =
         figures.iter().map(|f| (f.counts.sent, f.counts.ok, f.counts.refused)).collect();
-    assert_eq!(counts, [(100, 100, 0), (100, 0, 100), (100, 100, 0), (300, 300, 0)]);
+    assert_eq!(counts, [(100, 100, 0), (100, 0, 100), (920, 920, 0), (300, 300, 0)]);
     assert_eq!(workloads[2].processes().unwrap(), 2);
     assert_eq!(figures[3].sessions, Some(Sessions { begun: 100, completed: 100 }));
     for figures in &figures {

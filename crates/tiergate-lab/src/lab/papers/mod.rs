@@ -57,17 +57,16 @@ pub(super) fn write(results: &Results, experiments: &[Experiment], docs: &Path) 
         .with_context(|| format!("cannot write {}", file.display()))
 }
 
+const MACHINES: &str = "\
+**Machines.** Ours: what [results.md](results.md#how-it-was-measured) names for each experiment, one machine for clients, gateway and origin \
+together, which run in three network namespaces ([method](lab.md)). The papers' machines are named in their sections.\n\n";
+
 /// The page in Markdown.
 fn page(papers: &Papers, results: &Results, experiments: &[Experiment]) -> String {
     let mut out = HEAD.to_owned();
     out += &overview(papers, results);
     out += READING;
-    out += &format!(
-        "**Machines.** Ours: {}, {} processors for clients, gateway and origin together, which run in three network \
-         namespaces ([method](lab.md)). The papers' machines are named in their sections.\n\n",
-        plain(&results.machine.processor),
-        results.machine.processors,
-    );
+    out += MACHINES;
     for paper in &papers.measured {
         out += &section::section(paper, results, experiments);
     }
