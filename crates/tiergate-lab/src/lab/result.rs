@@ -82,7 +82,7 @@ pub(crate) struct Beside {
     pub(crate) phase: Phase,
     /// What is measured; the values of a run are in this order.
     pub(crate) measures: Vec<Measure>,
-    /// Whoever has both runs.
+    /// A row for each contender that has both runs.
     pub(crate) rows: Vec<BesideRow>,
 }
 

@@ -31,7 +31,7 @@ pub struct Peer {
     pub is_stranger: bool,
     /// The code point of its packets, or [`RequestView::DSCP_UNKNOWN`].
     pub dscp: u8,
-    /// Whether its packets are of IPv6, whoever it speaks for.
+    /// Whether its packets are IPv6, even if a proxy named an IPv4 client.
     pub by_v6: bool,
     /// What the connection has brought so far.
     pub history: ConnectionHistory,
