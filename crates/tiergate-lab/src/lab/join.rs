@@ -72,6 +72,16 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_an_earlier_sitting_keep_the_words_of_then() {
+        let (former, mut now) = (sample::results(), sample::results());
+        now.experiments.remove(0);
+        let known = known(&["overload-ramp", "prefetch-spike"]);
+        let joined = now.joined(Some(former.clone()), &known).in_words_of(&known);
+        assert_eq!(joined.experiments[0].asks, former.experiments[0].asks);
+        assert_eq!(joined.experiments[1].asks, known[1].asks);
+    }
+
+    #[test]
     fn an_experiment_that_was_not_finished_replaces_nothing() {
         let former = sample::results();
         let mut now = sample::results();

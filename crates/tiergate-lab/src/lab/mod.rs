@@ -165,9 +165,10 @@ fn read(file: &Path) -> Result<Results> {
 }
 
 impl Results {
-    /// The same figures, with what the experiments' files and the contenders say of themselves now.
+    /// The same figures, with what the experiments' files and the contenders say of themselves now. What is of an earlier sitting
+    /// keeps its words: the file may say another thing since.
     fn in_words_of(mut self, experiments: &[Experiment]) -> Self {
-        for result in &mut self.experiments {
+        for result in self.experiments.iter_mut().filter(|result| result.sitting.is_none()) {
             if let Some(experiment) = experiments.iter().find(|e| e.name == result.name) {
                 result.title.clone_from(&experiment.title);
                 result.asks.clone_from(&experiment.asks);

@@ -27,6 +27,10 @@ percentage point (shares) or 10 % (everything else). Latencies of a contender th
 points fewer are neither bold nor ahead: one that refuses nearly everything answers the rest quickly. A value that a \
 round does not have (no answer, no recovery) counts as the worst. A single round has no spread.\n";
 
+/// Of results from before rounds were dated.
+const UNDATED: &str = " Rounds were not dated then: those of the peers may be of another day than Tiergate's, and \
+the configurations are those of that time.";
+
 /// Everything above the first section.
 pub(super) fn head(results: &Results) -> String {
     let mut out = format!("{GENERATED}# Results of the lab\n\n");
@@ -133,10 +137,14 @@ fn machine(results: &Results) -> String {
             let link = |e: &&ExperimentResult| format!("[{}](#{})", plain(&e.title), e.name);
             let line = |(machine, experiments): &(Machine, Vec<&ExperimentResult>)| {
                 let titles: Vec<String> = experiments.iter().map(link).collect();
-                format!("- {} {}.\n", on(machine), titles.join("; "))
+                let dated = |e: &&ExperimentResult| {
+                    e.contenders.iter().flat_map(|c| &c.rounds).all(|round| round.at.is_some())
+                };
+                let undated = if experiments.iter().all(dated) { "" } else { UNDATED };
+                format!("- {} {}.{undated}\n", on(machine), titles.join("; "))
             };
             let lines: String = several.iter().map(line).collect();
-            format!("Each experiment in one sitting, not all on the same day:\n\n{lines}")
+            format!("Not all experiments were run on the same day:\n\n{lines}")
         }
     }
 }

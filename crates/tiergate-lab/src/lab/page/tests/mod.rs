@@ -50,12 +50,16 @@ fn several_sittings_are_told_apart() {
         write(results, dir.path()).unwrap();
         read(dir.path(), "results.md")
     };
-    assert!(!page(&results).contains("not all on the same day"));
+    assert!(!page(&results).contains("Not all experiments"));
     let mut then = results.sitting(&results.experiments[0]);
     then.machine.day = "2026-11-19".into();
     then.versions.insert("haproxy".into(), "2.4.0".into());
     results.experiments[0].sitting = Some(then);
+    let dated = page(&results);
+    assert!(!dated.contains("not dated"), "{dated}");
+    results.experiments[0].contenders[1].rounds[0].at = None;
     let page = page(&results);
+    assert!(page.contains("Rounds were not dated then"), "{page}");
     let days = ["- On 2026-11-19, 4 processors", "- On 2026-11-21, 4 processors"];
     assert!(days.iter().all(|day| page.contains(day)), "{page}");
     assert!(page.contains("**HAProxy 2.4.0 and 2.6.12**"), "{page}");
