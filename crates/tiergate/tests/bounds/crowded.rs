@@ -153,10 +153,10 @@ fn closed(gateway: &Gateway) -> u64 {
     gateway.number("/clients/connections_evicted")
 }
 
-#[test]
-fn premium_gets_in_where_all_connections_are_active_or_rest() {
+/// With each of these herds, which keep no slot.
+fn all_are_served_beside(deeds: [Deed; 2]) {
     let origin = origin(Duration::ZERO);
-    for deed in [active as Deed, resting] {
+    for deed in deeds {
         let gateway = gateway(&origin, "slots = 1000");
         crowded(&gateway, deed, || all_are_served(&gateway));
         assert_eq!(refused(&gateway, 0), 0);
@@ -166,15 +166,13 @@ fn premium_gets_in_where_all_connections_are_active_or_rest() {
 }
 
 #[test]
+fn premium_gets_in_where_all_connections_are_active_or_rest() {
+    all_are_served_beside([active, resting]);
+}
+
+#[test]
 fn premium_gets_in_where_all_connections_send_slowly() {
-    let origin = origin(Duration::ZERO);
-    for deed in [dribbling as Deed, withholding] {
-        let gateway = gateway(&origin, "slots = 1000");
-        crowded(&gateway, deed, || all_are_served(&gateway));
-        assert_eq!(refused(&gateway, 0), 0);
-        assert!(closed(&gateway) > 0);
-        gateway.assert_conserved();
-    }
+    all_are_served_beside([dribbling, withholding]);
 }
 
 #[test]
