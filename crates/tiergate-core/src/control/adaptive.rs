@@ -41,9 +41,9 @@ const WINDOW_STALE: Duration = Duration::from_secs(60);
 /// pays for waking up.
 const NEGLIGIBLE: Duration = Duration::from_millis(1);
 /// The same for a few requests: the first few at once give more throughput than the curve shows, because
-/// while one is computed another is read or written; a limit of two or three costs a real Apache with
-/// CGI up to a tenth. Five, as long as they take no more than 20 ms.
-const NEGLIGIBLE_FEW: (f64, Duration) = (5.0, Duration::from_millis(20));
+/// while one is computed another is read or written, and because a worker may be held a little longer than
+/// its answer (Apache after a CGI program). Eight, as long as they take no more than 30 ms.
+const NEGLIGIBLE_FEW: (f64, Duration) = (8.0, Duration::from_millis(30));
 /// Most that the limit grows or shrinks between two windows.
 const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;
 /// How far probes go, as ln: the least that is informative, and the most that costs little.
