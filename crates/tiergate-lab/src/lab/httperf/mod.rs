@@ -4,10 +4,12 @@
 //! passes without progress: while connecting, sending, waiting, receiving. A session is one client
 //! with a connection kept open, who thinks between calls.
 //!
-//! Know of httperf: it never sleeps, so each process fills its processor, and runs only when nobody else wants it (`nice`), because with two
-//! processors the gateway shares it; it holds at most 1,024
-//! descriptors (`select`), so a high rate is split over several processes; it gives latencies of
-//! all answers together, refusals among them.
+//! Know of httperf: it never sleeps, so each process fills its processor, and runs only when nobody
+//! else wants it, because with two processors the gateway shares it. `nice` is not enough: Linux lets a process that runs
+//! finish its slice before a more important one that wakes, and a gateway that wakes for each answer
+//! waits those milliseconds each time. One of `SCHED_IDLE` gives way at once.
+//! It holds at most 1,024 descriptors (`select`), so a high rate is split over several processes; it
+//! gives latencies of all answers together, refusals among them.
 
 mod figures;
 mod lateness;
@@ -132,8 +134,8 @@ impl Workload<'_> {
         let path = find("httperf").context("httperf is not installed; run scripts/setup.sh")?;
         let processes = self.processes()?;
         let program = |part| {
-            let nice = Program::new("httperf", "nice").args(["-n", "15"]).args([&path]);
-            let program = nice.args(self.args(part, processes, place)?);
+            let idle = Program::new("httperf", "chrt").args(["--idle", "0"]).args([&path]);
+            let program = idle.args(self.args(part, processes, place)?);
             let list = place.scratch.join(format!("httperf-{number}-{part}.uris"));
             let program = program.namespace(place.namespace).processors(place.processors);
             if self.uris.len() < 2 {
