@@ -159,6 +159,7 @@ fn policed(per: Per, flows: u64) -> f64 {
         burst: 1_000_000,
         per,
         shares: Vec::new(),
+        inbound: None,
         announce: false,
     };
     let mut gate: Gate<u32> =

@@ -81,8 +81,12 @@ impl Setting {
             (Setting::SlotsMax, Slots::Fixed(slots)) => *slots = whole.max(1),
             (Setting::PolicerRate(id), _) => {
                 let place = base.policer_ids().iter().position(|it| *it == id);
-                let place = place.expect("the plan has the setting");
-                plan.policers[place].rate = Rate::of_per_second(value);
+                let policer = &mut plan.policers[place.expect("the plan has the setting")];
+                policer.rate = Rate::of_per_second(value);
+                // Whoever sets a lower rate than that of its control means it.
+                if let Some(inbound) = &mut policer.inbound {
+                    inbound.min = inbound.min.min(policer.rate);
+                }
             }
             (Setting::TriggerLen(id, place), _) => {
                 let planned = &base.classes[rank(id)].refuse_at[place];
@@ -204,6 +208,9 @@ impl Adjustments {
     /// Longest name of an owner, in bytes.
     pub const OWNER_LEN_MAX: usize = 64;
 
+    /// The owner of what the gate's own control of policers sets. It gives way to anybody else.
+    pub const INBOUND: &str = "inbound control";
+
     /// No adjustment of a plan yet.
     pub(crate) fn of(base: Plan) -> Self {
         Adjustments { base, list: Vec::new() }
@@ -259,9 +266,7 @@ impl Adjustments {
                     self.enter(now, owner, wanted).map_err(|error| (number, error))?;
                     set.push((number, wanted.setting));
                 }
-                Change::Undo(setting) => {
-                    self.list.retain(|it| *it.owner != *owner || it.wanted.setting != setting);
-                }
+                Change::Undo(setting) => self.forget(owner, setting),
             }
         }
         let lapsed = |list: &[Adjusted]| list.iter().filter(|it| it.lapsed).count();
@@ -294,6 +299,7 @@ impl Adjustments {
         let known = self.list.iter().position(|it| !it.lapsed && it.wanted.setting == setting);
         if let Some(place) = known
             && *self.list[place].owner != *owner
+            && *self.list[place].owner != *Self::INBOUND
         {
             return Err(AdjustError::Owned(self.list[place].owner.clone()));
         }
@@ -317,7 +323,9 @@ impl Adjustments {
             }
         }
         let place = known.unwrap_or(self.list.len() - 1);
-        if place >= Self::COUNT_MAX {
+        // Those of the gate's own control are bounded by themselves, and take nobody's place.
+        let is_counted = |it: &&Adjusted| *it.owner != *Self::INBOUND;
+        if self.list.iter().filter(is_counted).count() > Self::COUNT_MAX {
             return Err(AdjustError::TooMany);
         }
         Ok(place)
@@ -339,6 +347,11 @@ impl Adjustments {
         let before = self.list.len();
         self.list.retain(|it| *it.owner != *owner);
         before - self.list.len()
+    }
+
+    /// Ends an owner's adjustment of one setting, from the next plan on.
+    pub(crate) fn forget(&mut self, owner: &str, setting: Setting) {
+        self.list.retain(|it| *it.owner != *owner || it.wanted.setting != setting);
     }
 
     /// Another plan was given; returns it with every adjustment on top.

@@ -18,7 +18,8 @@ use tiergate_core::time::Moment;
 fn policer(name: &str, rate: u32) -> Settings {
     let rate = Rate::per_second(rate);
     let (name, shares) = (name.to_owned(), Vec::new());
-    Settings { name, key: None, rate, burst: 1, per: Per::Rule, shares, announce: false }
+    let (per, inbound) = (Per::Rule, None);
+    Settings { name, key: None, rate, burst: 1, per, shares, inbound, announce: false }
 }
 
 /// Two classes with shares and a trigger each, two policers, an adaptive limit.

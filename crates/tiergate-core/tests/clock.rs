@@ -80,6 +80,7 @@ fn plans() -> impl Strategy<Value = Spec> {
             burst: 10,
             per: Per::Flow { flows_max: 100 },
             shares: Vec::new(),
+            inbound: None,
             announce: false,
         };
         let bounds = Bounds { slots_min: 1, slots_max: 50, slots_start: slots };

@@ -24,6 +24,7 @@ fn settings(rate: Rate, burst: u32, per: Per) -> Settings {
         key: None,
         per,
         shares: Vec::new(),
+        inbound: None,
         announce: false,
     }
 }

@@ -336,6 +336,7 @@ fn a_policer_counts_the_requests_of_all_pools() {
         burst: 3,
         per: Per::Rule,
         shares: Vec::new(),
+        inbound: None,
         announce: false,
     };
     let pools = vec![pool("reports", Slots::Fixed(5))];

@@ -106,7 +106,8 @@ fn a_class_that_is_refused_for_the_backlog_of_others_waits_for_theirs() {
 
 fn policer(name: &str, per: Per, announce: bool) -> Settings {
     let rate = Rate::per_second(2);
-    Settings { name: name.to_owned(), rate, burst: 4, key: None, per, shares: Vec::new(), announce }
+    let (name, shares, inbound) = (name.to_owned(), Vec::new(), None);
+    Settings { name, rate, burst: 4, key: None, per, shares, inbound, announce }
 }
 
 #[test]

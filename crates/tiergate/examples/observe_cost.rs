@@ -10,6 +10,7 @@ use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::metrics::{Format, Readings};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::snapshot::Snapshot;
+use tiergate::sensors::Sensors;
 use tiergate::session;
 use tiergate_core::class::Class;
 use tiergate_core::gate::Gate;
@@ -71,6 +72,7 @@ fn main() -> std::io::Result<()> {
             let readings = Readings {
                 snapshot: Snapshot::take(&gate, Moment::ZERO),
                 sessions: session::Readings::default(),
+                sensors: Arc::new(Sensors::new(Vec::new())),
                 servers: Vec::new(),
                 counters: &counters,
                 refusals: &refusals,

@@ -15,6 +15,7 @@ use tiergate::observe::counters::{Counters, Protocol};
 use tiergate::observe::refusals::{Refusal, Refusals};
 use tiergate::observe::server::{Health, ServerCounters, ServerStatus};
 use tiergate::observe::snapshot::Snapshot;
+use tiergate::sensors::Sensors;
 use tiergate_core::class::{Class, ClassId};
 use tiergate_core::gate::{Arrival, Claim, Effect, Gate, Slot, Ticket, Verdict};
 use tiergate_core::names::{RuleId, RuleKey};
@@ -99,6 +100,7 @@ fn context(
         refusals: Arc::clone(refusals),
         phase: Box::new(|| Phase::Serving),
         sessions: Box::new(tiergate::session::Readings::default),
+        sensors: Box::new(|| Arc::new(Sensors::new(Vec::new()))),
         origin: Box::new(move || {
             let running = asked.lock().expect("no panic").running();
             let up = ServerStatus {

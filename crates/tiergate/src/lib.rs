@@ -26,6 +26,7 @@ pub mod run;
 pub mod saved_syn;
 pub mod secrets;
 pub mod seldom;
+pub mod sensors;
 pub mod session;
 pub mod shared;
 pub mod simulate;

@@ -10,6 +10,7 @@ use crate::origin::pools::Pools;
 use crate::respond::Refusals;
 use crate::reverse_dns::ReverseDns;
 use crate::seldom::Seldom;
+use crate::sensors::Sensors;
 use crate::session::SessionTable;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use std::cell::Cell;
@@ -37,6 +38,8 @@ pub struct Config {
     pub pools: Arc<Pools>,
     /// Names of clients, with what is known already; `None`: no rule asks for them.
     pub reverse_dns: Option<Arc<ReverseDns>>,
+    /// What is measured of this machine, and how the sensors are.
+    pub sensors: Arc<Sensors>,
     /// Every refusal, ready to be sent.
     pub refusals: Refusals,
     /// How important the requests of each class are to keep their connection for, by id.
@@ -66,12 +69,27 @@ impl Config {
             Some(known) if known.settings == *settings => known.clone(),
             _ => Arc::new(ReverseDns::new(settings.clone(), counters.reverse_dns.clone())),
         });
+        // Those that a reload leaves as they are go on without a break.
+        let sensors = match former.map(|former| &former.sensors) {
+            Some(known) if known.settings() == policy.sensors => known.clone(),
+            _ => Arc::new(Sensors::new(policy.sensors.clone())),
+        };
         let refusals = Refusals::new(&policy.refusal);
         let levels = policy.plan.levels();
         let marks = policy.plan.marks();
         let last = levels.iter().max().copied().unwrap_or_default();
         let bounds = Bounds { max: policy.limits.connections_max, levels: last + 1 };
-        Ok(Config { policy, generation, pools, reverse_dns, refusals, levels, bounds, marks })
+        Ok(Config {
+            policy,
+            generation,
+            pools,
+            reverse_dns,
+            sensors,
+            refusals,
+            levels,
+            bounds,
+            marks,
+        })
     }
 
     /// What the answers of a class are marked with; `None`: no class's answers are marked.

@@ -323,6 +323,42 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:4:12: rule[1].resource: no resource is called \"disk\"; there is no resource",
         ),
         (
+            "[[sensor]]\nname = \"cpu\"\nmeasure = \"cpus\"",
+            "policy.toml:5:11: sensor[1].measure: unknown word \"cpus\", did you mean `cpu`?",
+        ),
+        (
+            "[[sensor]]\nname = \"cpu\"\nmeasure = \"cpu\"\ndevice = \"sda\"",
+            "policy.toml:6:10: sensor[1].device: says nothing about this measure; leave it out",
+        ),
+        (
+            "[[sensor]]\nname = \"cpu\"\nmeasure = \"cpu\"\ncgroup = \"../escape\"",
+            "policy.toml:6:10: sensor[1].cgroup: must be the path of a control group, such as \"/system.slice/apache2.service\"",
+        ),
+        (
+            "[[sensor]]\nname = \"net\"\nmeasure = \"network\"",
+            "policy.toml:3:1: sensor[1].interface: is missing; write interface = \"eth0\"",
+        ),
+        (
+            "[[sensor]]\nname = \"backlog\"\nmeasure = \"cpu\"",
+            "policy.toml:4:8: sensor[1].name: \"backlog\" is the gateway's own; choose another name",
+        ),
+        (
+            "[[policer]]\nname = \"a\"\nrate = \"5/s\"\ncontrol = { sensor = \"cpu\" }",
+            "policy.toml:6:22: policer[1].control.sensor: no sensor is called \"cpu\", expected one of `backlog`",
+        ),
+        (
+            "[[policer]]\nname = \"a\"\nrate = \"5/s\"\ncontrol = { sensor = \"backlog\", min = \"6/s\" }",
+            "policy.toml:6:39: policer[1].control.min: must be at most the rate",
+        ),
+        (
+            "[[policer]]\nname = \"a\"\nrate = \"50/s\"\ncontrol = { sensor = \"backlog\", reference = \"90%\" }",
+            "policy.toml:6:45: policer[1].control.reference: must be a length such as 100: \"backlog\" is a queue",
+        ),
+        (
+            "[[policer]]\nname = \"a\"\nrate = \"50/s\"\nper = \"flow\"\ncontrol = { sensor = \"backlog\" }",
+            "policy.toml:7:11: policer[1].control: needs per = \"rule\"; leave it out",
+        ),
+        (
             "[[rule]]\nscore = 8.5001",
             "policy.toml:4:9: rule[1].score: must be a number from 0 to 1000 with at most three decimals, got 8.5001",
         ),

@@ -8,6 +8,7 @@ pub mod feasible;
 mod flow_buckets;
 pub(crate) mod groups;
 pub mod importance;
+pub mod inbound;
 pub(crate) mod lasting;
 mod partition;
 pub(crate) mod patience;

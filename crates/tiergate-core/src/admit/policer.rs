@@ -11,6 +11,7 @@
 
 use super::bucket::{PARTS, Rate, TOKEN, Taken};
 use super::flow_buckets::FlowBuckets;
+use super::inbound::Inbound;
 use super::partition::Partitions;
 pub use super::partition::Share;
 use crate::collections::grown;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub per: Per,
     /// The classes' parts of the tokens. Only with [`Per::Rule`].
     pub shares: Vec<Share>,
+    /// What the rate goes by, up to that above; `None`: it stays. Only with [`Per::Rule`].
+    pub inbound: Option<Inbound>,
     /// Whether clients are told what is left of it. Nothing here: the shell writes it.
     pub announce: bool,
 }
@@ -88,8 +91,14 @@ impl Settings {
                 return Err("a class has two shares");
             }
         }
+        if let Some(inbound) = &self.inbound {
+            inbound.check(self.rate)?;
+        }
         match self.per {
             Per::Rule => Ok(()),
+            Per::Flow { .. } if self.inbound.is_some() => {
+                Err("the rate of flows follows no reading")
+            }
             Per::Flow { .. } if !self.shares.is_empty() => Err("flows have no shares"),
             Per::Flow { .. } if self.rate > Self::FLOW_RATE_MAX => {
                 Err("rate must be at most 1000000/s for each flow")
@@ -381,7 +390,8 @@ mod tests {
     fn settings(name: &str, rate: u32, burst: u32, per: Per) -> Settings {
         let rate = Rate::per_second(rate);
         let name = name.to_owned();
-        Settings { name, key: None, rate, burst, per, shares: Vec::new(), announce: false }
+        let (shares, inbound) = (Vec::new(), None);
+        Settings { name, key: None, rate, burst, per, shares, inbound, announce: false }
     }
 
     fn in_force(plan: &[(u16, &Settings)]) -> Policers {

@@ -42,6 +42,8 @@ mod servers;
 mod signal;
 mod slot;
 mod slow;
+mod steer;
+mod steering;
 mod stream;
 mod transfer;
 mod transfers;
@@ -71,6 +73,8 @@ pub use resources::ResourceState;
 use slot::Holds;
 pub use slot::Slot;
 use std::time::Duration;
+use steering::Steering;
+pub use steering::{Steer, SteerState};
 
 /// Names one waiting request. Stale tickets are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,6 +138,7 @@ impl Refused {
 pub struct Gate<T> {
     adjustments: Adjustments,
     sources: Sources,
+    steering: Steering,
     /// By id; the first is the default pool.
     pools: Vec<Pool<T>>,
     common: Common<T>,
@@ -154,6 +159,7 @@ impl<T> Gate<T> {
         let mut gate = Gate {
             adjustments: Adjustments::of(plan.clone()),
             sources: Sources::default(),
+            steering: Steering::default(),
             pools: vec![Pool::new(PoolId::DEFAULT, &plan, &plan.slots, law)],
             common: Common {
                 plan: plan.clone(),
@@ -166,6 +172,7 @@ impl<T> Gate<T> {
             },
         };
         gate.make_pools(&plan);
+        gate.steer_by(&plan);
         // The shell reads those of a new gate.
         gate.pools.iter_mut().for_each(|pool| pool.slots_said = pool.limit.slots());
         gate.put_in_force(Moment::ZERO, plan);
@@ -248,9 +255,9 @@ impl<T> Gate<T> {
     /// call would take long: it ends no more than 2,000 waits in each pool.
     pub fn tick(&mut self, now: Moment) -> Moment {
         let now = self.common.latest(now);
-        let moving = self.move_adjustments(now);
+        let due = self.move_adjustments(now).min(self.steer(now));
         let Gate { pools, common, .. } = self;
-        pools.iter_mut().fold(moving, |due, pool| due.min(pool.tick(common, now)))
+        pools.iter_mut().fold(due, |due, pool| due.min(pool.tick(common, now)))
     }
 
     /// When [`Gate::tick`] is to be called for those who wait: the first of them has waited long enough,

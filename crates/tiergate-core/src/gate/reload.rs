@@ -23,6 +23,7 @@ impl<T> Gate<T> {
         self.let_time_pass(now);
         self.adjustments.advance(now);
         self.make_pools(&plan);
+        self.steer_by(&plan);
         let plan = self.adjustments.rebase(plan);
         let given = &self.adjustments.base().slots;
         if plan.slots != *given || self.common.plan.slots != *given {

@@ -3,6 +3,7 @@
 use super::built::Plan;
 use super::spec::Spec;
 use super::split::Split;
+use crate::admit::inbound::Inbound;
 use crate::admit::policer;
 use crate::admit::trigger::{Backlogs, Trigger};
 use crate::fault::Fault;
@@ -148,6 +149,11 @@ fn policers(plan: &Plan) -> Result<(), Fault> {
     let used = plan.spec.classes.iter().map(|class| class.policer).chain([plan.site_policer]);
     if used.flatten().any(|id| plan.policer(id).is_none()) {
         return fault("a policer that is referred to does not exist");
+    }
+    let steered = plan.spec.policers.iter().filter(|policer| policer.inbound.is_some()).count();
+    if steered > Inbound::COUNT_MAX {
+        let most = Inbound::COUNT_MAX;
+        return fault(format!("the rates of at most {most} policers may follow a reading"));
     }
     for policer in &plan.spec.policers {
         let checked = policer.check(|class| plan.rank(class).is_some());

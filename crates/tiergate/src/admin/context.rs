@@ -5,6 +5,7 @@ use crate::observe::counters::Counters;
 use crate::observe::refusals::Refusals;
 use crate::observe::server::ServerStatus;
 use crate::observe::snapshot::Snapshot;
+use crate::sensors::Sensors;
 use crate::session;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -53,6 +54,8 @@ pub struct Context {
     pub counters: Arc<Counters>,
     /// The latest refusals.
     pub refusals: Arc<Refusals>,
+    /// The sensors of this machine.
+    pub sensors: Box<dyn Fn() -> Arc<Sensors> + Send + Sync>,
     /// What the gateway is doing.
     pub phase: Box<dyn Fn() -> Phase + Send + Sync>,
     /// The origin servers, in the policy's order.

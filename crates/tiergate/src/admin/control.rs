@@ -1,6 +1,8 @@
 //! The part of `/status` about control: who adjusts which setting, and what sensors said last.
 
+use crate::config::meant::Sensor;
 use crate::observe::snapshot::Snapshot;
+use crate::sensors::{Sensors, State};
 use serde::{Deserialize, Serialize};
 use tiergate_core::adjust::{Adjusted, Adjustment, Applied};
 use tiergate_core::sense::Source;
@@ -30,21 +32,44 @@ pub struct AdjustmentStatus {
     pub lapsed: bool,
 }
 
-/// A source of readings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A sensor, or another source of readings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceStatus {
     /// Its name.
     pub source: String,
-    /// What it measures.
-    pub quantity: String,
+    /// What it measures, in words; absent for a source that is no sensor of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measures: Option<String>,
+    /// The kind of quantity: `utilization`, `queue_len`, `rate`, `level`; `null` before the first reading.
+    pub quantity: Option<String>,
     /// Its last reading.
-    pub value: f64,
+    pub value: Option<f64>,
     /// How long ago that came. Seconds.
-    pub age_seconds: f64,
-    /// Whether the reading holds no more: the source is silent.
+    pub age_seconds: Option<f64>,
+    /// Whether there is no reading that holds: the source is silent.
     pub stale: bool,
     /// Readings that were refused because they cannot be.
     pub impossible: u64,
+    /// Readings that failed.
+    #[serde(default)]
+    pub failures: u64,
+    /// Why there is no reading now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+impl SourceStatus {
+    /// Its last reading, for people.
+    pub fn reading(&self) -> String {
+        let Some((value, quantity)) = self.value.zip(self.quantity.as_deref()) else {
+            return "none yet".to_owned();
+        };
+        match quantity {
+            "utilization" => format!("{:.1} %", value * 100.0),
+            "rate" => format!("{value:.1}/s"),
+            _ => format!("{value}"),
+        }
+    }
 }
 
 pub(super) fn adjustments(snapshot: &Snapshot) -> Vec<AdjustmentStatus> {
@@ -68,21 +93,36 @@ pub(super) fn adjustments(snapshot: &Snapshot) -> Vec<AdjustmentStatus> {
     snapshot.adjustments.iter().map(status).collect()
 }
 
-pub(super) fn sources(snapshot: &Snapshot) -> Vec<SourceStatus> {
-    let status = |source: &Source| SourceStatus {
+/// The sensors of the policy, in its order, and then other sources that are not silent: a reload may have taken away the
+/// sensors of those that are.
+pub(super) fn sources(snapshot: &Snapshot, sensors: &Sensors) -> Vec<SourceStatus> {
+    let read = |source: &Source| SourceStatus {
         source: source.name.to_string(),
-        quantity: source.quantity.name().to_owned(),
-        value: source.quantity.value(),
-        age_seconds: snapshot.at.since(source.at).as_secs_f64(),
+        quantity: Some(source.quantity.name().to_owned()),
+        value: Some(source.quantity.value()),
+        age_seconds: Some(snapshot.at.since(source.at).as_secs_f64()),
         stale: source.is_stale(snapshot.at),
         impossible: source.impossible,
+        ..SourceStatus::default()
     };
-    snapshot.sources.iter().map(status).collect()
+    let source = |name: &str| snapshot.sources.iter().find(|it| *it.name == *name);
+    let silent =
+        |name: &str| SourceStatus { source: name.to_owned(), stale: true, ..Default::default() };
+    let sensor = |(sensor, state): (&Sensor, State)| SourceStatus {
+        measures: Some(sensor.words()),
+        failures: state.failures,
+        fault: state.fault,
+        ..source(&sensor.name).map_or_else(|| silent(&sensor.name), read)
+    };
+    let is_other = |it: &&Source| sensors.settings().iter().all(|sensor| sensor.name != *it.name);
+    let others = snapshot.sources.iter().filter(is_other).map(read).filter(|it| !it.stale);
+    sensors.settings().iter().zip(sensors.states()).map(sensor).chain(others).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::meant::{Measure, Of};
     use std::time::Duration;
     use tiergate_core::adjust::Setting;
     use tiergate_core::gate::Gate;
@@ -105,8 +145,26 @@ mod tests {
         assert_eq!((adjusted.owner.as_str(), adjusted.setting.as_str()), ("power", "slots_max"));
         assert_eq!((adjusted.value, adjusted.planned), (40.0, 10_000.0));
         assert_eq!((adjusted.slew_per_second, adjusted.lapsed), (None, false));
-        let source = &sources(&snapshot)[0];
-        assert_eq!((source.source.as_str(), source.quantity.as_str()), ("db.cpu", "utilization"));
-        assert_eq!((source.value, source.age_seconds, source.stale), (0.5, 3.0, true));
+        let db = Sensor {
+            name: "db.cpu".to_owned(),
+            measure: Measure::Cpu(Of::Machine),
+            every: Duration::from_secs(1),
+        };
+        let disk = Sensor {
+            name: "disk".to_owned(),
+            measure: Measure::Disk("sda".to_owned()),
+            every: Duration::from_secs(1),
+        };
+        let found = sources(&snapshot, &Sensors::new(vec![disk, db]));
+        let [disk, db] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((disk.source.as_str(), disk.value, disk.stale), ("disk", None, true));
+        assert_eq!((db.source.as_str(), db.quantity.as_deref()), ("db.cpu", Some("utilization")));
+        assert_eq!((db.value, db.age_seconds, db.stale), (Some(0.5), Some(3.0), true));
+        assert_eq!(db.measures.as_deref(), Some("processors in use by the machine"));
+        assert_eq!([disk, db].map(SourceStatus::reading), ["none yet", "50.0 %"]);
+        let none = Sensors::new(Vec::new());
+        assert!(sources(&snapshot, &none).is_empty(), "its sensor is gone, and it is silent");
+        let fresh = Snapshot::take(&gate, Moment::from_millis(500));
+        assert_eq!(sources(&fresh, &none).len(), 1, "another source");
     }
 }

@@ -1,6 +1,7 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
 use super::context::Phase;
+use super::control::SourceStatus;
 use super::status::{ClassStatus, PoolStatus, Quantiles, ResourceStatus, Status};
 use crate::observe::server::{Health, ServerStatus};
 use crate::observe::words::{self, span};
@@ -38,6 +39,7 @@ pub(super) fn page(status: &Status) -> String {
         pools(status),
         resources(status),
         origin(status),
+        sensors(status),
         config(status),
         endpoints(),
     ];
@@ -173,6 +175,28 @@ fn origin(status: &Status) -> String {
     };
     let head = ["server", "health", "in progress", "connects", "reuses", "failures", "retries"];
     table("Origin", head, status.origin.iter().map(row))
+}
+
+/// The sensors of the policy.
+fn sensors(status: &Status) -> String {
+    if status.sources.is_empty() {
+        return String::new();
+    }
+    let row = |it: &SourceStatus| {
+        let why = escaped(it.fault.as_deref().unwrap_or_default());
+        let state = match (it.stale, &it.fault) {
+            (true, _) => format!("<span class=bad>silent</span> {why}"),
+            (false, Some(_)) => format!("<span class=bad>fails</span> {why}"),
+            (false, None) => "measures".to_owned(),
+        };
+        let measures = escaped(it.measures.as_deref().unwrap_or_default());
+        [escaped(&it.source), it.reading(), state, measures]
+    };
+    table(
+        "Sensors",
+        ["sensor", "last reading", "state", "measures"],
+        status.sources.iter().map(row),
+    )
 }
 
 fn table<const N: usize>(

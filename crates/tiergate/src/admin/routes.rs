@@ -107,6 +107,7 @@ fn show<B>(admin: &Admin, path: &str, request: &Request<B>) -> Answer {
             let readings = Readings {
                 snapshot: (context.snapshot)(),
                 sessions: (context.sessions)(),
+                sensors: (context.sensors)(),
                 servers: (context.origin)(),
                 counters: &context.counters,
                 refusals: &context.refusals,

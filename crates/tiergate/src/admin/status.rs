@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
-use tiergate_core::gate::ClassState;
+use tiergate_core::gate::{ClassState, SteerState};
 use tiergate_core::histogram::Histogram;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
@@ -55,7 +55,7 @@ pub struct Status {
     /// Settings of the policy that controllers override.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adjustments: Vec<AdjustmentStatus>,
-    /// What sensors said last.
+    /// The sensors, and what they said last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceStatus>,
     /// Requests that no rule matched.
@@ -236,6 +236,22 @@ pub struct PolicerStatus {
     pub untracked: u64,
     /// Flows whose bucket is not full, approximately.
     pub flows: u64,
+    /// What its rate follows; absent: it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlStatus>,
+}
+
+/// What a policer's rate follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ControlStatus {
+    /// The sensor, or `backlog`.
+    pub sensor: String,
+    /// Its latest reading; `null`: there is none that holds.
+    pub reading: Option<f64>,
+    /// Where that is to stay.
+    pub reference: f64,
+    /// What the control is doing: `follows`, `lowest`, `blind`, `taken`.
+    pub state: String,
 }
 
 /// Quantiles of a duration, recent and since the start.
@@ -333,9 +349,13 @@ impl Status {
                 .map(|it| pool_status(it, &origin, &snapshot, history))
                 .collect(),
             resources: resources(&snapshot).collect(),
-            policers: snapshot.policers.iter().map(policer_status).collect(),
+            policers: snapshot
+                .policers
+                .iter()
+                .map(|it| policer_status(it, &snapshot.steered))
+                .collect(),
             adjustments: control::adjustments(&snapshot),
-            sources: control::sources(&snapshot),
+            sources: control::sources(&snapshot, &(context.sensors)()),
             unmatched: snapshot.unmatched,
             origin,
             listeners: (context.listeners)(),
@@ -479,7 +499,13 @@ fn class_status(class: &ClassSnapshot, window: Window) -> ClassStatus {
     }
 }
 
-fn policer_status((name, state): &(String, PolicerState)) -> PolicerStatus {
+fn policer_status((name, state): &(String, PolicerState), steered: &[SteerState]) -> PolicerStatus {
+    let control = steered.iter().find(|it| it.policer == *name).map(|it| ControlStatus {
+        sensor: it.source.clone(),
+        reading: it.reading,
+        reference: it.reference.value(),
+        state: it.state.name().to_owned(),
+    });
     PolicerStatus {
         name: name.clone(),
         tokens_per_second: state.rate.tokens_per_second(),
@@ -488,6 +514,7 @@ fn policer_status((name, state): &(String, PolicerState)) -> PolicerStatus {
         refused: state.counts.refused,
         untracked: state.counts.untracked,
         flows: state.flows as u64,
+        control,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::observe::counters::Counters;
 use crate::observe::refusals::{Refusal, Refusals};
 use crate::observe::server::{Health, ServerStatus};
 use crate::observe::snapshot::Snapshot;
+use crate::sensors::Sensors;
 use crate::session;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -83,6 +84,7 @@ fn start() -> (SocketAddr, Arc<House>) {
         refusals: Arc::new(refusals),
         phase: Box::new(move || *a.phase.lock().expect("nobody panicked")),
         sessions: Box::new(session::Readings::default),
+        sensors: Box::new(|| Arc::new(Sensors::new(Vec::new()))),
         origin: Box::new(move || {
             vec![ServerStatus {
                 address: "10.0.0.5:80".to_owned(),

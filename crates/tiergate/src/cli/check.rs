@@ -4,8 +4,8 @@ pub use super::warn::warnings;
 use super::words;
 use crate::config::meant::{Listener, Origin, Policy};
 use crate::config::{
-    ConfigError, block, class, forwarding, load, policer, resource, scheduling, score, session,
-    shedding,
+    ConfigError, block, class, forwarding, load, policer, resource, scheduling, score, sensor,
+    session, shedding,
 };
 use std::path::Path;
 use tiergate_core::plan::PoolSettings;
@@ -44,6 +44,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
             policy.session.as_ref().map(session::words).unwrap_or_default(),
         ),
         ("Under overload the least important requests are shed", shedding.unwrap_or_default()),
+        ("Sensors of this machine", sensor::words(&policy.sensors)),
         ("Refusals", refusal(policy)),
         ("Limits", policy.limits.words(policy.buffering, policy.spooling.as_ref(), policy.threads)),
         ("Timeouts", policy.timeouts.words()),

@@ -123,11 +123,13 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     let (snapshot, phase, origin) = (shared.clone(), shared.clone(), shared.clone());
     let (listeners, config, sessions) = (shared.clone(), shared.clone(), shared.clone());
     let (tokens, change, undo) = (shared.clone(), shared.clone(), shared.clone());
+    let sensors = shared.clone();
     let reload = process.clone();
     Context {
         version: env!("CARGO_PKG_VERSION"),
         snapshot: Box::new(move || Snapshot::take(&snapshot.door.gate(), clock::now())),
         sessions: Box::new(move || sessions.sessions.readings()),
+        sensors: Box::new(move || sensors.config.load().sensors.clone()),
         counters: shared.counters.clone(),
         refusals: shared.refusals.clone(),
         phase: Box::new(move || match phase.is_draining() {

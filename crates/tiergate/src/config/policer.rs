@@ -1,13 +1,16 @@
 //! `[[policer]]` and `police`: how many requests pass in a time.
 
+use super::inbound::{self, ControlKeys, inbound};
 use super::kind::{Choice, list};
 use super::lookup::{Classes, Interning, class_name, find};
 use super::place::{At, Place, wrong};
 use super::section::{Definitions, Kind, section, table};
+use super::sensor::Sensor;
 use super::show;
 use super::values::{FLAG, Name, RATE, SHARE, TEXT, check_unique, whole};
 use serde_json::{Value as Json, json};
 use tiergate_core::admit::bucket::{PARTS, Rate};
+use tiergate_core::admit::inbound::Inbound;
 use tiergate_core::admit::policer::{Per, PolicerId, Settings, Share};
 use tiergate_core::names::Interned;
 use tiergate_core::plan::Plan;
@@ -35,6 +38,8 @@ section! {
         /// Why: a bucket of its own tells a client how fast it may go; the level of a shared bucket depends
         /// on the other clients and promises nothing.
         announce: Option<bool> = FLAG.optional("`true` with `per = \"flow\"`, else `false`");
+        /// What the rate follows, as `[policer.control]`; `rate` is the highest then.
+        control: Option<At<ControlKeys>> = table().placed().optional("none: the rate stays");
         /// Parts of the tokens that classes are guaranteed: `[[policer.share]]` tables.
         share: Vec<At<PolicerShare>> = list(table(), usize::MAX, "shares").or_none("none");
     }
@@ -67,6 +72,8 @@ section! {
         flows_max: u32 = whole(1..=Settings::FLOWS_MAX.into()).or(FLOWS_MAX);
         /// Whether clients are told what is left.
         announce: Option<bool> = FLAG.optional("`true` with `per = \"flow\"`, else `false`");
+        /// What the rate follows.
+        control: Option<At<ControlKeys>> = table().placed().optional("none: the rate stays");
     }
 }
 
@@ -111,6 +118,7 @@ impl Kind for PoliceKind {
 /// The policers found so far: the named ones first, then those that rules and classes have of their own.
 pub(super) struct Policers<'n> {
     names: Interning<'n, PolicerId>,
+    sensors: &'n [Sensor],
     ids: Vec<PolicerId>,
     pub(super) settings: Vec<Settings>,
     /// The shares of each that is named and has any, until the classes are known.
@@ -119,24 +127,33 @@ pub(super) struct Policers<'n> {
 
 impl<'n> Policers<'n> {
     /// The policers that have a name.
-    pub(super) fn named(raw: Vec<At<PolicerKeys>>, names: &'n mut Interned<PolicerId>) -> Self {
+    pub(super) fn named(
+        raw: Vec<At<PolicerKeys>>,
+        names: &'n mut Interned<PolicerId>,
+        sensors: &'n [Sensor],
+    ) -> Self {
         let (ids, settings, shares) = (Vec::new(), Vec::new(), Vec::new());
-        let mut policers = Policers { names: Interning::of(names), ids, settings, shares };
+        let mut policers = Policers { names: Interning::of(names), sensors, ids, settings, shares };
         for At { value: raw, place } in raw {
             let Some(name) = raw.name else { continue };
             let before = policers.settings.iter().map(|other| other.name.as_str());
             check_unique("policer", &name, before, &place.key("name"));
-            let PolicerKeys { rate, burst, per, flows_max, announce, .. } = raw;
-            let own = OwnPolicer { rate, burst, per, flows_max, announce };
+            let PolicerKeys { rate, burst, per, flows_max, announce, control, .. } = raw;
+            let own = OwnPolicer { rate, burst, per, flows_max, announce, control };
             if !raw.share.is_empty() {
                 policers.shares.push((policers.settings.len(), place.key("share"), raw.share));
             }
-            policers.add(own.resolve(name, None, &place), &place.key("name"));
+            policers.add(own.resolve(name, None, &place, sensors), &place.key("name"));
         }
         policers
     }
 
     fn add(&mut self, settings: Settings, place: &Place) {
+        let steered = self.settings.iter().filter(|it| it.inbound.is_some()).count();
+        if settings.inbound.is_some() && steered == Inbound::COUNT_MAX {
+            let most = Inbound::COUNT_MAX;
+            place.fault(format!("the rates of at most {most} policers may have a control"));
+        }
         self.ids.push(self.names.id(settings.key(), place));
         self.settings.push(settings);
     }
@@ -189,7 +206,7 @@ impl<'n> Policers<'n> {
                     let max = Settings::COUNT_MAX;
                     place.fault(format!("there may be at most {max} policers"));
                 }
-                self.add(raw.resolve(own.to_owned(), key, &place), &place);
+                self.add(raw.resolve(own.to_owned(), key, &place, self.sensors), &place);
                 self.settings.len() - 1
             }
         };
@@ -198,7 +215,13 @@ impl<'n> Policers<'n> {
 }
 
 impl OwnPolicer {
-    fn resolve(self, name: String, key: Option<Box<str>>, place: &Place) -> Settings {
+    fn resolve(
+        self,
+        name: String,
+        key: Option<Box<str>>,
+        place: &Place,
+        sensors: &[Sensor],
+    ) -> Settings {
         let rate = self.rate.unwrap_or_default();
         let by_flow = self.per == PerWhat::Flow;
         if by_flow && rate > Settings::FLOW_RATE_MAX {
@@ -209,7 +232,13 @@ impl OwnPolicer {
         }
         let per = if by_flow { Per::Flow { flows_max: self.flows_max } } else { Per::Rule };
         let announce = self.announce.unwrap_or(by_flow);
-        Settings { name, key, rate, burst: self.burst, per, shares: Vec::new(), announce }
+        if by_flow && let Some(control) = &self.control {
+            control.place.fault("needs per = \"rule\"; leave it out");
+        }
+        let control = self.control.filter(|_| !by_flow);
+        let inbound = control.and_then(|control| inbound(control, rate, sensors));
+        let (burst, shares) = (self.burst, Vec::new());
+        Settings { name, key, rate, burst, per, shares, inbound, announce }
     }
 }
 
@@ -233,5 +262,6 @@ pub(crate) fn words(policer: &Settings, plan: &Plan) -> String {
             format!("{rate}: {}; {burst} unused by them for any class", shares.join(", "))
         }
     };
-    words + announced
+    let control = policer.inbound.as_ref().map(inbound::words).unwrap_or_default();
+    words + &control + announced
 }

@@ -21,6 +21,7 @@ use super::rules::{PolicyRule, References, compile, rules};
 use super::scheduling::{Scheduling, SiteKeys, sites};
 use super::score::{ScoreKeys, score};
 use super::section::{Kind, defaults, section, table};
+use super::sensor::{self, Sensor, SensorKeys, sensors};
 use super::session::{SessionKeys, session};
 use super::shedding::Shedding;
 use super::timeouts::Timeouts;
@@ -96,6 +97,9 @@ section! {
         /// How requests of running sessions are recognised.
         session: Option<At<SessionKeys>> =
             table().placed().optional("no request belongs to a session");
+        /// What is measured of this machine.
+        sensor: Vec<At<SensorKeys>> =
+            list(table(), sensor::COUNT_MAX, "sensors").or_none("none");
         /// Which requests are shed under overload.
         shedding: Option<Shedding> = table().optional("none");
         /// What a refused client gets.
@@ -156,6 +160,8 @@ pub struct Policy {
     pub score: Option<ScoreTables>,
     /// How requests of running sessions are recognised; `None`: no request belongs to one.
     pub session: Option<Session>,
+    /// What is measured of this machine.
+    pub sensors: Vec<Sensor>,
     /// What is done with the connection of a request that is shed ([`Plan::shedding`]): not `Keep`.
     pub shed: RefusalConnection,
     /// What a refused client gets.
@@ -260,7 +266,8 @@ impl Policy {
 /// The policy; `None` after a fault. After a fault each step goes on with the default, so that what
 /// follows is checked too.
 pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Policy> {
-    let mut policers = Policers::named(raw.policer, &mut names.policers);
+    let sensors = sensors(raw.sensor);
+    let mut policers = Policers::named(raw.policer, &mut names.policers, &sensors);
     let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
     let slots = raw.origin.as_ref().map(OriginKeys::slots_keys);
@@ -343,6 +350,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         rules,
         score,
         session,
+        sensors,
         shed: raw.shedding.map_or(RefusalConnection::Close, |shedding| shedding.close),
         refusal,
         refusal_page,

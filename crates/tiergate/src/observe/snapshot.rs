@@ -6,7 +6,7 @@ use tiergate_core::adjust::Adjusted;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::Step;
-use tiergate_core::gate::{ClassState, Gate, Pool, ResourceState};
+use tiergate_core::gate::{ClassState, Gate, Pool, ResourceState, SteerState};
 use tiergate_core::names::{ClassId, PoolId, RuleId, ServerId};
 use tiergate_core::plan::Plan;
 use tiergate_core::sense::Source;
@@ -110,6 +110,8 @@ pub struct Snapshot {
     pub others: Vec<PoolSnapshot>,
     /// The names and states of the first [`POLICERS_SHOWN_MAX`] policers; those that are gone come last.
     pub policers: Vec<(String, PolicerState)>,
+    /// The policers whose rate follows a reading.
+    pub steered: Vec<SteerState>,
     /// The first [`RULES_SHOWN_MAX`] rules, by name or number, and their hits.
     pub rule_hits: Vec<(String, u64)>,
     /// How many rules there are.
@@ -144,6 +146,7 @@ impl Snapshot {
                 .take(POLICERS_SHOWN_MAX)
                 .map(|(name, state)| (name.to_owned(), state))
                 .collect(),
+            steered: gate.steered().collect(),
             rule_hits: rules.map(hits).collect(),
             rules: plan.rules.len(),
             unmatched: gate.unmatched(),

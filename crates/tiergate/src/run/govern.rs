@@ -5,6 +5,7 @@ use super::process::Process;
 use super::unused;
 use crate::origin::{access, health};
 use crate::reverse_dns::ReverseDns;
+use crate::sensors;
 use crate::shared::{Config, Shared};
 use crate::ticks;
 use std::sync::Arc;
@@ -28,6 +29,11 @@ pub(super) async fn govern(process: &Arc<Process>, mut signals: Signals) -> anyh
     tokio::spawn(resolve_names(process.clone()));
     let resolve = |dns: Arc<ReverseDns>| async move { dns.resolve().await };
     tokio::spawn(follow(process.clone(), |config| config.reverse_dns.clone(), resolve));
+    let measure = {
+        let shared = shared.clone();
+        move |them| sensors::run(them, shared.clone())
+    };
+    tokio::spawn(follow(process.clone(), |config| Some(config.sensors.clone()), measure));
     tokio::spawn(unused::run());
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     loop {

@@ -39,6 +39,7 @@ async fn policed(change: impl FnOnce(&mut Spec)) -> World {
                 burst: 2,
                 per: Per::Flow { flows_max: 100 },
                 shares: Vec::new(),
+                inbound: None,
                 announce: true,
             }];
             change(plan);

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::admit::session::{SessionAccount, SessionEnd};
 use tiergate_core::control::TargetState;
+use tiergate_core::gate::SteerState;
 use tiergate_core::outcome::End;
 use tiergate_core::reason::Reason;
 
@@ -174,6 +175,17 @@ impl Readings<'_> {
             .each(self.by_policer(|it| it.rate.tokens_per_second()));
         page.gauge("policer_flows", "Flows whose bucket is not full, approximately")
             .each(self.by_policer(|it| it.flows));
+        let steered = &self.snapshot.steered;
+        if steered.is_empty() {
+            return;
+        }
+        let label = |it: &'_ SteerState| ("policer", it.policer.clone());
+        page.gauge("policer_control_reading", "What the policer's rate follows, if it is known")
+            .each(steered.iter().filter_map(|it| Some(([label(it)], it.reading?))));
+        page.gauge("policer_control_reference", "Where that is to stay")
+            .each(steered.iter().map(|it| ([label(it)], it.reference.value())));
+        page.gauge("policer_control_state", "What the control is doing; always 1")
+            .each(steered.iter().map(|it| ([label(it), ("state", it.state.name().to_owned())], 1)));
     }
 
     /// Nothing but the number in the table without `[session]`: no class has an account then.

@@ -7,6 +7,7 @@ mod gate;
 mod gateway;
 mod page;
 mod process;
+mod sensors;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +17,10 @@ use super::counters::Counters;
 use super::refusals::Refusals;
 use super::server::ServerStatus;
 use super::snapshot::Snapshot;
+use crate::sensors::Sensors;
 use crate::session;
 use page::Page;
+use std::sync::Arc;
 
 /// What one scrape shows.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Readings<'c> {
     pub snapshot: Snapshot,
     /// Sessions, by the classes of the snapshot.
     pub sessions: session::Readings,
+    /// The sensors of this machine.
+    pub sensors: Arc<Sensors>,
     /// The origin's servers.
     pub servers: Vec<ServerStatus>,
     /// The gateway's counters.
@@ -48,6 +53,7 @@ impl Readings<'_> {
         self.policers(&mut page);
         self.clients(&mut page);
         self.origin(&mut page);
+        self.sensors(&mut page);
         self.identity(&mut page);
         self.internals(&mut page);
         page.finish()

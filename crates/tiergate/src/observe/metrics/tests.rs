@@ -1,6 +1,7 @@
 //! Checks of the text, after `promtool check metrics` and the format's own rules.
 
 use super::*;
+use crate::config::meant::{Measure, Of, Sensor};
 use crate::observe::counters::Protocol;
 use crate::observe::server::Health;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use tiergate_core::gate::{Arrival, Gate, Verdict};
 use tiergate_core::names::{RuleId, RuleKey};
 use tiergate_core::outcome::{End, Outcome};
 use tiergate_core::plan::Spec;
+use tiergate_core::sense::{Quantity, Reading};
 use tiergate_core::time::Moment;
 
 /// A gate that has admitted, queued, refused and finished, with a class name that needs escaping.
@@ -41,6 +43,10 @@ fn encoded(format: Format) -> String {
             Outcome { end, first_byte, bytes: 0, left: None },
         );
     }
+    let (source, quantity) = ("cpu", Quantity::Utilization(0.25));
+    let lasting = Duration::from_secs(3);
+    gate.observe(Moment::from_millis(25), Reading { source, quantity, lasting })
+        .expect("it can be");
     let mut snapshot = Snapshot::take(&gate, Moment::from_millis(30));
     let cause = Cause::Grew;
     snapshot.default.last_step = Some((Moment::from_millis(10), Step { slots: 2, cause }));
@@ -72,8 +78,13 @@ fn encoded(format: Format) -> String {
     sessions.end(1);
     let sessions = session::Readings { running: 1, classes: sessions.account().to_vec() };
     let refusals = Refusals::default();
-    let (counters, refusals) = (&counters, &refusals);
-    Readings { snapshot, sessions, servers, counters, refusals, version: "0.1.0" }.encode(format)
+    let sensors = Arc::new(Sensors::new(vec![Sensor {
+        name: "cpu".to_owned(),
+        measure: Measure::Cpu(Of::Machine),
+        every: Duration::from_secs(1),
+    }]));
+    let (counters, refusals, version) = (&counters, &refusals, "0.1.0");
+    Readings { snapshot, sessions, sensors, servers, counters, refusals, version }.encode(format)
 }
 
 /// Name and labels of a sample line, and its value.
@@ -174,6 +185,8 @@ fn the_values_are_the_gate_s_own() {
     let text = encoded(Format::Prometheus);
     for line in [
         r#"tiergate_requests_arrived_total{class="check\"out\\"} 2"#,
+        r#"tiergate_sensor_value{sensor="cpu",quantity="utilization"} 0.25"#,
+        r#"tiergate_sensor_up{sensor="cpu"} 1"#,
         r#"tiergate_requests_refused_total{class="browse",reason="queue_full"} 8"#,
         r#"tiergate_requests_finished_total{class="check\"out\\",end="served"} 1"#,
         r#"tiergate_requests_running{class="browse"} 2"#,

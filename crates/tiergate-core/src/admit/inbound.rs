@@ -1,0 +1,280 @@
+//! Adaptive inbound control: a policer's rate follows what a sensor says of the resource that its
+//! requests use.
+//!
+//! A share of a resource in use (processors, disk, link) answers to the rate at once: a proportional
+//! law. A queue grows with what was let in too much before: proportional and derivative. Both are asked once in a
+//! [`PERIOD`].
+//!
+//! * The rate rises only if it was asked for: otherwise it would be without bound after a quiet night. A queue that
+//!   changed says so, too.
+//! * It falls from the most that was used lately, not from a rate that nobody came near.
+//! * Without a reading it stays.
+//! * Where all of a resource is in use, it falls by a quarter: in proportion, what waits would grow for half a minute.
+//!
+//! The paper's proportional gain is in requests a second for each per cent of the processor, found by trial on its machine; twice
+//! as fast a machine is controlled half as well by it. Here it is relative to the rate: if all that is in use were in use by
+//! these requests, half of the way to the reference is gone in each period. So the loop's gain is at most a half, whatever the
+//! requests cost: it does not oscillate with a dead time of up to two periods, nor if a request costs more meanwhile.
+//! The gains for queues are the paper's, since they have no unit of the machine: requests a second
+//! for each request that waits.
+//!
+//! Source: Voigt D (Voigt and Gunningberg 2002), 2.3, equations 1 and 2; sign of the derivative by what it is for: a growing queue
+//! lowers the rate (the thesis prints the other one).
+
+use super::bucket::{PARTS, Rate};
+use std::time::Duration;
+
+/// How often rates are changed.
+pub const PERIOD: Duration = Duration::from_secs(1);
+/// What part of the way to the reference a rate goes in a period.
+const SHARE_GAIN: f64 = 0.5;
+/// A resource is all in use where a reading is so far from the reference to all; by what factor the rate falls then. How much too
+/// much is let in is not to be seen from that.
+const ALL_IN_USE: f64 = 0.8;
+const FALL_ALL_IN_USE: f64 = 0.75;
+/// Requests a second by which a rate falls for each request that waits beyond the reference, and for each that
+/// more of them wait than a period ago.
+const QUEUE_GAIN: f64 = 1.0 / 16.0;
+const QUEUE_GROWTH_GAIN: f64 = 1.0 / 4.0;
+/// By what part a rate rises at least in a period where the queue is not even half of what it may be and does not grow, and falls where
+/// it is twice as long and does not shrink: with the paper's gain alone both take minutes at a thousand a second, and a queue
+/// that has a bound ceases to grow.
+const QUEUE_STEP: f64 = 0.1;
+/// A rate of which less was asked for does not rise.
+const ASKED: f64 = 0.9;
+/// What remains of the most that was used after a period: one without a request says nothing of those before.
+const USED_FADING: f64 = 0.9;
+
+/// Highest share: of one that is reached nothing more is to be seen.
+const REFERENCE_MAX: u16 = 9900;
+
+/// What a policer's rate goes by. The policer's own rate is the highest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbound {
+    /// The source of the readings; [`Inbound::BACKLOG`]: the requests that wait in the default pool.
+    pub source: Box<str>,
+    /// Where the reading is to stay.
+    pub reference: Reference,
+    /// The lowest rate, more than none: nobody is shut out.
+    pub min: Rate,
+}
+
+/// Where a reading is to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// The share of a resource in use: parts of [`PARTS`].
+    Utilization(u16),
+    /// The length of a queue.
+    QueueLen(u32),
+}
+
+impl Inbound {
+    /// A source that the gate has by itself. Because a limit keeps the origin's listen queue empty, what waits, waits here.
+    pub const BACKLOG: &str = "backlog";
+    /// Most policers of a plan with a rate that follows a reading.
+    pub const COUNT_MAX: usize = 32;
+
+    /// Checks what the control relies on, of a policer with that rate.
+    ///
+    /// # Errors
+    /// The first fault found, for a person.
+    pub fn check(&self, rate: Rate) -> Result<(), &'static str> {
+        match self.reference {
+            Reference::Utilization(parts) if !(1..=REFERENCE_MAX).contains(&parts) => {
+                Err("reference must be more than 0% and at most 99%")
+            }
+            Reference::QueueLen(0) => Err("reference must be at least 1"),
+            _ if self.min.is_zero() => Err("min must be more than 0"),
+            _ if self.min > rate => Err("min must be at most the rate"),
+            _ if self.source.is_empty() => Err("a source is needed"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Reference {
+    /// As a number of the reading's kind.
+    pub fn value(self) -> f64 {
+        match self {
+            Reference::Utilization(parts) => f64::from(parts) / PARTS as f64,
+            Reference::QueueLen(len) => f64::from(len),
+        }
+    }
+}
+
+/// What a law sees of the last period.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// The latest reading.
+    pub(crate) reading: f64,
+    /// The rate in force, and the lowest and highest there may be; a second.
+    pub(crate) rate: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    /// Requests that had a token, a second, and those that asked for one.
+    pub(crate) used: f64,
+    pub(crate) asked: f64,
+    /// Whether others leave it to this policer to let in more, or less.
+    pub(crate) may_rise: bool,
+    pub(crate) may_fall: bool,
+}
+
+/// The law of one policer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InboundLaw {
+    reference: Reference,
+    /// The reading before.
+    before: Option<f64>,
+    /// The most that was used lately, a second.
+    used: f64,
+}
+
+impl InboundLaw {
+    pub(crate) fn new(reference: Reference) -> Self {
+        InboundLaw { reference, before: None, used: 0.0 }
+    }
+
+    /// The rate for the next period.
+    pub(crate) fn next(&mut self, seen: Seen) -> f64 {
+        let Seen { reading, rate, min, max, .. } = seen;
+        self.used = seen.used.max(self.used * USED_FADING);
+        let used = self.used;
+        let before = self.before.replace(reading).unwrap_or(reading);
+        let reference = self.reference.value();
+        let is_asked_for = seen.asked >= ASKED * rate;
+        let wanted = match self.reference {
+            Reference::Utilization(_) => {
+                let by = 1.0 + SHARE_GAIN * (reference - reading) / reference;
+                if reading < reference {
+                    if is_asked_for { rate * by } else { rate }
+                } else if reading >= reference + ALL_IN_USE * (1.0 - reference) {
+                    rate.min(used) * FALL_ALL_IN_USE
+                } else {
+                    rate.min(used) * by.max(FALL_ALL_IN_USE)
+                }
+            }
+            Reference::QueueLen(_) => {
+                let growth = reading - before;
+                let by = QUEUE_GAIN * (reference - reading) - QUEUE_GROWTH_GAIN * growth;
+                if by < 0.0 && growth >= 0.0 && reading >= 2.0 * reference {
+                    rate.min(used) + by.min(-QUEUE_STEP * rate.min(used))
+                } else if by < 0.0 {
+                    rate.min(used) + by
+                } else if is_asked_for && growth <= 0.0 && reading < reference / 2.0 {
+                    rate + by.max(QUEUE_STEP * rate)
+                } else if growth != 0.0 || is_asked_for {
+                    rate + by
+                } else {
+                    rate
+                }
+            }
+        };
+        let lowest = if seen.may_fall { min } else { rate };
+        let highest = if seen.may_rise { max } else { rate };
+        // Of a rate that is not between them, as after a reload, these are no bounds.
+        wanted.max(lowest.min(highest)).min(highest).clamp(min, max)
+    }
+
+    /// There was no reading: the next one is compared with none.
+    pub(crate) fn is_blind(&mut self) {
+        (self.before, self.used) = (None, 0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seen(reading: f64, rate: f64, used: f64) -> Seen {
+        let (min, max, asked) = (10.0, 1000.0, used);
+        Seen { reading, rate, min, max, used, asked, may_rise: true, may_fall: true }
+    }
+
+    fn of_cpu() -> InboundLaw {
+        InboundLaw::new(Reference::Utilization(9000))
+    }
+
+    #[test]
+    fn a_rate_rises_only_if_it_was_used() {
+        assert!(of_cpu().next(seen(0.6, 50.0, 46.0)) > 50.0);
+        assert_eq!(of_cpu().next(seen(0.6, 50.0, 30.0)), 50.0, "the paper's example");
+        let bursts = Seen { asked: 90.0, ..seen(0.6, 50.0, 5.0) };
+        assert!(of_cpu().next(bursts) > 50.0, "only the bucket is too small for them");
+        let mut queue = InboundLaw::new(Reference::QueueLen(100));
+        assert_eq!(queue.next(seen(0.0, 50.0, 30.0)), 50.0);
+        assert!(queue.next(seen(1.0, 50.0, 30.0)) > 50.0, "the queue has changed");
+        assert!(queue.next(seen(1.0, 50.0, 50.0)) > 50.0, "it was used");
+    }
+
+    #[test]
+    fn a_rate_falls_from_what_was_used_and_never_below_the_least() {
+        let fallen = of_cpu().next(seen(0.95, 1000.0, 60.0));
+        assert!((57.0..60.0).contains(&fallen), "{fallen}");
+        assert_eq!(of_cpu().next(seen(1.0, 1000.0, 60.0)), 45.0);
+        assert_eq!(of_cpu().next(seen(1.0, 10.0, 10.0)), 10.0);
+        let mut quiet = of_cpu();
+        quiet.next(seen(0.5, 1000.0, 600.0));
+        let fallen = quiet.next(seen(0.92, 1000.0, 0.0));
+        assert!(fallen > 500.0, "a second without a request: {fallen}");
+        let mut low = InboundLaw::new(Reference::Utilization(1000));
+        let fallen = low.next(seen(0.5, 100.0, 100.0));
+        assert_eq!(fallen, 75.0, "no more than where all is in use");
+        let mut queue = InboundLaw::new(Reference::QueueLen(100));
+        queue.next(seen(0.0, 1000.0, 500.0));
+        // 190 more wait than before, 90 more than there should.
+        assert_eq!(queue.next(seen(190.0, 1000.0, 500.0)), 500.0 - 90.0 / 16.0 - 190.0 / 4.0);
+        queue.next(seen(511.0, 1000.0, 500.0));
+        let bounded = queue.next(seen(511.0, 400.0, 400.0));
+        assert!(bounded <= 360.0, "it is full, and cannot grow: {bounded}");
+    }
+
+    #[test]
+    fn others_may_go_first() {
+        let held = Seen { may_rise: false, may_fall: false, ..seen(0.0, 50.0, 50.0) };
+        assert_eq!(of_cpu().next(held), 50.0);
+        assert_eq!(of_cpu().next(Seen { reading: 1.0, ..held }), 50.0);
+        // After a reload the highest is lower than the rate.
+        assert_eq!(of_cpu().next(Seen { rate: 2000.0, ..held }), 1000.0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        /// Servers of unknown speed, in front of which such requests and others meet: at the reference within half a minute, and there
+        /// without oscillation, though a reading is late by up to two periods, noisy, and a request costs twice or half as much
+        /// after two minutes.
+        #[test]
+        fn any_plant_settles(
+            capacity in 20.0..2000.0f64,
+            others in 0.0..0.5f64,
+            demand in 1.2..10.0f64,
+            late in 0usize..2,
+            change in prop_oneof![Just(0.5), Just(1.0), Just(2.0)],
+            noise in proptest::collection::vec(-0.02..0.02f64, 240),
+        ) {
+            let (min, max) = (1.0, 1e6);
+            let mut law = of_cpu();
+            let mut rate: f64 = max;
+            let mut uses = vec![others; late + 1];
+            let mut seen_late = Vec::new();
+            for (second, noise) in noise.into_iter().enumerate() {
+                let capacity = if second < 120 { capacity } else { capacity / change };
+                let asked = demand * capacity;
+                let used = rate.min(asked);
+                uses.push((others + used / capacity).min(1.0));
+                let reading = (uses[uses.len() - 1 - late] + noise).clamp(0.0, 1.0);
+                let (may_rise, may_fall) = (true, true);
+                rate = law.next(Seen { reading, rate, min, max, used, asked, may_rise, may_fall });
+                // Long enough for a rate that begins at the tenfold.
+                if (90..120).contains(&second) || second >= 210 {
+                    seen_late.push(uses[uses.len() - 1]);
+                }
+            }
+            let mean = seen_late.iter().sum::<f64>() / seen_late.len() as f64;
+            prop_assert!((mean - 0.9).abs() < 0.03, "{mean}");
+            let worst = seen_late.iter().map(|it| (it - mean).abs()).fold(0.0, f64::max);
+            prop_assert!(worst < 0.08, "it swings by {worst}");
+        }
+    }
+}

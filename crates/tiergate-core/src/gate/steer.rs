@@ -1,0 +1,146 @@
+//! Policers whose rate follows a reading: once a period, with each new reading, their laws are asked, and what
+//! they say is adjusted.
+//!
+//! Several laws must not pull at one server. Those that hold a share of a resource go first: they turn
+//! away only the requests that use it. While one of them is above its reference and can still let in less, and for ten seconds afterwards,
+//! a queue's law does not let in less either, unless they are all at their least; and while one that can still let in less is above its reference, a
+//! queue's law does not let in more.
+//!
+//! Source: Voigt D, 2.1 (resource-based control before that of all requests), 2.3 (no higher rate for all while the processor is
+//! above its reference).
+
+use super::Gate;
+use super::steering::{AFTERWARDS, Steer, SteerState, Steered};
+use crate::adjust::{Adjusted, Adjustment, Adjustments, Change, Setting};
+use crate::admit::inbound::{Inbound, PERIOD, Reference, Seen};
+use crate::plan::Plan;
+use crate::sense::Quantity;
+use crate::time::Moment;
+
+/// Who adjusts the rates.
+const OWNER: &str = Adjustments::INBOUND;
+
+impl<T> Gate<T> {
+    /// Asks the laws if that is due; returns when it will be. [`Moment::NEVER`] without any.
+    pub(super) fn steer(&mut self, now: Moment) -> Moment {
+        if self.steering.list.is_empty() {
+            return Moment::NEVER;
+        }
+        let due = self.steering.asked + PERIOD;
+        if now < due {
+            return due;
+        }
+        self.steering.asked = now;
+        let mut steering = std::mem::take(&mut self.steering);
+        for it in &mut steering.list {
+            let read = self.reading(now, &it.inbound);
+            it.reading = read.map(|(reading, _)| reading);
+            it.is_new = read.is_some_and(|(_, at)| it.read.replace(at) != Some(at));
+            it.is_taken = self.is_taken(it);
+        }
+        let can = |it: &Steered| {
+            let rate = self.common.policers.state(it.policer).map(|it| it.rate);
+            let is_above_min = rate.is_some_and(|rate| rate > it.inbound.min);
+            it.is_of_share() && is_above_min && !it.is_taken && it.reading.is_some()
+        };
+        let is_full = steering.list.iter().any(|it| can(it) && it.is_beyond());
+        if steering.list.iter().any(|it| can(it) && it.is_far_beyond()) {
+            steering.patient_until = now + AFTERWARDS;
+        }
+        let others_can = now < steering.patient_until && steering.list.iter().any(can);
+        let mut changes = Vec::new();
+        for it in &mut steering.list {
+            let is_queue = !it.is_of_share();
+            changes.extend(self.step(now, it, !(is_queue && is_full), !(is_queue && others_can)));
+        }
+        self.steering = steering;
+        // What somebody else has set was left out, and every value is within the policy's bounds.
+        if !changes.is_empty() && self.change(now, OWNER, &changes).is_err() {
+            for change in changes {
+                let _one_that_is_refused_stays = self.change(now, OWNER, &[change]);
+            }
+        }
+        now + PERIOD
+    }
+
+    /// What is to become of a policer's rate.
+    fn step(
+        &self,
+        now: Moment,
+        it: &mut Steered,
+        may_rise: bool,
+        may_fall: bool,
+    ) -> Option<Change> {
+        let setting = Setting::PolicerRate(it.policer);
+        let max = setting.read(self.adjustments.base())?;
+        let state = self.common.policers.state(it.policer)?;
+        let (rate, min) = (state.rate.tokens_per_second(), it.inbound.min.tokens_per_second());
+        let (passed, refused) = (state.counts.passed, state.counts.refused);
+        if it.is_taken {
+            it.is_blind(Steer::Taken, now, passed, refused);
+            return None;
+        }
+        let wanted = match it.reading {
+            // What a reload allows no more is not held either.
+            None => {
+                it.is_blind(Steer::Blind, now, passed, refused);
+                rate.clamp(min, max)
+            }
+            Some(_) if !it.is_new => rate.clamp(min, max),
+            Some(reading) => {
+                it.state = Steer::Follows;
+                let (used, asked) = it.demand(now, passed, refused)?;
+                let seen = Seen { reading, rate, min, max, used, asked, may_rise, may_fall };
+                let wanted = it.law.next(seen);
+                if wanted <= min && it.is_beyond() {
+                    it.state = Steer::Lowest;
+                }
+                wanted
+            }
+        };
+        let adjustment = Adjustment { setting, value: wanted, min, max, slew_per_s: f64::INFINITY };
+        let change = if wanted >= max { Change::Undo(setting) } else { Change::Set(adjustment) };
+        (wanted != rate).then_some(change)
+    }
+
+    /// Whether somebody else has set the rate.
+    fn is_taken(&self, it: &Steered) -> bool {
+        let setting = Setting::PolicerRate(it.policer);
+        let is_other =
+            |it: &Adjusted| !it.lapsed && it.wanted.setting == setting && *it.owner != *OWNER;
+        self.adjustments.iter().any(is_other)
+    }
+
+    /// The reading that holds, if it is of the kind that the reference is of; and when it came.
+    fn reading(&self, now: Moment, inbound: &Inbound) -> Option<(f64, Moment)> {
+        if &*inbound.source == Inbound::BACKLOG {
+            return Some((self.default_pool().waiting() as f64, now));
+        }
+        let source = self.sources.iter().find(|it| it.name == inbound.source)?;
+        let reading = match (source.quantity, inbound.reference) {
+            (Quantity::Utilization(share), Reference::Utilization(_)) => share,
+            (Quantity::QueueLen(len), Reference::QueueLen(_)) => f64::from(len),
+            _ => return None,
+        };
+        (!source.is_stale(now)).then_some((reading, source.at))
+    }
+
+    /// Follows a plan: ends the adjustments of policers that are no longer steered.
+    pub(super) fn steer_by(&mut self, plan: &Plan) {
+        for policer in self.steering.reconfigure(plan) {
+            self.adjustments.forget(OWNER, Setting::PolicerRate(policer));
+        }
+    }
+
+    /// The policers whose rate follows a reading.
+    pub fn steered(&self) -> impl Iterator<Item = SteerState> + '_ {
+        let name = |id| self.common.plan.policer(id).map_or_else(String::new, |it| it.name.clone());
+        self.steering.list.iter().map(move |it| SteerState {
+            policer: name(it.policer),
+            source: it.inbound.source.to_string(),
+            reading: it.reading,
+            reference: it.inbound.reference,
+            state: it.state,
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! The policers whose rate follows a reading, and what each is doing.
+
+use crate::admit::inbound::{Inbound, InboundLaw, Reference};
+use crate::names::PolicerId;
+use crate::plan::Plan;
+use crate::time::Moment;
+use std::time::Duration;
+
+/// All policers whose rate follows a reading.
+#[derive(Debug, Default)]
+pub(super) struct Steering {
+    pub(super) list: Vec<Steered>,
+    /// When the laws were asked last.
+    pub(super) asked: Moment,
+    /// Until when a queue's law lets those of shares go first.
+    pub(super) patient_until: Moment,
+}
+
+/// So long after a share was above its reference a queue is what is left of that, and its law does not act.
+pub(super) const AFTERWARDS: Duration = Duration::from_secs(10);
+/// A law holds its share within this; beyond, it has yet to act.
+pub(super) const HELD_WITHIN: f64 = 1.05;
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Steered {
+    pub(super) policer: PolicerId,
+    pub(super) inbound: Inbound,
+    pub(super) law: InboundLaw,
+    /// When the law was asked last, and how many requests had had a token and been refused one by then.
+    before: Option<(Moment, u64, u64)>,
+    pub(super) reading: Option<f64>,
+    /// When that came.
+    pub(super) read: Option<Moment>,
+    /// Whether it is another one than in the last period.
+    pub(super) is_new: bool,
+    /// Whether somebody else has set the rate.
+    pub(super) is_taken: bool,
+    pub(super) state: Steer,
+}
+
+/// What a policer's control is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steer {
+    /// The rate follows the reading.
+    Follows,
+    /// The rate is the lowest, and the reading is beyond its reference all the same.
+    Lowest,
+    /// There is no reading, or one of another kind: the rate stays.
+    Blind,
+    /// Somebody else has changed the rate: it is theirs.
+    Taken,
+}
+
+impl Steer {
+    /// Its name in status and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Steer::Follows => "follows",
+            Steer::Lowest => "lowest",
+            Steer::Blind => "blind",
+            Steer::Taken => "taken",
+        }
+    }
+}
+
+/// A policer whose rate follows a reading.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SteerState {
+    /// The policer's name.
+    pub policer: String,
+    /// The source of the readings.
+    pub source: String,
+    /// The latest one; `None`: there is none that holds.
+    pub reading: Option<f64>,
+    /// Where it is to stay.
+    pub reference: Reference,
+    /// What the control is doing.
+    pub state: Steer,
+}
+
+impl Steering {
+    /// Follows a plan. Returns the policers that are no longer steered.
+    pub(super) fn reconfigure(&mut self, plan: &Plan) -> Vec<PolicerId> {
+        let former = std::mem::take(&mut self.list);
+        let planned = plan.policer_ids().iter().zip(&plan.policers);
+        for (policer, settings) in planned {
+            let Some(inbound) = &settings.inbound else { continue };
+            let known = former.iter().find(|it| it.policer == *policer);
+            let same = known.filter(|it| it.inbound == *inbound);
+            self.list.push(Steered {
+                policer: *policer,
+                inbound: inbound.clone(),
+                law: same.map_or_else(|| InboundLaw::new(inbound.reference), |it| it.law),
+                before: known.and_then(|it| it.before),
+                reading: same.and_then(|it| it.reading),
+                read: same.and_then(|it| it.read),
+                is_new: false,
+                is_taken: false,
+                state: same.map_or(Steer::Blind, |it| it.state),
+            });
+        }
+        let is_gone = |it: &Steered| self.list.iter().all(|other| other.policer != it.policer);
+        former.iter().filter(|it| is_gone(it)).map(|it| it.policer).collect()
+    }
+}
+
+impl Steered {
+    /// Whether the reading is higher than it should be.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.reading.is_some_and(|reading| reading > self.inbound.reference.value())
+    }
+
+    /// Whether it is so much higher that the law has yet to bring it down. Of a reference of nearly all: whether it is higher.
+    pub(super) fn is_far_beyond(&self) -> bool {
+        let reference = self.inbound.reference.value();
+        let bound = (reference * HELD_WITHIN).min((reference + 1.0) / 2.0);
+        self.reading.is_some_and(|reading| reading > bound)
+    }
+
+    pub(super) fn is_of_share(&self) -> bool {
+        matches!(self.inbound.reference, Reference::Utilization(_))
+    }
+
+    /// The law is not asked, for that reason. What is asked for is counted from now on.
+    pub(super) fn is_blind(&mut self, why: Steer, now: Moment, passed: u64, refused: u64) {
+        self.law.is_blind();
+        (self.before, self.state) = (Some((now, passed, refused)), why);
+    }
+
+    /// Requests a second that had a token, and those that asked for one, since the law was asked last; `None`: it was not.
+    pub(super) fn demand(&mut self, now: Moment, passed: u64, refused: u64) -> Option<(f64, f64)> {
+        let (at, passed_then, refused_then) = self.before.replace((now, passed, refused))?;
+        let seconds = now.since(at).as_secs_f64().max(1e-3);
+        let used = passed.saturating_sub(passed_then) as f64;
+        let more = refused.saturating_sub(refused_then) as f64;
+        Some((used / seconds, (used + more) / seconds))
+    }
+}

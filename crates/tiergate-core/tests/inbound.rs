@@ -1,0 +1,332 @@
+//! Policers whose rate follows readings, at the gate: in front of servers of which a model says how busy they are.
+
+use std::time::Duration;
+use tiergate_core::adjust::{Adjustment, Setting};
+use tiergate_core::admit::bucket::Rate;
+use tiergate_core::admit::inbound::{Inbound, Reference};
+use tiergate_core::admit::policer::{Per, PolicerId, Settings};
+use tiergate_core::class::{Class, ClassId};
+use tiergate_core::control::Slots;
+use tiergate_core::gate::{Arrival, Gate, Steer, Verdict};
+use tiergate_core::outcome::{End, Outcome};
+use tiergate_core::plan::{Plan, Spec};
+use tiergate_core::sense::{Quantity, Reading};
+use tiergate_core::time::Moment;
+
+const CGI: PolicerId = PolicerId(0);
+const ALL: PolicerId = PolicerId(1);
+
+fn policer(name: &str, source: &str, reference: Reference, max: u32) -> Settings {
+    let inbound = Some(Inbound { source: source.into(), reference, min: Rate::per_second(10) });
+    let (name, rate) = (name.to_owned(), Rate::per_second(max));
+    let (key, shares, announce) = (None, Vec::new(), false);
+    Settings { name, key, rate, burst: 20, per: Per::Rule, shares, inbound, announce }
+}
+
+fn spec() -> Spec {
+    Spec {
+        classes: vec![Class::named("all")],
+        slots: Slots::Fixed(u32::MAX),
+        policers: vec![
+            policer("cgi", "cpu", Reference::Utilization(9000), 1000),
+            policer("all", "queue", Reference::QueueLen(100), 2000),
+        ],
+        site_policer: Some(ALL),
+        ..Spec::protective()
+    }
+}
+
+fn plan() -> Plan {
+    spec().build().expect("a valid plan")
+}
+
+/// A server that serves a request in so many seconds of its processor; what it cannot serve waits in its listen
+/// queue.
+struct Server {
+    gate: Gate<()>,
+    now_ms: u64,
+    cgi_s: f64,
+    file_s: f64,
+    /// Seconds of work that have not been done.
+    work_s: f64,
+    waiting: f64,
+    readings: bool,
+}
+
+/// What happened in a second.
+#[derive(Debug, Default)]
+struct Second {
+    cgi: u32,
+    files: u32,
+    utilization: f64,
+    waiting: f64,
+}
+
+impl Server {
+    fn new(cgi_s: f64, file_s: f64) -> Self {
+        let gate = Gate::new(plan());
+        Server { gate, now_ms: 0, cgi_s, file_s, work_s: 0.0, waiting: 0.0, readings: true }
+    }
+
+    fn request(&mut self, policer: Option<PolicerId>) -> bool {
+        let arrival = Arrival { policer, ..Arrival::of(ClassId(0)) };
+        let now = Moment::from_millis(self.now_ms);
+        match self.gate.arrive(now, arrival, || ()) {
+            Verdict::Admit(slot) => {
+                self.gate.finish(now, slot, Outcome::without_answer(End::Served));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A second with so many requests of each kind.
+    fn second(&mut self, cgi: u32, files: u32) -> Second {
+        let mut second = Second::default();
+        let (mut done_s, mut owed) = (0.0, [0.0, 0.0]);
+        for _ in 0..1000 {
+            self.now_ms += 1;
+            owed[0] += f64::from(cgi) / 1000.0;
+            owed[1] += f64::from(files) / 1000.0;
+            while owed[0] >= 1.0 {
+                owed[0] -= 1.0;
+                if self.request(Some(CGI)) {
+                    second.cgi += 1;
+                    self.work_s += self.cgi_s;
+                }
+            }
+            while owed[1] >= 1.0 {
+                owed[1] -= 1.0;
+                if self.request(None) {
+                    second.files += 1;
+                    self.work_s += self.file_s;
+                }
+            }
+            let did = self.work_s.min(0.001);
+            self.work_s -= did;
+            done_s += did;
+        }
+        second.utilization = done_s;
+        self.waiting = self.work_s / self.file_s;
+        second.waiting = self.waiting;
+        let now = Moment::from_millis(self.now_ms);
+        if self.readings {
+            let lasting = Duration::from_secs(3);
+            let quantity = Quantity::Utilization(done_s.min(1.0));
+            self.gate
+                .observe(now, Reading { source: "cpu", quantity, lasting })
+                .expect("it can be");
+            let quantity = Quantity::QueueLen(self.waiting as u32);
+            self.gate
+                .observe(now, Reading { source: "queue", quantity, lasting })
+                .expect("it can be");
+        }
+        self.gate.tick(now);
+        second
+    }
+
+    fn rate(&self, id: PolicerId) -> f64 {
+        self.gate.plan().policer(id).expect("planned").rate.tokens_per_second()
+    }
+
+    fn state(&self, place: usize) -> Steer {
+        self.gate.steered().nth(place).expect("steered").state
+    }
+}
+
+#[test]
+fn only_the_guilty_are_turned_away_as_long_as_that_suffices() {
+    // Files take a fifth of the processor, CGI three times what there is.
+    let mut server = Server::new(0.010, 0.001);
+    for _ in 0..60 {
+        server.second(300, 200);
+    }
+    let mut mean = Second::default();
+    for _ in 0..30 {
+        let second = server.second(300, 200);
+        mean.utilization += second.utilization / 30.0;
+        mean.cgi += second.cgi;
+        assert!(second.files == 200, "{second:?}");
+        assert!(second.waiting < 100.0, "{second:?}");
+    }
+    assert!((mean.utilization - 0.9).abs() < 0.03, "{mean:?}");
+    assert!((1800..2400).contains(&mean.cgi), "70 a second are possible: {mean:?}");
+}
+
+#[test]
+fn what_is_left_of_an_overload_turns_nobody_else_away() {
+    let mut server = Server::new(0.010, 0.001);
+    let mut longest: f64 = 0.0;
+    for _ in 0..60 {
+        let second = server.second(105, 200);
+        longest = longest.max(second.waiting);
+        assert_eq!(second.files, 200, "{second:?}");
+    }
+    assert!(longest > 200.0, "otherwise this test says nothing: {longest}");
+}
+
+#[test]
+fn all_are_turned_away_once_the_guilty_are_at_their_least() {
+    // Files alone are one and a half times what it can serve.
+    let mut server = Server::new(0.010, 0.001);
+    let mut seconds = 0;
+    while server.rate(ALL) == 2000.0 {
+        assert!(seconds < 60, "never");
+        seconds += 1;
+        server.second(100, 1500);
+    }
+    assert_eq!((server.rate(CGI), server.state(0)), (10.0, Steer::Lowest), "first");
+    for _ in 0..60 {
+        server.second(100, 1500);
+    }
+    // A jump up and down again.
+    for _ in 0..60 {
+        server.second(100, 3000);
+    }
+    let queue: Vec<f64> = (0..30).map(|_| server.second(100, 3000).waiting).collect();
+    assert!(queue.iter().all(|len| *len < 400.0), "{queue:?}");
+    for _ in 0..200 {
+        server.second(20, 200);
+    }
+    let second = server.second(20, 200);
+    assert_eq!((second.cgi, second.files), (20, 200), "all are served again");
+}
+
+#[test]
+fn a_silent_sensor_holds_the_rate() {
+    let mut server = Server::new(0.010, 0.001);
+    for _ in 0..40 {
+        server.second(300, 200);
+    }
+    let rate = server.rate(CGI);
+    assert!(rate < 200.0, "{rate}");
+    server.readings = false;
+    // The last reading holds for three seconds.
+    for _ in 0..5 {
+        server.second(300, 200);
+    }
+    let held = server.rate(CGI);
+    for _ in 0..60 {
+        server.second(10, 0);
+        assert_eq!(server.rate(CGI), held);
+    }
+    assert_eq!(server.state(0), Steer::Blind);
+    server.readings = true;
+    for _ in 0..60 {
+        server.second(300, 0);
+    }
+    assert!(server.rate(CGI) > held, "with the files gone there is room");
+}
+
+#[test]
+fn what_an_operator_sets_is_the_operator_s_and_a_reload_gives_it_back() {
+    let mut server = Server::new(0.010, 0.001);
+    let now = Moment::ZERO;
+    let setting = Setting::PolicerRate(CGI);
+    let (min, max, slew_per_s) = (0.0, 1e6, f64::INFINITY);
+    let wanted = Adjustment { setting, value: 500.0, min, max, slew_per_s };
+    server.gate.adjust(now, "admin", wanted).expect("nobody else has");
+    for _ in 0..5 {
+        server.second(300, 200);
+    }
+    assert_eq!((server.rate(CGI), server.state(0)), (500.0, Steer::Taken));
+    server.gate.release(Moment::from_millis(server.now_ms), "admin");
+    for _ in 0..30 {
+        server.second(300, 200);
+    }
+    assert!(server.rate(CGI) < 200.0);
+    // Also of a rate that the control has lowered, and below its least.
+    let low = Adjustment { value: 2.0, ..wanted };
+    server.gate.adjust(Moment::from_millis(server.now_ms), "admin", low).expect("it gives way");
+    server.second(300, 200);
+    assert_eq!((server.rate(CGI), server.state(0)), (2.0, Steer::Taken));
+    server.gate.release(Moment::from_millis(server.now_ms), "admin");
+    let mut without = spec();
+    without.policers[0].inbound = None;
+    server
+        .gate
+        .reconfigure(Moment::from_millis(server.now_ms), without.build().expect("a valid plan"));
+    assert_eq!(server.rate(CGI), 1000.0);
+    assert_eq!(server.gate.steered().count(), 1);
+    assert!(server.gate.adjustments().iter().all(|it| it.wanted.setting != setting));
+}
+
+#[test]
+fn a_control_that_a_reload_brings_begins_with_what_is_used_now() {
+    let mut server = Server::new(0.008, 0.001);
+    let mut without = spec();
+    without.policers[0].inbound = None;
+    server.gate.reconfigure(Moment::ZERO, without.build().expect("a valid plan"));
+    for _ in 0..20 {
+        server.second(0, 100);
+    }
+    // At 93 % in use: a little too much.
+    for _ in 0..5 {
+        server.second(104, 100);
+    }
+    server.gate.reconfigure(Moment::from_millis(server.now_ms), plan());
+    let mut lowest = f64::INFINITY;
+    for _ in 0..20 {
+        server.second(104, 100);
+        lowest = lowest.min(server.rate(CGI));
+    }
+    assert!(lowest > 80.0, "100 a second are right: {lowest}");
+}
+
+#[test]
+fn a_reading_counts_once() {
+    let mut server = Server::new(0.010, 0.001);
+    server.second(300, 200);
+    server.second(300, 200);
+    let before = server.rate(CGI);
+    server.readings = false;
+    server.second(300, 200);
+    let once = server.rate(CGI);
+    server.second(300, 200);
+    assert!(once <= before && server.rate(CGI) == once, "{before} {once} {}", server.rate(CGI));
+}
+
+#[test]
+fn what_a_reload_allows_no_more_is_not_held() {
+    let mut server = Server::new(0.010, 0.001);
+    for _ in 0..40 {
+        server.second(300, 200);
+    }
+    server.readings = false;
+    for _ in 0..5 {
+        server.second(300, 200);
+    }
+    let mut lower = spec();
+    lower.policers[0].rate = Rate::per_second(20);
+    server
+        .gate
+        .reconfigure(Moment::from_millis(server.now_ms), lower.build().expect("a valid plan"));
+    server.second(300, 200);
+    server.second(300, 200);
+    assert!(server.rate(CGI) <= 20.0, "{}", server.rate(CGI));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let fault = |change: fn(&mut Settings)| {
+        let mut spec = spec();
+        change(&mut spec.policers[0]);
+        spec.build().expect_err("it makes no sense").to_string()
+    };
+    for (what, change) in [
+        ("min must be at most the rate", (|it| it.rate = Rate::per_second(5)) as fn(&mut Settings)),
+        ("follows no reading", |it| it.per = Per::Flow { flows_max: 10 }),
+        ("min must be more than 0", |it| {
+            it.inbound.as_mut().expect("there is one").min = Rate::default();
+        }),
+        ("reference must be", |it| {
+            it.inbound.as_mut().expect("there is one").reference = Reference::Utilization(0);
+        }),
+        ("reference must be", |it| {
+            it.inbound.as_mut().expect("there is one").reference = Reference::QueueLen(0);
+        }),
+    ] {
+        let said = fault(change);
+        assert!(said.contains(what), "{said}");
+    }
+}
