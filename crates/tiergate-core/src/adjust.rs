@@ -83,7 +83,7 @@ impl Setting {
                 let place = base.policer_ids().iter().position(|it| *it == id);
                 let policer = &mut plan.policers[place.expect("the plan has the setting")];
                 policer.rate = Rate::of_per_second(value);
-                // Whoever sets a lower rate than that of its control means it.
+                // A rate below the control's minimum was set on purpose: the minimum gives way.
                 if let Some(inbound) = &mut policer.inbound {
                     inbound.min = inbound.min.min(policer.rate);
                 }

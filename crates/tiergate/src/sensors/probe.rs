@@ -35,7 +35,7 @@ const LEN_MAX: u64 = 4 << 20;
 /// The text of a file of the kernel.
 pub(super) fn text(path: &Path) -> Result<String> {
     let fault = || format!("{} cannot be read", path.display());
-    // To open a pipe would wait for whoever writes to it.
+    // Opening a FIFO blocks until somebody writes to it.
     let about = std::fs::metadata(path).with_context(fault)?;
     anyhow::ensure!(about.is_file(), "{} is not a file", path.display());
     let mut text = String::new();
