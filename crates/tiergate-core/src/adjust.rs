@@ -203,7 +203,7 @@ pub struct Adjustments {
 }
 
 impl Adjustments {
-    /// Most settings that are adjusted at once.
+    /// Most settings that are adjusted at once, beside those of the gate's own control.
     pub const COUNT_MAX: usize = 64;
     /// Longest name of an owner, in bytes.
     pub const OWNER_LEN_MAX: usize = 64;

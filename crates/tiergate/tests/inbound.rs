@@ -41,13 +41,16 @@ fn a_queue_lowers_the_rate_and_its_end_raises_it() {
         let it = policer(&gateway, "slow");
         it["tokens_per_second"] == 2.0 && it["control"]["state"] == "lowest"
     });
-    let page = Client::connect(gateway.admin).get_local("/metrics").text();
     for line in [
         "tiergate_policer_control_state{policer=\"slow\",state=\"lowest\"} 1",
         "tiergate_policer_control_reference{policer=\"slow\"} 4.0",
         "tiergate_policer_control_reading{policer=\"slow\"} 60.0",
     ] {
-        assert!(page.lines().any(|it| it == line), "{line}");
+        // On a machine that is busy a reading may be late.
+        eventually(line, || {
+            let page = Client::connect(gateway.admin).get_local("/metrics").text();
+            page.lines().any(|it| it == line)
+        });
     }
     let adjusted = &gateway.status()["adjustments"][0];
     assert_eq!((&adjusted["owner"], &adjusted["of"]), (&"inbound control".into(), &"slow".into()));

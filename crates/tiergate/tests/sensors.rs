@@ -51,12 +51,18 @@ fn a_sensor_that_falls_silent_is_reported_and_nothing_else_changes() {
     eventually("one connection waits", || has("queue", 1.0));
     eventually("an idle process", || has("server", 0.0));
     eventually("the machine's processors", || sensor(&gateway, "machine")["value"].is_number());
+    let no_disk = "/proc/diskstats names no disk nodisk0";
+    eventually("a missing disk", || sensor(&gateway, "missing")["fault"] == no_disk);
     let missing = sensor(&gateway, "missing");
-    assert_eq!(missing["fault"], "/proc/diskstats names no disk nodisk0");
     assert_eq!((&missing["value"], &missing["stale"]), (&Value::Null, &Value::Bool(true)));
-    assert!(metric(&gateway, "tiergate_sensor_up{sensor=\"queue\"} 1"));
-    assert!(metric(&gateway, "tiergate_sensor_value{sensor=\"queue\",quantity=\"queue_len\"} 1.0"));
-    assert!(metric(&gateway, "tiergate_sensor_up{sensor=\"missing\"} 0"));
+    for line in [
+        "tiergate_sensor_up{sensor=\"queue\"} 1",
+        "tiergate_sensor_value{sensor=\"queue\",quantity=\"queue_len\"} 1.0",
+        "tiergate_sensor_up{sensor=\"missing\"} 0",
+    ] {
+        // On a machine that is busy a reading may be late.
+        eventually(line, || metric(&gateway, line));
+    }
 
     // Both are gone.
     drop((watched, client));
@@ -78,7 +84,7 @@ fn a_sensor_that_falls_silent_is_reported_and_nothing_else_changes() {
     for _ in 0..50 {
         assert_eq!(gateway.get("/").status, 200);
     }
-    assert_eq!(sensor(&gateway, "machine")["stale"], false);
+    eventually("the others measure", || sensor(&gateway, "machine")["stale"] == false);
 
     // And back.
     let watched = TcpListener::bind(address).expect("the address is free again");

@@ -14,7 +14,7 @@
 //! The paper's proportional gain is in requests a second for each per cent of the processor, found by trial on its machine; twice
 //! as fast a machine is controlled half as well by it. Here it is relative to the rate: if all that is in use were in use by
 //! these requests, half of the way to the reference is gone in each period. So the loop's gain is at most a half, whatever the
-//! requests cost: it does not oscillate with a dead time of up to two periods, nor if a request costs more meanwhile.
+//! requests cost: it does not oscillate with readings that are a period late, nor if a request costs more meanwhile.
 //! The gains for queues are the paper's, since they have no unit of the machine: requests a second
 //! for each request that waits.
 //!

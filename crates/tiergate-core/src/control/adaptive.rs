@@ -42,8 +42,8 @@ const WINDOW_STALE: Duration = Duration::from_secs(60);
 const NEGLIGIBLE: Duration = Duration::from_millis(1);
 /// The same for a few requests: the first few at once give more throughput than the curve shows, because
 /// while one is computed another is read or written, and because a worker may be held a little longer than
-/// its answer (Apache after a CGI program). Eight, as long as they take no more than 30 ms.
-const NEGLIGIBLE_FEW: (f64, Duration) = (8.0, Duration::from_millis(30));
+/// its answer (Apache after a CGI program). Eight, as long as they take no more than 25 ms.
+const NEGLIGIBLE_FEW: (f64, Duration) = (8.0, Duration::from_millis(25));
 /// Most that the limit grows or shrinks between two windows.
 const LN_STEP_MAX: f64 = std::f64::consts::LN_2 * 1.2;
 /// How far probes go, as ln: the least that is informative, and the most that costs little.

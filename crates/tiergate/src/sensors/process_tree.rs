@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_time_of_children_counts_once_while_they_run_and_after() {
-        let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let busy = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done";
         // A child that is seen at work and ends, and one that begins and ends between two looks.
         let script = "read go; sh -c \"$BUSY; echo busy; read go\"; echo ended; read go; sh -c \"$BUSY\"; echo short; read go";
         let mut root = std::process::Command::new("sh")
