@@ -1,5 +1,6 @@
 //! An arrival: what the gate and the backlog are told of a request.
 
+use crate::adapt::Adapted;
 use crate::classify::Match;
 use crate::classify::score::Score;
 use crate::names::{ClassId, PolicerId, PoolId, ResourceId, RuleId};
@@ -16,6 +17,8 @@ pub struct Arrival {
     /// What it needs beside a slot of the pool ([`crate::plan::Plan::resource_of`]). Of another pool, or gone from the plan: it
     /// needs nothing.
     pub resource: Option<ResourceId>,
+    /// The level of its answer ([`crate::gate::Gate::level`]); `None`: it gets full quality.
+    pub adapted: Option<Adapted>,
     /// The rule that decided the class; `None` if none matched.
     pub rule: Option<RuleId>,
     /// How long it may wait, where its rule says; else its class's deadline.
@@ -53,6 +56,7 @@ impl Arrival {
             class,
             pool: PoolId::DEFAULT,
             resource: None,
+            adapted: None,
             rule: None,
             deadline: None,
             policer: None,

@@ -3,7 +3,7 @@
 use crate::admit::trigger::Trigger;
 use crate::control::ServiceTarget;
 pub use crate::names::ClassId;
-use crate::names::{PolicerId, ResourceId, Route, SiteId};
+use crate::names::{AdaptationId, PolicerId, ResourceId, Route, SiteId};
 use crate::schedule::Terms;
 use std::time::Duration;
 
@@ -87,6 +87,8 @@ pub struct Class {
     pub pool: Route,
     /// What its requests need beside a slot, unless their rule says otherwise.
     pub resource: Option<ResourceId>,
+    /// What decides the quality of its answers, unless their rule says otherwise.
+    pub adaptation: Option<AdaptationId>,
     /// In which order its requests get slots.
     pub order: Order,
     /// Whether its flows are served in turn, so that one which sends much only makes itself wait.
@@ -143,6 +145,7 @@ impl Class {
             site: SiteId(0),
             pool: Route::default(),
             resource: None,
+            adaptation: None,
             order: Order::Fifo,
             fair: true,
             codel: None,

@@ -69,6 +69,15 @@ impl Histogram {
         }
     }
 
+    /// Counts what another has recorded, too.
+    pub fn add(&mut self, other: &Histogram) {
+        for (bucket, more) in self.buckets.iter_mut().zip(other.buckets.iter()) {
+            *bucket += more;
+        }
+        self.count += other.count;
+        self.sum_us = self.sum_us.saturating_add(other.sum_us);
+    }
+
     /// Counts at each doubling: `(upper bound in seconds, how many in that octave)`, lowest first.
     pub fn octaves(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         (0..OCTAVES).map(|octave| {
@@ -121,6 +130,18 @@ mod tests {
         assert!((0.050..0.0625).contains(&median), "{median}");
         assert_eq!(histogram.octaves().map(|(_, count)| count).sum::<u64>(), 100);
         assert!((histogram.sum_seconds() - 5.05).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_added_counts_as_if_it_was_recorded() {
+        let [mut one, mut other, mut both] = [(); 3].map(|()| Histogram::default());
+        for ms in 1..=100 {
+            let span = Duration::from_millis(ms);
+            both.record(span);
+            if ms % 3 == 0 { one.record(span) } else { other.record(span) }
+        }
+        one.add(&other);
+        assert_eq!(one, both);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod adapt;
 pub mod adjust;
 pub mod admit;
 pub mod arrival;
@@ -29,4 +30,5 @@ pub mod reason;
 pub mod request;
 pub mod schedule;
 pub mod sense;
+pub mod shadow;
 pub mod time;

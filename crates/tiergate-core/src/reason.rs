@@ -27,6 +27,9 @@ named! {
         BacklogTrigger = "backlog_trigger",
         /// The origin was overloaded, and this was among the least important requests.
         Shed = "shed",
+        /// Its client is one of those that are refused for now, so that the server is not used more than it should be
+        /// ([`crate::adapt`]).
+        Level = "level",
         /// Its connection would have taken one of those that are kept for connections of more important classes.
         ConnectionsFull = "connections_full",
         /// Its flow was refused so often in a time that it is blocked for a while.
@@ -60,6 +63,7 @@ impl Reason {
             Reason::SitePoliced => "more requests came in a time than the site takes",
             Reason::BacklogTrigger => "more waited than the class's trigger allows",
             Reason::Shed => "under overload, other requests were more important",
+            Reason::Level => "a part of the clients is refused until the server is less busy",
             Reason::ConnectionsFull => {
                 "the client connections that are left are kept for more important requests"
             }

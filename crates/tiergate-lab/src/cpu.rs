@@ -50,6 +50,20 @@ impl Processes {
     }
 }
 
+impl Processes {
+    /// Processor time that they have used since they began, and those that ended before and for which they have waited: in clock ticks,
+    /// and without the processes that are gone.
+    pub(crate) fn used_by_all(&self) -> Duration {
+        let ticks = |pid: &u32| {
+            let stat = Process::new(*pid as i32).ok()?.stat().ok()?;
+            let of_ended = (stat.cutime.max(0) + stat.cstime.max(0)) as u64;
+            Some(stat.utime + stat.stime + of_ended)
+        };
+        let ticks: u64 = self.pids.iter().filter_map(ticks).sum();
+        Duration::from_secs_f64(ticks as f64 / procfs::ticks_per_second() as f64)
+    }
+}
+
 /// Time that processors were busy, and time that passed on them, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticks {
@@ -120,6 +134,28 @@ mod tests {
         child.wait().unwrap();
         assert!(used >= Duration::from_millis(100) && used <= most, "{used:?} of {most:?}");
         assert!(processes.used().is_err(), "a process that is gone must not count as idle");
+    }
+
+    #[test]
+    fn work_of_children_that_ended_is_seen() {
+        // The shell waits for another that computes for a while.
+        let script = "sh -c 'i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done'; read line";
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        let used = || Processes::of(shell.id()).used_by_all();
+        while (used() < Duration::from_millis(50) || Processes::of(shell.id()).pids.len() > 1)
+            && begun.elapsed() < Duration::from_secs(20)
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let used = used();
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert!(used >= Duration::from_millis(50) && used <= begun.elapsed(), "{used:?}");
     }
 
     #[test]

@@ -83,6 +83,7 @@ fn request(out: &mut Vec<u8>, head: &[u8], add: Forwarding) {
         peer_trusted: false,
         https: false,
         add,
+        level: None,
         listener_host: b"127.0.0.1:8080",
     };
     let mut fields = FieldTable::new();
@@ -104,6 +105,7 @@ fn response(out: &mut Vec<u8>) {
         keep_alive: true,
         via: true,
         date_line: b"",
+        location: None,
         extra: &[],
     };
     write_response_head(out, &head, &fields, &info);

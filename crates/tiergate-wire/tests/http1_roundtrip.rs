@@ -19,6 +19,7 @@ fn forward(add: Forwarding, peer: &str, peer_trusted: bool) -> ForwardInfo<'stat
         peer_trusted,
         https: false,
         add,
+        level: None,
         listener_host: b"gate:8080",
     }
 }
@@ -226,8 +227,14 @@ fn back(response: &str, to_head: bool, client: Version, keep_alive: bool) -> Res
     let Ok(Parsed::Complete(head)) = parsed else {
         panic!("not accepted: {parsed:?} {response:?}");
     };
-    let info =
-        ResponseInfo { client, keep_alive, via: false, date_line: b"Date: now\r\n", extra: &[] };
+    let info = ResponseInfo {
+        client,
+        keep_alive,
+        via: false,
+        date_line: b"Date: now\r\n",
+        location: None,
+        extra: &[],
+    };
     let mut out = Vec::new();
     let client_keep = write_response_head(&mut out, &head, &fields, &info);
     Response {

@@ -101,6 +101,8 @@ fn access_log(counters: &Arc<Counters>) -> std::io::Result<()> {
         class: Some("checkout"),
         pool: None,
         resource: None,
+        level: None,
+        observed: None,
         rule: Some(RuleLabel { number: 2, name: None }),
         verdict: Verdict::Queued,
         reason: None,

@@ -17,6 +17,7 @@ pub mod listen;
 #[cfg(feature = "memory")]
 pub mod memory;
 pub mod observe;
+pub mod observed;
 pub mod origin;
 pub mod rate_limit;
 mod request;

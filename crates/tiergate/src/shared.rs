@@ -6,6 +6,7 @@ use crate::door::Door;
 use crate::observe::access_log::Log;
 use crate::observe::counters::{Counters, ThreadCounters};
 use crate::observe::refusals;
+use crate::observed::ObservedPolicy;
 use crate::origin::pools::Pools;
 use crate::respond::Refusals;
 use crate::reverse_dns::ReverseDns;
@@ -24,6 +25,7 @@ use tiergate_core::fault::Fault;
 use tiergate_core::gate::Gate;
 use tiergate_core::mark::Mark;
 use tiergate_core::names::{ClassId, PoolId};
+use tiergate_core::plan::Plan;
 use tiergate_core::time::Moment;
 use tokio::sync::watch;
 
@@ -106,7 +108,7 @@ impl Config {
 
 /// The secret that flows are hashed with: one for the process, so that a reload keeps flows what they
 /// are.
-fn flow_key() -> FlowKey {
+pub(crate) fn flow_key() -> FlowKey {
     static KEY: OnceLock<FlowKey> = OnceLock::new();
     // The standard library seeds its hash tables from the system's randomness.
     let random = || RandomState::new().hash_one(0u8);
@@ -139,6 +141,8 @@ pub struct Shared {
     pub door: Door,
     /// The configuration in force.
     pub config: ArcSwap<Config>,
+    /// The policy that is observed beside it, if there is one.
+    pub observed: ArcSwapOption<ObservedPolicy>,
     /// Client connections that are open, from the moment they are accepted.
     pub connections: Arc<Connections>,
     /// Listening sockets from which connections are still taken.
@@ -192,6 +196,7 @@ impl Shared {
             listening: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
             config: ArcSwap::from_pointee(config),
+            observed: ArcSwapOption::empty(),
             connections_report: Report::default(),
             complaint: Seldom::default(),
             mark_complaint: Seldom::default(),
@@ -226,6 +231,15 @@ impl Shared {
         }
         tell_servers(&mut gate, now, &self.config.load().pools);
         self.door.wake(gate);
+    }
+
+    /// How many slots a pool of another plan would have in force: those of the pool of its name, or else of the default pool.
+    pub fn slots_for(&self, plan: &Plan, pool: PoolId) -> u32 {
+        let config = self.config.load();
+        let (enforced, name) = (&config.policy.plan, plan.pool_name(pool));
+        let mut ids = enforced.pool_ids().iter();
+        let same = ids.find(|id| enforced.pool_name(**id) == name);
+        self.door.slots(same.copied().unwrap_or(PoolId::DEFAULT))
     }
 
     /// What this thread counts.

@@ -134,7 +134,7 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         ),
         (
             "[[class]]\nname = \"a\"\nzzz = 0",
-            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
+            "policy.toml:5:1: class[1].zzz: unknown key, expected one of `adaptation`, `codel`, `deadline`, `dscp`, `fair`, `flow`, `late`, `learn_patience`, `minimum`, `name`, `order`, `police`, `pool`, `preemptible`, `queue_bytes`, `queue`, `refuse_at`, `reserve`, `resource`, `service_target`, `share`, `site`, `streams`, `weight`, `when_full`",
         ),
         (
             "[[class]]\nname = \"a\"\nminimum = 10",
@@ -575,6 +575,30 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
         (
             "[[pool]]\nname = \"r\"\nservers = [\"a:1\"]\nslots = 5\n[[class]]\nname = \"a\"\npool = \"r\"\nservice_target = { p99 = \"1s\" }",
             "policy.toml:10:18: class[1].service_target: has no effect with slots = 5 in the class's pool: write slots = \"adaptive\" there, or remove this",
+        ),
+        (
+            "[[adaptation]]\nname = \"a\"\nsensor = \"cpu\"\nlevel = [{}, {}]",
+            "policy.toml:5:10: adaptation[1].sensor: no sensor is called \"cpu\", expected one of `backlog`",
+        ),
+        (
+            "[[adaptation]]\nname = \"a\"\nsensor = \"backlog\"\nlevel = [{}]",
+            "policy.toml:6:9: adaptation[1].level: one level leaves nothing to choose: it needs another, or refuse = true",
+        ),
+        (
+            "[[adaptation]]\nname = \"a\"\nsensor = \"backlog\"\nlevel = [{ tree = \"/../etc\" }, {}]",
+            "policy.toml:6:19: adaptation[1].level[1].tree: must be names of letters, digits and . _ ~ - with / before each, at most 256 bytes, got \"/../etc\"",
+        ),
+        (
+            "[forwarding]\npath = \"as_received\"\n[[adaptation]]\nname = \"a\"\nsensor = \"backlog\"\nlevel = [{ tree = \"/low\" }, {}]",
+            "policy.toml:8:19: adaptation[1].level[1].tree: needs paths in normal form: forwarding.path must not be \"as_received\"",
+        ),
+        (
+            "[[class]]\nname = \"a\"\nadaptation = \"pages\"",
+            "policy.toml:5:14: class[1].adaptation: no adaptation is called \"pages\"; there is no adaptation",
+        ),
+        (
+            "[[rule]]\npath = \"/x\"\nrefuse = true\nadaptation = false",
+            "policy.toml:6:14: rule[1].adaptation: has no effect on requests that are refused; leave it out",
         ),
         ("key = ", "policy.toml:3:7: string values must be quoted, expected literal string"),
         ("[origin]", "policy.toml:3:2: duplicate key"),

@@ -52,7 +52,7 @@ impl Running {
                 let _ = ended.await;
                 Ok(())
             };
-            run(source, once).expect("a good policy");
+            run(source, None, once).expect("a good policy");
         });
         let process = told.recv().expect("it starts");
         Running { port, process, end: Some(end), thread: Some(thread) }

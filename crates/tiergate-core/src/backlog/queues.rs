@@ -94,6 +94,7 @@ impl<T> Backlog<T> {
             running: arrival.running,
             late: false,
             again: false,
+            adapted: arrival.adapted,
             rule: arrival.rule,
             slots: arrival.slots.max(1),
             flow: arrival.flow,

@@ -2,6 +2,7 @@
 
 use super::class_queue::queue_of;
 use super::flows::FlowTurn;
+use crate::adapt::Adapted;
 use crate::classify::score::Score;
 use crate::collections::Key;
 use crate::control::Seat;
@@ -52,6 +53,8 @@ pub(crate) struct Waiter<T> {
     pub(crate) late: bool,
     /// Whether it had a slot before, which was lent, and so was counted.
     pub(crate) again: bool,
+    /// The level of its answer.
+    pub(crate) adapted: Option<Adapted>,
     /// The rule that decided its class.
     pub(crate) rule: Option<RuleId>,
     /// How many slots it takes, 1 or more.

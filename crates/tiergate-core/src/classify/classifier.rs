@@ -11,7 +11,7 @@ use super::search::RuleTrees;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::fault::Fault;
-use crate::names::{ResourceId, Route};
+use crate::names::{AdaptationId, ResourceId, Route};
 use crate::request::{Part, RequestView};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub struct Match {
     pub pool: Option<Route>,
     /// What the request needs beside a slot of its pool, where a rule says; else what its class says.
     pub resource: Option<ResourceId>,
+    /// What decides the quality of the answer ([`AdaptationId::NONE`]: nothing), where a rule says; else what its class does.
+    pub adaptation: Option<AdaptationId>,
     /// How much it matters that the session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// A rule's score, or that of the tables; 0 without either.
@@ -227,6 +229,7 @@ impl Classifier {
                 Output::Policer => found.policer = rule.policer,
                 Output::Pool => found.pool = rule.pool,
                 Output::Resource => found.resource = rule.resource,
+                Output::Adaptation => found.adaptation = rule.adaptation,
                 Output::Importance => found.importance = rule.importance,
                 Output::Score => score = rule.score,
                 Output::Flow => flow = rule.flow.as_ref(),

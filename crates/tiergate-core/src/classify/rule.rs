@@ -7,7 +7,7 @@ use super::score::Score;
 use crate::admit::policer::PolicerId;
 use crate::class::ClassId;
 use crate::named::named;
-use crate::names::{ResourceId, Route};
+use crate::names::{AdaptationId, ResourceId, Route};
 use crate::request::RequestView;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct Rule {
     pub pool: Option<Route>,
     /// What the request needs beside a slot of its pool ([`ResourceId::NONE`]: nothing); `None`: what its class says.
     pub resource: Option<ResourceId>,
+    /// What decides the quality of the answer ([`AdaptationId::NONE`]: nothing, it is full); `None`: what its class says.
+    pub adaptation: Option<AdaptationId>,
     /// How much it matters that the request's session is kept: 0 least, 255 most.
     pub importance: Option<u8>,
     /// The score, instead of the one that the tables give.
@@ -56,6 +58,8 @@ named! {
         Pool = "pool",
         /// The resource.
         Resource = "resource",
+        /// What decides the quality of the answer.
+        Adaptation = "adaptation",
         /// The importance.
         Importance = "importance",
         /// The score.
@@ -107,6 +111,7 @@ impl Rule {
             Output::Policer => self.policer.is_some(),
             Output::Pool => self.pool.is_some(),
             Output::Resource => self.resource.is_some(),
+            Output::Adaptation => self.adaptation.is_some(),
             Output::Importance => self.importance.is_some(),
             Output::Score => self.score.is_some(),
             Output::Flow => self.flow.is_some(),

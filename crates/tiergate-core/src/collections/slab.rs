@@ -86,6 +86,12 @@ impl<T> Slab<T> {
         self.items[key.index as usize].as_ref().filter(|_| link.generation == key.generation)
     }
 
+    /// The same, to be changed.
+    pub(crate) fn find_mut(&mut self, key: Key) -> Option<&mut T> {
+        let link = self.links.get(key.index as usize)?;
+        self.items[key.index as usize].as_mut().filter(|_| link.generation == key.generation)
+    }
+
     /// Every item with its index.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         (0..).zip(&mut self.items).filter_map(|(index, item)| Some((index, item.as_mut()?)))

@@ -67,6 +67,9 @@ impl<T> Pool<T> {
         if self.is_blocked(common, now, arrival) {
             return self.reject(common, now, arrival, Reason::Blocked);
         }
+        if arrival.adapted.is_some_and(|it| it.level == 0) {
+            return self.reject(common, now, arrival, Reason::Level);
+        }
         self.catch_up(common, now);
         if self.shedding.is_some()
             && let request = self.candidate(arrival)
@@ -85,6 +88,7 @@ impl<T> Pool<T> {
             let reason = common.policers.refuse(policer);
             return self.reject(common, now, arrival, reason);
         }
+        common.adapting.came(arrival.adapted, class);
         if at_once {
             return Verdict::Admit(self.admit(now, arrival));
         }
@@ -183,6 +187,7 @@ impl<T> Pool<T> {
             pool: self.id,
             class,
             lane,
+            adapted: arrival.adapted,
             rule: arrival.rule,
             admitted: now,
             holds: Holds::Slots(seat),
@@ -228,6 +233,8 @@ impl<T> Pool<T> {
         let candidate = self.shedding.is_some().then(|| self.candidate(&arrival));
         let barred = if self.is_blocked(common, now, &arrival) {
             Some(Reason::Blocked)
+        } else if arrival.adapted.is_some_and(|it| it.level == 0) {
+            Some(Reason::Level)
         } else if let Some((shedding, request)) = self.shedding.as_mut().zip(candidate)
             && shedding.turns_away(&request)
         {
@@ -246,6 +253,7 @@ impl<T> Pool<T> {
             }
         };
         self.refuse(arrival, reason);
+        common.adapting.refused(arrival.adapted, class, reason);
         self.count_refusal(common, now, class, arrival.running, arrival.flow, reason);
         Some(reason)
     }
@@ -299,6 +307,7 @@ impl<T> Pool<T> {
         reason: Reason,
     ) -> Verdict {
         self.account.refused(arrival.class, reason);
+        common.adapting.refused(arrival.adapted, arrival.class, reason);
         self.count_refusal(common, now, arrival.class, arrival.running, arrival.flow, reason);
         Verdict::Reject(reason)
     }

@@ -60,6 +60,7 @@ impl<T> Pool<T> {
             pool: self.id,
             class: waiter.class,
             lane: waiter.lane,
+            adapted: waiter.adapted,
             rule: waiter.rule,
             flow: waiter.flow,
             admitted,

@@ -19,6 +19,8 @@
 //! Every method that may settle waiters puts what wakes their owners into a list that the caller
 //! takes with [`Gate::next_effect`] until it is empty. The gate never calls out.
 
+mod adapt;
+mod adapting;
 mod adjust;
 mod arrive;
 mod away;
@@ -63,6 +65,8 @@ use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::sense::Sources;
 use crate::time::Moment;
+use adapting::Adapting;
+pub use adapting::{AdaptationState, Adapts};
 pub use effect::Effect;
 use effect::Effects;
 pub use lent::{ClientTime, Lends};
@@ -164,6 +168,7 @@ impl<T> Gate<T> {
             common: Common {
                 plan: plan.clone(),
                 policers: Policers::default(),
+                adapting: Adapting::default(),
                 blocking: None,
                 draining: false,
                 effects: Effects::new(),
@@ -211,6 +216,11 @@ impl<T> Gate<T> {
         planned.chain(self.pools.iter().filter(|pool| !pool.is_planned && pool.is_held()))
     }
 
+    /// Every pool that a plan in force has, or had: what was counted in it stays.
+    pub fn all_pools(&self) -> impl Iterator<Item = &Pool<T>> + '_ {
+        self.pools.iter()
+    }
+
     /// A pool that a plan in force has, or had.
     pub fn pool(&self, id: PoolId) -> Option<&Pool<T>> {
         self.pools.get(id.index())
@@ -255,7 +265,7 @@ impl<T> Gate<T> {
     /// call would take long: it ends no more than 2,000 waits in each pool.
     pub fn tick(&mut self, now: Moment) -> Moment {
         let now = self.common.latest(now);
-        let due = self.move_adjustments(now).min(self.steer(now));
+        let due = self.move_adjustments(now).min(self.steer(now)).min(self.adapt(now));
         let Gate { pools, common, .. } = self;
         pools.iter_mut().fold(due, |due, pool| due.min(pool.tick(common, now)))
     }
@@ -413,6 +423,7 @@ impl<T> Pool<T> {
 
     fn finish(&mut self, common: &mut Common<T>, now: Moment, mut slot: Slot, outcome: &Outcome) {
         let class = slot.class;
+        common.adapting.served(slot.adapted, outcome);
         self.advance(now);
         let running = self.limit.running_at(slot.seat());
         let load = OriginLoad { running, waiting: self.ready() };

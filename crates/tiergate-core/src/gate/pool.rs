@@ -11,6 +11,7 @@
 //! So no request waits, or is refused, because of the requests of another pool, but for policers and blocks, which
 //! bound a client whatever it asks for.
 
+use super::adapting::Adapting;
 use super::classes::{ClassRecord, Classes};
 use super::effect::Effects;
 use super::lanes::Lanes;
@@ -61,6 +62,7 @@ pub(super) struct Common<T> {
     /// The plan in force: the one given, with the adjustments on top.
     pub(super) plan: Plan,
     pub(super) policers: Policers,
+    pub(super) adapting: Adapting,
     pub(super) blocking: Option<Blocking>,
     pub(super) draining: bool,
     pub(super) effects: Effects<T>,

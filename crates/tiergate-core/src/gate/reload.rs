@@ -9,6 +9,7 @@ use super::{Gate, Pool};
 use crate::admit::block::Blocking;
 use crate::admit::importance::Shedding;
 use crate::backlog::Discipline;
+use crate::control::Slots;
 use crate::names::{ClassId, PoolId};
 use crate::plan::Plan;
 use crate::time::Moment;
@@ -52,6 +53,14 @@ impl<T> Gate<T> {
         }
     }
 
+    /// A pool has so many slots from now on, until a plan says otherwise. O(classes).
+    pub(crate) fn set_slots(&mut self, now: Moment, pool: PoolId, slots: u32) {
+        let (now, pool, common) = self.at(now, pool);
+        pool.let_time_pass(now);
+        pool.limit.set_bounds(now, &Slots::Fixed(slots));
+        pool.dispatch(common, now);
+    }
+
     /// Lets time pass in every pool.
     pub(super) fn let_time_pass(&mut self, now: Moment) {
         self.pools.iter_mut().for_each(|pool| pool.let_time_pass(now));
@@ -71,6 +80,7 @@ impl<T> Gate<T> {
         pools.iter_mut().for_each(|pool| pool.put_in_force(now, &former, plan, common.ahead));
         let policers = plan.policer_ids().iter().copied().zip(&plan.policers);
         common.policers.reconfigure(now, policers, plan.site_policer);
+        common.adapting.reconfigure(now, plan);
         let is_kept = match (&mut common.blocking, plan.block) {
             (Some(blocking), Some(settings)) => blocking.reconfigure(settings),
             (blocking, settings) => {
@@ -151,7 +161,6 @@ fn is_charged_alike(former: &Plan, new: &Plan, class: ClassId) -> bool {
 mod tests {
     use super::*;
     use crate::class::Class;
-    use crate::control::Slots;
     use crate::gate::{Arrival, Claim, Verdict};
     use crate::names::{Names, RuleKey};
     use crate::outcome::{End, Outcome};

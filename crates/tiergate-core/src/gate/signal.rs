@@ -37,7 +37,9 @@ impl<T> Gate<T> {
                 let left = common.blocking.as_ref().and_then(|it| it.left(now, arrival.flow));
                 refused.wait = left.unwrap_or(Duration::ZERO);
             }
-            Reason::Rule
+            // Nothing says when it will be let in again.
+            Reason::Level
+            | Reason::Rule
             | Reason::OriginDown
             | Reason::ConnectionsFull
             | Reason::Draining
@@ -95,7 +97,9 @@ impl<T> Pool<T> {
             | Reason::SitePoliced
             | Reason::BacklogTrigger
             | Reason::Shed => true,
-            Reason::Rule
+            // It has not come again too early: nothing has told it when.
+            Reason::Level
+            | Reason::Rule
             | Reason::OriginDown
             | Reason::ConnectionsFull
             | Reason::Blocked

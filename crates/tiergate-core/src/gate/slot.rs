@@ -1,6 +1,7 @@
 //! What a request has while it is in progress.
 
 use super::lent::Lends;
+use crate::adapt::Adapted;
 use crate::backlog::FlowTurn;
 use crate::collections::Key;
 use crate::control::Seat;
@@ -28,6 +29,8 @@ pub struct Slot {
     pub(super) pool: PoolId,
     pub(super) class: ClassId,
     pub(super) lane: LaneId,
+    /// The level of its answer.
+    pub(super) adapted: Option<Adapted>,
     pub(super) rule: Option<RuleId>,
     pub(super) flow: u64,
     pub(super) arrived: Moment,

@@ -33,7 +33,7 @@ impl<T> Gate<T> {
         self.steering.asked = now;
         let mut steering = std::mem::take(&mut self.steering);
         for it in &mut steering.list {
-            let read = self.reading(now, &it.inbound);
+            let read = self.reading(now, &it.inbound.source, it.inbound.reference);
             it.reading = read.map(|(reading, _)| reading);
             it.is_new = read.is_some_and(|(_, at)| it.read.replace(at) != Some(at));
             it.is_taken = self.is_taken(it);
@@ -111,12 +111,17 @@ impl<T> Gate<T> {
     }
 
     /// The reading that holds, if it is of the kind that the reference is of; and when it came.
-    fn reading(&self, now: Moment, inbound: &Inbound) -> Option<(f64, Moment)> {
-        if &*inbound.source == Inbound::BACKLOG {
+    pub(super) fn reading(
+        &self,
+        now: Moment,
+        source: &str,
+        reference: Reference,
+    ) -> Option<(f64, Moment)> {
+        if source == Inbound::BACKLOG {
             return Some((self.default_pool().waiting() as f64, now));
         }
-        let source = self.sources.iter().find(|it| it.name == inbound.source)?;
-        let reading = match (source.quantity, inbound.reference) {
+        let source = self.sources.iter().find(|it| &*it.name == source)?;
+        let reading = match (source.quantity, reference) {
             (Quantity::Utilization(share), Reference::Utilization(_)) => share,
             (Quantity::QueueLen(len), Reference::QueueLen(_)) => f64::from(len),
             _ => return None,

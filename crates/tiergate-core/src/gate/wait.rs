@@ -368,7 +368,7 @@ impl<T> Pool<T> {
     ) -> ClassId {
         let waiter = self.backlog.waiter(ticket).expect("the backlog knows who waits in it");
         let (class, running, flow) = (waiter.class, waiter.running, waiter.flow);
-        let lane = waiter.lane;
+        let (lane, adapted) = (waiter.lane, waiter.adapted);
         let (again, waited) = (waiter.again, now.since(waiter.arrived));
         if matches!(reason, Reason::DeadlineExpired | Reason::QueueDelay) {
             self.has_waited(now, lane, flow, running, waited);
@@ -378,6 +378,7 @@ impl<T> Pool<T> {
         if !again {
             self.account.refused(class, reason);
         }
+        common.adapting.gave_up(adapted, reason);
         self.count_refusal(common, now, class, running, flow, reason);
         let wake = self.backlog.settle(ticket, State::Refused(reason));
         common.effects.wake(wake);

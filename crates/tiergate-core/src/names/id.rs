@@ -64,6 +64,10 @@ id!(
     ResourceId(u16), "resources", 256
 );
 id!(
+    /// An adaptation: levels of quality, by its name.
+    AdaptationId(u8), "adaptations", 255
+);
+id!(
     /// A server of the origin, by its address.
     ServerId(u16), "servers", 65_535
 );
@@ -78,6 +82,11 @@ impl LaneId {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+impl AdaptationId {
+    /// None: what a rule says of requests that always get full quality, whatever their class does.
+    pub const NONE: AdaptationId = AdaptationId(u8::MAX);
 }
 
 impl ResourceId {

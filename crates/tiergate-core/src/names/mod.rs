@@ -1,4 +1,4 @@
-//! Names and their ids: classes, sites, pools, resources, policers, rules and servers are interned by name to ids that
+//! Names and their ids: classes, sites, pools, resources, adaptations, policers, rules and servers are interned by name to ids that
 //! never change meaning while the process lives.
 //!
 //! A plan orders what it names as it likes; the ids stay. So what is counted, learned and given out by
@@ -24,7 +24,7 @@ mod route;
 mod rules;
 
 pub use by_rule::ByRule;
-pub use id::{ClassId, Id, LaneId, PolicerId, PoolId, ResourceId, ServerId, SiteId};
+pub use id::{AdaptationId, ClassId, Id, LaneId, PolicerId, PoolId, ResourceId, ServerId, SiteId};
 pub use interned::Interned;
 pub use route::Route;
 pub use rules::{RuleId, RuleIdentities, RuleKey, Rules};
@@ -42,6 +42,8 @@ pub struct Names {
     pub pools: Interned<PoolId>,
     /// Resources.
     pub resources: Interned<ResourceId>,
+    /// Adaptations.
+    pub adaptations: Interned<AdaptationId>,
     /// Rules.
     pub rules: Rules,
 }
@@ -58,6 +60,7 @@ impl Default for Names {
             policers: Interned::default(),
             pools,
             resources: Interned::default(),
+            adaptations: Interned::default(),
             rules: Rules::default(),
         }
     }
@@ -71,7 +74,7 @@ impl Names {
     /// Those of `act`.
     pub fn attempt<T, E>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let before = (self.classes.len(), self.sites.len(), self.policers.len(), self.pools.len());
-        let resources = self.resources.len();
+        let (resources, adaptations) = (self.resources.len(), self.adaptations.len());
         let rules = self.rules.mark();
         let done = act(self);
         if done.is_err() {
@@ -80,6 +83,7 @@ impl Names {
             self.policers.truncate(before.2);
             self.pools.truncate(before.3);
             self.resources.truncate(resources);
+            self.adaptations.truncate(adaptations);
             self.rules.restore(rules);
         }
         done

@@ -15,7 +15,7 @@ impl Plan {
     /// The first fault found. Nothing is interned then.
     pub fn build(spec: Spec, names: &mut Names) -> Result<Self, Fault> {
         check::counts(&spec)?;
-        names.attempt(|Names { classes, sites, policers, pools, resources, rules }| {
+        names.attempt(|Names { classes, sites, policers, pools, resources, adaptations, rules }| {
             rules.begin_plan();
             let class_names = spec.classes.iter().map(|it| &it.name);
             let site_names = spec.sites.iter().map(|it| &it.name);
@@ -23,12 +23,14 @@ impl Plan {
             let pool_names = spec.pools.iter().map(|it| it.name.as_str());
             let pool_names = std::iter::once(PoolId::DEFAULT_NAME).chain(pool_names);
             let resource_names = spec.resources.iter().map(|it| &it.name);
+            let adaptation_names = spec.adaptations.iter().map(|it| &it.name);
             let plan = Plan {
                 classes: Places::intern(class_names, |name| classes.intern(name))?,
                 sites: Places::intern(site_names, |name| sites.intern(name))?,
                 policers: Places::intern(policer_keys, |key| policers.intern(key))?,
                 pools: Places::intern(pool_names, |name| pools.intern(name))?,
                 resources: Places::intern(resource_names, |name| resources.intern(name))?,
+                adaptations: Places::intern(adaptation_names, |name| adaptations.intern(name))?,
                 rules: Places::intern(spec.rules.iter(), |key| rules.intern(key))?,
                 spec,
             };

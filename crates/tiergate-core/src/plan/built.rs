@@ -3,13 +3,16 @@
 use super::places::Places;
 use super::spec::{PoolSettings, ResourceSettings, Spec};
 use super::split::Split;
+use crate::adapt::Adaptation;
 use crate::admit::connections::Level;
 use crate::admit::policer;
 use crate::class::Class;
 use crate::classify::Match;
 use crate::control::Slots;
 use crate::mark::Mark;
-use crate::names::{ClassId, PolicerId, PoolId, ResourceId, Route, RuleId, RuleKey, SiteId};
+use crate::names::{
+    AdaptationId, ClassId, PolicerId, PoolId, ResourceId, Route, RuleId, RuleKey, SiteId,
+};
 use crate::schedule::Site;
 use std::fmt;
 use std::ops::Deref;
@@ -34,6 +37,7 @@ pub struct Plan {
     pub(super) policers: Places<PolicerId>,
     pub(super) pools: Places<PoolId>,
     pub(super) resources: Places<ResourceId>,
+    pub(super) adaptations: Places<AdaptationId>,
     pub(super) rules: Places<RuleId>,
 }
 
@@ -232,6 +236,34 @@ impl Plan {
         }
         let named = found.resource.or_else(|| self.class(found.class)?.resource);
         named.filter(|id| *id != ResourceId::NONE)
+    }
+
+    /// The ids of the adaptations, in the plan's order.
+    pub fn adaptation_ids(&self) -> &[AdaptationId] {
+        self.adaptations.ids()
+    }
+
+    /// What the plan says of an adaptation, unless it is not in this plan.
+    pub fn adaptation(&self, id: AdaptationId) -> Option<&Adaptation> {
+        self.adaptations.place(id).map(|place| &self.spec.adaptations[place])
+    }
+
+    /// The adaptation that decides the quality of a request's answer: as its rule says, or else its class.
+    pub fn adaptation_of(&self, found: &Match) -> Option<AdaptationId> {
+        if self.spec.adaptations.is_empty() {
+            return None;
+        }
+        let named = found.adaptation.or_else(|| self.class(found.class)?.adaptation);
+        named.filter(|id| *id != AdaptationId::NONE)
+    }
+
+    /// Whether a path, as rules see it, leads into a tree of some level: those are reached by levels only.
+    pub fn is_in_tree(&self, path: &[u8]) -> bool {
+        let levels = self.spec.adaptations.iter().flat_map(|it| &it.levels);
+        levels.filter_map(|level| level.tree.as_deref()).any(|tree| {
+            let rest = path.strip_prefix(tree.as_bytes());
+            rest.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        })
     }
 
     /// The ids of the rules, in the plan's order.

@@ -3,6 +3,7 @@
 use super::built::Plan;
 use super::spec::Spec;
 use super::split::Split;
+use crate::adapt::Adaptation;
 use crate::admit::inbound::Inbound;
 use crate::admit::policer;
 use crate::admit::trigger::{Backlogs, Trigger};
@@ -18,6 +19,7 @@ pub(super) fn counts(spec: &Spec) -> Result<(), Fault> {
         ("policers", 0, policer::Settings::COUNT_MAX, spec.policers.len()),
         ("splits", 0, Split::COUNT_MAX, spec.splits.len()),
         ("resources", 0, Spec::RESOURCES_MAX, spec.resources.len()),
+        ("adaptations", 0, Adaptation::COUNT_MAX, spec.adaptations.len()),
         ("named pools", 0, Spec::POOLS_MAX, spec.pools.len()),
     ] {
         if !(least..=most).contains(&found) {
@@ -44,6 +46,9 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
         if class.resource.is_some_and(|id| plan.resource(id).is_none()) {
             return fault(format!("class `{name}`: there is no such resource"));
         }
+        if class.adaptation.is_some_and(|id| plan.adaptation(id).is_none()) {
+            return fault(format!("class `{name}`: there is no such adaptation"));
+        }
         if class.service_target.is_some_and(|target| target.time.is_zero()) {
             return fault(format!("class `{name}`: its service target must be more than 0"));
         }
@@ -64,7 +69,20 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
     if let Some(block) = &plan.block {
         block.check().or_else(|what| fault(format!("block: {what}")))?;
     }
+    adaptations(plan)?;
     policers(plan)
+}
+
+fn adaptations(plan: &Plan) -> Result<(), Fault> {
+    for adaptation in &plan.spec.adaptations {
+        let name = &adaptation.name;
+        adaptation.check().or_else(|what| fault(format!("adaptation `{name}`: {what}")))?;
+        let mut pools = adaptation.levels.iter().filter_map(|it| it.pool);
+        if pools.any(|pool| plan.pool_name(pool).is_none()) {
+            return fault(format!("adaptation `{name}`: there is no such pool"));
+        }
+    }
+    Ok(())
 }
 
 fn pools(plan: &Plan) -> Result<(), Fault> {

@@ -1,6 +1,7 @@
 //! What is wanted of a gate.
 
 use super::split::Split;
+use crate::adapt::Adaptation;
 use crate::admit::{block, policer};
 use crate::class::Class;
 use crate::control::Slots;
@@ -25,6 +26,8 @@ pub struct Spec {
     pub splits: Vec<Split>,
     /// What requests of a pool share beside its slots: up to [`Spec::RESOURCES_MAX`].
     pub resources: Vec<ResourceSettings>,
+    /// Levels of quality that requests get by how busy the server is: up to [`Adaptation::COUNT_MAX`].
+    pub adaptations: Vec<Adaptation>,
     /// The policers.
     pub policers: Vec<policer::Settings>,
     /// The policer that every request is subject to.
@@ -101,6 +104,7 @@ impl Spec {
             pools: Vec::new(),
             splits: Vec::new(),
             resources: Vec::new(),
+            adaptations: Vec::new(),
             policers: Vec::new(),
             site_policer: None,
             shedding: None,

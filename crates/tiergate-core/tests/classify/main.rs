@@ -13,7 +13,7 @@ use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::rule::Rule;
 use tiergate_core::classify::score::{Points, Score};
 use tiergate_core::classify::{Classifier, Condition, Match, Matcher, Output, Scratch};
-use tiergate_core::names::{PoolId, ResourceId, Route};
+use tiergate_core::names::{AdaptationId, PoolId, ResourceId, Route};
 use tiergate_core::request::Part;
 
 const DEFAULT: ClassId = ClassId(9);
@@ -35,6 +35,7 @@ fn meant(rules: &[Vec<Spec>]) -> Vec<Rule> {
             policer: sets(3).then_some(PolicerId(number)),
             pool: sets(11).then_some(Route::Pool(PoolId(number))),
             resource: sets(6).then_some(ResourceId(number)),
+            adaptation: sets(12).then_some(AdaptationId(number as u8)),
             importance: sets(4).then_some(number as u8),
             score: sets(7).then(|| Score::of(Points::from_thousandths(index as u32).unwrap())),
             flow: sets(8).then_some(Flow::Client { v4: (number % 33) as u8, v6: 0 }),
@@ -71,6 +72,7 @@ fn expected(rules: &[Vec<Spec>], meant: &[Rule], request: &Request) -> Match {
         policer: first(&matching, meant, |rule| rule.policer),
         pool: first(&matching, meant, |rule| rule.pool),
         resource: first(&matching, meant, |rule| rule.resource),
+        adaptation: first(&matching, meant, |rule| rule.adaptation),
         importance: first(&matching, meant, |rule| rule.importance),
         score: first(&matching, meant, |rule| rule.score).unwrap_or_default(),
         flow: with_view(request, |view| flow.of(view, Default::default())),

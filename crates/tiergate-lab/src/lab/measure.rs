@@ -89,6 +89,8 @@ enum What {
     Wasted,
     /// Processor time of the gateway for each request asked for.
     FrontCpu,
+    /// Processor time of the origin in a second.
+    OriginBusy,
     /// Mean time that requests waited in Tiergate's queue, if it writes a log.
     QueueWait,
 }
@@ -99,7 +101,7 @@ impl What {
         use Better::{Higher, Lower};
         match self {
             Self::Answered | Self::Goodput | Self::Completed | Self::Kept => (Unit::Share, Higher),
-            Self::Refused | Self::Failed | Self::Wasted => (Unit::Share, Lower),
+            Self::Refused | Self::Failed | Self::Wasted | Self::OriginBusy => (Unit::Share, Lower),
             Self::Rate | Self::SessionRate => (Unit::Rate, Higher),
             Self::Megabits => (Unit::Megabits, Higher),
             Self::Attempts => (Unit::Ratio, Lower),
@@ -125,6 +127,8 @@ pub(super) struct Observed<'a> {
     pub(super) front_cpu_s: f64,
     /// How long requests waited in its queue; empty if it does not tell.
     pub(super) waits: &'a [Waits],
+    /// Processor time of the origin in each second.
+    pub(super) busy: &'a [f64],
 }
 
 impl Taken {
@@ -259,6 +263,10 @@ fn figure(
         What::SessionP99 => session(|s| s.p99_ms),
         What::Recovery => recovery(run, populations, *phases.first()?),
         What::Wasted => run.served.and_then(|(all, wasted)| ratio(wasted as f64, all as f64)),
+        What::OriginBusy => {
+            let seconds: Vec<f64> = phases.iter().flat_map(|n| busy(run, *n)).copied().collect();
+            ratio(seconds.iter().sum(), seconds.len() as f64)
+        }
         What::QueueWait => {
             let own = |w: &&Waits| populations.iter().any(|p| p.name == w.name);
             let own = run.waits.iter().filter(own);
@@ -285,6 +293,7 @@ fn in_second(
         |take: &dyn Fn(&Second) -> Option<f64>| seconds().filter_map(take).reduce(f64::max);
     match what {
         What::Rate => Some(ok),
+        What::OriginBusy => run.busy.get(second).copied(),
         What::Goodput => Some(ok / run.capacity),
         // Answers may come a second after their requests; more than all is all.
         What::Answered => (sent > 0.0).then(|| (ok / sent).min(1.0)),
@@ -293,6 +302,14 @@ fn in_second(
         What::P99 => largest(&|s| s.p99_ms),
         _ => None,
     }
+}
+
+/// Processor time of the origin in each second of a phase.
+fn busy<'a>(run: &Observed<'a>, phase: usize) -> &'a [f64] {
+    let begin: f64 = run.phases[..phase].iter().map(|phase| phase.seconds).sum();
+    let end = (begin + run.phases[phase].seconds).round() as usize;
+    let begin = (begin.round() as usize).min(run.busy.len());
+    &run.busy[begin..end.clamp(begin, run.busy.len())]
 }
 
 /// See [`What::Recovery`]. What never recovers is given the time until the end.
@@ -393,9 +410,17 @@ mod tests {
                 name: "basic".into(),
                 phases: vec![(Some(10.0), 300), (Some(50.0), 100)],
             }],
+            busy: &[0.5, 0.7, 1.0],
         };
         let taken: Taken = toml::from_str(&format!("name = 'x'\n{toml}")).unwrap();
         taken.value(&run)
+    }
+
+    #[test]
+    fn the_origin_is_busy_by_the_seconds_of_a_phase() {
+        assert_eq!(value("what = 'origin_busy'\nphases = ['calm']"), Some(0.6));
+        // It lasts for two seconds, and the second was not seen.
+        assert_eq!(value("what = 'origin_busy'\nphases = ['storm']"), Some(1.0));
     }
 
     #[test]

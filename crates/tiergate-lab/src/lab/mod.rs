@@ -8,6 +8,7 @@
 
 mod agree;
 mod beside;
+mod busy;
 mod capacity;
 mod check;
 mod dns;

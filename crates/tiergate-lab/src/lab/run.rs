@@ -1,5 +1,6 @@
 //! One run: an origin, one contender in front of it, and the clients, each on its own machine.
 
+use super::busy::Watch;
 use super::experiment::{Experiment, Generator};
 use super::machine::{self, Split};
 use super::measure::Observed;
@@ -97,6 +98,7 @@ impl Run<'_> {
             _ => Network::LISTEN,
         };
         let populations = self.experiment.populations(self.capacity, &origin.paths)?;
+        let watch = Watch::start(origin.pids());
         let report = match self.experiment.generator {
             Generator::Load => {
                 let plan = Plan { target, seed, populations: populations.clone() };
@@ -116,6 +118,7 @@ impl Run<'_> {
                 drive::oha(self.experiment, &populations, &place).await?
             }
         };
+        let busy = watch.stop();
         if let Some(why) = front.ended().or_else(|| origin.ended()) {
             bail!("{why}");
         }
@@ -135,6 +138,7 @@ impl Run<'_> {
             served,
             front_cpu_s,
             waits: &waits,
+            busy: &busy,
         };
         let round = Round {
             seed,

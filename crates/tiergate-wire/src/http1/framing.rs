@@ -102,8 +102,8 @@ impl<'b> ControlFields<'b> {
                 self.has_forwarding = true;
                 self.has_guarded = true;
             }
-            Kind::Ours | Kind::Imitation => self.has_guarded = true,
-            Kind::Verbatim | Kind::Copy | Kind::Hop => {}
+            Kind::Ours | Kind::Level | Kind::Imitation => self.has_guarded = true,
+            Kind::Verbatim | Kind::Copy | Kind::Location | Kind::Hop => {}
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ pub(super) enum Kind {
     Expect,
     MaxForwards,
     Date,
+    /// Passed on, unless a caller has another in its place.
+    Location,
     XForwardedFor,
     XForwardedProto,
     XForwardedHost,
@@ -28,6 +30,8 @@ pub(super) enum Kind {
     Forwarded,
     /// Only we and trusted peers may say it: `X-Tiergate-…`.
     Ours,
+    /// The level of the answer that is wanted, `Tiergate-Level`: the same, and only one where we say it.
+    Level,
     /// A special field's name with underscores for hyphens, or `Proxy`: a program behind CGI or
     /// WSGI would take it for the real one. Source: <https://httpoxy.org>.
     Imitation,
@@ -35,6 +39,9 @@ pub(super) enum Kind {
 
 /// Prefix of the fields by which Tiergate and those it trusts talk; a client's are removed.
 const OURS: &[u8] = b"x-tiergate-";
+
+/// The name, in lower case, of the field that tells an origin the level of the answer that is wanted.
+const LEVEL: &[u8] = b"tiergate-level";
 
 impl Kind {
     /// The kind of the field called `name`; [`Kind::Copy`] if there is nothing special about it.
@@ -48,12 +55,14 @@ impl Kind {
             5 if is(b"proxy") => Kind::Imitation,
             6 if is(b"expect") => Kind::Expect,
             7 if is(b"upgrade") => Kind::Upgrade,
+            8 if is(b"location") => Kind::Location,
             9 if is(b"forwarded") => Kind::Forwarded,
             9 if is(b"x-real-ip") => Kind::XForwardedOther,
             10 if is(b"connection") => Kind::Connection,
             10 if is(b"keep-alive") => Kind::Hop,
             12 if is(b"max-forwards") => Kind::MaxForwards,
             14 if is(b"content-length") => Kind::ContentLength,
+            14 if is(LEVEL) => Kind::Level,
             16 if is(b"proxy-connection") => Kind::Hop,
             17 if is(b"transfer-encoding") => Kind::TransferEncoding,
             18 if is(b"proxy-authenticate") => Kind::Hop,
@@ -101,6 +110,7 @@ impl Kind {
                 | Kind::XForwardedOther
                 | Kind::Forwarded
                 | Kind::Ours
+                | Kind::Level
                 | Kind::Imitation
         )
     }
@@ -113,7 +123,7 @@ impl Kind {
             hyphened.push(if byte == b'_' { b'-' } else { byte });
         }
         match Kind::of(&hyphened) {
-            Kind::Copy | Kind::Date => Kind::Copy,
+            Kind::Copy | Kind::Date | Kind::Location => Kind::Copy,
             _ => Kind::Imitation,
         }
     }

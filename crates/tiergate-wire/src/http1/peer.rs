@@ -60,6 +60,8 @@ pub struct ForwardInfo<'a> {
     pub https: bool,
     /// Which fields to add.
     pub add: Forwarding,
+    /// The level of the answer that is wanted, as `2/3`; `None`: nothing is said of it.
+    pub level: Option<&'a [u8]>,
     /// The listener's host and port, for a request without a host (HTTP/1.0).
     pub listener_host: &'a [u8],
 }

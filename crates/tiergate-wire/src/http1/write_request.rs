@@ -64,10 +64,11 @@ fn write_request_line(out: &mut Vec<u8>, head: &RequestHead<'_>) {
 /// Whether a field that is not copied byte by byte goes to the origin as it is.
 fn passes_on(kind: Kind, head: &RequestHead<'_>, forward: &ForwardInfo<'_>) -> bool {
     match kind {
-        Kind::Verbatim | Kind::Copy | Kind::Date => true,
+        Kind::Verbatim | Kind::Copy | Kind::Date | Kind::Location => true,
         // Only TRACE and OPTIONS count it down; elsewhere it means nothing.
         Kind::MaxForwards => head.max_forwards.is_none(),
         Kind::Ours | Kind::XForwardedOther => forward.peer_trusted,
+        Kind::Level => forward.peer_trusted && forward.level.is_none(),
         // Written by `write_own` and `write_forwarding`.
         Kind::Host
         | Kind::ContentLength
@@ -139,6 +140,9 @@ fn write_forwarding(
         write_forwarded(out, host, fields, forward, continued);
     } else if continued {
         put_existing(out, fields, Kind::Forwarded);
+    }
+    if let Some(level) = forward.level {
+        put(out, b"Tiergate-Level", level);
     }
     if forward.add.via {
         put_via(out, head.version);

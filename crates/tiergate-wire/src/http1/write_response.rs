@@ -43,6 +43,8 @@ pub struct ResponseInfo<'a> {
     pub via: bool,
     /// A line for a response without `Date`, as `Date: … CRLF`; empty: none is added.
     pub date_line: &'a [u8],
+    /// What stands in `Location` instead of what the origin says; `None`: what it says.
+    pub location: Option<&'a [u8]>,
     /// Fields to add.
     pub extra: &'a [Field<'a>],
 }
@@ -63,7 +65,12 @@ pub fn write_response_head(
     if fields.verbatim_from != 0 || fields.head.is_empty() {
         write_status_line(out, head);
     }
-    put_fields(out, fields, fields.verbatim_from, passes_on);
+    let keeps_location = info.location.is_none();
+    let passes = |kind| passes_on(kind) && (keeps_location || kind != Kind::Location);
+    put_fields(out, fields, fields.verbatim_from, passes);
+    if let Some(location) = info.location {
+        put(out, b"Location", location);
+    }
     let keep_alive = write_own(out, head, fields, info);
     if info.via {
         put_via(out, head.version);

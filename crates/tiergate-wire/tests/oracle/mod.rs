@@ -152,6 +152,7 @@ fn check_forwarded(
         peer_trusted,
         https: on,
         add: Forwarding { x_forwarded: on, forwarded: on, via: on },
+        level: None,
         listener_host: b"gate",
     };
     let mut out = Vec::new();
@@ -210,6 +211,7 @@ pub(crate) fn response(bytes: &[u8]) {
                 keep_alive: true,
                 via: true,
                 date_line: b"Date: now\r\n",
+                location: None,
                 extra: &[],
             };
             let mut out = Vec::new();

@@ -1,7 +1,9 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
+use super::adaptation::{AdaptationStatus, SetPointStatus};
 use super::context::Phase;
 use super::control::SourceStatus;
+use super::observed::ObservedClassStatus;
 use super::status::{ClassStatus, PoolStatus, Quantiles, ResourceStatus, Status};
 use crate::observe::server::{Health, ServerStatus};
 use crate::observe::words::{self, span};
@@ -40,6 +42,8 @@ pub(super) fn page(status: &Status) -> String {
         resources(status),
         origin(status),
         sensors(status),
+        adaptations(status),
+        observed(status),
         config(status),
         endpoints(),
     ];
@@ -197,6 +201,67 @@ fn sensors(status: &Status) -> String {
         ["sensor", "last reading", "state", "measures"],
         status.sources.iter().map(row),
     )
+}
+
+/// What decides the quality of answers.
+fn adaptations(status: &Status) -> String {
+    if status.adaptations.is_empty() {
+        return String::new();
+    }
+    let row = |it: &AdaptationStatus| {
+        let state = match it.state.as_str() {
+            bad @ ("lowest" | "blind") => format!("<span class=bad>{bad}</span>"),
+            state => state.to_owned(),
+        };
+        let point = |it: &SetPointStatus| format!("{} {:.2}", escaped(&it.class), it.set_point);
+        let points: Vec<String> = it.set_points.iter().map(point).collect();
+        let answered: Vec<String> = it.answered.iter().map(u64::to_string).collect();
+        let points = if points.is_empty() { "all full".to_owned() } else { points.join(", ") };
+        let levels = format!("{points} of {}", it.levels);
+        [
+            escaped(&it.name),
+            state,
+            format!("{} {}", escaped(&it.sensor), it.reading()),
+            levels,
+            answered.join(" / "),
+        ]
+    };
+    table(
+        "Adaptations",
+        ["adaptation", "state", "reading", "level by class", "refused / answered by level"],
+        status.adaptations.iter().map(row),
+    )
+}
+
+/// What a policy that is observed would have done.
+fn observed(status: &Status) -> String {
+    let Some(observed) = &status.observed else { return String::new() };
+    let row = |it: &ObservedClassStatus| {
+        let mut refused: Vec<_> = it.refused.iter().collect();
+        refused.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let refused: Vec<String> =
+            refused.iter().take(3).map(|(reason, count)| format!("{reason} {count}")).collect();
+        [
+            escaped(&it.name),
+            it.both_admit.to_string(),
+            it.would_refuse.to_string(),
+            it.would_admit.to_string(),
+            it.both_refuse.to_string(),
+            refused.join(", "),
+            pair(&it.wait),
+        ]
+    };
+    let title = format!("Observed policy {}", escaped(&observed.policy));
+    let head = [
+        "class",
+        "both admit",
+        "would refuse",
+        "would admit",
+        "both refuse",
+        "refused for",
+        "wait 50 / 99 %",
+    ];
+    table(&title, head, observed.classes.iter().map(row))
 }
 
 fn table<const N: usize>(

@@ -4,12 +4,15 @@
 //! policy says otherwise, asks for a token only where settings are changed, and defends a loopback address against
 //! web pages that request it ([`guard`]). Everything is bounded: connections, heads, bodies, time.
 
+pub mod adaptation;
 mod context;
 pub mod control;
 mod guard;
 mod index;
 pub mod last_change;
 mod mask;
+pub mod observed;
+mod quantiles;
 mod routes;
 mod server;
 pub mod settings;

@@ -1,8 +1,12 @@
 //! `/status`: the whole state as one JSON object, and the type that `tiergate top` reads it by.
 
+use super::adaptation::{self, AdaptationStatus};
 use super::context::{ConfigInForce, Context, Phase, unready};
 use super::control::{self, AdjustmentStatus, SourceStatus};
 use super::last_change::{LastChange, last_change};
+use super::observed::{self, ObservedStatus};
+pub use super::quantiles::Quantiles;
+use super::quantiles::quantiles;
 use crate::observe::access_log::rfc3339;
 use crate::observe::counters::{Counters, Protocol, STATUS_CLASSES};
 use crate::observe::history::{History, Point, Window};
@@ -52,6 +56,12 @@ pub struct Status {
     /// The first policers of the policy.
     #[serde(default)]
     pub policers: Vec<PolicerStatus>,
+    /// What decides the quality of answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adaptations: Vec<AdaptationStatus>,
+    /// A policy that is observed beside the one in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<ObservedStatus>,
     /// Settings of the policy that controllers override.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adjustments: Vec<AdjustmentStatus>,
@@ -263,18 +273,6 @@ pub struct Spread {
     pub total: Quantiles,
 }
 
-/// Quantiles of a duration, each at most 25 % above the true value. Seconds; absent if nothing was
-/// counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Quantiles {
-    /// How many were counted.
-    pub count: u64,
-    /// Half are at most this.
-    pub p50_seconds: Option<f64>,
-    /// All but one in a hundred are at most this.
-    pub p99_seconds: Option<f64>,
-}
-
 /// The clients' side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clients {
@@ -354,6 +352,8 @@ impl Status {
                 .iter()
                 .map(|it| policer_status(it, &snapshot.steered))
                 .collect(),
+            adaptations: snapshot.adaptations.iter().map(adaptation::status).collect(),
+            observed: snapshot.observed.as_ref().map(observed::status),
             adjustments: control::adjustments(&snapshot),
             sources: control::sources(&snapshot, &(context.sensors)()),
             unmatched: snapshot.unmatched,
@@ -516,11 +516,6 @@ fn policer_status((name, state): &(String, PolicerState), steered: &[SteerState]
         flows: state.flows as u64,
         control,
     }
-}
-
-fn quantiles(histogram: &Histogram) -> Quantiles {
-    let seconds = |quantile| histogram.quantile(quantile).map(|span| span.as_secs_f64());
-    Quantiles { count: histogram.count(), p50_seconds: seconds(0.5), p99_seconds: seconds(0.99) }
 }
 
 fn clients(counters: &Counters) -> Clients {

@@ -5,9 +5,10 @@ use crate::config::meant::Policy;
 use crate::config::{class, load, route, scheduling, show};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use tiergate_core::adapt::Adaptation;
 use tiergate_core::classify::path::{Ambiguity, Buffers, Paths, normalise};
 use tiergate_core::classify::{Condition, Match, Output, Scratch, Span};
-use tiergate_core::names::{ResourceId, Route};
+use tiergate_core::names::{AdaptationId, ResourceId, Route};
 use tiergate_core::plan::Plan;
 use tiergate_core::request::{Field, Part, RequestView, Value};
 
@@ -131,6 +132,9 @@ pub fn explain(policy: &Policy, file: &str, question: &Question) -> Result<Strin
     let mut text = asked(&view, request.raw_path, &paths);
     text += &decided(policy, file, &view, &found);
     text += &consequence(policy, &found);
+    if policy.plan.is_in_tree(view.path) {
+        text += "\nIt is answered 404 all the same: the path is below a tree of an adaptation, which is reached by levels only\n";
+    }
     text += &outputs::further(policy, file, &view, &found);
     text += &near(policy, file, &view, &found);
     text += &outputs::by_part(policy, &view);
@@ -280,6 +284,7 @@ fn served(policy: &Policy, found: &Match) -> Vec<String> {
     let mut lines = scheduling::request_words(&policy.plan, found);
     lines.extend(pool(&policy.plan, found));
     lines.extend(resource(&policy.plan, found));
+    lines.extend(adaptation(&policy.plan, found));
     if let Some(header) = policy.deadline_header(found) {
         let class = policy.plan.class(found.class).expect("the plan has those of its rules");
         let most = show::time(found.deadline.unwrap_or(class.deadline));
@@ -329,6 +334,21 @@ fn resource(plan: &Plan, found: &Match) -> Option<String> {
         ));
     }
     Some(format!("it needs a slot of {name}, too: {who} says so"))
+}
+
+/// What decides the quality of its answer.
+fn adaptation(plan: &Plan, found: &Match) -> Option<String> {
+    if found.adaptation == Some(AdaptationId::NONE) {
+        plan.class(found.class)?.adaptation?;
+        return Some("its answer is of full quality: a rule says so".to_owned());
+    }
+    let settings = plan.adaptation(plan.adaptation_of(found)?)?;
+    let who = if found.adaptation.is_some() { "a rule" } else { "its class" };
+    let Adaptation { name, levels, .. } = settings;
+    Some(format!(
+        "the quality of its answer, one of {}, is decided by {name}: {who} says so",
+        levels.len()
+    ))
 }
 
 /// Earlier rules of which all conditions but one hold.

@@ -7,7 +7,7 @@ use crate::config::meant::Policy;
 use crate::observe::server::{Health, ServerStatus, SlotsSource};
 use crate::observe::snapshot::Snapshot;
 use crate::origin::Origin;
-use crate::run::{self, Process, Source};
+use crate::run::{self, ObservedSource, Process, Source};
 use crate::shared::Shared;
 use anyhow::Context as _;
 use notify::{RecursiveMode, Watcher};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tiergate_core::control::ServerSlots;
-use tiergate_core::names::PoolId;
+use tiergate_core::names::{Names, PoolId};
 use tokio::sync::mpsc;
 
 /// The part of the help on what is not an option.
@@ -40,6 +40,11 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", conflicts_with = "policy")]
     origin: Option<String>,
 
+    /// Observe this policy beside the one in force: it decides about every request, is counted and logged, and changes
+    /// nothing
+    #[arg(long, value_name = "POLICY.toml")]
+    observe: Option<PathBuf>,
+
     /// Where clients connect [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS:PORT", requires = "origin")]
     listen: Option<SocketAddr>,
@@ -59,7 +64,16 @@ pub struct Options {
 /// The configuration is wrong, or an address cannot be bound.
 pub fn run(options: Options) -> anyhow::Result<()> {
     let source = source(&options);
-    run::run(source, |process| beside(process, options))
+    let observed = options.observe.clone().map(observed);
+    run::run(source, observed, |process| beside(process, options))
+}
+
+/// A policy of which only the rules and classes count: its listeners, servers, logs and threads are those of the policy in force.
+fn observed(path: PathBuf) -> ObservedSource {
+    let file = path.clone();
+    let load =
+        move |names: &mut Names| config::load_with(&file, names).map_err(|fault| fault.to_string());
+    ObservedSource { path, load: Arc::new(load), names: Arc::default() }
 }
 
 fn source(options: &Options) -> Source {
@@ -127,7 +141,11 @@ fn context(process: &Arc<Process>, path: Option<PathBuf>) -> Context {
     let reload = process.clone();
     Context {
         version: env!("CARGO_PKG_VERSION"),
-        snapshot: Box::new(move || Snapshot::take(&snapshot.door.gate(), clock::now())),
+        snapshot: Box::new(move || {
+            let taken = Snapshot::take(&snapshot.door.gate(), clock::now());
+            let observed = snapshot.observed.load().as_ref().and_then(|it| it.snapshot());
+            Snapshot { observed, ..taken }
+        }),
         sessions: Box::new(move || sessions.sessions.readings()),
         sensors: Box::new(move || sensors.config.load().sensors.clone()),
         counters: shared.counters.clone(),

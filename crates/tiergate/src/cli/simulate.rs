@@ -238,6 +238,10 @@ impl Prepared {
             let line = "resources have their limits, but the simulated server has none: nothing is slow there but itself";
             lines.push(line.to_owned());
         }
+        if !policy.plan.adaptations.is_empty() {
+            let line = "adaptations are not simulated: every answer is of full quality";
+            lines.push(line.to_owned());
+        }
         let share = offered(trial);
         let load = share.map_or(String::new(), |share| {
             format!("; offered load {} of its capacity", percent(share))

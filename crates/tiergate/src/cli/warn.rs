@@ -35,6 +35,7 @@ pub fn warnings(policy: &Policy) -> Vec<String> {
     idle_policers(policy, &mut warnings);
     idle_pools(policy, &mut warnings);
     resources(policy, &mut warnings);
+    adaptations(policy, &mut warnings);
     importance(policy, &mut warnings);
     let scored = policy.score.is_some() || policy.rules.iter().any(|it| it.rule.score.is_some());
     scheduling::warn(&policy.plan, scored, &mut warnings);
@@ -274,11 +275,25 @@ fn idle_pools(policy: &Policy, warnings: &mut Vec<String>) {
     let by_class = plan.classes.iter().map(|class| class.pool);
     let by_pool = plan.pools.iter().filter_map(|pool| pool.fallback);
     let by_route = by_rule.chain(by_class).flat_map(|route| plan.pools_of(route));
-    let named: Vec<_> = by_route.chain(by_pool).collect();
+    let by_level = plan.adaptations.iter().flat_map(|it| &it.levels).filter_map(|it| it.pool);
+    let named: Vec<_> = by_route.chain(by_pool).chain(by_level).collect();
     for id in &plan.pool_ids()[1..] {
         if !named.contains(id) {
             let name = plan.pool_name(*id).unwrap_or_default();
             warnings.push(format!("pool {name}: never referenced"));
+        }
+    }
+}
+
+/// Adaptations that no rule or class names.
+fn adaptations(policy: &Policy, warnings: &mut Vec<String>) {
+    let plan = &policy.plan;
+    let by_rule = policy.rules.iter().filter_map(|it| it.rule.adaptation);
+    let by_class = plan.classes.iter().filter_map(|it| it.adaptation);
+    let used: Vec<_> = by_rule.chain(by_class).collect();
+    for (id, settings) in plan.adaptation_ids().iter().zip(&plan.adaptations) {
+        if !used.contains(id) {
+            warnings.push(format!("adaptation {}: never referenced", settings.name));
         }
     }
 }

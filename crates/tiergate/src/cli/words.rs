@@ -1,7 +1,7 @@
 //! Rules in words.
 
 use crate::config::meant::Policy;
-use crate::config::{resource, route, rule, show};
+use crate::config::{adaptation, resource, route, rule, show};
 use std::fmt::Display;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::rule::Rule;
@@ -84,6 +84,10 @@ pub(super) fn says(rule: &Rule, output: Output, policy: &Policy) -> String {
         Output::Resource => {
             let name = rule.resource.map(|id| resource::name(id, &policy.plan));
             format!("needs {}", name.unwrap_or_default())
+        }
+        Output::Adaptation => {
+            let name = rule.adaptation.map(|id| adaptation::name(id, &policy.plan));
+            format!("quality by {}", name.unwrap_or_default())
         }
         Output::Importance => said(rule.importance.as_ref().map(|one| one as _)),
         Output::Score => said(rule.score.as_ref().map(|one| one as _)),

@@ -1,5 +1,6 @@
 //! `[[class]]`: tiers of service.
 
+use super::adaptation::{self, Adaptations};
 use super::dscp::{self, MARK};
 use super::kind::{Choice, Scalar, list, one_or_many};
 use super::lookup::{Classes, Interning, class_name, find};
@@ -68,6 +69,8 @@ section! {
         pool: Option<To> = ToKind.optional("`\"default\"`");
         /// The [resource](#resource-what-only-some-requests-need) that its requests need, unless a rule names another.
         resource: Option<String> = TEXT.optional("none");
+        /// The [adaptation](#adaptation-worse-answers-instead-of-none) that decides the quality of its answers, unless a rule names another.
+        adaptation: Option<String> = TEXT.optional("none: it is full");
         /// Its part of the work, relative to the other classes of its site, with `policy = "weighted"`; more
         /// than 0.
         weight: Points = POINTS.or(1);
@@ -179,7 +182,7 @@ pub(super) fn classes(
     sites: &[Site],
     between: Policy,
     (mut known, site_ids): (Interning<'_, ClassId>, &[SiteId]),
-    (pools, resources): (&Pools, &Resources),
+    (pools, resources, adaptations): (&Pools, &Resources, &Adaptations),
     place: &Place,
     policers: &mut Policers<'_>,
 ) -> Classes {
@@ -211,6 +214,8 @@ pub(super) fn classes(
         let pool = raw.pool.as_ref().and_then(|to| route(to, pools, &place.key("pool")));
         let pool = pool.unwrap_or_default();
         let resource = raw.resource.and_then(|name| resources.named(&name, &place.key("resource")));
+        let adaptation =
+            raw.adaptation.and_then(|name| adaptations.named(&name, &place.key("adaptation")));
         let trigger = |raw| trigger(raw, index, (&names, &ids));
         let class = Class {
             name: names[index].clone(),
@@ -226,6 +231,7 @@ pub(super) fn classes(
             site: site_ids[site],
             pool,
             resource,
+            adaptation,
             order: raw.order.unwrap_or_else(|| default_order(of_site, between)),
             fair: raw.fair,
             codel: raw.codel.map(codel),
@@ -365,6 +371,9 @@ pub(crate) fn words(class: &Class, plan: &Plan) -> String {
     }
     if let Some(id) = class.resource {
         words += &format!(", needs {}", resource::name(id, plan));
+    }
+    if let Some(id) = class.adaptation {
+        words += &format!(", quality by {}", adaptation::name(id, plan));
     }
     if site.policy != Policy::Strict {
         words += &parts::words(site.policy, &class.terms());

@@ -66,6 +66,9 @@ pub enum ConfigError {
     Faults(Errors),
 }
 
+/// Most known words that a message lists: more than any table has keys, fewer than a policy may have names.
+const SHOWN_MAX: usize = 64;
+
 /// ", did you mean `x`?" for the known word most like `word`, or the list of all known ones.
 pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     // The comparison is quadratic, and a word this long is no misspelling of a known one.
@@ -78,9 +81,15 @@ pub(super) fn instead<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clo
     match near {
         Some((_, near)) => format!(", did you mean `{near}`?"),
         None => {
-            let mut known: Vec<_> = known.take(24).map(|known| format!("`{known}`")).collect();
+            let others = known.clone().count().saturating_sub(SHOWN_MAX);
+            let mut known: Vec<_> =
+                known.take(SHOWN_MAX).map(|known| format!("`{known}`")).collect();
             known.sort_unstable();
-            format!(", expected one of {}", known.join(", "))
+            let others = match others {
+                0 => String::new(),
+                others => format!(", or {others} others"),
+            };
+            format!(", expected one of {}{others}", known.join(", "))
         }
     }
 }

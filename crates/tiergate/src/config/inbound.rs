@@ -36,7 +36,7 @@ section! {
 }
 
 /// A share, or a length.
-struct ReferenceKind;
+pub(super) struct ReferenceKind;
 
 impl Kind for ReferenceKind {
     type Value = Reference;
@@ -67,23 +67,44 @@ pub(super) fn inbound(
     sensors: &[Sensor],
 ) -> Option<Inbound> {
     let name = raw.sensor?;
+    let usual = (UTILIZATION, QUEUE_LEN);
+    let reference = reference_of(&name, raw.reference, usual, sensors, &place)?;
+    let half = Rate::of_per_second(rate.tokens_per_second() / 2.0);
+    let min = raw.min.unwrap_or(MIN.min(half));
+    let inbound = Inbound { source: name.into(), reference, min };
+    if let Err(fault) = inbound.check(rate) {
+        let key = if fault.starts_with("reference") { "reference" } else { "min" };
+        place.fault_at(key, fault.split_once(' ').map_or(fault, |(_, what)| what));
+    }
+    Some(inbound)
+}
+
+/// Where the reading of a sensor, or the backlog, is to stay: as given, or `usual` of a share and of a queue. Reports a sensor that does
+/// not exist, or is of another kind.
+pub(super) fn reference_of(
+    name: &str,
+    given: Option<Reference>,
+    usual: (Reference, Reference),
+    sensors: &[Sensor],
+    place: &Place,
+) -> Option<Reference> {
     let usual = if name == Inbound::BACKLOG {
-        QUEUE_LEN
+        usual.1
     } else {
         let names = sensors.iter().map(|it| it.name.as_str()).chain([Inbound::BACKLOG]);
-        let found = find("sensor", &name, names, &place.key("sensor"))?;
+        let found = find("sensor", name, names, &place.key("sensor"))?;
         match sensors[found].measure {
-            Measure::ListenQueue(_) => QUEUE_LEN,
+            Measure::ListenQueue(_) => usual.1,
             Measure::Paging => {
                 let fault =
                     format!("{name:?} measures neither a share nor a queue; name another sensor");
                 place.fault_at("sensor", fault);
                 return None;
             }
-            _ => UTILIZATION,
+            _ => usual.0,
         }
     };
-    let reference = raw.reference.unwrap_or(usual);
+    let reference = given.unwrap_or(usual);
     match (usual, reference) {
         (Reference::QueueLen(_), Reference::Utilization(_)) => {
             place.fault_at(
@@ -99,14 +120,7 @@ pub(super) fn inbound(
         }
         _ => {}
     }
-    let half = Rate::of_per_second(rate.tokens_per_second() / 2.0);
-    let min = raw.min.unwrap_or(MIN.min(half));
-    let inbound = Inbound { source: name.into(), reference, min };
-    if let Err(fault) = inbound.check(rate) {
-        let key = if fault.starts_with("reference") { "reference" } else { "min" };
-        place.fault_at(key, fault.split_once(' ').map_or(fault, |(_, what)| what));
-    }
-    Some(inbound)
+    Some(reference)
 }
 
 /// In words, as part of what is said of a policer.

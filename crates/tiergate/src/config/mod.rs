@@ -10,6 +10,7 @@
 //! a file are reported at once.
 
 mod access_log;
+pub(crate) mod adaptation;
 pub(crate) mod block;
 pub(crate) mod class;
 mod dscp;

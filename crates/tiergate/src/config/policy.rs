@@ -1,6 +1,7 @@
 //! A policy: everything that one configuration says, checked and in the types that the gateway uses.
 
 use super::access_log::AccessLog;
+use super::adaptation::{AdaptationKeys, adaptations, level_pools};
 use super::class::{ClassKeys, classes};
 use super::forwarding::{Buffering, ForwardingKeys, Resolved, Spooling, forwarding};
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
@@ -35,6 +36,7 @@ use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tiergate_core::adapt::Adaptation;
 use tiergate_core::admit::policer::Settings;
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::Handling;
@@ -66,6 +68,9 @@ section! {
         /// What only some requests need beside a slot, each with its own concurrency limit.
         resource: Vec<At<ResourceKeys>> = list(table(), Spec::RESOURCES_MAX, "resources")
             .or_none("none: requests need nothing but a slot");
+        /// Answers of lower quality while the server is busy.
+        adaptation: Vec<At<AdaptationKeys>> =
+            list(table(), Adaptation::COUNT_MAX, "adaptations").or_none("none: every answer is full");
         /// Tiers of service, most important first.
         class: Vec<At<ClassKeys>> =
             list(table(), Spec::CLASSES_MAX, "classes").or_none("one, `default`");
@@ -272,8 +277,13 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
     let slots = raw.origin.as_ref().map(OriginKeys::slots_keys);
     let slots = slots.map(|slots| slots.meant(&slots)).unwrap_or_default();
-    let pools = pools(raw.pool, raw.origin.as_ref(), &slots, Interning::of(&mut names.pools));
+    let spared = level_pools(&raw.adaptation);
+    let known = Interning::of(&mut names.pools);
+    let pools = pools(raw.pool, raw.origin.as_ref(), &slots, &spared, known);
     let resources = resources(raw.resource, &pools, Interning::of(&mut names.resources));
+    let known = Interning::of(&mut names.adaptations);
+    let paths = raw.forwarding.value.path;
+    let adaptations = adaptations(raw.adaptation, &sensors, &pools, paths, known);
     let mut interning = Interning::of(&mut names.sites);
     // A site without a name has none of its own, but is a fault anyway.
     let site_places = site_places.iter().chain(std::iter::repeat(place));
@@ -285,7 +295,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         &sites,
         between_sites,
         known,
-        (&pools, &resources),
+        (&pools, &resources, &adaptations),
         place,
         &mut policers,
     );
@@ -300,6 +310,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         listeners: &listeners,
         pools: &pools,
         resources: &resources,
+        adaptations: &adaptations,
         policers: &mut policers,
     };
     let (rules, rule_keys) = rules(raw.rule, &mut references);
@@ -325,6 +336,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         splits: pools.splits.take(),
         pools: pools.list,
         resources: resources.list,
+        adaptations: adaptations.list,
         policers: policers.settings,
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),

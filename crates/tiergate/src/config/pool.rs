@@ -49,7 +49,7 @@ section! {
         retry_after: Option<Duration> = TIME.optional("`[origin]`'s");
         /// How long a request waits for a server that refuses connections, where no other server of the pool is usable;
         /// after five times as long of an outage requests are refused at once.
-        restart_max: Option<Duration> = TIME.optional("`[origin]`'s; with a `fallback` none: that takes them");
+        restart_max: Option<Duration> = TIME.optional("`[origin]`'s; with a `fallback`, or in a level of an `[[adaptation]]`, none: others take them");
         /// Retries allowed, as a share of the pool's requests of the last ten seconds.
         retry_budget: Option<f64> = SHARE.optional("`[origin]`'s");
         /// Retries a second that are always allowed in the pool.
@@ -120,6 +120,8 @@ pub(super) fn pools(
     raw: Vec<At<PoolKeys>>,
     origin: Option<&OriginKeys>,
     default: &PoolSlots,
+    // Those of adaptations' levels: another pool takes their requests while they are down.
+    spared: &[String],
     mut known: Interning<'_, PoolId>,
 ) -> Pools {
     let mut pools = Pools {
@@ -140,7 +142,7 @@ pub(super) fn pools(
         }
         check_unique("pool", &name, pools.list.iter().map(|it| it.name.as_str()), &name_place);
         pools.ids.push(known.id(&name, &name_place));
-        let has_fallback = raw.fallback.is_some();
+        let has_fallback = raw.fallback.is_some() || spared.contains(&name);
         let slots = SlotsKeys {
             servers: &raw.servers,
             slots: &raw.slots,

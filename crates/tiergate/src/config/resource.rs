@@ -29,17 +29,17 @@ section! {
     }
 }
 
-/// The name of a resource, or `false` for none: what a rule says.
-pub(super) struct NeedKind;
+/// The name of a resource, or of something else, or `false` for none: what a rule says. It holds what is expected.
+pub(super) struct NameOrFalse(pub &'static str);
 
-impl Kind for NeedKind {
+impl Kind for NameOrFalse {
     type Value = Option<String>;
 
     fn read(&self, value: &DeValue<'_>, place: &Place) -> Option<Option<String>> {
         match value {
             DeValue::Boolean(false) => Some(None),
             DeValue::String(name) => Some(Some(name.to_string())),
-            _ => wrong(value, place, "the name of a resource, or false"),
+            _ => wrong(value, place, self.0),
         }
     }
 

@@ -5,7 +5,7 @@ use super::kind::Named;
 use super::listener::Listener;
 use super::place::{At, Place};
 use super::policer::{Police, PoliceKind};
-use super::resource::NeedKind;
+use super::resource::NameOrFalse;
 use super::route::{To, ToKind};
 use super::rule_values::{
     ASN, COUNTRY, DOMAIN, DSCP, EXTENSION, FLOW, HOST, MEDIA_TYPE, METHOD, PATH, REGEX, SIZES,
@@ -43,7 +43,7 @@ section! {
         /// `header.NAME`: a header field of this name has a value that matches a pattern; `true`: it is
         /// present. Names are case-insensitive, values case-sensitive. If the field occurs several times, one
         /// match is enough; a value is not split at commas. Fields that only `trusted` peers may send to the
-        /// origin (`X-Forwarded-…`, `Forwarded`, `X-Real-IP`, `X-Tiergate-…`) are hidden from rules if
+        /// origin (`X-Forwarded-…`, `Forwarded`, `X-Real-IP`, `X-Tiergate-…`, `Tiergate-Level`) are hidden from rules if
         /// another peer sends them.
         header: Vec<(String, At<Vec<Pattern>>)> = Named(Values).or_none("");
         /// `cookie.NAME`: a cookie of this name has a value that matches a pattern; `true`: it is present.
@@ -119,7 +119,12 @@ section! {
         pool: Option<To> = ToKind.optional("the class's");
         /// The [resource](#resource-what-only-some-requests-need) that it needs beside a slot of its pool, instead of its class's;
         /// `false`: none.
-        resource: Option<Option<String>> = NeedKind.optional("the class's");
+        resource: Option<Option<String>> =
+            NameOrFalse("the name of a resource, or false").optional("the class's");
+        /// The [adaptation](#adaptation-worse-answers-instead-of-none) that decides the quality of its answer, instead of its class's; `false`: none, the
+        /// quality is full.
+        adaptation: Option<Option<String>> =
+            NameOrFalse("the name of an adaptation, or false").optional("the class's");
         /// How many slots it takes, for requests that occupy several of the origin's workers. When it is
         /// next, free slots are held for it until there are enough; a request that needs more slots than the
         /// limit runs alone.

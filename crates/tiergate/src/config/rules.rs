@@ -1,5 +1,6 @@
 //! Rules: which requests belong to which class, and what else becomes of them.
 
+use super::adaptation::Adaptations;
 use super::listener::Listener;
 use super::lookup::Classes;
 use super::place::{At, Place};
@@ -43,6 +44,7 @@ pub(super) struct References<'p, 'n> {
     pub(super) listeners: &'p [Listener],
     pub(super) pools: &'p Pools,
     pub(super) resources: &'p Resources,
+    pub(super) adaptations: &'p Adaptations,
     pub(super) policers: &'p mut Policers<'n>,
 }
 
@@ -88,6 +90,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
             ("deadline", raw.deadline.is_some()),
             ("pool", raw.pool.is_some()),
             ("resource", raw.resource.is_some()),
+            ("adaptation", raw.adaptation.is_some()),
             ("slots", raw.slots.is_some()),
             ("deadline_header", raw.deadline_header.is_some()),
         ];
@@ -97,7 +100,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
     } else if raw.deadline.is_some() && !place.has("class") {
         place.fault_at("deadline", "needs `class`, because both come from one rule");
     }
-    const OUTPUTS: [&str; 10] = [
+    const OUTPUTS: [&str; 11] = [
         "class",
         "police",
         "pool",
@@ -108,6 +111,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         "deadline_header",
         "level",
         "resource",
+        "adaptation",
     ];
     // What is wrong with `refuse` itself has been reported.
     let refused = refuse || place.has("refuse") && raw.refuse.is_none();
@@ -117,6 +121,7 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
     let class = raw.class.as_ref();
     let pool = raw.pool.as_ref();
     let resource = raw.resource.as_ref();
+    let adaptation = raw.adaptation.as_ref();
     Rule {
         conditions: conditions(&raw, place, references.listeners),
         importance: raw.importance,
@@ -124,6 +129,8 @@ fn rule(raw: RuleKeys, polices: bool, place: &Place, references: &mut References
         class: class.and_then(|name| references.classes.named(name, &place.key("class"))),
         pool: pool.and_then(|to| route(to, references.pools, &place.key("pool"))),
         resource: resource.and_then(|need| references.resources.need(need, &place.key("resource"))),
+        adaptation: adaptation
+            .and_then(|said| references.adaptations.said(said, &place.key("adaptation"))),
         flow: raw.flow,
         deadline: raw.deadline,
         refuse,

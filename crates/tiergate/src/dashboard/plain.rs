@@ -1,6 +1,8 @@
 //! One aligned table, for pipes and for `--once`.
 
 use super::rates::{ClassRow, ServerRow, View};
+use crate::admin::adaptation::SetPointStatus;
+use crate::admin::observed::ObservedClassStatus;
 use crate::admin::status::{ClassStatus, PoolStatus, Quantiles, TargetStatus};
 use crate::observe::words::{self, harmless, rate, span};
 use std::fmt::Write;
@@ -36,6 +38,8 @@ pub(super) fn table(view: &View) -> String {
     pools(view).for_each(&mut put);
     resources(view).for_each(&mut put);
     targets(view).for_each(&mut put);
+    adaptations(view).for_each(&mut put);
+    observed(view).into_iter().for_each(&mut put);
     let streams: u32 = status.classes.iter().map(|class| class.streams).sum();
     if streams > 0 {
         put(format!("streams {streams}, which hold no slot"));
@@ -107,6 +111,37 @@ pub(super) fn resources(view: &View) -> impl Iterator<Item = String> {
             it.waiting
         )
     })
+}
+
+/// What decides the quality of answers, a line each.
+pub(super) fn adaptations(view: &View) -> impl Iterator<Item = String> {
+    view.reading.status.adaptations.iter().map(|it| {
+        let point =
+            |point: &SetPointStatus| format!("  {} {:.2}", harmless(&point.class), point.set_point);
+        let points: String = it.set_points.iter().map(point).collect();
+        format!(
+            "adaptation {}: {}  {} {}  levels {}{points}",
+            harmless(&it.name),
+            harmless(&it.state),
+            harmless(&it.sensor),
+            it.reading(),
+            it.levels
+        )
+    })
+}
+
+/// What a policy that is observed would have done, since the start.
+pub(super) fn observed(view: &View) -> Option<String> {
+    let observed = view.reading.status.observed.as_ref()?;
+    let sum = |of: fn(&ObservedClassStatus) -> u64| observed.classes.iter().map(of).sum::<u64>();
+    let (admit, refuse) = (sum(|it| it.both_admit), sum(|it| it.both_refuse));
+    let (would_refuse, would_admit) = (sum(|it| it.would_refuse), sum(|it| it.would_admit));
+    Some(format!(
+        "observed {}: would refuse {would_refuse} of {} that were let through, let through {would_admit} of {} that were refused",
+        harmless(&observed.policy),
+        admit + would_refuse,
+        refuse + would_admit
+    ))
 }
 
 /// The service targets, a line each.

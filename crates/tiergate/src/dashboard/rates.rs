@@ -239,6 +239,8 @@ pub(super) mod tests {
                 pools: Vec::new(),
                 resources: Vec::new(),
                 policers: Vec::new(),
+                adaptations: Vec::new(),
+                observed: None,
                 adjustments: Vec::new(),
                 sources: Vec::new(),
                 unmatched: 0,

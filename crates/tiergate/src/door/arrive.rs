@@ -4,8 +4,10 @@ use super::lock::Door;
 use super::slot_guard::SlotGuard;
 use super::waiting::Waiting;
 use std::task::Context;
+use tiergate_core::adapt::Adapted;
 use tiergate_core::admit::policer::{PolicerId, Quota};
 use tiergate_core::gate::{Arrival, Refused, Verdict};
+use tiergate_core::names::{AdaptationId, ClassId};
 use tiergate_core::reason::Reason;
 use tiergate_core::time::Moment;
 
@@ -42,6 +44,17 @@ impl Door {
         // Others may have left for it, or have got what was kept for them.
         self.settle(gate, now);
         answer
+    }
+
+    /// The level of a request's answer; see [`tiergate_core::gate::Gate::level`].
+    pub fn level(
+        &self,
+        id: AdaptationId,
+        class: ClassId,
+        client: u64,
+        is_running: bool,
+    ) -> Option<Adapted> {
+        self.gate().level(id, class, client, is_running)
     }
 
     /// Refuses a request whose body is still to be read, if it would be refused now.

@@ -6,10 +6,13 @@ use tiergate_core::adjust::Adjusted;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::Step;
-use tiergate_core::gate::{ClassState, Gate, Pool, ResourceState, SteerState};
+use tiergate_core::gate::{AdaptationState, ClassState, Gate, Pool, ResourceState, SteerState};
+use tiergate_core::histogram::Histogram;
 use tiergate_core::names::{ClassId, PoolId, RuleId, ServerId};
 use tiergate_core::plan::Plan;
+use tiergate_core::reason::Reason;
 use tiergate_core::sense::Source;
+use tiergate_core::shadow::ClassTally;
 use tiergate_core::time::Moment;
 
 /// Most rules whose hits are copied and shown, the first ones of the policy. A policy may have
@@ -99,6 +102,67 @@ pub struct ResourceSnapshot {
     pub last_step: Option<(Moment, Step)>,
 }
 
+/// An adaptation at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdaptationSnapshot {
+    /// What the gate says of it.
+    pub state: AdaptationState,
+    /// Its set points, by the names of the classes, the most important first.
+    pub set_points: Vec<(String, f64)>,
+}
+
+impl AdaptationSnapshot {
+    fn of(state: AdaptationState, plan: &Plan) -> Self {
+        let named = |(class, set_point): &(ClassId, f64)| {
+            (crate::config::class_name(plan, *class).to_owned(), *set_point)
+        };
+        AdaptationSnapshot { set_points: state.set_points.iter().map(named).collect(), state }
+    }
+}
+
+/// A policy that is observed, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedSnapshot {
+    /// Its file.
+    pub path: String,
+    /// Requests that were not observed because too many were at the time.
+    pub untracked: u64,
+    /// Its classes, most important first.
+    pub classes: Vec<ObservedClass>,
+}
+
+/// A class of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedClass {
+    /// Its name.
+    pub name: String,
+    /// Requests that would wait now.
+    pub waiting: u32,
+    /// What was counted of it, by pool.
+    pub accounts: Vec<ClassAccount>,
+    /// Beside what the policy in force did.
+    pub tally: ClassTally,
+}
+
+impl ObservedClass {
+    /// Requests that came.
+    pub fn arrived(&self) -> u64 {
+        self.accounts.iter().map(|it| it.arrived).sum()
+    }
+
+    /// Requests that would have been refused for a reason.
+    pub fn refused(&self, reason: Reason) -> u64 {
+        self.accounts.iter().map(|it| it.refused[reason.index()]).sum()
+    }
+
+    /// Time in the queue of those that would have got a slot.
+    pub fn wait(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.accounts.iter().for_each(|it| all.add(&it.wait));
+        all
+    }
+}
+
 /// The gate at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
@@ -112,6 +176,8 @@ pub struct Snapshot {
     pub policers: Vec<(String, PolicerState)>,
     /// The policers whose rate follows a reading.
     pub steered: Vec<SteerState>,
+    /// What decides the quality of answers.
+    pub adaptations: Vec<AdaptationSnapshot>,
     /// The first [`RULES_SHOWN_MAX`] rules, by name or number, and their hits.
     pub rule_hits: Vec<(String, u64)>,
     /// How many rules there are.
@@ -122,6 +188,8 @@ pub struct Snapshot {
     pub adjustments: Vec<Adjusted>,
     /// The last reading of each sensor.
     pub sources: Vec<Source>,
+    /// A policy that is observed; [`Snapshot::take`] knows none.
+    pub observed: Option<ObservedSnapshot>,
 }
 
 impl Snapshot {
@@ -147,11 +215,13 @@ impl Snapshot {
                 .map(|(name, state)| (name.to_owned(), state))
                 .collect(),
             steered: gate.steered().collect(),
+            adaptations: gate.adaptations().map(|it| AdaptationSnapshot::of(it, plan)).collect(),
             rule_hits: rules.map(hits).collect(),
             rules: plan.rules.len(),
             unmatched: gate.unmatched(),
             adjustments: gate.adjustments().iter().cloned().collect(),
             sources: gate.sources().iter().cloned().collect(),
+            observed: None,
         }
     }
 

@@ -2,11 +2,13 @@
 
 use super::facts::RequestFacts;
 use super::limits;
+use super::quality::Quality;
 use super::record::Record;
 use crate::client::seam::Client;
 use crate::clock;
 use crate::observe::access_log::{Buffer as LogBuffer, Entry, Log, Verdict};
 use crate::observe::refusals::Refusal;
+use crate::observed::{ObservedRequest, ObservedVerdict};
 use crate::shared::{Config, Shared};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ struct LogFields<'a> {
     head: &'a RequestHead<'a>,
     fields: &'a [Field<'a>],
     received_bytes: u64,
+    observed: Option<ObservedVerdict<'a>>,
 }
 
 impl LogFields<'_> {
@@ -49,6 +52,8 @@ pub(super) fn request<C: Client>(
     let received_bytes = client.received_len(facts);
     tally.sent_bytes.add(record.sent_bytes);
     tally.received_bytes.add(received_bytes);
+    let observed = facts.observed.as_deref();
+    observed.into_iter().for_each(|it| it.ended(record));
     if let Some(reason) = record.reason {
         remember(shared, config, facts, client.request_line(), reason);
     }
@@ -59,7 +64,8 @@ pub(super) fn request<C: Client>(
     let mut table = FieldTable::new();
     let limits = limits::of_request_heads(&config.policy.limits);
     if let Ok(Parsed::Complete(head)) = client.head(&limits, &mut table) {
-        let fields = LogFields { head: &head, fields: table.fields(), received_bytes };
+        let (fields, observed) = (table.fields(), observed.map(ObservedRequest::verdict));
+        let fields = LogFields { head: &head, fields, received_bytes, observed };
         log(shared, config, facts, &fields, record);
     }
 }
@@ -109,6 +115,7 @@ fn log(
     let (pool, plan) = (facts.arrival.pool, &config.policy.plan);
     let policer = record.policer.and_then(|id| plan.policer(id));
     let duration = clock::now().since(record.arrived);
+    let level = Quality::of(plan, &facts.arrival).map(|it| it.text());
     let entry = Entry {
         time: SystemTime::now() - duration,
         client: facts.client,
@@ -129,6 +136,8 @@ fn log(
             .and_then(|id| plan.resource(id))
             .map(|it| it.name.as_str()),
         pool: if pool == PoolId::DEFAULT { None } else { plan.pool_name(pool) },
+        level: level.as_deref(),
+        observed: fields.observed,
         rule: rule_label(config, &facts.arrival),
         verdict: match (record.reason, record.waited) {
             (Some(_), _) => Verdict::Refused,

@@ -1,6 +1,7 @@
 //! Answers as they are handed to the client's side: the origin's heads, and refusals of ours.
 
 use super::facts::RequestFacts;
+use super::quality::{CACHE_CONTROL, CDN_CACHE_CONTROL, Quality};
 use crate::config::meant::{Policy, RefusalConnection};
 use crate::rate_limit::RateLimit;
 use crate::respond::{Advice, Template};
@@ -20,6 +21,10 @@ pub(crate) struct AnswerHead<'a, 'b> {
     pub(crate) fields: &'a FieldTable<'b>,
     /// The value of a cookie to set.
     pub(crate) cookie: Option<String>,
+    /// The quality of the answer, if it may be less than full.
+    pub(crate) quality: Option<Quality<'a>>,
+    /// What `Location` says, where the origin's leads to where clients cannot go.
+    pub(crate) location: Option<Vec<u8>>,
     /// What the client is told of its rate.
     pub(crate) limit: Option<RateLimit<'a>>,
     /// The gateway is on its way out: the connection closes after the answer.
@@ -30,6 +35,19 @@ impl AnswerHead<'_, '_> {
     /// Whether it is the final head by HTTP: no other follows, and the protocol stays.
     pub(crate) fn is_final(&self) -> bool {
         is_final(self.head)
+    }
+
+    /// What caches are to be told beside what the origin says: by name.
+    pub(crate) fn cache_control(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let is_less = self.is_final() && self.quality.is_some_and(|it| it.is_less());
+        let says = |name: &str| {
+            let mut fields = self.fields.fields().iter();
+            fields.any(|field| field.name.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        let for_all = is_less.then_some(("cache-control", CACHE_CONTROL));
+        let for_cdn = is_less && says(CDN_CACHE_CONTROL);
+        let for_cdn = for_cdn.then_some((CDN_CACHE_CONTROL, "no-store"));
+        for_all.into_iter().chain(for_cdn)
     }
 
     /// Whether a date is to be added: a recipient that forwards a final answer without one does so

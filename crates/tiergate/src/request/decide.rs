@@ -6,6 +6,7 @@ use super::gather;
 use super::identity::ClientIdentity;
 use super::judge::{Judged, RequestInput, judge};
 use super::limits;
+use super::quality::Quality;
 use crate::buffers;
 use crate::client::peer::Peer;
 use crate::client::seam::Client;
@@ -31,7 +32,7 @@ pub(super) enum Decision<'d> {
     /// Answer with an error.
     Bad(HeadError),
     /// The same for a request whose head is well-formed, so that it can be logged.
-    Unclear(RequestFacts, &'static str),
+    Unclear(RequestFacts, u16, &'static str),
     /// Read the body, then decide anew: nothing has been counted yet.
     Gather(RequestFacts),
     /// Answer with a refusal.
@@ -92,8 +93,10 @@ fn decide_in<'d, C: Client>(
             head = sent.map_or(head, |sent| head.with_path(sent));
             (judged, None)
         }
-        Err(unclear) => (unclear.judged, Some(unclear.ambiguity)),
+        Err(unclear) => (unclear.judged, Some((400, unclear.ambiguity.why()))),
     };
+    let wrong = ambiguity
+        .or_else(|| config.policy.plan.is_in_tree(path).then_some((404, "there is no such path")));
     let gather = match check(config, client, &head, gathered) {
         Ok(gather) => gather,
         Err(error) => return Decision::Bad(error),
@@ -108,13 +111,13 @@ fn decide_in<'d, C: Client>(
     let bytes = u32::try_from(client.held_len()).unwrap_or(u32::MAX);
     let is_sole = client.is_sole();
     let input = RequestInput { view: &view, peer, trusted, bytes, gather, is_sole };
-    let judged = match ambiguity {
+    let judged = match wrong {
         None => judge(shared, config, &input, context),
         Some(_) => Judged::not_asked(config, &input),
     };
     let (facts, verdict) = facts(config, client, &head, fields, address, judged);
-    if let Some(ambiguity) = ambiguity {
-        return Decision::Unclear(facts, ambiguity.why());
+    if let Some((status, why)) = wrong {
+        return Decision::Unclear(facts, status, why);
     }
     let entry = match verdict {
         Err(refused) => return Decision::Refuse(facts, refused, Format::accepted(fields)),
@@ -126,7 +129,8 @@ fn decide_in<'d, C: Client>(
         Entry::Now(_) => Format::Plain,
         Entry::Later(_) => Format::accepted(fields),
     };
-    let head = origin_head::<C>(config, peer, trusted, &head, &table);
+    let quality = Quality::of(&config.policy.plan, &facts.arrival);
+    let head = origin_head::<C>(config, peer, trusted, &head, &table, quality);
     Decision::Go(Go { facts, head, entry, format })
 }
 
@@ -190,7 +194,7 @@ fn facts<'d, C: Client>(
     address: IpAddr,
     judged: Judged<'d>,
 ) -> (RequestFacts, Result<Option<Entry<'d>>, Refused>) {
-    let Judged { arrival, session, left, verdict } = judged;
+    let Judged { arrival, session, observed, left, verdict } = judged;
     let preemptible = is_preemptible(config, &arrival) && is_safe_to_preempt(head);
     let facts = RequestFacts {
         head_len: head.len,
@@ -205,6 +209,7 @@ fn facts<'d, C: Client>(
         client: address,
         arrival,
         session,
+        observed,
         limit: left.map(Box::new),
     };
     (facts, verdict)
@@ -221,7 +226,11 @@ fn origin_head<C: Client>(
     peer_trusted: bool,
     head: &RequestHead<'_>,
     table: &FieldTable<'_>,
+    quality: Option<Quality<'_>>,
 ) -> Vec<u8> {
+    let path = quality.and_then(|it| it.path(head.path));
+    let head = &path.as_ref().map_or(*head, |path| head.with_path(path));
+    let level = quality.map(|it| it.text());
     let mut out = buffers::text();
     let mut listener = [0; LISTENER_LEN_MAX];
     let mut add = config.policy.forwarding;
@@ -233,6 +242,7 @@ fn origin_head<C: Client>(
         peer_trusted,
         https: peer.secure,
         add,
+        level: level.as_ref().map(|it| it.as_bytes()),
         listener_host: match head.host {
             [] => listener_text(peer.local, &mut listener),
             _ => b"",

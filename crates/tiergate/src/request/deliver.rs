@@ -39,6 +39,7 @@ impl<C: Client> Request<'_, '_, C> {
         let mut outbox = Outbox::new(std::mem::take(&mut self.head));
         if !body.is_done() {
             self.stream.begin(body.streaming, &mut self.slot);
+            self.note_stream();
         }
         let brought = self.bring(&mut outbox, &mut body, answer).await;
         self.record.sent_bytes += outbox.sent();
@@ -73,7 +74,7 @@ impl<C: Client> Request<'_, '_, C> {
                 self.release_origin(body.reusable);
                 let flushed = self.flush(outbox, Some(body)).await;
                 // How the client took it does not change how its request ended at the origin.
-                self.slot = None;
+                self.free_slot();
                 flushed
             }
             Err(fault) if fault.is_origins() => {
@@ -85,7 +86,7 @@ impl<C: Client> Request<'_, '_, C> {
                     self.release_slot(outbox);
                     // What did come is the client's.
                     let flushed = self.flush(outbox, None).await;
-                    self.slot = None;
+                    self.free_slot();
                     flushed?;
                 }
                 Err(fault)
@@ -100,7 +101,7 @@ impl<C: Client> Request<'_, '_, C> {
         let own_max = usize::MAX;
         let allowance = Allowance { own_max, ..allowance(self.shared, &self.config.policy) };
         if self.slot.is_some() && outbox.reserve_rest(&allowance) {
-            self.slot = None;
+            self.free_slot();
         }
     }
 
@@ -159,6 +160,7 @@ impl<C: Client> Request<'_, '_, C> {
         self.begin_write(outbox);
         poll_fn(|context| {
             self.stream.poll(&mut self.slot, context);
+            self.note_stream();
             if !written {
                 self.poll_body(context)?;
                 written = self.poll_outbox(outbox, None, context)?.is_ready();

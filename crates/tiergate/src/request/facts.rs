@@ -1,6 +1,7 @@
 //! What is kept of a request's head once its bytes may move.
 
 use crate::observe::counters::Protocol;
+use crate::observed::ObservedRequest;
 use crate::rate_limit::RateLimitState;
 use crate::respond::Format;
 use crate::session::SessionGuard;
@@ -36,6 +37,8 @@ pub(crate) struct RequestFacts {
     pub(crate) arrival: Arrival,
     /// Its part in a session, where the policy knows any; boxed, because most policies do not.
     pub(crate) session: Option<Box<SessionGuard>>,
+    /// What a policy that is observed makes of it; boxed, because there is mostly none.
+    pub(crate) observed: Option<Box<ObservedRequest>>,
     /// What it has left of a policer whose clients are told; boxed, because few are.
     pub(crate) limit: Option<Box<RateLimitState>>,
 }

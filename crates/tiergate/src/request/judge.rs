@@ -5,14 +5,17 @@ use crate::client::history;
 use crate::client::peer::Peer;
 use crate::clock;
 use crate::door::{Entry, Left};
+use crate::observed::ObservedRequest;
 use crate::session::SessionGuard;
 use crate::shared::{Config, Shared};
 use std::cell::RefCell;
 use std::task::Context;
 use std::time::Duration;
+use tiergate_core::adapt::Adapted;
 use tiergate_core::class::ClassId;
 use tiergate_core::classify::{Match, Scratch};
 use tiergate_core::gate::{Arrival, Refused};
+use tiergate_core::plan::Plan;
 use tiergate_core::reason::Reason;
 use tiergate_core::request::RequestView;
 
@@ -41,6 +44,8 @@ pub(super) struct Judged<'d> {
     pub(super) arrival: Arrival,
     /// Its part in a session.
     pub(super) session: Option<Box<SessionGuard>>,
+    /// What a policy that is observed makes of it.
+    pub(super) observed: Option<Box<ObservedRequest>>,
     /// What it has left of a policer whose clients are told.
     pub(super) left: Left,
     /// Its slot, or the wait for one; `None`: its body is to be read first.
@@ -59,7 +64,7 @@ impl Judged<'_> {
         let found = classify(config, input.view);
         // No answer of the origin's is taken for it, either.
         let arrival = arrival(config, &RequestInput { gather: true, ..*input }, &found, None);
-        Judged { arrival, session: None, left: None, verdict: Ok(None) }
+        Judged { arrival, session: None, observed: None, left: None, verdict: Ok(None) }
     }
 }
 
@@ -81,6 +86,7 @@ pub(super) fn judge<'d>(
     };
     let session = config.policy.session.as_ref().map(open);
     let mut arrival = arrival(config, input, &found, session.as_deref());
+    adapt(shared, config, input, &found, &mut arrival);
     let is_usable = |pool| config.pools.of(pool).is_usable();
     let may_stay = may_stay(shared, config, input, found.class);
     let refused = if found.refuse {
@@ -109,7 +115,55 @@ pub(super) fn judge<'d>(
             Err(refused) => (Err(refused), None),
         },
     };
-    Judged { arrival, session, left, verdict }
+    let observed = observe(shared, input, &arrival, &verdict);
+    Judged { arrival, session, observed, left, verdict }
+}
+
+/// Takes the request to a policy that is observed, if there is one; not while its body is still to be read.
+fn observe(
+    shared: &Shared,
+    input: &RequestInput<'_>,
+    arrival: &Arrival,
+    verdict: &Result<Option<Entry<'_>>, Refused>,
+) -> Option<Box<ObservedRequest>> {
+    let observed = shared.observed.load();
+    let policy = observed.as_ref()?;
+    let known = match verdict {
+        Ok(None) => return None,
+        Ok(Some(entry)) => (None, matches!(entry, Entry::Now(_))),
+        // No policy has a say in these.
+        Err(Refused { reason: why @ (Reason::OriginDown | Reason::ConnectionsFull), .. }) => {
+            (Some(*why), false)
+        }
+        Err(_) => (None, false),
+    };
+    let limit_of = |plan: &Plan, pool| shared.slots_for(plan, pool);
+    policy.arrive(limit_of, input.view, input.peer.listener, arrival, known)
+}
+
+/// Finds the quality of the answer, where something decides about it.
+fn adapt(
+    shared: &Shared,
+    config: &Config,
+    input: &RequestInput<'_>,
+    found: &Match,
+    arrival: &mut Arrival,
+) {
+    let plan = &config.policy.plan;
+    let Some(id) = plan.adaptation_of(found) else { return };
+    let Some(settings) = plan.adaptation(id) else { return };
+    let client = settings.client(input.view);
+    let known = shared.door.level(id, found.class, client, arrival.running);
+    // A reload may have taken it away meanwhile; its trees are still ours.
+    let full = Adapted { adaptation: id, level: settings.highest() };
+    let adapted = known.unwrap_or(full);
+    arrival.adapted = Some(adapted);
+    let pool = settings.level(adapted.level).and_then(|level| level.pool);
+    let is_usable = |pool| config.pools.of(pool).is_usable();
+    // Worse than a level is only no answer: where its pool is down, the request goes where it would have gone.
+    if let Some(pool) = pool.filter(|pool| plan.usable(*pool, is_usable).is_some()) {
+        arrival.pool = pool;
+    }
 }
 
 /// Whether the connection may stay that brings a request of this class: see [`tiergate_core::admit::connections`].

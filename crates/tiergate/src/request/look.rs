@@ -4,6 +4,7 @@ use super::answer::{AnswerHead, is_final};
 use super::body::AnswerBody;
 use super::limits;
 use super::path::Request;
+use super::quality::Quality;
 use super::streaming::Streaming;
 use crate::client::seam::Client;
 use crate::rate_limit::RateLimit;
@@ -51,6 +52,12 @@ impl<C: Client> Request<'_, '_, C> {
         let cookie = session.zip(policy.session.as_ref()).and_then(|(session, settings)| {
             session.answered(settings, head.status, table.fields())
         });
+        let quality = Quality::of(&policy.plan, &self.facts.arrival);
+        let location = quality.and_then(|quality| {
+            let mut fields = table.fields().iter();
+            let found = fields.find(|field| field.name.eq_ignore_ascii_case(b"location"))?;
+            quality.location(found.value, || self.host())
+        });
         let answer = AnswerHead {
             policy,
             facts: self.facts,
@@ -58,6 +65,8 @@ impl<C: Client> Request<'_, '_, C> {
             head: &head,
             fields: &table,
             cookie,
+            quality,
+            location,
             limit: RateLimit::of(policy, self.facts.limit.as_deref().filter(|_| is_final)),
             draining: self.shared.is_draining(),
         };
@@ -75,6 +84,15 @@ impl<C: Client> Request<'_, '_, C> {
             }
             false if head.upgrade => Seen::Switch { len },
             false => Seen::Interim { len },
+        }
+    }
+
+    /// The host that the client asked for; empty if that is not known.
+    fn host(&self) -> Vec<u8> {
+        let limits = limits::of_request_heads(&self.config.policy.limits);
+        match self.client.head(&limits, &mut FieldTable::new()) {
+            Ok(Parsed::Complete(head)) => head.host.to_vec(),
+            _ => Vec::new(),
         }
     }
 }

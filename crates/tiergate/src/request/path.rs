@@ -97,8 +97,29 @@ impl<'r, 'd, C: Client> Request<'r, 'd, C> {
         if self.record.end != Some(End::Upgraded) {
             self.record.end = Some(end);
         }
-        if let Some(mut slot) = self.slot.take() {
+        if let Some(slot) = &mut self.slot {
             slot.note(end);
+            self.free_slot();
+        }
+    }
+
+    /// The slot goes back, with the outcome noted last.
+    pub(super) fn free_slot(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
+        if let Some(observed) = &self.facts.observed
+            && !slot.is_stream()
+        {
+            observed.freed(clock::now().since(slot.admitted()), slot.outcome());
+        }
+    }
+
+    /// If the answer has become a stream, its slot went back then.
+    pub(super) fn note_stream(&self) {
+        if let Some(observed) = &self.facts.observed
+            && let Some(slot) = self.slot.as_ref().filter(|slot| slot.is_stream())
+        {
+            let outcome = slot.outcome();
+            observed.freed(outcome.first_byte.unwrap_or_default(), outcome);
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Record {
     pub(crate) waited: Option<Duration>,
     /// From the slot to the head of the answer.
     pub(crate) first_byte: Option<Duration>,
+    /// Whether it got a slot.
+    pub(crate) granted: bool,
     /// How its slot ended.
     pub(crate) end: Option<End>,
     /// Why it was refused.
@@ -40,6 +42,7 @@ impl Record {
             sent_bytes: 0,
             waited: None,
             first_byte: None,
+            granted: false,
             end: None,
             reason: None,
             policer: None,

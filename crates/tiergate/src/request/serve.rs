@@ -52,8 +52,8 @@ pub(crate) async fn serve<C: Client>(client: &mut C, shared: &Arc<Shared>) {
                 let timeouts = &config.policy.timeouts;
                 return client.fail(error.status, error.why, false, timeouts).await;
             }
-            Decision::Unclear(facts, why) => {
-                let fault = Fault::Answer(400, why);
+            Decision::Unclear(facts, status, why) => {
+                let fault = Fault::Answer(status, why);
                 let record = Record::new(arrived);
                 return Request::new(client, shared, &config, &facts, record).fail(fault).await;
             }
@@ -122,6 +122,10 @@ impl<'d, C: Client> Request<'_, 'd, C> {
             }
         };
         self.record.waited = Some(slot.waited());
+        self.record.granted = true;
+        if let Some(observed) = &self.facts.observed {
+            observed.granted();
+        }
         self.slot = Some(slot);
         true
     }

@@ -10,7 +10,7 @@ mod open_files;
 mod process;
 mod unused;
 
-pub use process::{Process, Source};
+pub use process::{ObservedSource, Process, Source};
 
 use crate::observe::counters::Counters;
 use crate::origin::idle;
@@ -20,19 +20,23 @@ use crate::{admin, clock, listen, timers};
 use anyhow::{Context, anyhow};
 use govern::Signals;
 use listeners::{Listen, Listeners};
-use process::{open_log, warn};
+use process::{load_observed, observe, open_log, warn};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use tiergate_core::names::Names;
 use tokio::sync::{mpsc, watch};
 
-/// Runs the gateway until it has drained after SIGTERM or SIGINT. `once` is polled on the first
+/// Runs the gateway until it has drained after SIGTERM or SIGINT, with the policy of `source`, and beside it one that is only observed. `once` is polled on the first
 /// thread beside everything else: what the command line adds (admin listener, file watch).
 ///
 /// # Errors
 /// The configuration is wrong, or a listener cannot be bound.
-pub fn run<F>(source: Source, once: impl FnOnce(Arc<Process>) -> F) -> anyhow::Result<()>
+pub fn run<F>(
+    source: Source,
+    observed: Option<ObservedSource>,
+    once: impl FnOnce(Arc<Process>) -> F,
+) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<()>>,
 {
@@ -47,6 +51,7 @@ where
     let mut names = Names::default();
     let mut policy = source(&mut names).map_err(|fault| anyhow!("{fault}"))?;
     warn(&policy);
+    let to_observe = load_observed(observed.as_ref()).map_err(|fault| anyhow!("{fault}"))?;
     open_files::bound_connections(&mut policy);
     // Before the listeners: a start that fails must take no connections with it.
     let bind = |address| {
@@ -58,6 +63,9 @@ where
     let config = Config::new(policy, 1, None, &counters).map_err(|fault| anyhow!("{fault}"))?;
     let shared = Arc::new(Shared::new(config, counters));
     open_log(&shared, &shared.config.load().policy)?;
+    if let Some((path, policy)) = to_observe {
+        observe(&shared, path, policy);
+    }
 
     let (orders, receivers): (Vec<_>, Vec<_>) =
         (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
@@ -67,6 +75,7 @@ where
     let process = Arc::new(Process {
         shared: shared.clone(),
         source,
+        observed,
         names: Mutex::new(names),
         admin,
         listeners: Mutex::new(listeners),
@@ -179,7 +188,7 @@ mod tests {
             parse_with(&text, "p.toml", names).map_err(|fault| fault.to_string())
         });
         // Both addresses are taken: the first that is bound fails.
-        let fault = run(source, |_| async { Ok(()) }).expect_err("no address is free");
+        let fault = run(source, None, |_| async { Ok(()) }).expect_err("no address is free");
         assert!(fault.to_string().starts_with("cannot bind the admin listener to"), "{fault}");
     }
 }

@@ -4,22 +4,37 @@ use super::listeners::Listeners;
 use super::open_files;
 use crate::config::meant::{AccessLog, Policy};
 use crate::observe::access_log::Log;
-use crate::shared::{Config, Shared};
+use crate::observed::ObservedPolicy;
+use crate::shared::{Config, Shared, flow_key};
 use anyhow::Context;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tiergate_core::names::Names;
+use tiergate_core::plan::Plan;
 use tokio::sync::watch;
 
 /// Where the configuration comes from, at the start and at each reload.
 pub type Source = Arc<dyn Fn(&mut Names) -> Result<Policy, String> + Send + Sync>;
+
+/// A policy that is to be observed: its file, and where it comes from.
+#[derive(Clone)]
+pub struct ObservedSource {
+    /// The file.
+    pub path: PathBuf,
+    /// Reads it.
+    pub load: Source,
+    /// The names of its own: they use up none of the policy in force.
+    pub names: Arc<Mutex<Names>>,
+}
 
 /// The process while it runs.
 pub struct Process {
     /// What all connections share.
     pub shared: Arc<Shared>,
     pub(super) source: Source,
+    /// A policy that is observed beside it.
+    pub(super) observed: Option<ObservedSource>,
     /// The names of classes, sites, policers and rules. Locked for the length of a reload, by nothing else.
     pub(super) names: Mutex<Names>,
     /// The socket of the admin listener, which the command line serves.
@@ -54,6 +69,7 @@ impl Process {
     fn put_in_force(&self, names: &mut Names, listeners: &mut Listeners) -> Result<u32, String> {
         let former = self.shared.config.load_full();
         let mut policy = (self.source)(names)?;
+        let observed = load_observed(self.observed.as_ref())?;
         if policy.threads != former.policy.threads {
             tracing::warn!("`threads` takes effect at the next start");
             policy.threads = former.policy.threads;
@@ -73,9 +89,35 @@ impl Process {
             open_log(&self.shared, &config.policy).map_err(|error| format!("{error:#}"))?;
         }
         self.shared.reconfigure(config);
+        if let Some((path, policy)) = observed {
+            observe(&self.shared, path, policy);
+        }
         listeners.apply(prepared);
         self.generation.send_replace(generation);
         Ok(generation)
+    }
+}
+
+/// The policy that is to be observed, with its file.
+pub(super) fn load_observed(
+    source: Option<&ObservedSource>,
+) -> Result<Option<(PathBuf, Policy)>, String> {
+    let Some(ObservedSource { path, load, names }) = source else { return Ok(None) };
+    let mut names = names.lock().map_err(|fault| fault.to_string())?;
+    let policy = names
+        .attempt(|names| load(names))
+        .map_err(|fault| format!("the policy to observe: {fault}"))?;
+    warn(&policy);
+    Ok(Some((path.clone(), policy)))
+}
+
+/// Observes a policy from now on, in place of the one before it; what was counted stays.
+pub(super) fn observe(shared: &Shared, path: PathBuf, policy: Policy) {
+    let former = shared.observed.load_full();
+    let limit_of = |plan: &Plan, pool| shared.slots_for(plan, pool);
+    match ObservedPolicy::new(path, policy, former.as_deref(), flow_key(), limit_of) {
+        Ok(observed) => shared.observed.store(Some(Arc::new(observed))),
+        Err(fault) => tracing::error!("the policy is not observed: {fault}"),
     }
 }
 

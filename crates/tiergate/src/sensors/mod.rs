@@ -104,6 +104,9 @@ fn tell(sensor: &Sensor, quantity: Quantity, shared: &Shared) -> Result<()> {
     let mut gate = shared.door.gate();
     let taken = gate.observe(clock::now(), reading);
     shared.door.wake(gate);
+    if let Some(observed) = &*shared.observed.load() {
+        observed.observe(reading);
+    }
     taken.map_err(|error| match error {
         ReadingError::Impossible => {
             anyhow::anyhow!("{} as {} cannot be", quantity.value(), quantity.name())

@@ -142,9 +142,12 @@ fn a_link_s_speed_unless_the_policy_says_what_it_can_send() {
     let kernel = Kernel::new();
     let network = |capacity| Measure::Network { interface: "eth9".to_owned(), capacity };
     let mut probe = kernel.probe(&network(None));
+    let device =
+        |name: &str, sent: u64| format!("  {name}: 9 9 9 9 9 9 9 9 {sent} 9 9 9 9 9 9 9\n");
+    kernel.write("proc/net/dev", &device("eth90", 7));
     let fault = kernel.take(&mut *probe, 0).expect_err("there is none");
     assert_eq!(fault, "there is no interface eth9");
-    kernel.write("sys/class/net/eth9/statistics/tx_bytes", "0\n");
+    kernel.write("proc/net/dev", &(device("eth90", 7) + &device("eth9", 0)));
     kernel.write("sys/class/net/eth9/speed", "-1\n");
     let fault = kernel.take(&mut *probe, 0).expect_err("no speed");
     assert!(fault.contains("tells no speed; write capacity"), "{fault}");
@@ -153,7 +156,7 @@ fn a_link_s_speed_unless_the_policy_says_what_it_can_send() {
     for probe in [&mut probe, &mut shaped] {
         assert_eq!(kernel.take(&mut **probe, 0), Ok(None));
     }
-    kernel.write("sys/class/net/eth9/statistics/tx_bytes", "1250000\n");
+    kernel.write("proc/net/dev", &(device("eth90", 7) + &device("eth9", 1_250_000)));
     assert_eq!(kernel.take(&mut *probe, 2), Ok(Some(0.05)));
     assert_eq!(kernel.take(&mut *shaped, 2), Ok(Some(0.5)));
 }

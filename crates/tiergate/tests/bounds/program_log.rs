@@ -1,5 +1,6 @@
 //! The program's log, which no client can fill.
 
+use crate::support::eventually;
 use crate::support::gateway::{Gateway, Policy};
 use crate::support::origin::Origin;
 
@@ -20,6 +21,8 @@ fn resets(streams: u8) -> Vec<u8> {
 fn a_client_that_resets_its_streams_leaves_no_lines() {
     let origin = Origin::echo();
     let gateway = Gateway::start(&Policy::of(&[origin.server()]));
+    // The lines of its start are written by a thread of their own.
+    eventually("its start is logged", || gateway.log().contains("metrics and status on"));
     let before = gateway.log();
     for _ in 0..10 {
         let mut client = gateway.client();

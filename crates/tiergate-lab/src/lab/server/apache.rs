@@ -19,6 +19,9 @@ const COMPILE_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the static page: the average of DiffServer's (Rao and Ramamurthy 2001, 4.1).
 const PAGE_BYTES: usize = 6401;
 
+/// Two trees with a picture, and the same picture with less in it: of the sizes that Abdelzaher's are (7.1).
+const TREES: [(&str, usize); 2] = [("full_content", 64 << 10), ("degraded_content", 8 << 10)];
+
 /// How Apache is set.
 #[derive(Deserialize, Serialize, Clone, Debug, PartialEq)]
 #[serde(default, deny_unknown_fields)]
@@ -47,6 +50,11 @@ impl Apache {
         let files = place.dir().join("files");
         let paths = surge::write(&files, self.files, self.seed)?;
         std::fs::write(files.join("page.html"), "x".repeat(PAGE_BYTES))?;
+        for (tree, bytes) in TREES {
+            let folder = files.join(tree);
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(folder.join("image.jpg"), "x".repeat(bytes))?;
+        }
         compile_page(&place.dir().join("cgi-bin")).await?;
         let file = place.dir().join("apache.conf");
         std::fs::write(&file, self.configuration(place, &files)?)?;

@@ -156,6 +156,11 @@ impl Started {
         self.running.iter_mut().find_map(Running::ended)
     }
 
+    /// Its processes, as they were started.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.running.iter().map(Running::pid).collect()
+    }
+
     /// Ends it, and returns what it says that it did; `None`: a server that does not tell.
     pub(crate) fn stop(mut self) -> Option<Counts> {
         self.running.iter_mut().for_each(Running::stop);

@@ -419,7 +419,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
             return Ok(());
         }
         let mut values = [Vec::new(), Vec::new()];
-        let mut extra = ArrayVec::<Field<'_>, 3>::new();
+        let mut extra = ArrayVec::<Field<'_>, 5>::new();
         if let Some(limit) = &answer.limit {
             values = [buffers::text(), buffers::text()];
             limit.put_policy(&mut values[0]);
@@ -430,6 +430,9 @@ impl<S: ClientStream> Client for Http1<'_, S> {
         if let Some(value) = &answer.cookie {
             extra.push(Field { name: b"Set-Cookie", value: value.as_bytes() });
         }
+        for (name, value) in answer.cache_control() {
+            extra.push(Field { name: name.as_bytes(), value: value.as_bytes() });
+        }
         let may_keep = facts.keep && self.is_sent() && !answer.draining;
         self.keep = date::with_line(|date_line| {
             let info = ResponseInfo {
@@ -437,6 +440,7 @@ impl<S: ClientStream> Client for Http1<'_, S> {
                 keep_alive: may_keep || !is_final,
                 via: answer.policy.forwarding.via,
                 date_line: if answer.lacks_date() { date_line } else { b"" },
+                location: answer.location.as_deref(),
                 extra: &extra,
             };
             http1::write_response_head(out, head, fields, &info)

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue,
-    SET_COOKIE, VIA,
+    LOCATION, SET_COOKIE, VIA,
 };
 use http::{Response, StatusCode};
 use std::sync::Arc;
@@ -28,6 +28,12 @@ pub(super) fn translate(answer: &AnswerHead<'_, '_>) -> Option<Response<()>> {
     }
     if let Some(cookie) = &answer.cookie {
         headers.append(SET_COOKIE, HeaderValue::try_from(cookie).expect("ours is ASCII"));
+    }
+    for (name, value) in answer.cache_control() {
+        headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if let Some(location) = &answer.location {
+        headers.insert(LOCATION, HeaderValue::from_bytes(location).ok()?);
     }
     if let Some(limit) = &answer.limit {
         limit.append_to(&mut headers);

@@ -1,6 +1,7 @@
 //! The content of a line.
 
 use crate::observe::counters::Protocol;
+use crate::observed::ObservedVerdict;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 use tiergate_core::outcome::End;
@@ -66,6 +67,10 @@ pub struct Entry<'a> {
     pub pool: Option<&'a str>,
     /// The name of the resource that it needed.
     pub resource: Option<&'a str>,
+    /// The level of the answer and the highest there is, `1/2`; `None`: nothing decides about it.
+    pub level: Option<&'a str>,
+    /// What the policy that is observed made of it.
+    pub observed: Option<ObservedVerdict<'a>>,
     /// The rule that decided the class.
     pub rule: Option<RuleLabel<'a>>,
     /// What was decided.

@@ -4,9 +4,11 @@ use super::entry::Entry;
 use super::escape;
 use super::time::Clock;
 use crate::config::meant::LogFormat;
+use crate::observed::ObservedVerdict;
 use std::io::Write;
 use std::time::Duration;
 use tiergate_core::plan::RuleLabel;
+use tiergate_core::reason::Reason;
 
 /// State of the formatting besides the entry.
 #[derive(Debug, Default)]
@@ -47,6 +49,7 @@ impl Formatter {
         text(line, "class", entry.class.unwrap_or_default().as_bytes());
         text(line, "pool", entry.pool.unwrap_or_default().as_bytes());
         text(line, "resource", entry.resource.unwrap_or_default().as_bytes());
+        text(line, "level", entry.level.unwrap_or_default().as_bytes());
         if let Some(RuleLabel { number, name }) = entry.rule {
             put(line, format_args!(",\"rule\":{number}"));
             text(line, "rule_name", name.unwrap_or_default().as_bytes());
@@ -58,6 +61,11 @@ impl Formatter {
         text(line, "policer", entry.policer.unwrap_or_default().as_bytes());
         if let Some(end) = entry.end {
             put(line, format_args!(",\"end\":\"{}\"", end.name()));
+        }
+        if let Some(ObservedVerdict { class, verdict, reason }) = entry.observed {
+            text(line, "observed_class", class.as_bytes());
+            text(line, "observed_verdict", verdict.as_bytes());
+            text(line, "observed_reason", reason.map_or("", Reason::name).as_bytes());
         }
         text(line, "server", entry.server.unwrap_or_default().as_bytes());
         text(line, "cause", entry.cause.as_bytes());
@@ -170,6 +178,8 @@ pub(super) mod tests {
             class: Some("checkout"),
             pool: None,
             resource: None,
+            level: None,
+            observed: None,
             rule: Some(RuleLabel { number: 2, name: None }),
             verdict: Verdict::Queued,
             reason: None,

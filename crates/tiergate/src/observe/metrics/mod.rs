@@ -3,8 +3,10 @@
 //! Locks are held to copy numbers ([`Readings`]), never while text is written. Every label has few values:
 //! classes (64 at most, and as many that are gone), reasons, ends, servers of the policy, the first rules.
 
+mod adaptation;
 mod gate;
 mod gateway;
+mod observed;
 mod page;
 mod process;
 mod sensors;
@@ -54,6 +56,8 @@ impl Readings<'_> {
         self.clients(&mut page);
         self.origin(&mut page);
         self.sensors(&mut page);
+        self.adaptations(&mut page);
+        self.observed(&mut page);
         self.identity(&mut page);
         self.internals(&mut page);
         page.finish()

@@ -1,0 +1,140 @@
+//! An adaptation as a plan has it.
+
+use crate::admit::inbound::Reference;
+use crate::classify::flow::{Flow, FlowKey};
+use crate::names::PoolId;
+use crate::request::RequestView;
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+
+/// Levels of quality, and what moves between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adaptation {
+    /// The name in the policy, in status and in metrics.
+    pub name: String,
+    /// The source of the readings ([`crate::sense`]); [`Inbound::BACKLOG`]: the requests that wait in the default pool.
+    ///
+    /// [`Inbound::BACKLOG`]: crate::admit::inbound::Inbound::BACKLOG
+    pub source: Box<str>,
+    /// Where the reading is to stay.
+    pub reference: Reference,
+    /// The levels, the lowest quality first: 1 to [`Adaptation::LEVELS_MAX`].
+    pub levels: Vec<Level>,
+    /// Whether a part of the clients may be refused when the lowest quality is still too much.
+    pub refuses: bool,
+    /// What tells clients apart.
+    pub by: Flow,
+    /// By what factor the gain of the loop may be larger than estimated until it oscillates, if nothing but the sampling is late: more
+    /// than 2.
+    pub gain_margin: f64,
+}
+
+/// What a level does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    /// What is put before the path: `/degraded_content`. It begins with `/` and does not end with it.
+    pub tree: Option<Box<str>>,
+    /// The pool that takes the request, in place of its rule's or class's.
+    pub pool: Option<PoolId>,
+}
+
+impl Adaptation {
+    /// Most adaptations of a plan.
+    pub const COUNT_MAX: usize = 16;
+    /// Most levels of an adaptation.
+    pub const LEVELS_MAX: usize = 8;
+    /// The gain margin without any other: the loop stands a gain that is twice what was estimated and a reading that is a period late.
+    pub const GAIN_MARGIN: f64 = 10.0;
+    /// Highest utilization that may be a reference: of one that is reached nothing more is to be seen. Parts of 10,000.
+    const REFERENCE_MAX: u16 = 9900;
+
+    /// Checks what the control relies on.
+    ///
+    /// # Errors
+    /// The first fault found, for a person.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let is_tree = |it: &Level| {
+            it.tree.as_deref().is_none_or(|it| it.starts_with('/') && !it.ends_with('/'))
+        };
+        match self.reference {
+            Reference::Utilization(parts) if !(1..=Self::REFERENCE_MAX).contains(&parts) => {
+                Err("reference must be more than 0% and at most 99%")
+            }
+            Reference::QueueLen(0) => Err("reference must be at least 1"),
+            _ if self.levels.is_empty() => Err("a level is needed"),
+            _ if self.levels.len() > Self::LEVELS_MAX => Err("there may be at most 8 levels"),
+            _ if self.levels.len() == 1 && !self.refuses => {
+                Err("one level leaves nothing to choose: it needs another, or refuse = true")
+            }
+            _ if !self.levels.iter().all(is_tree) => {
+                Err("a tree begins with / and has none at its end")
+            }
+            _ if self.gain_margin.is_nan() || self.gain_margin <= 2.0 => {
+                Err("gain_margin must be more than 2")
+            }
+            _ if self.source.is_empty() => Err("a source is needed"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The reference as a share: half, where it is a queue's ([`crate::gate`] takes half of all for one that is as long as it may be).
+    pub(crate) fn reference_share(&self) -> f64 {
+        match self.reference {
+            Reference::Utilization(_) => self.reference.value(),
+            Reference::QueueLen(_) => 0.5,
+        }
+    }
+
+    /// The highest level: full quality.
+    pub fn highest(&self) -> u8 {
+        self.levels.len() as u8
+    }
+
+    /// What a level does; `None`: it is to be refused, or there is no such level.
+    pub fn level(&self, level: u8) -> Option<&Level> {
+        self.levels.get(usize::from(level).checked_sub(1)?)
+    }
+
+    /// Whose request it is, as a hash that is the same after a restart and on every gateway: what decides a client's level must not
+    /// change with them. Clients could find it out, and gain by it what they gain by trying.
+    pub fn client(&self, view: &RequestView<'_>) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(0, 0);
+        hasher.write(self.name.as_bytes());
+        let key = hasher.finish();
+        self.by.of(view, FlowKey([key, key.rotate_left(32)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_spread_evenly_and_alike_everywhere() {
+        let settings = Adaptation {
+            name: "pages".to_owned(),
+            source: "cpu".into(),
+            reference: Reference::Utilization(8000),
+            levels: vec![Level::default(); 2],
+            refuses: false,
+            by: Flow::CLIENT,
+            gain_margin: Adaptation::GAIN_MARGIN,
+        };
+        let client = |number: u32| {
+            let client = std::net::Ipv4Addr::from(0x0a4d_0002 + number).into();
+            settings.client(&RequestView { client, ..RequestView::EMPTY })
+        };
+        let below = |part: f64| {
+            let end = (part * 2f64.powi(64)) as u64;
+            (0..4096).filter(|number| client(*number) < end).count() as f64 / 4096.0
+        };
+        for part in [0.05, 0.25, 0.5, 0.75, 0.95] {
+            assert!((below(part) - part).abs() < 0.03, "{part}: {}", below(part));
+        }
+        assert_eq!(
+            client(0),
+            17_562_988_715_340_479_760,
+            "it never changes: whoever changes it changes every client's level"
+        );
+    }
+}
