@@ -144,7 +144,9 @@ fn what_waits_in_force_does_not_wait_where_there_are_more_slots() {
     assert!(clients.into_iter().all(|it| it.join().expect("it ends") == 200));
     eventually("all are done", || class(&gateway, "all")["both_admit"] == 9);
     let wait = class(&gateway, "all")["wait"]["p99_seconds"].as_f64().expect("a wait");
-    assert!(wait < 0.4, "in force the last waits for 0.7 s: {wait}");
+    let status = gateway.status();
+    let in_force = status["classes"][0]["wait"]["total"]["p99_seconds"].as_f64().expect("a wait");
+    assert!(wait < in_force * 0.7, "{wait} beside {in_force} in force");
 }
 
 #[test]

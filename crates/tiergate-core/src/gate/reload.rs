@@ -57,7 +57,8 @@ impl<T> Gate<T> {
     pub(crate) fn set_slots(&mut self, now: Moment, pool: PoolId, slots: u32) {
         let (now, pool, common) = self.at(now, pool);
         pool.let_time_pass(now);
-        pool.limit.set_bounds(now, &Slots::Fixed(slots));
+        pool.given = Slots::Fixed(slots);
+        pool.limit.set_bounds(now, &pool.given);
         pool.dispatch(common, now);
     }
 

@@ -44,6 +44,8 @@ pub use tally::ClassTally;
 const LIMITS_EVERY: Duration = Duration::from_secs(1);
 /// So long at least between two calls of the gate.
 const TICK_MIN: Duration = Duration::from_millis(1);
+/// Most calls of the gate, each at its moment, that one request waits for.
+const TICKS_MAX: u32 = 1000;
 /// As many slots as nothing has.
 const UNBOUNDED: u32 = 1_000_000;
 /// How long a request takes of a class that none was seen of.
@@ -178,7 +180,10 @@ impl Shadow {
 
     /// A request has got its slot in force.
     pub fn granted(&mut self, observed: Observed) {
-        if let Some(request) = self.requests.find_mut(observed.0) {
+        // Of one that has its slot here already, the end is known.
+        if let Some(request) = self.requests.find_mut(observed.0)
+            && matches!(request.state, State::Waiting(_))
+        {
             request.granted = true;
         }
     }
@@ -296,13 +301,16 @@ impl Shadow {
 
     /// Lets time pass: gives back the slots of those whose time is over, and ends waits, each at its moment.
     fn pass(&mut self, now: Moment) {
+        let mut ticks = 0;
         loop {
             let end = self.ends.first_key_value().map_or(Moment::NEVER, |((at, _), _)| *at);
             if self.due.min(end) > now {
                 return;
             }
             if self.due <= end {
-                let at = self.due;
+                // After a long time in which nobody looked, what is left of it passes at once.
+                let at = if ticks < TICKS_MAX { self.due } else { now.min(end) };
+                ticks += 1;
                 // Once in a while is enough: a gate that has something to do at once does it in steps.
                 self.due = self.gate.tick(at).max(at + TICK_MIN);
                 self.settle(at);

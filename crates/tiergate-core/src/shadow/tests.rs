@@ -132,6 +132,9 @@ fn an_adaptive_limit_is_that_of_the_policy_in_force() {
     assert_eq!(shadow.gate().slots(), 7, "once a second");
     shadow.limits_are(at(1500), |_| 9);
     assert_eq!(shadow.gate().slots(), 9);
+    let plan = Spec::protective().build().expect("a sound plan");
+    shadow.reconfigure(at(1600), &plan, |_| 7).expect("a sound plan");
+    assert_eq!(shadow.gate().slots(), 7, "a reload takes it over, too");
     let mut fixed = self::shadow(spec(3));
     fixed.limits_are(at(1500), |_| 9);
     assert_eq!(fixed.gate().slots(), 3, "a number is part of the policy");
@@ -162,6 +165,17 @@ fn what_waits_in_force_holds_no_slot_here_for_that_time() {
         shadow.ended(at(2100), it, served(50));
     }
     assert_eq!((shadow.tally(CLASS).both_admit, shadow.gate().running()), (3, 0));
+}
+
+#[test]
+fn what_had_its_slot_here_first_ends_as_expected_and_not_as_told_later() {
+    let mut shadow = shadow(spec(1));
+    let first = shadow.arrive(at(0), Arrival::of(CLASS), None, false).expect("there is room");
+    shadow.granted(first);
+    shadow.ended(at(10), first, served(5));
+    assert_eq!(shadow.gate().running(), 1, "it takes as long as is usual");
+    shadow.tick(at(50));
+    assert_eq!((shadow.gate().running(), shadow.tally(CLASS).both_admit), (0, 1));
 }
 
 #[test]
