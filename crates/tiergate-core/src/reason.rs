@@ -45,6 +45,29 @@ named! {
 }
 
 impl Reason {
+    /// Whether the server had too much to do, so that the request would have been served at another time.
+    pub const fn is_for_want_of_capacity(self) -> bool {
+        match self {
+            Reason::QueueFull
+            | Reason::DeadlineInfeasible
+            | Reason::LastingOverload
+            | Reason::DeadlineExpired
+            | Reason::QueueDelay
+            | Reason::BacklogTrigger
+            | Reason::Shed => true,
+            Reason::Level
+            | Reason::Rule
+            | Reason::OriginDown
+            | Reason::Policed
+            | Reason::SitePoliced
+            | Reason::ConnectionsFull
+            | Reason::Blocked
+            | Reason::Preempted
+            | Reason::Draining
+            | Reason::Reconfigured => false,
+        }
+    }
+
     /// What the reason means, for a person.
     pub const fn meaning(self) -> &'static str {
         match self {

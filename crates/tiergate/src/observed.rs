@@ -106,8 +106,8 @@ impl ObservedPolicy {
         {
             let client = settings.client(&view);
             arrival.adapted = shadow.gate().level(id, found.class, client, arrival.running);
-            let level = arrival.adapted.and_then(|it| settings.level(it.level));
-            arrival.pool = level.and_then(|level| level.pool).unwrap_or(arrival.pool);
+            let pool = arrival.adapted.and_then(|adapted| plan.level_pool(adapted));
+            arrival.pool = pool.unwrap_or(arrival.pool);
         }
         let refused = found.refuse.then_some(Reason::Rule).or(refused);
         let request = shadow.arrive(now, arrival, refused, granted)?;

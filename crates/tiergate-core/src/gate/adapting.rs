@@ -106,7 +106,7 @@ impl Adapting {
         if reason == Reason::Level {
             it.traffic.came(class);
             it.traffic.served(0, 0);
-        } else if is_for_want_of_capacity(reason) {
+        } else if reason.is_for_want_of_capacity() {
             it.traffic.came(class);
             it.traffic.lacked();
         }
@@ -114,7 +114,7 @@ impl Adapting {
 
     /// A request that waited was refused.
     pub(super) fn gave_up(&mut self, adapted: Option<Adapted>, reason: Reason) {
-        if is_for_want_of_capacity(reason)
+        if reason.is_for_want_of_capacity()
             && let Some(it) = adapted.and_then(|adapted| self.of(adapted.adaptation))
         {
             it.traffic.lacked();
@@ -147,29 +147,6 @@ impl Adapting {
             it.points.reconfigure(plan.class_ids(), least, settings.highest());
             self.list.push(it);
         }
-    }
-}
-
-/// Whether the request was refused because the server has too much to do.
-fn is_for_want_of_capacity(reason: Reason) -> bool {
-    match reason {
-        Reason::QueueFull
-        | Reason::DeadlineInfeasible
-        | Reason::LastingOverload
-        | Reason::DeadlineExpired
-        | Reason::QueueDelay
-        | Reason::BacklogTrigger
-        | Reason::Shed => true,
-        Reason::Level
-        | Reason::Rule
-        | Reason::OriginDown
-        | Reason::Policed
-        | Reason::SitePoliced
-        | Reason::ConnectionsFull
-        | Reason::Blocked
-        | Reason::Preempted
-        | Reason::Draining
-        | Reason::Reconfigured => false,
     }
 }
 

@@ -87,26 +87,8 @@ impl<T> Pool<T> {
         flow: u64,
         reason: Reason,
     ) {
-        let counts = match reason {
-            Reason::QueueFull
-            | Reason::DeadlineInfeasible
-            | Reason::LastingOverload
-            | Reason::DeadlineExpired
-            | Reason::QueueDelay
-            | Reason::Policed
-            | Reason::SitePoliced
-            | Reason::BacklogTrigger
-            | Reason::Shed => true,
-            // It has not come again too early: nothing has told it when.
-            Reason::Level
-            | Reason::Rule
-            | Reason::OriginDown
-            | Reason::ConnectionsFull
-            | Reason::Blocked
-            | Reason::Preempted
-            | Reason::Draining
-            | Reason::Reconfigured => false,
-        };
+        let is_policed = matches!(reason, Reason::Policed | Reason::SitePoliced);
+        let counts = is_policed || reason.is_for_want_of_capacity();
         let spared = self.is_spared(common, class, running);
         if let Some(blocking) = common.blocking.as_mut().filter(|_| counts && !spared)
             && let Some(until) = blocking.refused(now, flow)

@@ -3,7 +3,7 @@
 use super::places::Places;
 use super::spec::{PoolSettings, ResourceSettings, Spec};
 use super::split::Split;
-use crate::adapt::Adaptation;
+use crate::adapt::{Adaptation, Adapted};
 use crate::admit::connections::Level;
 use crate::admit::policer;
 use crate::class::Class;
@@ -255,6 +255,11 @@ impl Plan {
         }
         let named = found.adaptation.or_else(|| self.class(found.class)?.adaptation);
         named.filter(|id| *id != AdaptationId::NONE)
+    }
+
+    /// The pool that a level sends its requests to, if it says so.
+    pub fn level_pool(&self, adapted: Adapted) -> Option<PoolId> {
+        self.adaptation(adapted.adaptation)?.level(adapted.level)?.pool
     }
 
     /// Whether a path, as rules see it, leads into a tree of some level: those are reached by levels only.

@@ -158,7 +158,7 @@ fn adapt(
     let full = Adapted { adaptation: id, level: settings.highest() };
     let adapted = known.unwrap_or(full);
     arrival.adapted = Some(adapted);
-    let pool = settings.level(adapted.level).and_then(|level| level.pool);
+    let pool = plan.level_pool(adapted);
     let is_usable = |pool| config.pools.of(pool).is_usable();
     // Worse than a level is only no answer: where its pool is down, the request goes where it would have gone.
     if let Some(pool) = pool.filter(|pool| plan.usable(*pool, is_usable).is_some()) {
