@@ -136,6 +136,9 @@ fn answers_get_worse_while_the_processor_is_busy_and_better_afterwards() {
         assert!(metrics.lines().any(|it| it == line), "{line} is missing in\n{metrics}");
     }
     let page = Client::connect(gateway.admin).get_local("/").text();
+    let margins = adaptation(&gateway);
+    assert!(margins["gain_margins"][1].as_f64() < margins["gain_margins"][0].as_f64(), "{margins}");
+    assert!(margins["delay_margin"].as_f64().is_some_and(|delay| delay > 0.0), "{margins}");
     assert!(page.contains("<h2>Adaptations</h2>") && page.contains("lowest"), "{page}");
     eventually("the log has the level", || {
         let text = fs::read_to_string(&log).unwrap_or_default();

@@ -16,7 +16,7 @@ pub struct Adapted {
 
 /// The level of a client at a set point. `client`: a hash that is even over all values, always the same for one client.
 ///
-/// A set point that moves takes the level from as few clients as it can: whoever has the higher level at some F has it at
+/// When a set point falls, no more clients lose their level than must: a client that has the higher level at some F has it at
 /// every greater one.
 pub(crate) fn of_client(set_point: f64, client: u64, highest: LevelNumber) -> LevelNumber {
     let set_point = set_point.clamp(0.0, f64::from(highest));

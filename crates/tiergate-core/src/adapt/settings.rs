@@ -96,7 +96,7 @@ impl Adaptation {
     }
 
     /// Whose request it is, as a hash that is the same after a restart and on every gateway: what decides a client's level must not
-    /// change with them. Clients could find it out, and gain by it what they gain by trying.
+    /// change with them. A client that finds it out gains no more than by trying.
     pub fn client(&self, view: &RequestView<'_>) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(0, 0);
         hasher.write(self.name.as_bytes());
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(
             client(0),
             17_562_988_715_340_479_760,
-            "it never changes: whoever changes it changes every client's level"
+            "another hash would change every client's level"
         );
     }
 }

@@ -42,7 +42,7 @@ impl Traffic {
         *grown(&mut self.came, class.index()) += 1;
     }
 
-    /// A request was answered, or the server worked on it in vain; at level 0: refused.
+    /// A request was served, whether it was answered or not; at level 0 it was refused.
     pub(crate) fn served(&mut self, level: LevelNumber, bytes: u64) {
         let place = usize::from(level).min(Adaptation::LEVELS_MAX);
         self.answered[place] += 1;

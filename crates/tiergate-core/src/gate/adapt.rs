@@ -250,7 +250,7 @@ mod tests {
                 let first_byte = Some(Duration::from_millis(5));
                 let outcome =
                     Outcome { first_byte, bytes: 1000, ..Outcome::without_answer(End::Served) };
-                // The others would have waited in vain.
+                // The others would have waited until they were refused.
                 if number >= answered {
                     self.lack(&slot);
                     let preempted = Outcome::without_answer(End::Preempted);

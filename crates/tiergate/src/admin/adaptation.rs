@@ -30,6 +30,8 @@ pub struct AdaptationStatus {
     /// By what factor a change may show more of an effect than expected before the loop oscillates: with readings that are up to date, and
     /// with those that are a period late.
     pub gain_margins: [f64; 2],
+    /// How many periods later a change may show itself before the loop oscillates.
+    pub delay_margin: f64,
 }
 
 /// A class's set point.
@@ -72,7 +74,7 @@ impl AdaptationStatus {
 pub(super) fn status(it: &AdaptationSnapshot) -> AdaptationStatus {
     let state = &it.state;
     let settings = &state.settings;
-    let margin = |late| margins(settings.gain_margin, 1.0, late).gain;
+    let margins = |late| margins(settings.gain_margin, 1.0, late);
     AdaptationStatus {
         name: settings.name.clone(),
         sensor: settings.source.to_string(),
@@ -91,6 +93,7 @@ pub(super) fn status(it: &AdaptationSnapshot) -> AdaptationStatus {
         answered: state.answered.clone(),
         cost_per_request: state.costs.iter().copied().map(Into::into).collect(),
         cost_per_mebibyte: state.mebibyte.into(),
-        gain_margins: [margin(0.0), margin(1.0)],
+        gain_margins: [margins(0.0).gain, margins(1.0).gain],
+        delay_margin: margins(0.0).delay,
     }
 }
