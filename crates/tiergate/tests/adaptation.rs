@@ -191,3 +191,78 @@ fn a_level_may_be_another_pool_and_level_0_is_refused_with_its_reason() {
     let refused = &gateway.status()["classes"][0]["refused"]["level"];
     assert!(refused.as_u64().is_some_and(|count| count > 0), "{refused}");
 }
+
+#[test]
+fn a_site_keeps_what_it_is_guaranteed_while_the_others_get_worse_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid_file = folder.path().join("pid");
+    let busy = Busy::start();
+    fs::write(&pid_file, busy.0.id().to_string()).expect("written");
+    let origin = origin();
+    // What the sites ask for here is far below what one of them is guaranteed; the process uses more than all may.
+    let tables = |guarantee: &str| {
+        format!(
+            "[[sensor]]\nname = \"server\"\nmeasure = \"cpu\"\npid_file = {:?}\nevery = \"200ms\"\n\
+             [[adaptation]]\nname = \"pages\"\nsensor = \"server\"\nreference = \"1%\"\ngain_margin = 3\n\
+             cost = {{ request = \"10us\", mebibyte = \"10us\" }}\nlevel = [{{}}, {{}}]\nrefuse = true\n\
+             [[site]]\nname = \"shop\"\n{guarantee}\n[[site]]\nname = \"rest\"\n\
+             [[class]]\nname = \"rest\"\nsite = \"rest\"\nadaptation = \"pages\"\n\
+             [[class]]\nname = \"shop\"\nsite = \"shop\"\nadaptation = \"pages\"\n\
+             [[rule]]\npath = \"/shop\"\nclass = \"shop\"\n[[rule]]\npath = \"/**\"\nclass = \"rest\"\n",
+            pid_file.display().to_string()
+        )
+    };
+    let policy =
+        |guarantee: &str| Policy { tables: tables(guarantee), ..Policy::of(&[origin.server()]) };
+    let guaranteed = "guarantee = { requests = \"900/s\", bandwidth = \"8Mbit/s\" }";
+    let gateway = Gateway::start(&policy(guaranteed));
+    eventually_with_requests("the others get the lowest quality", &gateway, || {
+        drop(gateway.get("/shop"));
+        body(&gateway, "/").contains("level=1/2")
+    });
+    assert!(body(&gateway, "/shop").contains("level=2/2"));
+    // Nothing is left to take from the others: the guarantees are cut.
+    eventually_with_requests("the guarantees are cut", &gateway, || {
+        drop(gateway.get("/shop"));
+        adaptation(&gateway)["guarantees_kept"].as_f64().is_some_and(|kept| kept < 0.9)
+    });
+    let status = adaptation(&gateway);
+    let shop = &status["guarantees"][0];
+    assert_eq!(
+        (&shop["site"], status["guarantees"].as_array().map(Vec::len)),
+        (&"shop".into(), Some(1))
+    );
+    assert!(shop["guaranteed"].as_f64().is_some_and(|it| (it - 0.009).abs() < 0.001), "{shop}");
+    assert!(shop["used"].as_f64().is_some_and(|it| it > 0.0 && it < 0.009), "{shop}");
+    assert!(body(&gateway, "/shop").contains("level=2/2"), "it asks for little of it");
+    let metrics = Client::connect(gateway.admin).get_local("/metrics").text();
+    for metric in [
+        "tiergate_guarantee_ratio{adaptation=\"pages\",site=\"shop\"} 0.009",
+        "tiergate_guarantee_used_ratio{adaptation=\"pages\",site=\"shop\"} 0.0",
+        "tiergate_guarantee_kept_ratio{adaptation=\"pages\"} 0.",
+    ] {
+        assert!(metrics.contains(metric), "{metric} is missing in\n{metrics}");
+    }
+    let page = Client::connect(gateway.admin).get_local("/").text();
+    assert!(page.contains("<h2>Guarantees</h2>") && page.contains("of each is kept"), "{page}");
+
+    // More than there is, is refused, and what holds stays.
+    let (status, said) = {
+        let more = "guarantee = { requests = \"1100/s\" }";
+        let text = policy(more).text(&[gateway.address], gateway.admin);
+        gateway.write_policy(&text);
+        gateway.reload()
+    };
+    assert!(
+        status >= 400 && said.contains("is too much: with it, 1.1% of what sensor server"),
+        "{said}"
+    );
+    assert!(adaptation(&gateway)["guarantees"][0]["guaranteed"].as_f64() < Some(0.01));
+    let text = policy("").text(&[gateway.address], gateway.admin);
+    gateway.write_policy(&text);
+    assert_eq!(gateway.reload().0, 200);
+    assert_eq!(adaptation(&gateway).get("guarantees"), None);
+    eventually_with_requests("without a guarantee it is as the others", &gateway, || {
+        body(&gateway, "/shop").contains("level=1/2")
+    });
+}

@@ -593,6 +593,49 @@ fn each_fault_is_told_with_place_key_found_and_expected() {
             "policy.toml:8:19: adaptation[1].level[1].tree: needs paths in normal form: forwarding.path must not be \"as_received\"",
         ),
         (
+            "[[adaptation]]\nname = \"a\"\nsensor = \"backlog\"\nlevel = [{}, {}]\ncost.request = \"1ms\"",
+            "policy.toml:7:1: adaptation[1].cost: costs are shares of what a sensor measures, and a queue's length is none",
+        ),
+        (
+            "[[adaptation]]\nname = \"a\"\nsensor = \"backlog\"\nlevel = [{}, {}]\ncost = { request = 2 }",
+            "policy.toml:7:20: adaptation[1].cost.request: must be a time such as \"1.6ms\" or \"40us\", got 2",
+        ),
+        (
+            "[[site]]\nname = \"s\"\nguarantee = { requests = \"10/s\", bandwidth = \"1Mb/s\" }",
+            "policy.toml:5:46: site[1].guarantee.bandwidth: must be a bandwidth such as \"27Mbit/s\" or \"3MiB/s\", got \"1Mb/s\"",
+        ),
+        (
+            "[[site]]\nname = \"s\"\nguarantee.requests = \"10/s\"",
+            "policy.toml:5:1: site[1].guarantee: nothing keeps it: no class of the site has an adaptation with cost = { … }",
+        ),
+        (
+            "[[sensor]]\nname = \"cpu\"\nmeasure = \"cpu\"\n[[adaptation]]\nname = \"a\"\nsensor = \"cpu\"\nreference = \"58%\"\nrefuse = true\nlevel = [{}, {}]\ncost = { request = \"1.604ms\", mebibyte = \"64.5ms\" }\n\
+             [[site]]\nname = \"s\"\nguarantee = { requests = \"100/s\", bandwidth = \"27Mbit/s\" }\n[[site]]\nname = \"t\"\nguarantee = { requests = \"200/s\", bandwidth = \"27Mbit/s\" }\n\
+             [[class]]\nname = \"a\"\nsite = \"s\"\nadaptation = \"a\"\n[[class]]\nname = \"b\"\nsite = \"t\"\nadaptation = \"a\"",
+            "policy.toml:18:13: site[2].guarantee: is too much: with it, 89.6% of what sensor cpu measures is guaranteed, 31.65% more than adaptation a's reference, 58%; 80/s and 10.8Mbit/s would fit",
+        ),
+        // A tenth and two tenths are more than three tenths, in binary fractions. A rule without a class is of any.
+        (
+            "[[sensor]]\nname = \"cpu\"\nmeasure = \"cpu\"\n[[adaptation]]\nname = \"a\"\nsensor = \"cpu\"\nreference = \"30%\"\nrefuse = true\nlevel = [{}, {}]\ncost = { request = \"1ms\" }\n\
+             [[site]]\nname = \"s\"\nguarantee.requests = \"100/s\"\n[[site]]\nname = \"t\"\nguarantee.requests = \"200/s\"\n[[site]]\nname = \"u\"\nguarantee.requests = \"10000/s\"\n\
+             [[class]]\nname = \"a\"\nsite = \"s\"\nadaptation = \"a\"\n[[class]]\nname = \"b\"\nsite = \"t\"\n[[class]]\nname = \"c\"\nsite = \"u\"\nadaptation = \"a\"\n[[rule]]\npath = \"/b\"\nadaptation = \"a\"",
+            "policy.toml:21:1: site[3].guarantee: is too much: with it, 1030% of what sensor cpu measures is guaranteed, 1000% more than adaptation a's reference, 30%; nothing of it fits",
+        ),
+        (
+            "[[sensor]]\nname = \"cpu\"\nmeasure = \"cpu\"\n[[adaptation]]\nname = \"a\"\nsensor = \"cpu\"\nreference = \"30%\"\nlevel = [{}, {}]\ncost = { request = \"0ms\", mebibyte = \"84ms\" }\n\
+             [[site]]\nname = \"s\"\nguarantee.requests = \"100/s\"\n[[class]]\nname = \"a\"\nadaptation = \"a\"",
+            "policy.toml:14:1: site[1].guarantee: is of nothing: requests cost only their bytes in adaptation a; write bandwidth = \"…\"",
+        ),
+        (
+            "[[sensor]]\nname = \"cpu\"\nmeasure = \"cpu\"\n[[adaptation]]\nname = \"a\"\nsensor = \"cpu\"\nreference = \"30%\"\nlevel = [{}, {}]\ncost = { request = \"1ms\" }\n\
+             [[site]]\nname = \"s\"\nguarantee.requests = \"100/s\"\n[[class]]\nname = \"a\"\nadaptation = \"a\"",
+            "policy.toml:14:1: site[1].guarantee: cannot be kept without refuse = true in adaptation a: nothing would keep the others from using all",
+        ),
+        (
+            "[[adaptation]]\nname = \"a\"\nsensor = \"backlog\"\nalso = [{ sensor = \"backlog\" }]\nlevel = [{}, {}]",
+            "policy.toml:6:8: adaptation[1].also: also must name other sensors",
+        ),
+        (
             "[[class]]\nname = \"a\"\nadaptation = \"pages\"",
             "policy.toml:5:14: class[1].adaptation: no adaptation is called \"pages\"; there is no adaptation",
         ),

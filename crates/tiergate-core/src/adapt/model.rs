@@ -31,6 +31,8 @@ const SURPRISE_MAX: f64 = 16.0;
 const LEARNING: u32 = 10;
 /// A cost that seems to be nothing may have become such a part of all that is used.
 const NEW_PART: f64 = 0.2;
+/// Unless there were fewer of it a second: nothing is to be seen of those.
+const COUNT_MIN: f64 = 0.01;
 /// What is kept of the estimate of the readings' noise, and its least variance: sensors are good to a tenth of a per cent.
 const NOISE_KEPT: f64 = 0.97;
 const NOISE_MIN: f64 = 1e-6;
@@ -105,7 +107,7 @@ impl Model {
         if self.surprise > CHANGED && self.settled > LEARNING {
             (self.surprise, self.settled) = (1.0, 0);
             for (place, count) in seen.into_iter().enumerate() {
-                let part = if count > 0.0 { NEW_PART * used / count } else { 0.0 };
+                let part = if count > COUNT_MIN { NEW_PART * used / count } else { 0.0 };
                 self.doubt(place, self.costs[place].abs().max(part));
             }
             weighted = self.times(&seen);
@@ -145,6 +147,14 @@ impl Model {
     /// By how much the use of the server changes with such a change of what is answered.
     pub(crate) fn change(&self, rates: &Rates) -> Estimate {
         self.estimate(&seen_without_others(rates))
+    }
+
+    /// By how much more of the server one request a second takes that gets the next higher level, apart from its bytes.
+    pub(crate) fn step(&self, level: u8) -> Estimate {
+        let mut one = [0.0; SIZE];
+        one[usize::from(level)] = -1.0;
+        one[usize::from(level) + 1] = 1.0;
+        self.estimate(&one)
     }
 
     /// Share of the server that one request a second takes, apart from its bytes; at level 0: one refusal.

@@ -4,7 +4,10 @@
 //! lowest quality are clients refused, the least important class first again. Better: the other way round. The paper
 //! leaves each class what higher ones leave, refusals before a higher class's quality; but a worse answer is better than none.
 //!
-//! Source: Abdelzaher 5.2 for the order of classes.
+//! A class whose site asks for more than it is guaranteed goes before all that are not, and has the least first:
+//! what is beyond a guarantee is had only as long as nobody else needs it.
+//!
+//! Source: Abdelzaher 5.2 for the order of classes, 5.3 for what is beyond guarantees.
 
 use super::level::LevelNumber;
 use crate::names::ClassId;
@@ -16,6 +19,7 @@ const RISE_MAX: f64 = 0.25;
 const RISE_IDLE: f64 = 0.1;
 /// What is kept of a class's rate of requests after a period.
 const RATE_KEPT: f64 = 0.5;
+const USUAL_RATE_KEPT: f64 = 0.8;
 /// A class with fewer requests a second has none.
 const RATE_MIN: f64 = 0.02;
 
@@ -27,6 +31,14 @@ pub(crate) struct Part {
     pub(crate) set_point: f64,
     /// Requests a second, on average over the last periods.
     pub(crate) rate: f64,
+    /// The same over more periods.
+    usual_rate: f64,
+    /// The highest level.
+    highest: f64,
+    /// What its site's guarantee pays for ([`super::floors`]), below which it does not fall; `None`: it has none.
+    floor: Option<f64>,
+    /// It would be lower without that, and follows its floor.
+    is_held: bool,
     /// Where the set point was before this step.
     before: f64,
 }
@@ -35,6 +47,16 @@ impl Part {
     /// Whether it has requests.
     pub(crate) fn is_busy(&self) -> bool {
         self.rate >= RATE_MIN
+    }
+
+    /// Whether it can fall no further; `least`: that of all classes.
+    pub(crate) fn is_lowest(&self, least: LevelNumber) -> bool {
+        self.set_point <= self.floor.unwrap_or_default().max(f64::from(least))
+    }
+
+    /// Whether its site asks for more than it is guaranteed.
+    fn is_excess(&self) -> bool {
+        self.floor.is_some_and(|floor| floor < self.highest)
     }
 }
 
@@ -51,9 +73,21 @@ impl SetPoints {
         let former = std::mem::take(&mut self.parts);
         let part = |class: &ClassId| {
             let known = former.iter().find(|it| it.class == *class).copied();
-            let new = Part { class: *class, set_point: highest, rate: 0.0, before: highest };
+            let (set_point, before) = (highest, highest);
+            let new = Part {
+                class: *class,
+                set_point,
+                rate: 0.0,
+                usual_rate: 0.0,
+                highest,
+                floor: None,
+                is_held: false,
+                before,
+            };
             let part = known.unwrap_or(new);
-            Part { set_point: part.set_point.clamp(least, highest), ..part }
+            let set_point = part.set_point.clamp(least, highest);
+            // The next step says where its floor is.
+            Part { set_point, highest, floor: None, is_held: false, ..part }
         };
         self.parts = classes.iter().map(part).collect();
     }
@@ -67,11 +101,40 @@ impl SetPoints {
         self.parts.iter().find(|it| it.class == class).map(|it| it.set_point)
     }
 
+    /// Requests a second of a class, on average over so many periods that chance matters little; or lately, if that is less.
+    pub(crate) fn usual_rate_of(&self, class: ClassId) -> f64 {
+        let rate = |it: &Part| it.usual_rate.min(it.rate);
+        self.parts.iter().find(|it| it.class == class).map_or(0.0, rate)
+    }
+
+    /// Whether a class with requests has worse answers because its site asks for more than it is guaranteed.
+    pub(crate) fn is_cut(&self, class: ClassId) -> bool {
+        let is_cut = |it: &Part| it.is_held && it.is_busy() && it.is_excess();
+        self.parts.iter().any(|it| it.class == class && is_cut(it))
+    }
+
+    /// Whether a class with requests would have worse answers without its site's guarantee.
+    pub(crate) fn is_held(&self, class: ClassId) -> bool {
+        self.parts.iter().any(|it| it.class == class && it.is_held && it.is_busy())
+    }
+
+    /// Says where the guarantee of a class's site ends.
+    pub(crate) fn set_floor(&mut self, class: ClassId, floor: f64) {
+        for part in self.parts.iter_mut().filter(|it| it.class == class) {
+            part.floor = Some(floor);
+            part.is_held |= part.set_point < floor;
+            if part.is_held {
+                part.set_point = floor;
+            }
+        }
+    }
+
     /// So many requests of each class came in so many seconds.
     pub(crate) fn came(&mut self, seconds: f64, count: impl Fn(ClassId) -> u64) {
         for part in &mut self.parts {
             let rate = count(part.class) as f64 / seconds.max(1e-3);
             part.rate = part.rate * RATE_KEPT + rate * (1.0 - RATE_KEPT);
+            part.usual_rate = part.usual_rate * USUAL_RATE_KEPT + rate * (1.0 - USUAL_RATE_KEPT);
         }
     }
 
@@ -80,7 +143,8 @@ impl SetPoints {
         self.parts.iter().map(|it| it.rate).sum()
     }
 
-    /// Moves the set points so that the use of the server changes by so much. `gain`: by how much it changes if a class that is at a
+    /// Moves the set points so that the use of the server changes by so much; returns what it should change besides: less than 0 if they are as low
+    /// as they may be. `gain`: by how much it changes if a class that is at a
     /// level gets the next one. `least`: 0 where clients may be refused, or 1.
     pub(crate) fn move_by(
         &mut self,
@@ -88,7 +152,7 @@ impl SetPoints {
         least: LevelNumber,
         highest: LevelNumber,
         gain: impl Fn(&Part, LevelNumber) -> f64,
-    ) {
+    ) -> f64 {
         // The stretches of quality and of refusal; one of them may be empty.
         let (bottom, top) = (f64::from(least), f64::from(highest));
         let quality = (bottom.max(1.0).min(top), top);
@@ -96,16 +160,21 @@ impl SetPoints {
         self.parts.iter_mut().for_each(|it| it.before = it.set_point);
         if by < 0.0 {
             for (from, to) in [quality, refusal] {
-                for part in self.parts.iter_mut().rev().filter(|it| it.is_busy()) {
-                    by = fall(part, by, (from, to), &gain);
-                    if by >= 0.0 {
-                        return;
+                for is_excess in [true, false] {
+                    let may = |it: &&mut Part| it.is_busy() && it.is_excess() == is_excess;
+                    for part in self.parts.iter_mut().rev().filter(may) {
+                        by = fall(part, by, (from, to), &gain);
+                        if by >= 0.0 {
+                            return 0.0;
+                        }
                     }
                 }
             }
-        } else {
-            for (from, to) in [refusal, quality] {
-                for part in &mut self.parts {
+            return by;
+        }
+        for (from, to) in [refusal, quality] {
+            for is_excess in [false, true] {
+                for part in self.parts.iter_mut().filter(|it| it.is_excess() == is_excess) {
                     if !part.is_busy() {
                         let within = (from..to).contains(&part.set_point);
                         part.set_point +=
@@ -114,11 +183,12 @@ impl SetPoints {
                     }
                     by = rise(part, by, (from, to), &gain);
                     if by <= 0.0 {
-                        return;
+                        return 0.0;
                     }
                 }
             }
         }
+        by
     }
 }
 
@@ -130,10 +200,11 @@ fn fall(
     gain: &impl Fn(&Part, LevelNumber) -> f64,
 ) -> f64 {
     let most = part.before - FALL_MAX;
-    while part.set_point > from.max(most) && part.set_point <= to {
+    let lowest = from.max(most).max(part.floor.unwrap_or_default());
+    while part.set_point > lowest && part.set_point <= to {
         let level = (part.set_point.ceil() - 1.0).max(0.0);
         let gain = gain(part, level as LevelNumber).max(f64::MIN_POSITIVE);
-        let end = level.max(from).max(most);
+        let end = level.max(lowest);
         let room = (part.set_point - end) * gain;
         if room + by > 0.0 {
             part.set_point += by / gain;
@@ -145,6 +216,7 @@ fn fall(
             return 0.0;
         }
     }
+    part.is_held |= part.floor.is_some_and(|floor| part.set_point <= floor);
     by.min(-0.0)
 }
 
@@ -156,6 +228,7 @@ fn rise(
     gain: &impl Fn(&Part, LevelNumber) -> f64,
 ) -> f64 {
     let most = part.before + RISE_MAX;
+    part.is_held = false;
     while part.set_point >= from && part.set_point < to.min(most) {
         let level = part.set_point.floor();
         let gain = gain(part, level as LevelNumber).max(f64::MIN_POSITIVE);

@@ -1,8 +1,9 @@
 //! An adaptation as a plan has it.
 
+use super::guarantee::Costs;
 use crate::admit::inbound::Reference;
 use crate::classify::flow::{Flow, FlowKey};
-use crate::names::PoolId;
+use crate::names::{PoolId, SiteId};
 use crate::request::RequestView;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
@@ -18,15 +19,30 @@ pub struct Adaptation {
     pub source: Box<str>,
     /// Where the reading is to stay.
     pub reference: Reference,
+    /// Other readings that are to stay where they should: whichever is the furthest beyond decides. Up to [`Adaptation::ALSO_MAX`].
+    pub also: Vec<Watched>,
     /// The levels, the lowest quality first: 1 to [`Adaptation::LEVELS_MAX`].
     pub levels: Vec<Level>,
     /// Whether a part of the clients may be refused when the lowest quality is still too much.
     pub refuses: bool,
     /// What tells clients apart.
     pub by: Flow,
+    /// What requests cost, where sites have guarantees.
+    pub costs: Option<Costs>,
+    /// The sites whose guarantees it keeps: those with classes under it.
+    pub sites: Vec<SiteId>,
     /// By what factor the gain of the loop may be larger than estimated until it oscillates, if nothing but the sampling is late: more
     /// than 2.
     pub gain_margin: f64,
+}
+
+/// A reading, and where it is to stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// As [`Adaptation::source`].
+    pub source: Box<str>,
+    /// Where the reading is to stay.
+    pub reference: Reference,
 }
 
 /// What a level does.
@@ -38,15 +54,32 @@ pub struct Level {
     pub pool: Option<PoolId>,
 }
 
+impl Watched {
+    /// Highest utilization that may be a reference: of one that is reached nothing more is to be seen. Parts of 10,000.
+    const REFERENCE_MAX: u16 = 9900;
+
+    /// Checks what the control relies on.
+    fn check(&self) -> Result<(), &'static str> {
+        match self.reference {
+            Reference::Utilization(parts) if !(1..=Self::REFERENCE_MAX).contains(&parts) => {
+                Err("reference must be more than 0% and at most 99%")
+            }
+            Reference::QueueLen(0) => Err("reference must be at least 1"),
+            _ if self.source.is_empty() => Err("a source is needed"),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Adaptation {
     /// Most adaptations of a plan.
     pub const COUNT_MAX: usize = 16;
+    /// Most readings beside the first one.
+    pub const ALSO_MAX: usize = 3;
     /// Most levels of an adaptation.
     pub const LEVELS_MAX: usize = 8;
     /// The gain margin without any other: the loop stands a gain that is twice what was estimated and a reading that is a period late.
     pub const GAIN_MARGIN: f64 = 10.0;
-    /// Highest utilization that may be a reference: of one that is reached nothing more is to be seen. Parts of 10,000.
-    const REFERENCE_MAX: u16 = 9900;
 
     /// Checks what the control relies on.
     ///
@@ -56,11 +89,15 @@ impl Adaptation {
         let is_tree = |it: &Level| {
             it.tree.as_deref().is_none_or(|it| it.starts_with('/') && !it.ends_with('/'))
         };
+        self.watched().try_for_each(|it| it.check())?;
+        let is_twice = |place: usize, it: &Watched| {
+            self.watched().take(place).any(|before| before.source == it.source)
+        };
         match self.reference {
-            Reference::Utilization(parts) if !(1..=Self::REFERENCE_MAX).contains(&parts) => {
-                Err("reference must be more than 0% and at most 99%")
+            _ if self.also.len() > Self::ALSO_MAX => Err("also may name at most 3 readings"),
+            _ if self.watched().enumerate().any(|(place, it)| is_twice(place, &it)) => {
+                Err("also must name other sensors")
             }
-            Reference::QueueLen(0) => Err("reference must be at least 1"),
             _ if self.levels.is_empty() => Err("a level is needed"),
             _ if self.levels.len() > Self::LEVELS_MAX => Err("there may be at most 8 levels"),
             _ if self.levels.len() == 1 && !self.refuses => {
@@ -72,17 +109,17 @@ impl Adaptation {
             _ if self.gain_margin.is_nan() || self.gain_margin <= 2.0 => {
                 Err("gain_margin must be more than 2")
             }
-            _ if self.source.is_empty() => Err("a source is needed"),
-            _ => Ok(()),
+            Reference::QueueLen(_) if self.costs.is_some() => {
+                Err("costs are shares of what a sensor measures, and a queue's length is none")
+            }
+            _ => self.costs.map_or(Ok(()), |costs| costs.check()),
         }
     }
 
-    /// The reference as a share: half, where it is a queue's ([`crate::gate`] takes half of all for one that is as long as it may be).
-    pub(crate) fn reference_share(&self) -> f64 {
-        match self.reference {
-            Reference::Utilization(_) => self.reference.value(),
-            Reference::QueueLen(_) => 0.5,
-        }
+    /// All readings that it goes by, the first one first.
+    pub fn watched(&self) -> impl Iterator<Item = Watched> + '_ {
+        let first = Watched { source: self.source.clone(), reference: self.reference };
+        std::iter::once(first).chain(self.also.iter().cloned())
     }
 
     /// The highest level: full quality.
@@ -115,9 +152,12 @@ mod tests {
             name: "pages".to_owned(),
             source: "cpu".into(),
             reference: Reference::Utilization(8000),
+            also: Vec::new(),
             levels: vec![Level::default(); 2],
             refuses: false,
             by: Flow::CLIENT,
+            costs: None,
+            sites: Vec::new(),
             gain_margin: Adaptation::GAIN_MARGIN,
         };
         let client = |number: u32| {

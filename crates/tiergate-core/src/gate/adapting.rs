@@ -1,11 +1,14 @@
 //! The adaptations of a plan, and what each is doing.
 
-use crate::adapt::{Adaptation, Adapted, Estimate, LevelNumber, Model, PiLaw, SetPoints, Traffic};
-use crate::names::{AdaptationId, ClassId};
+use crate::adapt::{
+    Adaptation, Adapted, Estimate, Floors, LevelNumber, SetPoints, Traffic, Watch, Watched,
+};
+use crate::names::{AdaptationId, ClassId, SiteId};
 use crate::outcome::{End, Outcome};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::time::Moment;
+use std::time::Duration;
 
 /// All adaptations of the plan in force.
 #[derive(Debug, Default)]
@@ -20,12 +23,12 @@ pub(super) struct Adapter {
     pub(super) id: AdaptationId,
     pub(super) settings: Adaptation,
     pub(super) points: SetPoints,
+    pub(super) floors: Floors,
     pub(super) traffic: Traffic,
-    pub(super) law: PiLaw,
-    pub(super) model: Model,
-    pub(super) reading: Option<f64>,
-    /// When that came.
-    pub(super) read: Option<Moment>,
+    /// Its readings: one or more.
+    pub(super) watches: Vec<Watch>,
+    /// Which of them decided last.
+    pub(super) short: usize,
     /// Since when the traffic is counted.
     pub(super) since: Moment,
     pub(super) state: Adapts,
@@ -64,18 +67,44 @@ impl Adapts {
 pub struct AdaptationState {
     /// Its settings.
     pub settings: Adaptation,
-    /// The latest reading; `None`: there is none that holds.
-    pub reading: Option<f64>,
+    /// What it goes by: one or more.
+    pub readings: Vec<WatchState>,
+    /// Which of them decided last: its place.
+    pub short: usize,
     /// What it is doing.
     pub state: Adapts,
     /// The set point of each class that has requests under it, the most important first.
     pub set_points: Vec<(ClassId, f64)>,
     /// Requests that were refused for it, and those that were answered, by level.
     pub answered: Vec<u64>,
-    /// Share of the server that a request a second takes, by level, apart from its bytes; at level 0, a refusal.
+    /// The sites with guarantees, in the plan's order.
+    pub guarantees: Vec<GuaranteeState>,
+    /// The part of the guarantees that is kept: less than 1 where they are more than the server can do.
+    pub kept: f64,
+}
+
+/// A reading of an adaptation at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchState {
+    /// Its source and reference.
+    pub watched: Watched,
+    /// The latest reading; `None`: there is none that holds.
+    pub reading: Option<f64>,
+    /// Share of it that a request a second takes, by level, apart from its bytes; at level 0, a refusal.
     pub costs: Vec<Estimate>,
-    /// Share of the server that a MiB a second takes.
+    /// Share of it that a MiB a second takes.
     pub mebibyte: Estimate,
+}
+
+/// A site's guarantee at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GuaranteeState {
+    /// The site.
+    pub site: SiteId,
+    /// Share of what the sensor measures that is guaranteed.
+    pub guaranteed: f64,
+    /// Share that it uses, by what requests cost as the policy says; on average over the last periods.
+    pub used: f64,
 }
 
 impl Adapting {
@@ -91,12 +120,18 @@ impl Adapting {
     }
 
     /// A request was served; whatever came of it, the server was at work.
-    pub(super) fn served(&mut self, adapted: Option<Adapted>, outcome: &Outcome) {
+    pub(super) fn served(
+        &mut self,
+        adapted: Option<Adapted>,
+        class: ClassId,
+        outcome: &Outcome,
+        lasted: Duration,
+    ) {
         if outcome.end != End::Preempted
             && let Some(adapted) = adapted
             && let Some(it) = self.of(adapted.adaptation)
         {
-            it.traffic.served(adapted.level, outcome.bytes);
+            it.traffic.served(class, adapted.level, outcome.bytes, lasted);
         }
     }
 
@@ -105,7 +140,7 @@ impl Adapting {
         let Some(it) = adapted.and_then(|adapted| self.of(adapted.adaptation)) else { return };
         if reason == Reason::Level {
             it.traffic.came(class);
-            it.traffic.served(0, 0);
+            it.traffic.served(class, 0, 0, Duration::ZERO);
         } else if reason.is_for_want_of_capacity() {
             it.traffic.came(class);
             it.traffic.lacked();
@@ -132,19 +167,14 @@ impl Adapting {
             };
             if it.settings.levels.len() != settings.levels.len() {
                 // What was learned of a level is of another now.
-                (it.model, it.traffic) = (Model::new(), Traffic::default());
+                it.watches.iter_mut().for_each(Watch::forget_costs);
+                it.traffic = Traffic::default();
             }
-            if it.settings.source != settings.source || it.settings.reference != settings.reference
-            {
-                it.law.is_blind();
-                (it.reading, it.read) = (None, None);
-            }
-            if it.settings.source != settings.source {
-                it.model = Model::new();
-            }
+            it.watch(settings);
             it.settings = settings.clone();
             let least = f64::from(it.least());
             it.points.reconfigure(plan.class_ids(), least, settings.highest());
+            it.floors.reconfigure(plan, settings);
             self.list.push(it);
         }
     }
@@ -156,14 +186,32 @@ impl Adapter {
             id,
             settings: settings.clone(),
             points: SetPoints::default(),
+            floors: Floors::default(),
             traffic: Traffic::default(),
-            law: PiLaw::default(),
-            model: Model::new(),
-            reading: None,
-            read: None,
+            watches: settings.watched().map(Watch::new).collect(),
+            short: 0,
             since: now,
             state: Adapts::Blind,
         }
+    }
+
+    /// Follows its settings: of a source that stays, what was learned stays.
+    fn watch(&mut self, settings: &Adaptation) {
+        let mut former = std::mem::take(&mut self.watches);
+        for watched in settings.watched() {
+            let known = former.iter().position(|it| it.watched.source == watched.source);
+            let mut watch = match known {
+                Some(place) => former.swap_remove(place),
+                None => Watch::new(watched.clone()),
+            };
+            if watch.watched.reference != watched.reference {
+                watch.is_blind();
+                watch.reading = None;
+            }
+            watch.watched = watched;
+            self.watches.push(watch);
+        }
+        self.short = self.short.min(self.watches.len() - 1);
     }
 
     /// The lowest level that there may be.
@@ -171,17 +219,17 @@ impl Adapter {
         if self.settings.refuses { 0 } else { 1 }
     }
 
-    /// Whether the reading is higher than it should be.
+    /// Whether a reading is higher than it should be.
     pub(super) fn is_beyond(&self) -> bool {
-        self.reading.is_some_and(|reading| reading > self.settings.reference.value())
+        self.watches.iter().any(Watch::is_beyond)
     }
 
     /// What it is doing, by where the set points of those classes are that have requests.
     pub(super) fn what(&self) -> Adapts {
-        let (least, highest) = (f64::from(self.least()), f64::from(self.settings.highest()));
+        let highest = f64::from(self.settings.highest());
         let parts = self.points.parts();
         let mut busy = parts.iter().filter(|it| it.is_busy()).peekable();
-        if busy.peek().is_some() && self.is_beyond() && busy.all(|it| it.set_point <= least) {
+        if busy.peek().is_some() && self.is_beyond() && busy.all(|it| it.is_lowest(self.least())) {
             Adapts::Lowest
         } else if parts.iter().all(|it| it.set_point >= highest) {
             Adapts::Full
@@ -197,7 +245,17 @@ impl Adapter {
         };
         AdaptationState {
             settings: self.settings.clone(),
-            reading: self.reading,
+            readings: self
+                .watches
+                .iter()
+                .map(|it| WatchState {
+                    watched: it.watched.clone(),
+                    reading: it.reading,
+                    costs: it.costs(self.settings.highest()),
+                    mebibyte: it.model.mebibyte(),
+                })
+                .collect(),
+            short: self.short,
             state: self.state,
             set_points: self
                 .points
@@ -207,8 +265,17 @@ impl Adapter {
                 .map(|it| (it.class, it.set_point))
                 .collect(),
             answered: self.traffic.totals[..levels].to_vec(),
-            costs: (0..levels).map(|level| self.model.request(level as LevelNumber)).collect(),
-            mebibyte: self.model.mebibyte(),
+            guarantees: self
+                .floors
+                .sites
+                .iter()
+                .map(|it| GuaranteeState {
+                    site: it.site,
+                    guaranteed: it.guaranteed,
+                    used: it.used,
+                })
+                .collect(),
+            kept: self.floors.kept,
         }
     }
 }

@@ -27,6 +27,8 @@ mod away;
 mod classes;
 mod effect;
 mod grant;
+#[cfg(test)]
+mod guarantees;
 mod lane_turns;
 mod lanes;
 mod lend;
@@ -66,7 +68,7 @@ use crate::reason::Reason;
 use crate::sense::Sources;
 use crate::time::Moment;
 use adapting::Adapting;
-pub use adapting::{AdaptationState, Adapts};
+pub use adapting::{AdaptationState, Adapts, GuaranteeState, WatchState};
 pub use effect::Effect;
 use effect::Effects;
 pub use lent::{ClientTime, Lends};
@@ -423,7 +425,7 @@ impl<T> Pool<T> {
 
     fn finish(&mut self, common: &mut Common<T>, now: Moment, mut slot: Slot, outcome: &Outcome) {
         let class = slot.class;
-        common.adapting.served(slot.adapted, outcome);
+        common.adapting.served(slot.adapted, class, outcome, now.since(slot.admitted));
         self.advance(now);
         let running = self.limit.running_at(slot.seat());
         let load = OriginLoad { running, waiting: self.ready() };

@@ -61,6 +61,10 @@ pub(super) fn settings(plan: &Plan) -> Result<(), Fault> {
             return fault(format!("class `{name}`: a trigger must have 1 <= until <= waiting"));
         }
     }
+    for site in &plan.spec.sites {
+        let checked = site.guarantee.map_or(Ok(()), |it| it.check());
+        checked.or_else(|what| fault(format!("site `{}`: guarantee: {what}", site.name)))?;
+    }
     pools(plan)?;
     shares(plan)?;
     if plan.shedding.is_some_and(|aim| aim.is_zero()) {

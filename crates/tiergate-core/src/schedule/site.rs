@@ -1,6 +1,7 @@
 //! Sites: groups of classes.
 
 use super::{Policy, Terms};
+use crate::adapt::Guarantee;
 
 /// A group of classes that is served as one, such as one of several hosts behind one gateway.
 ///
@@ -20,13 +21,23 @@ pub struct Site {
     pub share: f64,
     /// As of a class, among the sites: [`crate::class::Class::reserve`].
     pub reserve: f64,
+    /// What it can rely on where an adaptation says what requests cost; `None`: nothing.
+    pub guarantee: Option<Guarantee>,
 }
 
 impl Site {
     /// A site with every default.
     pub fn named(name: impl Into<String>) -> Self {
         let policy = Policy::default();
-        Site { name: name.into(), policy, minimum: 0.0, weight: 1.0, share: 0.0, reserve: 0.0 }
+        Site {
+            name: name.into(),
+            policy,
+            minimum: 0.0,
+            weight: 1.0,
+            share: 0.0,
+            reserve: 0.0,
+            guarantee: None,
+        }
     }
 
     /// What the plan says of it among sites.

@@ -1,6 +1,6 @@
 //! The page at `/`: the state at a glance, and where to look further. No script.
 
-use super::adaptation::{AdaptationStatus, SetPointStatus};
+use super::adaptation::{AdaptationStatus, GuaranteeStatus, SetPointStatus};
 use super::context::Phase;
 use super::control::SourceStatus;
 use super::observed::ObservedClassStatus;
@@ -218,19 +218,41 @@ fn adaptations(status: &Status) -> String {
         let answered: Vec<String> = it.answered.iter().map(u64::to_string).collect();
         let points = if points.is_empty() { "all full".to_owned() } else { points.join(", ") };
         let levels = format!("{points} of {}", it.levels);
-        [
-            escaped(&it.name),
-            state,
-            format!("{} {}", escaped(&it.sensor), it.reading()),
-            levels,
-            answered.join(" / "),
-        ]
+        [escaped(&it.name), state, escaped(&it.readings()), levels, answered.join(" / ")]
     };
-    table(
+    let adaptations = table(
         "Adaptations",
         ["adaptation", "state", "reading", "level by class", "refused / answered by level"],
         status.adaptations.iter().map(row),
-    )
+    );
+    adaptations + &guarantees(status)
+}
+
+/// What sites are guaranteed, and use.
+fn guarantees(status: &Status) -> String {
+    let of = |it: &AdaptationStatus| {
+        let kept = match it.guarantees_kept.unwrap_or(1.0) {
+            kept if kept < 1.0 => {
+                format!("<span class=bad>{:.0} % of each is kept</span>", kept * 100.0)
+            }
+            _ => "kept".to_owned(),
+        };
+        let row = |site: &GuaranteeStatus| {
+            let [guaranteed, used] =
+                [site.guaranteed, site.used].map(|share| format!("{:.1} %", share * 100.0));
+            [escaped(&site.site), escaped(&it.name), guaranteed, used, kept.clone()]
+        };
+        it.guarantees.iter().map(row).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = status.adaptations.iter().flat_map(of).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => table(
+            "Guarantees",
+            ["site", "adaptation", "guaranteed", "used", "state"],
+            rows.into_iter(),
+        ),
+    }
 }
 
 /// What a policy that is observed would have done.

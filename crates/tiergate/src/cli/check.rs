@@ -4,8 +4,8 @@ pub use super::warn::warnings;
 use super::words;
 use crate::config::meant::{Listener, Origin, Policy};
 use crate::config::{
-    ConfigError, adaptation, block, class, forwarding, load, policer, resource, scheduling, score,
-    sensor, session, shedding,
+    ConfigError, adaptation, block, class, forwarding, guarantee, load, policer, resource,
+    scheduling, score, sensor, session, shedding,
 };
 use std::path::Path;
 use tiergate_core::plan::PoolSettings;
@@ -35,6 +35,7 @@ pub fn meaning(policy: &Policy, file: &str) -> String {
         ("Pools, for requests whose rule or class names one", pools(policy)),
         ("Resources, for requests whose rule or class names one", resource::words(plan)),
         ("Adaptations, for requests whose rule or class names one", adaptation::words(plan)),
+        ("Guarantees of the sites", guarantee::words(plan)),
         ("Classes, most important first", classes(policy)),
         ("The next free slot goes to", scheduling::words(plan)),
         ("Policers", policers(policy)),

@@ -345,9 +345,16 @@ fn adaptation(plan: &Plan, found: &Match) -> Option<String> {
     let settings = plan.adaptation(plan.adaptation_of(found)?)?;
     let who = if found.adaptation.is_some() { "a rule" } else { "its class" };
     let Adaptation { name, levels, .. } = settings;
+    let site = plan.class(found.class).map(|class| plan.site_of(class));
+    let share = site.zip(settings.costs).and_then(|(site, costs)| {
+        let id = plan.class(found.class)?.site;
+        let share = costs.share(&site.guarantee.filter(|_| settings.sites.contains(&id))?);
+        Some(format!("; site {} is guaranteed {} of it", site.name, show::share(share)))
+    });
     Some(format!(
-        "the quality of its answer, one of {}, is decided by {name}: {who} says so",
-        levels.len()
+        "the quality of its answer, one of {}, is decided by {name}: {who} says so{}",
+        levels.len(),
+        share.unwrap_or_default()
     ))
 }
 

@@ -1,5 +1,6 @@
 //! `[[adaptation]]`: answers of lower quality while the server is busy.
 
+use super::cost::{CostKeys, costs};
 use super::inbound::{ReferenceKind, reference_of};
 use super::kind::{Parsed, Text, list};
 use super::lookup::{Interning, find};
@@ -11,12 +12,12 @@ use super::sensor::Sensor;
 use super::show;
 use super::values::{FLAG, Name, TEXT, check_unique, whole};
 use serde_json::json;
-use tiergate_core::adapt::{Adaptation, Level};
+use tiergate_core::adapt::{Adaptation, Level, Watched};
 use tiergate_core::admit::bucket::PARTS;
 use tiergate_core::admit::inbound::{Inbound, Reference};
 use tiergate_core::classify::flow::Flow;
 use tiergate_core::classify::path::Handling;
-use tiergate_core::names::AdaptationId;
+use tiergate_core::names::{AdaptationId, SiteId};
 use tiergate_core::plan::Plan;
 
 section! {
@@ -31,6 +32,9 @@ section! {
         /// Why: a processor that is in use four fifths of the time leaves room for what comes in bursts; where requests have deadlines that
         /// are short for what they cost, `"58%"` keeps them all (Abdelzaher, §2).
         reference: Option<Reference> = ReferenceKind.optional("`\"80%\"`, or `20` for a queue");
+        /// Other sensors whose readings are to stay where they should, `{ sensor = "…", reference = "…" }` each: whichever is short decides.
+        also: Vec<At<AlsoKeys>> =
+            list(table(), Adaptation::ALSO_MAX, "sensors").or_none("none");
         /// The levels, the lowest quality first: `[[adaptation.level]]` tables.
         level: Vec<At<LevelKeys>> = list(table(), Adaptation::LEVELS_MAX, "levels")
             .or_else("must have at least one level")
@@ -38,11 +42,24 @@ section! {
         /// Whether a part of the clients is refused (reason `level`) where the lowest quality is still too much.
         /// Why: what is too much for the limit waits, and is refused, by the importance of its class.
         refuse: bool = FLAG.or(false);
+        /// What requests take of what the sensor measures: [guarantees](#guarantees).
+        cost: Option<At<CostKeys>> =
+            table().placed().optional("needed where a `[[site]]` has a guarantee");
         /// What tells clients apart, as in [flows](#flows-the-unit-of-fairness): each keeps its level from request to request.
         by: Flow = FLOW.or("client");
         /// The gain margin that the loop is tuned for. Lower is faster, and nearer to oscillation.
         /// Why: with 10 it stands costs that double and readings that are a period late; the paper's 4 does not (Abdelzaher, §4.4).
         gain_margin: u32 = whole(3..=100).or(10);
+    }
+}
+
+section! {
+    /// Another reading that decides.
+    pub(super) struct AlsoKeys {
+        /// As `sensor` of the adaptation.
+        sensor: Option<String> = TEXT.required("write sensor = \"…\", the name of a [[sensor]], or \"backlog\"");
+        /// As `reference` of the adaptation.
+        reference: Option<Reference> = ReferenceKind.optional("`\"80%\"`, or `20` for a queue");
     }
 }
 
@@ -90,6 +107,17 @@ pub(super) struct Adaptations {
 }
 
 impl Adaptations {
+    /// The adaptations, where each keeps the guarantees of these sites.
+    pub(super) fn keeping(self, sites: Vec<Vec<SiteId>>) -> Vec<Adaptation> {
+        let list = self.list.into_iter().zip(sites);
+        list.map(|(it, sites)| Adaptation { sites, ..it }).collect()
+    }
+
+    /// Each, with its id.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Adaptation, AdaptationId)> {
+        self.list.iter().zip(self.ids.iter().copied())
+    }
+
     /// The adaptation of this name; reports one that does not exist.
     pub(super) fn named(&self, name: &str, place: &Place) -> Option<AdaptationId> {
         let names = self.list.iter().map(|it| it.name.as_str());
@@ -129,6 +157,11 @@ pub(super) fn adaptations(
         // After a fault, which has been reported, its name is still known.
         let reference = reference_of(&source, raw.reference, usual, sensors, &place);
         let reference = reference.unwrap_or(UTILIZATION);
+        let also = |At { value: raw, place }: At<AlsoKeys>| {
+            let source = raw.sensor?;
+            let reference = reference_of(&source, raw.reference, usual, sensors, &place)?;
+            Some(Watched { source: source.into(), reference })
+        };
         let level = |At { value: raw, place }: At<LevelKeys>| {
             if raw.tree.is_some() && paths == Handling::AsReceived {
                 place.fault_at(
@@ -143,9 +176,12 @@ pub(super) fn adaptations(
             name,
             source: source.into(),
             reference,
+            also: raw.also.into_iter().filter_map(also).collect(),
             levels: raw.level.into_iter().map(level).collect(),
             refuses: raw.refuse,
             by: raw.by,
+            sites: Vec::new(),
+            costs: raw.cost.as_ref().and_then(|raw| costs(&raw.value, &raw.place)),
             gain_margin: f64::from(raw.gain_margin),
         };
         if let Err(fault) = adaptation.check()
@@ -153,6 +189,8 @@ pub(super) fn adaptations(
         {
             match fault.strip_prefix("reference ") {
                 Some(what) => place.fault_at("reference", what),
+                None if fault.starts_with("also") => place.fault_at("also", fault),
+                None if fault.starts_with("cost") => place.fault_at("cost", fault),
                 None => place.fault_at("level", fault),
             }
         }
@@ -179,19 +217,20 @@ pub(crate) fn words(plan: &Plan) -> Vec<String> {
         });
         let levels: Vec<String> = levels.collect();
         let refuses = if it.refuses { "0 (refused), " } else { "" };
-        let source = match &*it.source {
-            Inbound::BACKLOG => "the backlog".to_owned(),
-            sensor => format!("sensor {sensor}"),
-        };
-        let reference = match it.reference {
-            Reference::Utilization(parts) => show::share(f64::from(parts) / PARTS as f64),
-            Reference::QueueLen(len) => len.to_string(),
-        };
-        let (levels, by) = (levels.join(", "), &it.by);
-        format!(
-            "{}: levels {refuses}{levels}, so that {source} stays at {reference}; each by its {by}",
-            it.name
-        )
+        let watched = it.watched().map(|Watched { source, reference }| {
+            let source = match &*source {
+                Inbound::BACKLOG => "the backlog".to_owned(),
+                sensor => format!("sensor {sensor}"),
+            };
+            let reference = match reference {
+                Reference::Utilization(parts) => show::share(f64::from(parts) / PARTS as f64),
+                Reference::QueueLen(len) => len.to_string(),
+            };
+            format!("{source} stays at {reference}")
+        });
+        let watched: Vec<String> = watched.collect();
+        let (levels, by, watched) = (levels.join(", "), &it.by, watched.join(" and "));
+        format!("{}: levels {refuses}{levels}, so that {watched}; each by its {by}", it.name)
     };
     plan.adaptations.iter().map(words).collect()
 }

@@ -4,6 +4,7 @@ use super::access_log::AccessLog;
 use super::adaptation::{AdaptationKeys, adaptations, level_pools};
 use super::class::{ClassKeys, classes};
 use super::forwarding::{Buffering, ForwardingKeys, Resolved, Spooling, forwarding};
+use super::guarantee;
 use super::identity::{GeoKeys, Identity, KEY_TABLES_MAX, KeyTableKeys, TokenKeys, identity};
 use super::kind::list;
 use super::limits::{Limits, limits};
@@ -274,6 +275,9 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
     let sensors = sensors(raw.sensor);
     let mut policers = Policers::named(raw.policer, &mut names.policers, &sensors);
     let site_places: Vec<Place> = raw.site.iter().map(|site| site.place.key("name")).collect();
+    let guaranteed =
+        raw.site.iter().map(|it| it.value.guarantee.as_ref().map(|it| it.place.clone()));
+    let guaranteed: Vec<Option<Place>> = guaranteed.collect();
     let (sites, between_sites) = sites(&raw.scheduling, raw.site);
     let slots = raw.origin.as_ref().map(OriginKeys::slots_keys);
     let slots = slots.map(|slots| slots.meant(&slots)).unwrap_or_default();
@@ -314,6 +318,16 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         policers: &mut policers,
     };
     let (rules, rule_keys) = rules(raw.rule, &mut references);
+    let guaranteed = guarantee::Parts {
+        sites: &sites,
+        site_ids: &site_ids,
+        places: &guaranteed,
+        classes: &classes.list,
+        class_ids: &classes.ids,
+        adaptations: &adaptations,
+        rules: &rules,
+    }
+    .settle();
     let score = raw.score.map(|raw| score(raw, &classes));
     let (refusal, refusal_page, block) = refusal(raw.refusal);
     let session = raw.session.map(session);
@@ -336,7 +350,7 @@ pub(super) fn policy(raw: Root, place: &Place, names: &mut Names) -> Option<Poli
         splits: pools.splits.take(),
         pools: pools.list,
         resources: resources.list,
-        adaptations: adaptations.list,
+        adaptations: adaptations.keeping(guaranteed),
         policers: policers.settings,
         site_policer,
         shedding: raw.shedding.as_ref().map(|shedding| shedding.delay),

@@ -1,9 +1,10 @@
 //! `[scheduling]` and `[[site]]`: which request gets the next free slot.
 
+use super::guarantee::{GuaranteeKeys, guarantee};
 use super::kind::Choice;
 use super::parts::{self, Part, Sums};
 use super::place::At;
-use super::section::{Kind, section};
+use super::section::{Kind, section, table};
 use super::values::{Name, POINTS, SHARE, check_unique, points, whole};
 use tiergate_core::class::{Class, Order, WhenFull};
 use tiergate_core::classify::Match;
@@ -70,6 +71,8 @@ section! {
         share: Option<f64> = SHARE.optional("`\"0%\"`");
         /// The part of its share that is kept free for it, with `between_sites = "shared"`.
         reserve: f64 = SHARE.or("0%");
+        /// What its requests can rely on, however much the others ask for: [guarantees](#guarantees).
+        guarantee: Option<At<GuaranteeKeys>> = table().placed().optional("nothing");
     }
 }
 
@@ -112,7 +115,8 @@ pub(super) fn sites(
         let terms = part.resolve(between, &mut sums, &place);
         let policy = aged(policy, site.ageing.unwrap_or(raw.ageing));
         let Terms { weight, minimum, share, reserve } = terms;
-        resolved.push(Site { name, policy, weight, minimum, share, reserve });
+        let guarantee = site.guarantee.as_ref().and_then(|raw| guarantee(&raw.value));
+        resolved.push(Site { name, policy, weight, minimum, share, reserve, guarantee });
     }
     if resolved.is_empty() {
         resolved.push(one());

@@ -1,7 +1,7 @@
 //! One aligned table, for pipes and for `--once`.
 
 use super::rates::{ClassRow, ServerRow, View};
-use crate::admin::adaptation::SetPointStatus;
+use crate::admin::adaptation::{GuaranteeStatus, SetPointStatus};
 use crate::admin::observed::ObservedClassStatus;
 use crate::admin::status::{ClassStatus, PoolStatus, Quantiles, TargetStatus};
 use crate::observe::words::{self, harmless, rate, span};
@@ -119,12 +119,16 @@ pub(super) fn adaptations(view: &View) -> impl Iterator<Item = String> {
         let point =
             |point: &SetPointStatus| format!("  {} {:.2}", harmless(&point.class), point.set_point);
         let points: String = it.set_points.iter().map(point).collect();
+        let guarantee = |it: &GuaranteeStatus| format!("  {}", harmless(&it.words()));
+        let mut guarantees: String = it.guarantees.iter().map(guarantee).collect();
+        if let Some(kept) = it.guarantees_kept.filter(|kept| *kept < 1.0) {
+            guarantees += &format!("  guarantees cut to {:.0} %", kept * 100.0);
+        }
         format!(
-            "adaptation {}: {}  {} {}  levels {}{points}",
+            "adaptation {}: {}  {}  levels {}{points}{guarantees}",
             harmless(&it.name),
             harmless(&it.state),
-            harmless(&it.sensor),
-            it.reading(),
+            harmless(&it.readings()),
             it.levels
         )
     })

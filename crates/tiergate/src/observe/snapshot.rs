@@ -6,7 +6,9 @@ use tiergate_core::adjust::Adjusted;
 use tiergate_core::admit::policer::PolicerState;
 use tiergate_core::class::{Class, Order};
 use tiergate_core::control::Step;
-use tiergate_core::gate::{AdaptationState, ClassState, Gate, Pool, ResourceState, SteerState};
+use tiergate_core::gate::{
+    AdaptationState, ClassState, Gate, GuaranteeState, Pool, ResourceState, SteerState,
+};
 use tiergate_core::histogram::Histogram;
 use tiergate_core::names::{ClassId, PoolId, RuleId, ServerId};
 use tiergate_core::plan::Plan;
@@ -109,6 +111,8 @@ pub struct AdaptationSnapshot {
     pub state: AdaptationState,
     /// Its set points, by the names of the classes, the most important first.
     pub set_points: Vec<(String, f64)>,
+    /// The guarantees of its sites, by their names.
+    pub guarantees: Vec<(String, GuaranteeState)>,
 }
 
 impl AdaptationSnapshot {
@@ -116,7 +120,14 @@ impl AdaptationSnapshot {
         let named = |(class, set_point): &(ClassId, f64)| {
             (crate::config::class_name(plan, *class).to_owned(), *set_point)
         };
-        AdaptationSnapshot { set_points: state.set_points.iter().map(named).collect(), state }
+        let of_site = |it: &GuaranteeState| {
+            (plan.site(it.site).map_or_else(String::new, |site| site.name.clone()), *it)
+        };
+        AdaptationSnapshot {
+            set_points: state.set_points.iter().map(named).collect(),
+            guarantees: state.guarantees.iter().map(of_site).collect(),
+            state,
+        }
     }
 }
 

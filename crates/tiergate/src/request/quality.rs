@@ -104,9 +104,12 @@ mod tests {
             name: "pages".to_owned(),
             source: "cpu".into(),
             reference: Reference::Utilization(8000),
+            also: Vec::new(),
             levels: trees.map(|tree| Level { tree: tree.map(Into::into), pool: None }).to_vec(),
             refuses: true,
             by: Flow::CLIENT,
+            costs: None,
+            sites: Vec::new(),
             gain_margin: 10.0,
         }
     }
