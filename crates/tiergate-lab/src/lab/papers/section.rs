@@ -47,7 +47,7 @@ fn links(paper: &Paper, results: &Results, experiments: &[Experiment]) -> String
         let mut days: BTreeSet<String> =
             rounds().filter_map(|round| round.at.as_deref()).map(day).collect();
         if days.is_empty() {
-            days.insert(results.machine.day.clone());
+            days.insert(results.sitting(result).machine.day);
         }
         let most = result.contenders.iter().map(|c| valid(c).count()).max().unwrap_or(0);
         let days = days.into_iter().collect::<Vec<_>>().join(", ");
