@@ -31,6 +31,11 @@ demo: build ## Shows overload without and with Tiergate, in under two minutes; Q
 predict: build ## Compares a prediction of `tiergate simulate` with a real run, in a minute; SECONDS_REAL=n
 	@$(LAB) predict $(if $(SECONDS_REAL),--seconds $(SECONDS_REAL))
 
+.PHONY: calibrate
+calibrate: setup build ## `tiergate calibrate` on Apache, nginx behind a narrow link and gunicorn, compared with wrk, in five minutes
+	@scripts/setup.sh "gunicorn gunicorn"
+	@$(LAB) calibrate
+
 .PHONY: bench
 bench: setup build ## CPU time per request, compared with HAProxy and nginx; QUICK=1, ONLY=row, ROUNDS=n
 	@$(LAB) bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS)) \

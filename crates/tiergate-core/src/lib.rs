@@ -12,6 +12,7 @@ pub mod adjust;
 pub mod admit;
 pub mod arrival;
 mod backlog;
+pub mod calibrate;
 pub mod class;
 pub mod classify;
 mod collections;

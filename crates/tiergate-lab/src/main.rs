@@ -45,6 +45,8 @@ enum Experiment {
     Lab(lab::Settings),
     /// Compare a prediction of `tiergate simulate` with a real run
     Predict(predict::Settings),
+    /// Compare `tiergate calibrate` on three unlike servers with what wrk finds
+    Calibrate(lab::calibrated::Settings),
     /// The gateway under random faults, with a verdict on every promise
     Chaos(chaos::Settings),
     /// A server that fails as it is told
@@ -81,6 +83,7 @@ async fn run(experiment: Experiment) -> Result<()> {
             Experiment::Bench(settings) => bench::run(settings).await,
             Experiment::Lab(settings) => lab::run(settings).await,
             Experiment::Predict(settings) => predict::run(settings).await,
+            Experiment::Calibrate(settings) => lab::calibrated::run(settings).await,
             Experiment::Chaos(settings) => chaos::run(settings).await,
             Experiment::ChaosOrigin(settings) => chaos::run_origin(settings).await,
             Experiment::Contender(settings) => contender::command::run(settings).await,

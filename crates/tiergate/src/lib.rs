@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod budget;
 pub mod buffers;
+mod calibrate;
 pub mod cli;
 pub mod client;
 pub mod clock;

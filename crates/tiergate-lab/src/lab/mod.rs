@@ -9,6 +9,7 @@
 mod agree;
 mod beside;
 mod busy;
+pub(crate) mod calibrated;
 mod capacity;
 mod check;
 mod dns;

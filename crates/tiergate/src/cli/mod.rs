@@ -1,5 +1,6 @@
 //! The command line.
 
+pub mod calibrate;
 pub mod check;
 pub mod explain;
 pub mod import;
@@ -51,6 +52,8 @@ enum Command {
     },
     /// Try a policy on simulated clients and a simulated server, in virtual time
     Simulate(Box<simulate::Options>),
+    /// Find out how much an idle origin can do, and what bounds it
+    Calibrate(Box<calibrate::Options>),
     /// Print the JSON schema of policy files, for editors
     Schema,
     /// Show live metrics of a running gateway
@@ -71,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Explain { file, question } => print(explain::explain_file(&file, &question)),
         Command::Import { file, origin } => print(import::options_conf(&file, &origin)),
         Command::Simulate(options) => simulate::run(&options),
+        Command::Calibrate(options) => calibrate::run(&options),
         Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
         Command::Top(options) => dashboard::run(&options),
     };

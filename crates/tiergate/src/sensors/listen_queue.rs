@@ -29,11 +29,9 @@ impl Probe for ListenQueue {
     fn take(&mut self, _: Instant) -> Result<Option<Quantity>> {
         let (mut sockets, mut waiting) = (0, 0u32);
         for table in &self.tables {
-            for (address, queue) in listening(table)? {
-                if takes(address, self.address) {
-                    sockets += 1;
-                    waiting = waiting.saturating_add(queue);
-                }
+            for socket in listening(table)?.iter().filter(|it| takes(it.address, self.address)) {
+                sockets += 1;
+                waiting = waiting.saturating_add(socket.waiting);
             }
         }
         if sockets == 0 {
@@ -41,6 +39,25 @@ impl Probe for ListenQueue {
         }
         Ok(Some(Quantity::QueueLen(waiting)))
     }
+}
+
+/// A socket that listens.
+struct Listening {
+    address: SocketAddr,
+    /// Connections that it has not accepted yet.
+    waiting: u32,
+    inode: u64,
+}
+
+/// The inodes of the sockets of this network namespace that connections to an address come to.
+pub(super) fn inodes(address: SocketAddr, roots: &Roots) -> Result<Vec<u64>> {
+    let queue = ListenQueue::new(address, roots);
+    let mut inodes = Vec::new();
+    for table in &queue.tables {
+        let sockets = listening(table)?;
+        inodes.extend(sockets.iter().filter(|it| takes(it.address, address)).map(|it| it.inode));
+    }
+    Ok(inodes)
 }
 
 /// Whether connections to `wanted` come to a socket that listens on `bound`.
@@ -56,7 +73,7 @@ fn takes(bound: SocketAddr, wanted: SocketAddr) -> bool {
 
 /// The sockets that listen, each with its queue. They stand first in the table, so that reading ends
 /// before the thousands of connections.
-fn listening(table: &Path) -> Result<Vec<(SocketAddr, u32)>> {
+fn listening(table: &Path) -> Result<Vec<Listening>> {
     let fault = || format!("{} cannot be read", table.display());
     let file = match File::open(table) {
         // A kernel without IPv6.
@@ -74,7 +91,10 @@ fn listening(table: &Path) -> Result<Vec<(SocketAddr, u32)>> {
             break;
         }
         let queue = queues.split_once(':').and_then(|(_, it)| u32::from_str_radix(it, 16).ok());
-        found.extend(socket_address(local).zip(queue));
+        // Timer, retransmissions, user and time-outs are between queues and inode.
+        let inode = fields.get(9).and_then(|it| it.parse().ok()).unwrap_or(0);
+        let socket = socket_address(local).zip(queue);
+        found.extend(socket.map(|(address, waiting)| Listening { address, waiting, inode }));
     }
     Ok(found)
 }

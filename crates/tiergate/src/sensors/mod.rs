@@ -10,6 +10,7 @@
 mod cgroup;
 mod cpu;
 mod disk;
+mod gauge;
 mod growth;
 mod listen_queue;
 mod memory;
@@ -21,6 +22,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use gauge::{Gauge, Process, listening_processes, machine_processors, times_ns};
+pub(crate) use process_tree::First;
 pub use state::{Sensors, State};
 
 use crate::clock;

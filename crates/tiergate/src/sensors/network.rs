@@ -1,4 +1,4 @@
-//! A network interface: what share of its capacity it sends.
+//! A network interface: what share of its capacity it sends, or of the fuller direction.
 
 use super::growth::Growth;
 use super::probe::{Probe, Roots, number, utilization};
@@ -16,7 +16,9 @@ pub(super) struct Network {
     interface: String,
     /// Bits a second.
     capacity: Option<u64>,
-    growth: Growth,
+    sent: Growth,
+    /// `None`: only what is sent is asked for.
+    received: Option<Growth>,
 }
 
 impl Network {
@@ -28,8 +30,15 @@ impl Network {
             folder,
             interface: interface.to_owned(),
             capacity,
-            growth: Growth::default(),
+            sent: Growth::default(),
+            received: None,
         }
+    }
+
+    /// What is sent or what is received, whichever is more: for a link whose answers come this way.
+    pub(super) fn both_ways(interface: &str, capacity: Option<u64>, roots: &Roots) -> Self {
+        let received = Some(Growth::default());
+        Network { received, ..Network::new(interface, capacity, roots) }
     }
 
     /// Bits a second. A link may change its speed.
@@ -51,19 +60,22 @@ impl Probe for Network {
     fn take(&mut self, at: Instant) -> Result<Option<Quantity>> {
         let text = read_to_string(&self.devices)
             .with_context(|| format!("{} cannot be read", self.devices.display()))?;
-        let sent = sent(&text, &self.interface)
+        let (received, sent) = bytes(&text, &self.interface)
             .with_context(|| format!("there is no interface {}", self.interface))?;
         let capacity = self.capacity()?;
-        let growth = self.growth.per_second(at, sent);
-        Ok(growth.map(|bytes| utilization(bytes * 8.0 / capacity)))
+        let sent = self.sent.per_second(at, sent);
+        let received = self.received.as_mut().and_then(|growth| growth.per_second(at, received));
+        let fuller = sent.map(|sent| received.map_or(sent, |received| sent.max(received)));
+        Ok(fuller.map(|bytes| utilization(bytes * 8.0 / capacity)))
     }
 }
 
-/// Bytes that an interface has sent, by `/proc/net/dev`.
-fn sent(devices: &str, interface: &str) -> Option<u64> {
+/// Bytes that an interface has received and sent, by `/proc/net/dev`.
+fn bytes(devices: &str, interface: &str) -> Option<(u64, u64)> {
     let numbers = devices
         .lines()
         .find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
-    // Eight numbers of what was received come first.
-    numbers.split_ascii_whitespace().nth(8)?.parse().ok()
+    let mut numbers = numbers.split_ascii_whitespace().map(|it| it.parse().ok());
+    // Eight numbers of what was received come first, its bytes before all.
+    Some((numbers.next()??, numbers.nth(7)??))
 }

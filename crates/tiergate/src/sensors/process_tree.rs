@@ -8,10 +8,19 @@ use std::path::{Path, PathBuf};
 /// Most processes that are looked at: more are no server's, and looking at each costs some µs.
 const PROCESSES_MAX: usize = 4096;
 
-/// The tree below the process whose number is in a file.
+/// Which process is the first of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    /// The one whose number is in a file.
+    File(PathBuf),
+    /// The one of that number.
+    Pid(u32),
+}
+
+/// The tree below a process.
 #[derive(Debug)]
 pub(super) struct Tree {
-    pid_file: PathBuf,
+    first: First,
     proc: PathBuf,
     /// The processes that there were last time; none: the first has not been seen yet.
     known: HashMap<u32, Times>,
@@ -20,8 +29,12 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn of(pid_file: &Path, roots: &Roots) -> Self {
+        Tree::below(First::File(pid_file.into()), roots)
+    }
+
+    pub(super) fn below(first: First, roots: &Roots) -> Self {
         Tree {
-            pid_file: pid_file.into(),
+            first,
             proc: roots.proc.clone(),
             known: HashMap::new(),
             ticks_per_second: rustix::param::clock_ticks_per_second() as f64,
@@ -31,14 +44,13 @@ impl Tree {
     /// Processor time that all of them have used since the last time, in seconds. With that of descendants that have ended
     /// meanwhile, if they were waited for. `None` at first, and where the process is another one than last time.
     pub(super) fn cpu_used(&mut self) -> Result<Option<f64>> {
-        let file = self.pid_file.display().to_string();
-        let pid: u32 = text(&self.pid_file)?
-            .trim()
-            .parse()
-            .with_context(|| format!("{file} has no number of a process"))?;
-        let first = self
-            .times(pid)
-            .with_context(|| format!("there is no process {pid}, which {file} names"))?;
+        let pid = self.first_pid()?;
+        let first = self.times(pid).with_context(|| match &self.first {
+            First::File(file) => {
+                format!("there is no process {pid}, which {} names", file.display())
+            }
+            First::Pid(pid) => format!("there is no process {pid}"),
+        })?;
         let mut found = HashMap::from([(pid, first)]);
         let tasks = self.proc.join(format!("{pid}/task/{pid}/children"));
         ensure!(
@@ -61,6 +73,29 @@ impl Tree {
         let known = std::mem::replace(&mut self.known, found);
         let is_same = known.get(&pid).is_some_and(|it| it.begun == first.begun);
         Ok(is_same.then(|| self.since(&known) as f64 / self.ticks_per_second))
+    }
+
+    fn first_pid(&self) -> Result<u32> {
+        let file = match &self.first {
+            First::Pid(pid) => return Ok(*pid),
+            First::File(file) => file,
+        };
+        let fault = || format!("{} has no number of a process", file.display());
+        text(file)?.trim().parse().with_context(fault)
+    }
+
+    /// How many processors the first process may run on; `None`: the kernel does not tell.
+    pub(super) fn processors_allowed(&self) -> Option<u32> {
+        let pid = self.first_pid().ok()?;
+        let status = text(&self.proc.join(pid.to_string()).join("status")).ok()?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:"))?;
+        let words = mask.trim().split(',').map(|word| u32::from_str_radix(word, 16).ok());
+        words.map(|word| Some(word?.count_ones())).sum::<Option<u32>>().filter(|it| *it > 0)
+    }
+
+    /// The processes that there were last time.
+    pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.known.keys().copied()
     }
 
     /// Ticks used since there were those processes.

@@ -41,7 +41,7 @@ impl Gunicorn {
     }
 
     /// Starts it with a shop, which is told something in its environment (`NAME=value`).
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         place: &Place<'_>,
         shop: &str,
