@@ -202,9 +202,13 @@ impl Floors {
         let is_busy = |it: &&SiteFloor| it.classes.iter().any(|class| points.is_held(*class));
         let busy = self.sites.iter().filter(is_busy);
         let all: f64 = busy.map(|it| it.guaranteed).sum::<f64>() * self.dear;
-        let is_over = |it: &SiteFloor| it.used > OVER * it.guaranteed * self.kept;
-        let is_done = |it: &SiteFloor| it.correction <= CORRECTION_MIN;
-        if by < 0.0 && (all <= 0.0 || self.sites.iter().any(|it| is_over(it) && !is_done(it))) {
+        // Its correction is at work, and not at its end.
+        let is_corrected = |it: &SiteFloor| {
+            it.used > OVER * it.guaranteed * self.kept
+                && it.correction > CORRECTION_MIN
+                && it.classes.iter().any(|class| points.is_cut(*class))
+        };
+        if by < 0.0 && (all <= 0.0 || self.sites.iter().any(is_corrected)) {
             return by;
         }
         let before = self.kept;
