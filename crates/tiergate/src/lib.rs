@@ -11,6 +11,8 @@ pub mod config;
 pub mod connections;
 pub mod dashboard;
 pub mod date;
+#[cfg(feature = "degrade")]
+pub mod degrade;
 pub mod door;
 pub mod geo;
 pub mod import;

@@ -2,9 +2,12 @@
 
 pub mod calibrate;
 pub mod check;
+#[cfg(feature = "degrade")]
+pub mod degrade;
 pub mod explain;
 pub mod import;
 mod outputs;
+mod progress;
 pub mod run;
 pub mod simulate;
 mod stdout;
@@ -54,6 +57,16 @@ enum Command {
     Simulate(Box<simulate::Options>),
     /// Find out how much an idle origin can do, and what bounds it
     Calibrate(Box<calibrate::Options>),
+    /// Make a copy of a content tree that is cheaper to serve, for a level of an adaptation
+    #[cfg(feature = "degrade")]
+    Degrade(Box<degrade::Options>),
+    /// Not in this build: it needs the feature `degrade`
+    #[cfg(not(feature = "degrade"))]
+    Degrade {
+        /// What it would be asked
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        _asked: Vec<std::ffi::OsString>,
+    },
     /// Print the JSON schema of policy files, for editors
     Schema,
     /// Show live metrics of a running gateway
@@ -75,6 +88,12 @@ pub fn main() -> ExitCode {
         Command::Import { file, origin } => print(import::options_conf(&file, &origin)),
         Command::Simulate(options) => simulate::run(&options),
         Command::Calibrate(options) => calibrate::run(&options),
+        #[cfg(feature = "degrade")]
+        Command::Degrade(options) => degrade::run(&options),
+        #[cfg(not(feature = "degrade"))]
+        Command::Degrade { .. } => Err(anyhow::anyhow!(
+            "this build cannot read images: build tiergate with the feature `degrade`, which is on by default"
+        )),
         Command::Schema => print(Ok::<_, anyhow::Error>(crate::config::schema())),
         Command::Top(options) => dashboard::run(&options),
     };

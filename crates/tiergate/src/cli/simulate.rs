@@ -1,13 +1,12 @@
 //! `tiergate simulate`: a policy tried on simulated clients and a simulated server.
 
-mod progress;
 mod values;
 
+use super::progress::Progress;
 use crate::config::load;
 use crate::config::meant::Policy;
 use crate::simulate::{Log, Pace, Sorter, gateway, replay};
 use anyhow::{Context, ensure};
-use progress::Progress;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -54,7 +54,7 @@ pub(super) fn rate(text: &str) -> Parsed<Rate> {
 }
 
 /// A number of bytes.
-pub(super) fn size(text: &str) -> Option<u64> {
+pub(crate) fn size(text: &str) -> Option<u64> {
     let unit_at = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (number, unit) = text.split_at(unit_at);
     let unit: u64 = match unit.trim_start() {
