@@ -197,7 +197,7 @@ fn json(words: &[&str]) -> Value {
     serde_json::from_str(&stdout).unwrap_or_else(|fault| panic!("{fault}: {stdout} {stderr}"))
 }
 
-/// Tries a measurement up to three times: whoever else uses this machine may take its processors for seconds.
+/// Tries a measurement up to three times, since other programs on this machine may keep its processors busy for seconds.
 fn undisturbed(measure: impl Fn() + std::panic::RefUnwindSafe) {
     for _ in 0..2 {
         if std::panic::catch_unwind(&measure).is_ok() {

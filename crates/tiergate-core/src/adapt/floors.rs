@@ -229,7 +229,7 @@ impl SiteFloor {
         points: &SetPoints,
     ) -> Vec<f64> {
         let mut floors = vec![f64::from(least); self.classes.len()];
-        // What came lately counts if it is less: whoever asks for no more than is guaranteed is not to suffer for what was before.
+        // The lower of both rates: a site that is back within its guarantee after a surge gets full quality at once.
         let of = |class: &ClassId, level| points.usual_rate_of(*class) * prices.of(*class, level);
         let mut left = budget - self.classes.iter().map(|class| of(class, least)).sum::<f64>();
         // Nobody is refused so that another one gets better answers.
