@@ -34,7 +34,7 @@ const CORRECTION_KEPT: f64 = 0.9;
 /// By what part a floor is for more than is guaranteed until the correction says what is right: a period that counts one request too many is to
 /// cost nobody quality who asks for what is guaranteed.
 const TOLERANCE: f64 = 0.03;
-/// What is kept of a site's use in what is shown, after a period.
+/// What is kept of a site's average use after a period.
 const USED_KEPT: f64 = 0.7;
 /// Most by which the guarantees are cut, or restored, in a period; and the least that is left of them.
 const CUT_MAX: f64 = 0.1;

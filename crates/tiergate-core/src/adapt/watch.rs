@@ -152,7 +152,7 @@ impl Watch {
         said.by / self.reference_share()
     }
 
-    /// How much of it is used for each part of another one that is, whose reading says that.
+    /// The ratio of its use to that of the resource whose reading said `other`.
     pub(crate) fn part_used(&self, other: &Said) -> f64 {
         let part = self.said.map_or(1.0, |said| said.used / other.used.max(USED_MIN));
         part.clamp(USED_MIN, 1.0 / USED_MIN)
