@@ -60,6 +60,8 @@ async fn a_client_that_leaves_while_it_waits_leaves_the_backlog(side: Side) {
     world.until_load(0, 1).await;
     let waiting = Client::connect(&world, side).await.begin(get("/len/1"), false).await;
     world.until_load(1, 1).await;
+    // A client that ends its side as soon as it has sent all is taken to wait for its answer.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     drop(waiting);
     world.until_load(0, 1).await;
     world.seen.go_on.notify_one();
