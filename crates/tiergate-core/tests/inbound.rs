@@ -51,6 +51,10 @@ struct Server {
     work_s: f64,
     waiting: f64,
     readings: bool,
+    /// What is read when it is busy all the time.
+    full: f64,
+    /// Readings of it that have not come yet.
+    late: Vec<f64>,
 }
 
 /// What happened in a second.
@@ -65,7 +69,17 @@ struct Second {
 impl Server {
     fn new(cgi_s: f64, file_s: f64) -> Self {
         let gate = Gate::new(plan());
-        Server { gate, now_ms: 0, cgi_s, file_s, work_s: 0.0, waiting: 0.0, readings: true }
+        Server {
+            gate,
+            now_ms: 0,
+            cgi_s,
+            file_s,
+            work_s: 0.0,
+            waiting: 0.0,
+            readings: true,
+            full: 1.0,
+            late: Vec::new(),
+        }
     }
 
     fn request(&mut self, policer: Option<PolicerId>) -> bool {
@@ -112,7 +126,8 @@ impl Server {
         let now = Moment::from_millis(self.now_ms);
         if self.readings {
             let lasting = Duration::from_secs(3);
-            let quantity = Quantity::Utilization(done_s.min(1.0));
+            self.late.push(done_s.min(1.0) * self.full);
+            let quantity = Quantity::Utilization(self.late.remove(0));
             self.gate
                 .observe(now, Reading { source: "cpu", quantity, lasting })
                 .expect("it can be");
@@ -190,6 +205,46 @@ fn all_are_turned_away_once_the_guilty_are_at_their_least() {
     }
     let second = server.second(20, 200);
     assert_eq!((second.cgi, second.files), (20, 200), "all are served again");
+}
+
+#[test]
+fn a_jump_beyond_what_the_guilty_can_give_way_settles_within_seconds() {
+    // The paper's figure 6: a fifth of the requests are CGI, and the others alone become more than it can serve.
+    for late in [vec![], vec![0.0], vec![0.0; 2]] {
+        jump(Server { late, ..Server::new(0.003, 0.0016) });
+    }
+}
+
+fn jump(mut server: Server) {
+    for _ in 0..20 {
+        let second = server.second(60, 240);
+        assert!(second.cgi >= 59 && second.files >= 239, "it is not overloaded: {second:?}");
+    }
+    let mut longest: f64 = 0.0;
+    for _ in 0..10 {
+        longest = longest.max(server.second(170, 680).waiting);
+    }
+    for _ in 0..4 {
+        server.second(170, 680);
+    }
+    assert!(longest < 2000.0, "{longest}");
+    let settled: Vec<Second> = (0..10).map(|_| server.second(170, 680)).collect();
+    assert!(settled.iter().all(|it| it.waiting < 250.0 && it.cgi < 40), "{settled:?}");
+    for _ in 0..15 {
+        server.second(60, 240);
+    }
+    let second = server.second(60, 240);
+    assert!(second.cgi >= 59 && second.files >= 239, "it is over: {second:?}");
+}
+
+#[test]
+fn a_server_that_may_use_a_part_of_the_machine_is_not_left_with_a_long_queue() {
+    // All that it may use reads as barely more than the reference.
+    let mut server = Server { full: 0.96, ..Server::new(0.010, 0.001) };
+    let seconds: Vec<Second> = (0..40).map(|_| server.second(300, 200)).collect();
+    let long = seconds.iter().filter(|it| it.waiting > 100.0).count();
+    assert!(long < 20, "{long} s: {seconds:?}");
+    assert!(seconds[..].iter().all(|it| it.files == 200), "{seconds:?}");
 }
 
 #[test]

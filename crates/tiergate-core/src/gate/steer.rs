@@ -1,16 +1,21 @@
 //! Policers whose rate follows a reading: once a period, with each new reading, their laws are asked, and what
 //! they say is adjusted.
 //!
-//! Several laws must not pull at one server. Those that hold a share of a resource go first: they turn
-//! away only the requests that use it. While one of them is above its reference and can still let in less, and for ten seconds afterwards,
-//! a queue's law does not let in less either, unless they are all at their least; and while one that can still let in less is above its reference, a
-//! queue's law does not let in more.
+//! Several laws must not pull at one server. Those that hold a share of a resource go first: they turn away only the requests that use
+//! it. A queue's law does not let in less
+//!
+//! * for three seconds after the queue became too long, because readings of shares are late;
+//! * while a share is above its reference, and for ten seconds afterwards, if its law can still let in less.
+//!
+//! Unless the queue has been too long for fifteen seconds all the same: then its law leads until its rate is at its highest again. It does not let in
+//! more while a share is above its reference, if its law can still let in less. That a queue is too long is told to the laws of shares, which act the faster
+//! for it.
 //!
 //! Source: Voigt D, 2.1 (resource-based control before that of all requests), 2.3 (no higher rate for all while the processor is
 //! above its reference).
 
 use super::Gate;
-use super::steering::{AFTERWARDS, Steer, SteerState, Steered};
+use super::steering::{AFTERWARDS, GRACE, PATIENCE_MAX, Steer, SteerState, Steered};
 use crate::adjust::{Adjusted, Adjustment, Adjustments, Change, Setting};
 use crate::admit::inbound::{Inbound, PERIOD, Reference, Seen};
 use crate::plan::Plan;
@@ -19,6 +24,13 @@ use crate::time::Moment;
 
 /// Who adjusts the rates.
 const OWNER: &str = Adjustments::INBOUND;
+
+/// What others leave to a law.
+#[derive(Clone, Copy)]
+struct May {
+    rise: bool,
+    fall: bool,
+}
 
 impl<T> Gate<T> {
     /// Asks the laws if that is due; returns when it will be. [`Moment::NEVER`] without any.
@@ -34,6 +46,7 @@ impl<T> Gate<T> {
         let mut steering = std::mem::take(&mut self.steering);
         for it in &mut steering.list {
             let read = self.reading(now, &it.inbound.source, it.inbound.reference);
+            it.before = it.reading;
             it.reading = read.map(|(reading, _)| reading);
             it.is_new = read.is_some_and(|(_, at)| it.read.replace(at) != Some(at));
             it.is_taken = self.is_taken(it);
@@ -47,11 +60,26 @@ impl<T> Gate<T> {
         if steering.list.iter().any(|it| can(it) && it.is_far_beyond()) {
             steering.patient_until = now + AFTERWARDS;
         }
-        let others_can = now < steering.patient_until && steering.list.iter().any(can);
+        if !steering.list.iter().any(|it| !it.is_of_share() && it.is_beyond()) {
+            steering.short_at = now;
+        }
+        let is_held = |it: &Steered| {
+            let highest = Setting::PolicerRate(it.policer).read(self.adjustments.base());
+            let rate = self.common.policers.state(it.policer).map(|it| it.rate.tokens_per_second());
+            !it.is_of_share() && rate.zip(highest).is_some_and(|(rate, highest)| rate < highest)
+        };
+        steering.queue_leads = now >= steering.short_at + PATIENCE_MAX
+            || steering.queue_leads && steering.list.iter().any(is_held);
+        let patient_until = steering.patient_until.max(steering.short_at + GRACE);
+        let others_can =
+            now < patient_until && !steering.queue_leads && steering.list.iter().any(can);
+        let is_backed_up = !steering.queue_leads && steering.list.iter().any(Steered::is_backed_up);
         let mut changes = Vec::new();
         for it in &mut steering.list {
             let is_queue = !it.is_of_share();
-            changes.extend(self.step(now, it, !(is_queue && is_full), !(is_queue && others_can)));
+            let may = May { rise: !(is_queue && is_full), fall: !(is_queue && others_can) };
+            let is_guilty = is_backed_up && it.is_far_beyond();
+            changes.extend(self.step(now, it, may, is_guilty));
         }
         self.steering = steering;
         if !changes.is_empty() {
@@ -63,13 +91,7 @@ impl<T> Gate<T> {
     }
 
     /// What is to become of a policer's rate.
-    fn step(
-        &self,
-        now: Moment,
-        it: &mut Steered,
-        may_rise: bool,
-        may_fall: bool,
-    ) -> Option<Change> {
+    fn step(&self, now: Moment, it: &mut Steered, may: May, is_backed_up: bool) -> Option<Change> {
         let setting = Setting::PolicerRate(it.policer);
         let max = setting.read(self.adjustments.base())?;
         let state = self.common.policers.state(it.policer)?;
@@ -89,7 +111,9 @@ impl<T> Gate<T> {
             Some(reading) => {
                 it.state = Steer::Follows;
                 let (used, asked) = it.demand(now, passed, refused)?;
-                let seen = Seen { reading, rate, min, max, used, asked, may_rise, may_fall };
+                let (may_rise, may_fall) = (may.rise, may.fall);
+                let seen =
+                    Seen { reading, rate, min, max, used, asked, may_rise, may_fall, is_backed_up };
                 let wanted = it.law.next(seen);
                 if wanted <= min && it.is_beyond() {
                     it.state = Steer::Lowest;

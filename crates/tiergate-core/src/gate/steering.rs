@@ -14,10 +14,20 @@ pub(super) struct Steering {
     pub(super) asked: Moment,
     /// Until when a queue's law lets those of shares go first.
     pub(super) patient_until: Moment,
+    /// When a queue was last no longer than it should be.
+    pub(super) short_at: Moment,
+    /// Those of shares could not shorten a queue in time: its law goes first until its rate is at its highest again.
+    pub(super) queue_leads: bool,
 }
 
 /// So long after a share was above its reference a queue is what is left of that, and its law does not act.
 pub(super) const AFTERWARDS: Duration = Duration::from_secs(10);
+/// A queue becomes shorter if no more than this part of it is there a period later.
+const SHRINKS: f64 = 0.95;
+/// So long after a queue became too long its law lets them go first though no share is above its reference yet: readings are late.
+pub(super) const GRACE: Duration = Duration::from_secs(3);
+/// A queue's law does not let others go first any more where it has been too long for this time: what they can do does not suffice.
+pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(15);
 /// A law holds its share within this; beyond, it has yet to act.
 pub(super) const HELD_WITHIN: f64 = 1.05;
 
@@ -28,8 +38,10 @@ pub(super) struct Steered {
     pub(super) inbound: Inbound,
     pub(super) law: InboundLaw,
     /// When the law was asked last, and how many requests had had a token and been refused one by then.
-    before: Option<(Moment, u64, u64)>,
+    asked: Option<(Moment, u64, u64)>,
     pub(super) reading: Option<f64>,
+    /// That of the period before.
+    pub(super) before: Option<f64>,
     /// When that came.
     pub(super) read: Option<Moment>,
     /// Whether it is another one than in the last period.
@@ -92,7 +104,8 @@ impl Steering {
                 policer: *policer,
                 inbound: inbound.clone(),
                 law: same.map_or_else(|| InboundLaw::new(inbound.reference), |it| it.law),
-                before: known.and_then(|it| it.before),
+                asked: known.and_then(|it| it.asked),
+                before: None,
                 reading: same.and_then(|it| it.reading),
                 read: same.and_then(|it| it.read),
                 is_new: false,
@@ -118,6 +131,14 @@ impl Steered {
         self.reading.is_some_and(|reading| reading > bound)
     }
 
+    /// Whether it is of a queue that is longer than it should be and does not become shorter.
+    pub(super) fn is_backed_up(&self) -> bool {
+        let shrinks = |(now, before): (f64, f64)| now < SHRINKS * before;
+        !self.is_of_share()
+            && self.is_beyond()
+            && !self.reading.zip(self.before).is_some_and(shrinks)
+    }
+
     pub(super) fn is_of_share(&self) -> bool {
         matches!(self.inbound.reference, Reference::Utilization(_))
     }
@@ -125,12 +146,12 @@ impl Steered {
     /// The law is not asked, for that reason. What is asked for is counted from now on.
     pub(super) fn is_blind(&mut self, why: Steer, now: Moment, passed: u64, refused: u64) {
         self.law.is_blind();
-        (self.before, self.state) = (Some((now, passed, refused)), why);
+        (self.asked, self.state) = (Some((now, passed, refused)), why);
     }
 
     /// Requests a second that had a token, and those that asked for one, since the law was asked last; `None`: it was not.
     pub(super) fn demand(&mut self, now: Moment, passed: u64, refused: u64) -> Option<(f64, f64)> {
-        let (at, passed_then, refused_then) = self.before.replace((now, passed, refused))?;
+        let (at, passed_then, refused_then) = self.asked.replace((now, passed, refused))?;
         let seconds = now.since(at).as_secs_f64().max(1e-3);
         let used = passed.saturating_sub(passed_then) as f64;
         let more = refused.saturating_sub(refused_then) as f64;

@@ -33,6 +33,8 @@ pub(crate) enum Contender {
     Tiergate,
     /// The same, first come first served: what an order of its own brings. Only where an experiment names it.
     Fifo,
+    /// The same with numbers in place of what follows the load, found by search. Only where an experiment names it.
+    Fixed,
     /// The same with a feature switched off: what a promise is worth. Only where promises are checked for that.
     Off,
     /// HAProxy.
@@ -66,7 +68,7 @@ impl Contender {
 
     /// Whether it is what is built here.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Tiergate | Self::Fifo | Self::Off)
+        matches!(self, Self::Tiergate | Self::Fifo | Self::Fixed | Self::Off)
     }
 
     /// What it is and which of its mechanisms are used, in one line.
@@ -77,6 +79,7 @@ impl Contender {
                 "Tiergate: three classes with deadlines, the limit found while running"
             }
             Self::Fifo => "Tiergate with policy = \"fifo\": the same, first come first served",
+            Self::Fixed => "Tiergate with fixed rates, found by search: the same, without control",
             Self::Off => "Tiergate with the same configuration, a feature switched off",
             Self::Haproxy => {
                 "HAProxy: server maxconn, priority queue (set-priority-class), timeout queue, \
@@ -124,7 +127,7 @@ impl Contender {
         let installed = |name| find(name).context("not installed; `scripts/peers.sh` installs it");
         match self {
             Self::None => bail!("nothing has no program"),
-            Self::Tiergate | Self::Fifo | Self::Off => crate::gateway_program(place.program),
+            _ if self.is_ours() => crate::gateway_program(place.program),
             _ if place.program.is_some() => Ok(place.program.unwrap_or(Path::new("")).into()),
             Self::ModQos => {
                 for file in [MOD_QOS, LIBPCRE] {
@@ -132,8 +135,8 @@ impl Contender {
                 }
                 installed("apache2")
             }
-            Self::Haproxy | Self::Nginx => installed(self.name()),
             Self::Envoy | Self::Failsafe => built(self.name()),
+            _ => installed(self.name()),
         }
     }
 
@@ -152,13 +155,13 @@ impl Contender {
         let file = dir.join(if self == Self::Envoy { "envoy.yaml" } else { "configuration" });
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let before: &[&str] = match self {
-            Self::Tiergate | Self::Fifo | Self::Off => &["run"],
+            _ if self.is_ours() => &["run"],
             Self::Haproxy => &["-db", "-f"],
             // Errors before the configuration is read go to standard error instead of /var/log.
             Self::Nginx => &["-e", "stderr", "-c"],
             Self::ModQos => &["-D", "FOREGROUND", "-f"],
             Self::Envoy => &["--concurrency", "1", "--disable-hot-restart", "-l", "error", "-c"],
-            Self::None | Self::Failsafe => &[],
+            _ => &[],
         };
         Ok(before.iter().map(Into::into).chain([file.into()]).collect())
     }
@@ -167,7 +170,9 @@ impl Contender {
     pub(crate) fn template(self) -> &'static str {
         match self {
             Self::None => "",
-            Self::Tiergate | Self::Off => include_str!("../../peers/lab/tiergate.toml"),
+            Self::Tiergate | Self::Fixed | Self::Off => {
+                include_str!("../../peers/lab/tiergate.toml")
+            }
             Self::Fifo => include_str!("../../peers/lab/fifo.toml"),
             Self::Haproxy => include_str!("../../peers/lab/haproxy.cfg"),
             Self::Nginx => include_str!("../../peers/lab/nginx.conf"),
@@ -257,7 +262,9 @@ mod tests {
             assert!(!contender.about().is_empty() && !contender.about().contains('\n'));
         }
         assert!(
-            Contender::parse("varnish").unwrap_err().contains("none, tiergate, fifo, off, haproxy")
+            Contender::parse("varnish")
+                .unwrap_err()
+                .contains("none, tiergate, fifo, fixed, off, haproxy")
         );
     }
 

@@ -65,7 +65,7 @@ pub(super) struct Experiment {
     #[serde(default)]
     pub(super) contenders: Vec<Contender>,
     /// What is tried as haproxy's maxconn, as parts of what the origin works on at once; nothing: it
-    /// is that.
+    /// is that. Where Tiergate with fixed rates takes part, those are tried, as parts of what its policy has.
     #[serde(default)]
     pub(super) search: Vec<f64>,
     /// Policies other than the lab's own, by contender: a file in the lab's directory.
@@ -215,7 +215,13 @@ impl Experiment {
         self.lasting() + longest.unwrap_or_default() + SLACK
     }
 
-    /// Runs that the search for haproxy's maxconn takes at most.
+    /// Whose best setting is searched, if any's.
+    pub(super) fn searched(&self, contenders: &[Contender]) -> Option<Contender> {
+        let searched = [Contender::Fixed, Contender::Haproxy];
+        searched.into_iter().find(|it| contenders.contains(it)).filter(|_| !self.search.is_empty())
+    }
+
+    /// Runs that the search for the best setting takes at most.
     pub(super) fn searched_max(&self) -> usize {
         self.search.len() + 2 * CLOSER
     }
@@ -226,7 +232,7 @@ impl Experiment {
         let named = |c: &Contender| chosen.iter().any(|of| of.contains(c));
         let wanted = |c: &Contender| {
             let all = chosen.iter().all(|of| of.is_empty() || of.contains(c));
-            all && (![Contender::Fifo, Contender::Off].contains(c) || named(c))
+            all && (![Contender::Fifo, Contender::Fixed, Contender::Off].contains(c) || named(c))
         };
         Contender::ALL.iter().copied().filter(wanted).collect()
     }

@@ -27,9 +27,8 @@ impl Progress {
     pub(super) fn new(experiments: &[Experiment], settings: &Settings) -> Self {
         let runs = |experiment: &Experiment| {
             let contenders = experiment.contenders(settings);
-            let searches = !settings.check && contenders.contains(&Contender::Haproxy);
-            let searched = searches && !experiment.search.is_empty();
-            let tried = if searched { experiment.searched_max() } else { 0 };
+            let searched = experiment.searched(&contenders).filter(|_| !settings.check);
+            let tried = searched.map_or(0, |_| experiment.searched_max());
             let runs = contenders.len() * settings.rounds as usize + tried;
             let (twice, one) = experiment.runs_beside(settings).unzip();
             let one = one.map_or(Duration::ZERO, |one| one.lasting() + AROUND);

@@ -22,13 +22,13 @@ impl Lab<'_> {
             Some(capacity) => capacity,
             None => self.store.capacity(experiment).await?,
         };
-        // A check is quick: haproxy has the limit that its operator configures.
-        let searches = !self.settings.check && !experiment.search.is_empty();
-        let found = match searches && contenders.contains(&Contender::Haproxy) {
-            true => Some(search::best(self, experiment, capacity).await?),
-            false => None,
+        // A check is quick: who is searched for has the limit that its operator configures.
+        let searched = experiment.searched(&contenders).filter(|_| !self.settings.check);
+        let found = match searched {
+            Some(contender) => Some(search::best(self, experiment, contender, capacity).await?),
+            None => None,
         };
-        let found_for = |contender| found.as_ref().filter(|_| contender == Contender::Haproxy);
+        let found_for = |contender| found.as_ref().filter(|_| searched == Some(contender));
         let usual = experiment.origin.slots();
         let slots = |contender| found_for(contender).map_or(usual, |found| found.slots);
         let mut turns = Vec::new();

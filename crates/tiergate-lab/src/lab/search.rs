@@ -1,9 +1,12 @@
-//! The best fixed setting of haproxy, found by trying.
+//! The best fixed setting of haproxy, or of Tiergate with fixed rates, found by trying.
 //!
 //! HAProxy's `maxconn` on a server is what Tiergate finds by itself: how many requests the origin
 //! works on at once. An operator would find it by load tests, so the lab does: first the settings
 //! that the experiment names, then between the best one and its neighbours, or beyond it where it has none, one run each.
 //! The one with the most goodput is taken into the comparison.
+//!
+//! For what a control does while running, the comparison is Tiergate without it, with rates in its place; its policy writes them as
+//! multiples of the number that is searched, so that they are scaled together.
 
 use super::experiment::{CLOSER, Experiment};
 use super::run::Turn;
@@ -18,7 +21,7 @@ const CLOSE: f64 = 1.15;
 
 /// A setting that was found.
 pub(super) struct Found {
-    /// `maxconn`.
+    /// `maxconn`, or what rates are multiples of.
     pub(super) slots: u32,
     /// What the page says of it.
     pub(super) words: String,
@@ -28,6 +31,7 @@ pub(super) struct Found {
 pub(super) async fn best(
     lab: &mut Lab<'_>,
     experiment: &Experiment,
+    contender: Contender,
     capacity: f64,
 ) -> Result<Found> {
     let usual = f64::from(experiment.origin.slots());
@@ -42,7 +46,7 @@ pub(super) async fn best(
     let mut left = experiment.searched_max();
     for _ in 0..=CLOSER {
         // The first round of the comparison itself, so that the best is not run twice.
-        let turn = |&slots: &u32| Turn { contender: Contender::Haproxy, slots, round: 1 };
+        let turn = |&slots: &u32| Turn { contender, slots, round: 1 };
         let turns: Vec<Turn> = next.iter().map(turn).collect();
         left -= turns.len();
         let outcomes = lab.turns(experiment, capacity, &turns).await?;
@@ -54,8 +58,11 @@ pub(super) async fn best(
     }
     (0..left).for_each(|_| lab.progress.skipped());
     let best = of_most(&tried).map_or(experiment.origin.slots(), |place| tried[place].0);
-    let tried: Vec<String> = tried.iter().map(|(slots, _)| slots.to_string()).collect();
-    let words = format!("maxconn {best}, the best of {}", tried.join(", "));
+    let part = |slots: u32| format!("{:.2}", f64::from(slots) / usual);
+    let word = |slots: u32| if contender.is_ours() { part(slots) } else { slots.to_string() };
+    let name = if contender.is_ours() { "rates times" } else { "maxconn" };
+    let tried: Vec<String> = tried.iter().map(|(slots, _)| word(*slots)).collect();
+    let words = format!("{name} {}, the best of {}", word(best), tried.join(", "));
     Ok(Found { slots: best, words })
 }
 

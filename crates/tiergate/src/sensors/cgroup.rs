@@ -88,6 +88,21 @@ impl Group {
         }
     }
 
+    /// How many processors its processes may run on, if that is bounded (`cpuset`).
+    pub(super) fn processors_allowed(&self) -> Option<u32> {
+        let file = match self.files(&["cpuset"]).ok()? {
+            Files::Unified(folder) => folder.join("cpuset.cpus.effective"),
+            Files::ByController(folder) => folder.join("cpuset.effective_cpus"),
+        };
+        // "0-3,8": single ones, and first and last of several.
+        let count = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let [first, last] = [first, last].map(|it| it.trim().parse::<u32>().ok());
+            last?.checked_sub(first?).map(|more| more + 1)
+        };
+        text(&file).ok()?.split(',').map(count).sum::<Option<u32>>().filter(|it| *it > 0)
+    }
+
     /// Bytes of memory in use, without what the kernel takes back first: files that nobody has used for long.
     pub(super) fn memory_used(&self) -> Result<u64> {
         let (used, stat, idle) = match self.files(&["memory"])? {

@@ -54,7 +54,7 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((used, used + idle + iowait))
 }
 
-/// What a control group uses, of its quota or of all processors.
+/// What a control group uses, of its quota, or of the processors that it may run on.
 struct OfGroup {
     group: Group,
     roots: Roots,
@@ -65,13 +65,14 @@ impl Probe for OfGroup {
     fn take(&mut self, at: Instant) -> Result<Option<Quantity>> {
         let used = self.group.cpu_used_ns()?;
         let Some(growth) = self.growth.per_second(at, used) else { return Ok(None) };
-        let machine = f64::from(processors(&self.roots)?);
-        let most = self.group.cpu_quota()?.map_or(machine, |quota| quota.min(machine));
+        let machine = processors(&self.roots)?;
+        let allowed = f64::from(self.group.processors_allowed().unwrap_or(machine).min(machine));
+        let most = self.group.cpu_quota()?.map_or(allowed, |quota| quota.min(allowed));
         Ok(Some(utilization(growth / 1e9 / most)))
     }
 }
 
-/// What a process and its descendants use, of all processors.
+/// What a process and its descendants use, of the processors that it may run on.
 struct OfProcess {
     tree: Tree,
     roots: Roots,
@@ -84,7 +85,8 @@ impl Probe for OfProcess {
         let before = self.last.replace(at);
         let Some((used_s, before)) = used.zip(before) else { return Ok(None) };
         let seconds = at.saturating_duration_since(before).as_secs_f64().max(1e-3);
-        let most = f64::from(processors(&self.roots)?);
+        let machine = processors(&self.roots)?;
+        let most = f64::from(self.tree.processors_allowed().unwrap_or(machine).min(machine));
         Ok(Some(utilization(used_s / seconds / most)))
     }
 }

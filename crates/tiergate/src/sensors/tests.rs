@@ -74,11 +74,15 @@ fn processors_of_a_control_group_of_either_version() {
     v2.write("sys/fs/cgroup/site/web/cpu.max", "250000 100000\n");
     v2.write("sys/fs/cgroup/site/web/cpu.stat", "usage_usec 5000000\n");
     assert_eq!(v2.take(&mut *probe, 4), Ok(Some(0.4)), "1 of a quota of 2.5");
+    v2.write("sys/fs/cgroup/site/web/cpuset.cpus.effective", "0,2-3\n");
+    v2.write("sys/fs/cgroup/site/web/cpu.max", "max 100000\n");
+    v2.write("sys/fs/cgroup/site/web/cpu.stat", "usage_usec 6500000\n");
+    assert_eq!(v2.take(&mut *probe, 5), Ok(Some(0.5)), "1.5 of the 3 that it may run on");
     // The group is made anew, its times begin anew.
     v2.remove("sys/fs/cgroup/site");
-    assert!(v2.take(&mut *probe, 5).is_err());
+    assert!(v2.take(&mut *probe, 6).is_err());
     v2.write("sys/fs/cgroup/site/web/cpu.stat", "usage_usec 100\n");
-    assert_eq!(v2.take(&mut *probe, 6), Ok(None));
+    assert_eq!(v2.take(&mut *probe, 7), Ok(None));
 
     let v1 = Kernel::new();
     let mut probe = v1.probe(&group);
@@ -91,6 +95,9 @@ fn processors_of_a_control_group_of_either_version() {
     v1.write("sys/fs/cgroup/cpu/site/web/cpu.cfs_quota_us", "200000\n");
     v1.write("sys/fs/cgroup/cpuacct/site/web/cpuacct.usage", "3000000000\n");
     assert_eq!(v1.take(&mut *probe, 2), Ok(Some(0.5)));
+    v1.write("sys/fs/cgroup/cpuset/site/web/cpuset.effective_cpus", "3\n");
+    v1.write("sys/fs/cgroup/cpuacct/site/web/cpuacct.usage", "3250000000\n");
+    assert_eq!(v1.take(&mut *probe, 3), Ok(Some(0.25)), "of one processor");
 }
 
 #[test]

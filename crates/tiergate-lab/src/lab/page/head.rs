@@ -51,7 +51,7 @@ fn peers(results: &Results) -> Vec<&str> {
             peers.push(&contender.name);
         }
     }
-    peers.sort_by_key(|name| ["fifo", "none"].iter().position(|last| last == name));
+    peers.sort_by_key(|name| ["fifo", "fixed", "none"].iter().position(|last| last == name));
     peers
 }
 
@@ -73,7 +73,7 @@ fn matrix(results: &Results) -> String {
         for (peer, heading) in peers.iter().zip(&headings) {
             let cell = verdict::cell(experiment, peer);
             // To be better than nothing in front, or than itself without an order, is no merit.
-            if !["none", "fifo"].contains(peer) {
+            if !["none", "fifo", "fixed"].contains(peer) {
                 cells.push(cell);
             }
             let text = cell.text().replace(' ', "&nbsp;");

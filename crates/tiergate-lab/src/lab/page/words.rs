@@ -10,6 +10,7 @@ pub(crate) fn contender(name: &str) -> &str {
         "none" => "Nothing in front",
         "tiergate" => "Tiergate",
         "fifo" => "Tiergate, FIFO",
+        "fixed" => "Tiergate, fixed rates",
         "haproxy" => "HAProxy",
         "nginx" => "nginx",
         "apache" | "mod_qos" | "mod-qos" | "modqos" => "Apache mod_qos",

@@ -19,6 +19,9 @@ const COMPILE_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the static page: the average of DiffServer's (Rao and Ramamurthy 2001, 4.1).
 const PAGE_BYTES: usize = 6401;
 
+/// A file that takes a link: as large as Voigt's (Voigt and Gunningberg 2002, the thesis's Paper D, 3.4).
+const LARGE_BYTES: usize = 142 << 10;
+
 /// Two trees with a picture, and the same picture with less in it: of the sizes that Abdelzaher's are (7.1).
 const TREES: [(&str, usize); 2] = [("full_content", 64 << 10), ("degraded_content", 8 << 10)];
 
@@ -50,6 +53,7 @@ impl Apache {
         let files = place.dir().join("files");
         let paths = surge::write(&files, self.files, self.seed)?;
         std::fs::write(files.join("page.html"), "x".repeat(PAGE_BYTES))?;
+        std::fs::write(files.join("large.bin"), "x".repeat(LARGE_BYTES))?;
         for (tree, bytes) in TREES {
             let folder = files.join(tree);
             std::fs::create_dir_all(&folder)?;
